@@ -1,0 +1,220 @@
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Host, Manifest, RoundRecord, SCHEMA_VERSION};
+
+/// Why a run cannot be written or read; each display is one sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file is not what its name says.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with its place.
+        reason: String,
+    },
+    /// The run is of a newer version.
+    #[error("{} has schema {found}, this whyslow reads up to {SCHEMA_VERSION}: use a newer whyslow", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u64,
+    },
+}
+
+/// Writes `bytes` so that `path` is whole or absent, also when the machine stops in between.
+///
+/// # Errors
+/// [`RecordError::Write`]; the temporary file is removed then.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
+    let temporary = PathBuf::from(temporary);
+    let written = write_and_rename(path, &temporary, bytes);
+    if written.is_err() {
+        // Best effort: the error that matters is the first one.
+        let _ = fs::remove_file(&temporary);
+    }
+    written.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+fn write_and_rename(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(temporary, path)?;
+    // The rename itself lives in the folder.
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// A run as read from its directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What was to be done.
+    pub manifest: Manifest,
+    /// Where.
+    pub host: Host,
+    /// Its rounds, in order of block and position.
+    pub rounds: Vec<RoundRecord>,
+    /// Round files that could not be read, one sentence each.
+    pub damaged: Vec<String>,
+}
+
+/// A run's directory.
+#[derive(Debug, Clone)]
+pub struct RunDir(PathBuf);
+
+impl RunDir {
+    /// Makes the directory of a new run.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`], also where the directory exists and holds a run.
+    pub fn create(path: &Path) -> Result<Self, RecordError> {
+        let wrong = |source| RecordError::Write { path: path.to_owned(), source };
+        if path.join("manifest.json").exists() {
+            return Err(wrong(io::Error::new(io::ErrorKind::AlreadyExists, "it holds a run already")));
+        }
+        for folder in ["rounds", "logs"] {
+            fs::create_dir_all(path.join(folder)).map_err(wrong)?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The directory of a run that exists.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The log file of a round.
+    #[must_use]
+    pub fn log_path(&self, round: &plan::Round, arm: &str) -> PathBuf {
+        self.0.join("logs").join(format!("{}-{arm}.log", stem(round)))
+    }
+
+    /// The latency log of a round.
+    #[must_use]
+    pub fn hlog_path(&self, round: &plan::Round) -> PathBuf {
+        self.0.join("rounds").join(format!("{}.hlog", stem(round)))
+    }
+
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RecordError> {
+        self.write_json("manifest.json", manifest)
+    }
+
+    /// Writes the host's facts.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_host(&self, host: &Host) -> Result<(), RecordError> {
+        self.write_json("host.json", host)
+    }
+
+    /// Writes one round.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_round(&self, record: &RoundRecord) -> Result<(), RecordError> {
+        self.write_json(&format!("rounds/{}.json", stem(&record.round)), record)
+    }
+
+    /// Writes a round's latency log.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_hlog(&self, round: &plan::Round, text: &str) -> Result<(), RecordError> {
+        write_atomically(&self.hlog_path(round), text.as_bytes())
+    }
+
+    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RecordError> {
+        let mut bytes =
+            serde_json::to_vec_pretty(value).expect("records hold only string keys and finite shapes");
+        bytes.push(b'\n');
+        write_atomically(&self.0.join(name), &bytes)
+    }
+
+    /// Reads the whole run. A damaged round is left out and named; a damaged manifest is an error.
+    ///
+    /// # Errors
+    /// [`RecordError`] for manifest and host.
+    pub fn read(&self) -> Result<Run, RecordError> {
+        let manifest = read_json(&self.0.join("manifest.json"))?;
+        let host = read_json(&self.0.join("host.json"))?;
+        let (mut rounds, mut damaged) = (Vec::new(), Vec::new());
+        for path in self.round_files()? {
+            match read_json::<RoundRecord>(&path) {
+                Ok(record) => rounds.push(record),
+                Err(error) => damaged.push(error.to_string()),
+            }
+        }
+        rounds.sort_by_key(|record| (record.round.block, record.round.position));
+        Ok(Run { manifest, host, rounds, damaged })
+    }
+
+    fn round_files(&self) -> Result<Vec<PathBuf>, RecordError> {
+        let folder = self.0.join("rounds");
+        let read = |source| RecordError::Read { path: folder.clone(), source };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(read)? {
+            let path = entry.map_err(read)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+fn stem(round: &plan::Round) -> String {
+    format!("b{:03}-p{}", round.block, round.position)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
+    let bytes = fs::read(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
+    let damaged =
+        |error: serde_json::Error| RecordError::Damaged { path: path.to_owned(), reason: error.to_string() };
+    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(damaged)?;
+    match value.get("schema").and_then(serde_json::Value::as_u64) {
+        Some(found) if found > u64::from(SCHEMA_VERSION) => {
+            Err(RecordError::Newer { path: path.to_owned(), found })
+        }
+        _ => serde_json::from_value(value).map_err(damaged),
+    }
+}

@@ -1,0 +1,33 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The machine a run was made on: what must be alike for two runs to be compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Version of whyslow.
+    pub tool_version: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// CPUs of the host.
+    pub cpus: u32,
+    /// CPUs that whyslow may use, in list notation.
+    pub allowed_cpus: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Frequency governor; absent where the kernel has none (virtual machines).
+    pub governor: Option<String>,
+    /// Hypervisor, where one is seen.
+    pub hypervisor: Option<String>,
+    /// CPU vulnerability mitigations by name.
+    pub mitigations: BTreeMap<String, String>,
+    /// cgroup limits that bind us, by file.
+    pub cgroup: BTreeMap<String, String>,
+    /// Kernel settings that matter to servers, by sysctl name.
+    pub sysctls: BTreeMap<String, String>,
+    /// Descriptors this process may open, hard limit.
+    pub descriptors: u64,
+}

@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Connections asked for and really open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    /// Asked for.
+    pub requested: u64,
+    /// Open when the window began.
+    pub established: u64,
+}
+
+/// The schedule in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleFacts {
+    /// `closed`, `open` (any idle connection serves the next arrival) or `connection` (wrk2's, one schedule each).
+    pub kind: String,
+    /// Intended requests per second; absent in a closed loop.
+    pub rate_per_s: Option<f64>,
+    /// `constant` or `poisson`; absent in a closed loop.
+    pub arrival: Option<String>,
+    /// Seed of the arrival times.
+    pub seed: u64,
+}
+
+/// Requests that failed, each counted once, by what went wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Errors {
+    /// Connections that could not be opened.
+    pub connect: u64,
+    /// Reads that failed, or connections closed before the answer.
+    pub read: u64,
+    /// Writes that failed.
+    pub write: u64,
+    /// Requests unanswered for longer than the timeout.
+    pub timeout: u64,
+    /// Answers with a status of 400 or above.
+    pub status: u64,
+    /// Answers that are not HTTP.
+    pub parse: u64,
+}
+
+impl Errors {
+    /// All errors together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.connect + self.read + self.write + self.timeout + self.status + self.parse
+    }
+}
+
+/// Percentiles of one histogram in nanoseconds. One that the window had too few requests for (100/(1−q)) is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles {
+    /// Values in the histogram, censored ones included.
+    pub count: u64,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 75 %.
+    pub p75: Option<u64>,
+    /// 90 %.
+    pub p90: Option<u64>,
+    /// 99 %.
+    pub p99: Option<u64>,
+    /// 99.9 %.
+    pub p99_9: Option<u64>,
+    /// 99.99 %.
+    pub p99_99: Option<u64>,
+    /// 99.999 %.
+    pub p99_999: Option<u64>,
+    /// Largest.
+    pub max: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub stdev: f64,
+    /// 95 % order-statistic interval by percentile name (`p99`), low then high.
+    pub ci: BTreeMap<String, [u64; 2]>,
+}
+
+/// CPU per completed request in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}
+
+/// How evenly the connections were answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PerConnection {
+    /// Fewest answers on one connection.
+    pub min: u64,
+    /// Most answers on one connection.
+    pub max: u64,
+    /// Jain's index, 1 when all are alike. Source: Jain, Chiu, Hawe, DEC-TR-301, 1984.
+    pub jain: f64,
+}
+
+/// One second of the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Second {
+    /// Requests completed.
+    pub requests: u64,
+    /// Errors.
+    pub errors: u64,
+    /// Median response in nanoseconds.
+    pub p50_ns: u64,
+    /// 99 % response in nanoseconds.
+    pub p99_ns: u64,
+}
+
+/// Something that the reader must know about a figure: what happened, why, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// Stable name.
+    pub id: String,
+    /// One or two sentences.
+    pub text: String,
+}
+
+/// What the generator measured in one window. Every figure is of that window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadReport {
+    /// Schema version.
+    pub schema: u32,
+    /// What was asked.
+    pub url: String,
+    /// Generator threads.
+    pub threads: u32,
+    /// Connections.
+    pub connections: Connections,
+    /// Requests in flight on each connection at most.
+    pub pipeline: u32,
+    /// The schedule.
+    pub schedule: ScheduleFacts,
+    /// Length of the window.
+    pub window_ns: u64,
+    /// Requests completed in the window.
+    pub requests: u64,
+    /// Bytes read in the window.
+    pub bytes_read: u64,
+    /// Completed requests per second.
+    pub rate_per_s: f64,
+    /// Achieved over intended rate; absent in a closed loop.
+    pub rate_ratio: Option<f64>,
+    /// Errors in the window.
+    pub errors: Errors,
+    /// Requests sent and not answered when the window ended.
+    pub unfinished: u64,
+    /// Arrivals due and not sent when the window ended.
+    pub unsent: u64,
+    /// done − intended; unfinished and unsent requests enter as "at least this long".
+    pub response_ns: Percentiles,
+    /// done − sent.
+    pub service_ns: Percentiles,
+    /// sent − intended.
+    pub send_lag_ns: Percentiles,
+    /// The generator's own CPU per completed request.
+    pub cpu_ns_per_request: Cpu,
+    /// Busy share of the generator's busiest thread, 0 to 1.
+    pub busiest_thread: f64,
+    /// Evenness over connections.
+    pub per_connection: PerConnection,
+    /// The window second by second.
+    pub seconds: Vec<Second>,
+    /// Whether the window ended early (interrupted).
+    pub partial: bool,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}

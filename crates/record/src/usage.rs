@@ -1,0 +1,92 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// CPU time in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuTimes {
+    /// All of it, from the process CPU clock (nanosecond resolution, ended threads and children included).
+    pub total_ns: u64,
+    /// In user mode: the total split by the kernel's tick samples (`/proc/PID/stat`).
+    pub user_ns: u64,
+    /// In the kernel, likewise.
+    pub system_ns: u64,
+}
+
+/// TCP counters of the host over a window (`/proc/net/snmp`, `/proc/net/netstat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpCounters {
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connections opened by us.
+    pub active_opens: u64,
+    /// Connections accepted.
+    pub passive_opens: u64,
+    /// Connections refused because the accept queue was full.
+    pub listen_overflows: u64,
+    /// Connections dropped while listening.
+    pub listen_drops: u64,
+    /// Delayed acknowledgements sent.
+    pub delayed_acks: u64,
+}
+
+/// What one process group used over a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Time between the two readings.
+    pub wall_ns: u64,
+    /// CPU time.
+    pub cpu: CpuTimes,
+    /// Time that threads were ready and waited for a CPU (`schedstat`); of threads alive at both ends.
+    pub run_wait_ns: u64,
+    /// Voluntary context switches; of threads alive at both ends.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches; of threads alive at both ends.
+    pub involuntary_switches: u64,
+    /// Minor page faults.
+    pub minor_faults: u64,
+    /// Major page faults.
+    pub major_faults: u64,
+    /// Largest resident set so far, summed over processes.
+    pub rss_peak_bytes: u64,
+    /// Resident set now.
+    pub rss_bytes: u64,
+    /// Threads at the end.
+    pub threads: u32,
+    /// Processes at the end.
+    pub processes: u32,
+    /// CPU time of the busiest single thread alive at both ends.
+    pub busiest_thread_ns: u64,
+    /// Threads that began or ended in the window: their switches and waits are missing above.
+    pub threads_changed: u32,
+}
+
+/// What a set of CPUs did over a window (`/proc/stat`), and what the host did beside.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostUsage {
+    /// Time between the two readings.
+    pub wall_ns: u64,
+    /// CPUs in the set.
+    pub cpus: u32,
+    /// User time of the set, nice included.
+    pub user_ns: u64,
+    /// Kernel time of the set, without interrupts.
+    pub system_ns: u64,
+    /// Hard interrupts.
+    pub irq_ns: u64,
+    /// Soft interrupts.
+    pub softirq_ns: u64,
+    /// Idle and I/O wait.
+    pub idle_ns: u64,
+    /// Stolen by the hypervisor.
+    pub steal_ns: u64,
+    /// Time that the cgroup was throttled.
+    pub throttled_ns: u64,
+    /// Lowest and highest frequency seen in kHz, where the kernel says.
+    pub frequency_khz: Option<[u64; 2]>,
+    /// TCP of the whole host.
+    pub tcp: TcpCounters,
+}
