@@ -1,0 +1,3 @@
+//! Tests of `http1` through its public face.
+
+mod response;
