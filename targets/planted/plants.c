@@ -1,0 +1,205 @@
+/* What each planted cause does for one request. Names are those a service would
+ * use, so that a profile is as plain or as puzzling as it would be there. */
+#define _GNU_SOURCE
+#include "plants.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LOG_WRAP_BYTES = 64 << 20, /* the access log starts over, so that a run cannot fill the disk */
+    COPY_MAX_BYTES = 1 << 20,
+    BLOCKS_MAX = 4096,
+    NAMES = 1000, /* header names that are known to the linear search */
+};
+
+void wait_ns(long ns)
+{
+    struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    nanosleep(&t, NULL);
+}
+
+/* An extra system call that does nothing; getppid is never cached by libc. */
+static void check_parent(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    for (long i = 0; i < amount; i++)
+        syscall(SYS_getppid);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void ask_backend(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    wait_ns(amount);
+}
+
+/* The same wait, but under a lock that all threads share. */
+static void ask_backend_locked(const char *head, size_t n, long amount)
+{
+    pthread_mutex_lock(&lock);
+    ask_backend(head, n, amount);
+    pthread_mutex_unlock(&lock);
+}
+
+static int log_file;
+
+/* The file has no name, so that nothing is left behind. */
+static void open_log(const char *directory)
+{
+    log_file = open(directory, O_TMPFILE | O_RDWR, 0600);
+    if (log_file < 0) {
+        perror(directory);
+        exit(1);
+    }
+}
+
+static size_t log_line(char *to, size_t size, const char *head)
+{
+    char date[40];
+    time_t now = time(NULL);
+    struct tm local;
+    strftime(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", localtime_r(&now, &local));
+    int length = snprintf(to, size, "127.0.0.1 - - [%s] \"%.*s\" 200 13\n", date, (int)strcspn(head, "\r\n"), head);
+    return (size_t)length < size ? (size_t)length : size;
+}
+
+static void write_access_log(const char *head, size_t n, long amount)
+{
+    static _Thread_local size_t written;
+    char line[512];
+    (void)n, (void)amount;
+    ssize_t length = write(log_file, line, log_line(line, sizeof line, head));
+    written += length > 0 ? length : 0;
+    if (written > LOG_WRAP_BYTES) {
+        lseek(log_file, 0, SEEK_SET);
+        written = 0;
+    }
+}
+
+static void write_journal(const char *head, size_t n, long amount)
+{
+    (void)amount;
+    if (pwrite(log_file, head, n, 0) >= 0)
+        fsync(log_file);
+}
+
+/* Copies as many bytes as a larger body would have, once more than needed. */
+static void copy_body(const char *head, size_t n, long amount)
+{
+    static char body[COPY_MAX_BYTES], staging[COPY_MAX_BYTES];
+    size_t size = amount < COPY_MAX_BYTES ? amount : COPY_MAX_BYTES;
+    body[0] = n ? head[0] : 0;
+    memcpy(staging, body, size);
+    __asm__ volatile("" ::: "memory"); /* the copy is not to be optimised away */
+}
+
+/* Many small blocks of mixed sizes, all alive at once, as a parser to a tree makes them. */
+static void build_tree(const char *head, size_t n, long amount)
+{
+    static _Thread_local void *block[BLOCKS_MAX];
+    (void)head;
+    if (amount > BLOCKS_MAX)
+        amount = BLOCKS_MAX;
+    for (long i = 0; i < amount; i++) {
+        block[i] = malloc(24 + (i * 72 + n) % 1000);
+        if (block[i])
+            memset(block[i], 0, 16);
+    }
+    for (long i = 0; i < amount; i++)
+        free(block[i]);
+}
+
+static char known[NAMES][16];
+
+static void name_headers(const char *directory)
+{
+    (void)directory;
+    for (int i = 0; i < NAMES; i++)
+        snprintf(known[i], sizeof known[i], "X-Known-%d", i);
+}
+
+/* Looks every header up in a list, from its start to its end. */
+static void find_headers(const char *head, size_t n, long amount)
+{
+    static volatile int found;
+    const char *end = head + n, *line = memchr(head, '\n', n);
+    for (; line && ++line < end && *line != '\r'; line = memchr(line, '\n', end - line))
+        for (long i = 0; i < amount && i < NAMES; i++)
+            found += strncasecmp(line, known[i], strlen(known[i])) == 0;
+}
+
+static void turn(long turns)
+{
+    for (long i = 0; i < turns; i++)
+        __asm__ volatile("");
+}
+
+static double turns_per_ns;
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+/* The best of many short runs: one that was interrupted is not the best. */
+static void calibrate_spin(const char *directory)
+{
+    enum { RUNS = 50, TURNS = 1000000 };
+    (void)directory;
+    for (int i = 0; i < RUNS; i++) {
+        double start = now_ns();
+        turn(TURNS);
+        double rate = TURNS / (now_ns() - start);
+        turns_per_ns = rate > turns_per_ns ? rate : turns_per_ns;
+    }
+}
+
+/* No clock is read per request: for a small amount that would be half of it. */
+static void compute(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    turn((long)(amount * turns_per_ns));
+}
+
+long plant_cpu_ns(const struct plant *plant, long amount)
+{
+    return plant->work == compute ? amount : 0;
+}
+
+const struct plant *find_plant(const char *name)
+{
+    static const struct plant plants[] = {
+        {"none", 0, 1, UNCHANGED, NULL, NULL},
+        {"syscall", 10, 1, UNCHANGED, NULL, check_parent},
+        {"bytewrites", 1, 1, SMALL_WRITES, NULL, NULL},
+        {"splitwrites", 0, 1, SPLIT_WRITES, NULL, NULL},
+        {"nagle", 0, 1, NAGLE, NULL, NULL},
+        {"wait", 50000, 4, UNCHANGED, NULL, ask_backend},
+        {"mutex", 50000, 4, UNCHANGED, NULL, ask_backend_locked},
+        {"handoff", 0, 1, HANDOFF, NULL, NULL},
+        {"fsync", 0, 1, UNCHANGED, open_log, write_journal},
+        {"accesslog", 0, 1, UNCHANGED, open_log, write_access_log},
+        {"bodycopy", 65536, 1, UNCHANGED, NULL, copy_body},
+        {"alloc", 100, 1, UNCHANGED, NULL, build_tree},
+        {"linearheaders", 500, 1, UNCHANGED, name_headers, find_headers},
+        {"oneaccept", 100000, 1, ACCEPT_THREAD, NULL, NULL},
+        {"sleep", 1000000, 1, UNCHANGED, NULL, ask_backend},
+        {"backlog", 1, 1, BACKLOG, NULL, NULL},
+        {"spin", 2000, 1, UNCHANGED, calibrate_spin, compute},
+    };
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++)
+        if (strcmp(plants[i].name, name) == 0)
+            return &plants[i];
+    return NULL;
+}
