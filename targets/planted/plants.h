@@ -18,7 +18,7 @@ enum change {
 struct plant {
     const char *name;
     long amount;  /* the default; what it counts is said in target.toml */
-    int threads;  /* the default */
+    int threads; /* the default */
     enum change change;
     void (*prepare)(const char *directory);           /* once; may be NULL */
     void (*work)(const char *head, size_t n, long amount); /* per request; may be NULL */
