@@ -1,1 +1,172 @@
-//! Under construction.
+//! A run into findings: gates, then verdicts, then what explains them.
+//!
+//! Everything is a pure function of the run directory, so that an old run can be analysed again on another machine.
+//! The order is fixed: a figure that a gate voids gets no verdict, and a difference that was not shown gets no cause.
+#![forbid(unsafe_code)]
+
+mod arms;
+mod compare;
+mod findings;
+mod gates;
+mod limiter;
+mod metric;
+mod sheet;
+mod split;
+
+use plan::{Blocks, Condition};
+use record::{Run, RunStatus};
+
+pub use findings::{
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
+    Switches, Verdict, VoidRound,
+};
+pub use gates::{difference, host_fault};
+pub use metric::{Metric, per_request};
+
+use sheet::Sheet;
+
+/// What the second copy of the baseline is called: the baseline's name with this behind it.
+pub const SECOND_BASELINE_SUFFIX: &str = "_again";
+
+/// Everything that follows from a run.
+#[must_use]
+pub fn analyse(run: &Run) -> Findings {
+    let sheet = Sheet::new(run);
+    let gates = gates::all(&sheet);
+    let comparisons = compare::all(&sheet, &gates);
+    let arms = arms::all(&sheet);
+    let splits = split::all(&arms, sheet.baseline());
+    let causes = split::causes(&splits, &comparisons, &arms);
+    let plan = sheet.plan();
+    let mut findings = Findings {
+        schema: FINDINGS_SCHEMA,
+        run_id: run.manifest.run_id.clone(),
+        case: plan.case.clone(),
+        seed: plan.seed,
+        host: run.host.clone(),
+        command: run.manifest.command.clone(),
+        workload: workload(&sheet),
+        partial: partial(run),
+        condition: sheet.describe(sheet.main),
+        latency_condition: sheet.latency.map(|index| sheet.describe(index)),
+        window_ns: plan.timing.window.as_ns(),
+        baseline: sheet.baseline().to_owned(),
+        unattributed_share: unattributed(&causes),
+        arms,
+        comparisons,
+        gates,
+        causes,
+        splits,
+        warnings: Vec::new(),
+        void_rounds: sheet.void.clone(),
+        next: None,
+    };
+    findings.warnings = warnings(&findings, run);
+    findings.next = next(&findings);
+    findings
+}
+
+/// Blocks that the run should have before its last look, or nothing when it need not go on.
+#[must_use]
+pub fn extend_to(run: &Run) -> Option<u32> {
+    let Blocks::TwoLooks { max, .. } = run.manifest.plan.design.blocks else { return None };
+    let sheet = Sheet::new(run);
+    if compare::look(&sheet) != stats::looks::Look::First {
+        return None;
+    }
+    let comparisons = compare::all(&sheet, &gates::all(&sheet));
+    let open = comparisons.iter().filter(|row| row.primary && row.verdict == Verdict::Inconclusive);
+    let wanted = open.filter_map(|row| row.blocks_needed).max()?;
+    let done = comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
+    u32::try_from(wanted)
+        .ok()
+        .map_or(Some(max), |wanted| Some(wanted.min(max)))
+        .filter(|wanted| *wanted > done)
+}
+
+/// A condition in words.
+#[must_use]
+pub fn describe_condition(condition: Condition) -> String {
+    match condition {
+        Condition::Capacity => "capacity".to_owned(),
+        Condition::EqualRate { rate } => format!("{:.0} requests/s", rate.get()),
+        Condition::ShareOfSlowest { percent } => format!("{percent} % of the slowest arm's capacity"),
+    }
+}
+
+/// A share as a percentage for people: one decimal below 10 %.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value.abs() < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
+}
+
+fn workload(sheet: &Sheet) -> String {
+    let plan = sheet.plan();
+    let workload = &plan.workload;
+    let depth = if workload.pipeline > 1 {
+        format!(", {} in flight on each", workload.pipeline)
+    } else {
+        String::new()
+    };
+    format!(
+        "GET {} over {} connections{depth}; server on CPU {}, generator on CPU {}",
+        workload.path, workload.connections, plan.placement.server, plan.placement.load
+    )
+}
+
+fn partial(run: &Run) -> Option<String> {
+    let blocks = run.rounds.iter().map(|record| record.round.block + 1).max().unwrap_or(0);
+    match run.manifest.status {
+        RunStatus::Complete => None,
+        RunStatus::Partial => {
+            Some(format!("interrupted in block {blocks}: figures are of what was measured"))
+        }
+        RunStatus::Running => Some(format!("not ended (killed, or still running) in block {blocks}")),
+    }
+}
+
+fn unattributed(causes: &[Cause]) -> Option<f64> {
+    let accounted: Vec<f64> = causes.iter().filter_map(|cause| cause.share).collect();
+    (!accounted.is_empty()).then(|| (1.0 - accounted.iter().sum::<f64>()).abs())
+}
+
+fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
+    let mut warnings = run.damaged.clone();
+    for row in findings.comparisons.iter().filter(|row| row.primary && row.verdict != Verdict::Invalid) {
+        if let Some(floor) = row.noise_floor.filter(|floor| *floor > row.delta) {
+            warnings.push(format!(
+                "this host cannot resolve {} in {} ({}): its noise floor over {} blocks is {}; use longer windows \
+                 (--window), more blocks, or a quieter machine",
+                percent(row.delta),
+                row.metric.label(),
+                row.arm,
+                row.blocks,
+                percent(floor)
+            ));
+        }
+    }
+    for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
+        warnings.push(format!(
+            "'{}' was not steady when {} of its {} windows began: raise --warmup",
+            arm.name, arm.unsteady_rounds, arm.rounds
+        ));
+    }
+    warnings
+}
+
+fn next(findings: &Findings) -> Option<String> {
+    let primary = || findings.comparisons.iter().filter(|row| row.primary);
+    if primary().any(|row| row.verdict == Verdict::Inconclusive) {
+        let needed =
+            primary().filter_map(|row| row.blocks_needed).max().unwrap_or(0).max(u64::from(plan_minimum()));
+        return Some(format!("--blocks {needed} would decide at this spread"));
+    }
+    let gate =
+        findings.gates.iter().find(|gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary()))?;
+    Some(format!("mend gate '{}'", gate.id))
+}
+
+/// Fewest blocks whose exact interval attains 95 %.
+fn plan_minimum() -> u32 {
+    stats::paired::min_pairs(0.95) as u32
+}

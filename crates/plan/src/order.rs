@@ -13,6 +13,9 @@ pub struct Round {
     pub block: u32,
     /// The place within the block, from 0.
     pub position: u32,
+    /// How often this round was repeated because a gate voided it.
+    #[serde(default)]
+    pub attempt: u32,
     /// Index into [`Plan::arms`].
     pub arm: usize,
     /// Bytes added to the target's environment.
@@ -40,6 +43,7 @@ impl Plan {
             .map(|(arm, position)| Round {
                 block,
                 position,
+                attempt: 0,
                 arm,
                 env_padding_bytes: padding.below(MAX_ENV_PADDING_BYTES + 1),
                 arrival_seed,

@@ -183,7 +183,7 @@ impl RunDir {
                 Err(error) => damaged.push(error.to_string()),
             }
         }
-        rounds.sort_by_key(|record| (record.round.block, record.round.position));
+        rounds.sort_by_key(|record| (record.round.block, record.round.position, record.round.attempt));
         Ok(Run { manifest, host, rounds, damaged })
     }
 
@@ -203,7 +203,8 @@ impl RunDir {
 }
 
 fn stem(round: &plan::Round) -> String {
-    format!("b{:03}-p{}", round.block, round.position)
+    let repeat = if round.attempt == 0 { String::new() } else { format!("-r{}", round.attempt) };
+    format!("b{:03}-p{}{repeat}", round.block, round.position)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {

@@ -83,6 +83,8 @@ pub struct HostUsage {
     pub idle_ns: u64,
     /// Stolen by the hypervisor.
     pub steal_ns: u64,
+    /// CPU time of processes that are neither target nor generator nor observer, wherever on the host they ran.
+    pub others_ns: u64,
     /// Time that the cgroup was throttled.
     pub throttled_ns: u64,
     /// Lowest and highest frequency seen in kHz, where the kernel says.

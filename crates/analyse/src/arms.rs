@@ -1,0 +1,111 @@
+//! One row for each arm: medians over its valid rounds.
+
+use plan::{Arm, ArmSource};
+use record::{LoadReport, RoundRecord, Window};
+
+use crate::findings::{ArmFindings, CpuPerRequest, Latency, Switches};
+use crate::gates::{server_busy, set_busy};
+use crate::metric::per_request;
+use crate::sheet::Sheet;
+use crate::{Metric, limiter};
+
+pub(crate) fn all(sheet: &Sheet) -> Vec<ArmFindings> {
+    sheet.plan().arms.iter().map(|arm| row(sheet, arm)).collect()
+}
+
+/// Cores that the target kept busy in a window.
+pub(crate) fn busy_cores(window: &Window) -> f64 {
+    window.target.cpu.total_ns as f64 / window.target.wall_ns.max(1) as f64
+}
+
+fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
+    let name = arm.name.as_str();
+    let (target, variant) = source(&arm.source);
+    let windows = sheet.windows(name, sheet.main);
+    let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
+    let rounds = sheet.rounds_of(name).count() as u32;
+    let mut row = ArmFindings {
+        name: name.to_owned(),
+        target,
+        variant,
+        command: arm.run.join(" "),
+        build_id: build_id(sheet, name),
+        ok: rounds > 0,
+        rounds,
+        requests: windows.iter().map(|window| window.load.requests).sum(),
+        connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
+        rate_per_s: median(&|window| Metric::Rate.of(window)),
+        cpu_ns_per_request: cpu(&median),
+        generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
+        busy_cores: median(&|window| Some(busy_cores(window))),
+        server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
+        context_switches_per_request: switches(&median),
+        run_wait_ns_per_request: median(&|window| per_request(window, window.target.run_wait_ns)),
+        latency_ns: latency(sheet, name),
+        rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
+        limiter: median(&|window| Some(server_busy(window))).map(|_| limiter::name(sheet, name)),
+        unsteady_rounds: sheet.rounds_of(name).filter(|record| !record.warmup.steady).count() as u32,
+        ..ArmFindings::default()
+    };
+    add_failure(&mut row, sheet.run.rounds.iter().filter(|record| record.arm == name));
+    row
+}
+
+fn generator_cpu(load: &LoadReport) -> f64 {
+    load.cpu_ns_per_request.user + load.cpu_ns_per_request.system
+}
+
+fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
+    match source {
+        ArmSource::BuiltIn { model } => (Some(model.clone()), None),
+        ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
+        ArmSource::Command => (None, None),
+    }
+}
+
+fn build_id(sheet: &Sheet, name: &str) -> Option<String> {
+    sheet.run.manifest.builds.iter().find(|build| build.arm == name)?.sha256.clone()
+}
+
+type Median<'m> = dyn Fn(&dyn Fn(&Window) -> Option<f64>) -> Option<f64> + 'm;
+
+fn cpu(median: &Median) -> Option<CpuPerRequest> {
+    let part = |pick: fn(&Window) -> u64| median(&move |window| per_request(window, pick(window)));
+    Some(CpuPerRequest {
+        total: part(|window| window.target.cpu.total_ns)?,
+        user: part(|window| window.target.cpu.user_ns)?,
+        system: part(|window| window.target.cpu.system_ns)?,
+        softirq: part(|window| window.server_cpus.softirq_ns)?,
+    })
+}
+
+fn switches(median: &Median) -> Option<Switches> {
+    Some(Switches {
+        voluntary: median(&|window| per_request(window, window.target.voluntary_switches))?,
+        involuntary: median(&|window| per_request(window, window.target.involuntary_switches))?,
+    })
+}
+
+fn latency(sheet: &Sheet, name: &str) -> Latency {
+    let index = sheet.latency.unwrap_or(sheet.main);
+    let median = |metric: Metric| sheet.median(name, index, |window| metric.of(window));
+    let windows = sheet.windows(name, index);
+    Latency {
+        p50: median(Metric::P50),
+        p90: median(Metric::P90),
+        p99: median(Metric::P99),
+        p99_9: median(Metric::P999),
+        max: windows.iter().map(|window| window.load.response_ns.max as f64).reduce(f64::max),
+        mean: sheet.median(name, index, |window| Some(window.load.response_ns.mean)),
+    }
+}
+
+/// A failed round is told even where others went well; without any good round it is the arm's error.
+fn add_failure<'a>(row: &mut ArmFindings, records: impl Iterator<Item = &'a RoundRecord>) {
+    let failures: Vec<_> = records.filter_map(|record| record.failure.as_ref()).collect();
+    if let Some(last) = failures.last() {
+        row.error = Some(last.text.clone());
+        row.log.clone_from(&last.log);
+        row.ok = false;
+    }
+}

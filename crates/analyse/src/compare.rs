@@ -1,0 +1,174 @@
+//! Verdicts: each arm against the baseline in each metric.
+
+use plan::Blocks;
+use stats::looks::{Look, blocks_needed};
+use stats::noise::Noise;
+use stats::verdict::{Question, decide};
+use stats::{Estimate, Rng, descriptive, holm, paired};
+
+use crate::findings::{Comparison, Gate, Verdict};
+use crate::sheet::Sheet;
+use crate::{Metric, SECOND_BASELINE_SUFFIX};
+
+/// Level of the interval that a noise floor is read from.
+const FLOOR_LEVEL: f64 = 0.95;
+/// Normal quantile of that level, two-sided.
+const FLOOR_Z: f64 = 1.96;
+
+/// All comparisons, primary metrics first; gates have the last word.
+pub(crate) fn all(sheet: &Sheet, gates: &[Gate]) -> Vec<Comparison> {
+    let mut rows: Vec<Comparison> = Metric::ALL
+        .into_iter()
+        .filter(|metric| sheet.condition_of(*metric).is_some())
+        .flat_map(|metric| sheet.others().map(move |arm| (metric, arm)))
+        .map(|(metric, arm)| open_row(sheet, arm, metric))
+        .collect();
+    for row in &mut rows {
+        row.void_by = void_by(row, gates);
+    }
+    let look = look(sheet);
+    judge_family(&mut rows, look);
+    rows
+}
+
+/// The look that the blocks done so far amount to.
+pub(crate) fn look(sheet: &Sheet) -> Look {
+    let done = sheet.rounds().iter().map(|record| record.round.block + 1).max().unwrap_or(0);
+    match sheet.plan().design.blocks {
+        Blocks::Fixed { .. } => Look::Only,
+        Blocks::TwoLooks { first, .. } if done <= first => Look::First,
+        Blocks::TwoLooks { .. } => Look::Last,
+    }
+}
+
+/// The row before any verdict: pairs, tests and noise floor.
+fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
+    let pairs = sheet.pairs(arm, metric);
+    let differences = values(&pairs);
+    let floor = noise_floor(sheet, arm, metric);
+    let sd = descriptive::sd(&differences);
+    let condition = sheet.condition_of(metric).expect("rows are made for metrics that have a condition");
+    Comparison {
+        baseline: sheet.baseline().to_owned(),
+        arm: arm.to_owned(),
+        metric,
+        primary: metric.is_primary(),
+        condition: sheet.describe(condition),
+        verdict: Verdict::Inconclusive,
+        ratio: None,
+        ci_low: None,
+        ci_high: None,
+        level: None,
+        p_wilcoxon: paired::wilcoxon(&differences).ok().map(|test| test.p),
+        p_sign_flip: sign_flip(sheet.plan().seed, &differences),
+        blocks: pairs.len() as u32,
+        paired_sd: sd,
+        noise_floor: floor.as_ref().map(|floor| floor.value),
+        noise_floor_from: floor.map(|floor| floor.from.to_owned()),
+        delta: metric.delta(),
+        blocks_needed: sd.and_then(|sd| blocks_needed(sd, metric.delta()).ok()).map(|needed| needed.uncapped),
+        pairs,
+        void_by: Vec::new(),
+    }
+}
+
+fn values(pairs: &[(u32, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(_, difference)| *difference).collect()
+}
+
+fn sign_flip(seed: u64, differences: &[f64]) -> Option<f64> {
+    paired::sign_flip(differences, &mut Rng::seeded(seed)).ok().map(|test| test.p)
+}
+
+fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<String> {
+    let concerns = |gate: &&Gate| match &gate.arm {
+        None => true,
+        Some(arm) => *arm == row.arm || *arm == row.baseline,
+    };
+    let voiding = gates.iter().filter(|gate| !gate.ok && gate.voids.contains(&row.metric)).filter(concerns);
+    let mut ids: Vec<String> = voiding.map(|gate| gate.id.clone()).collect();
+    ids.dedup();
+    ids
+}
+
+/// Judges the primary metrics as one family by Holm's steps, the others each at the look's own level.
+fn judge_family(rows: &mut [Comparison], look: Look) {
+    let family: Vec<usize> = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.primary && row.void_by.is_empty())
+        .map(|(index, _)| index)
+        .collect();
+    let p_values: Vec<f64> = family.iter().map(|index| rows[*index].p_wilcoxon.unwrap_or(1.0)).collect();
+    let decisions =
+        holm::decide(&p_values, look.level()).expect("p-values and levels come from the same crate");
+    for (index, row) in rows.iter_mut().enumerate() {
+        let place = family.iter().position(|member| *member == index);
+        let level = place.map_or(look.level(), |place| decisions[place].level);
+        judge(row, level);
+    }
+}
+
+fn judge(row: &mut Comparison, level: f64) {
+    let differences = values(&row.pairs);
+    // So few pairs that no exact interval attains the level: the widest there is, and its own level is printed.
+    let estimate = paired::estimate(&differences, level).or_else(|_| paired::widest(&differences));
+    let Ok(estimate) = estimate else {
+        row.verdict = if row.void_by.is_empty() { Verdict::Inconclusive } else { Verdict::Invalid };
+        return;
+    };
+    show(row, &estimate);
+    let floor = row.noise_floor;
+    let question = Question { delta: row.delta, floor, higher_is: row.metric.higher_is() };
+    row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
+        (false, _) => Verdict::Invalid,
+        (true, false) => Verdict::Inconclusive,
+        (true, true) => decide(&estimate, &question).into(),
+    };
+}
+
+/// Below this level an interval is printed but decides nothing: five pairs attain 93.75 %, six 96.9 %.
+const SHOWABLE_LEVEL: f64 = 0.95;
+
+fn show(row: &mut Comparison, estimate: &Estimate) {
+    let interval = estimate.ratio_interval();
+    row.ratio = Some(estimate.ratio());
+    row.ci_low = Some(interval.low);
+    row.ci_high = Some(interval.high);
+    row.level = Some(interval.level);
+}
+
+struct Floor {
+    value: f64,
+    from: &'static str,
+}
+
+/// The smallest difference this run can show: from the second copy of the baseline where there is one, else from how
+/// far each arm moves from one block to the next.
+fn noise_floor(sheet: &Sheet, arm: &str, metric: Metric) -> Option<Floor> {
+    let second = format!("{}{SECOND_BASELINE_SUFFIX}", sheet.baseline());
+    let pairs = values(&sheet.pairs(&second, metric));
+    if let Ok(noise) = Noise::of_pairs(&pairs, FLOOR_LEVEL) {
+        return Some(Floor { value: noise.floor, from: "second_baseline" });
+    }
+    within_run(sheet, arm, metric).map(|value| Floor { value, from: "within_run" })
+}
+
+/// Half-width of an interval for "no difference", from the successive differences of either arm with itself.
+///
+/// A pair of rounds of one arm in neighbouring blocks spreads like a pair of rounds of two equal arms, plus whatever
+/// drifts between blocks; so this floor is at worst too high.
+/// Source: von Neumann, "Distribution of the ratio of the mean square successive difference", 1941.
+fn within_run(sheet: &Sheet, arm: &str, metric: Metric) -> Option<f64> {
+    let mut successive = Vec::new();
+    for name in [sheet.baseline(), arm] {
+        let values = sheet.values(name, metric);
+        successive.extend(values.windows(2).map(|pair| (pair[1].1 / pair[0].1).ln()));
+    }
+    let blocks = sheet.pairs(arm, metric).len();
+    if successive.len() < 4 || blocks == 0 {
+        return None;
+    }
+    let mean_square = successive.iter().map(|d| d * d).sum::<f64>() / successive.len() as f64;
+    Some((FLOOR_Z * mean_square.sqrt() / (blocks as f64).sqrt()).exp_m1())
+}

@@ -1,0 +1,325 @@
+use std::collections::BTreeMap;
+
+use record::{Host, VoidReason};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Metric;
+
+/// Version of the findings' JSON.
+pub const FINDINGS_SCHEMA: u32 = 1;
+
+/// Everything that follows from a run. A pure function of its directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Findings {
+    /// Schema version.
+    pub schema: u32,
+    /// The run.
+    pub run_id: String,
+    /// The case, or `compare`.
+    pub case: String,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Where it was made.
+    pub host: Host,
+    /// The command that repeats it.
+    pub command: Vec<String>,
+    /// What was asked, in words: connections, depth, path, placement.
+    pub workload: String,
+    /// How far the run came, when it is not complete.
+    pub partial: Option<String>,
+    /// Condition under which CPU per request, rate and memory are compared.
+    pub condition: String,
+    /// Condition under which latency is compared; absent where there was none.
+    pub latency_condition: Option<String>,
+    /// Length of a window in nanoseconds.
+    pub window_ns: u64,
+    /// The baseline's name.
+    pub baseline: String,
+    /// One row for each arm, the baseline among them.
+    pub arms: Vec<ArmFindings>,
+    /// One row for each arm but the baseline and each metric, primary metrics first.
+    pub comparisons: Vec<Comparison>,
+    /// What makes figures believable or void.
+    pub gates: Vec<Gate>,
+    /// What explains the difference, most important first.
+    pub causes: Vec<Cause>,
+    /// Exact split of the rate ratio, one for each arm but the baseline.
+    pub splits: Vec<Split>,
+    /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.
+    pub unattributed_share: Option<f64>,
+    /// What the reader must know.
+    pub warnings: Vec<String>,
+    /// Rounds that a gate voided, with the reason.
+    pub void_rounds: Vec<VoidRound>,
+    /// What to run next.
+    pub next: Option<String>,
+}
+
+/// A round that counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VoidRound {
+    /// Block, from 0.
+    pub block: u32,
+    /// Arm.
+    pub arm: String,
+    /// Why.
+    pub reason: VoidReason,
+}
+
+/// CPU per request by where it was spent, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPerRequest {
+    /// All of it.
+    pub total: f64,
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+    /// Soft interrupts on the server's CPUs; part of `system` where the kernel charges them to the task.
+    pub softirq: f64,
+}
+
+/// Context switches per request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Switches {
+    /// The thread waited for something.
+    pub voluntary: f64,
+    /// The thread was interrupted.
+    pub involuntary: f64,
+}
+
+/// Response times in nanoseconds: medians over the rounds of each round's percentile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90 %.
+    pub p90: Option<f64>,
+    /// 99 %.
+    pub p99: Option<f64>,
+    /// 99.9 %.
+    pub p99_9: Option<f64>,
+    /// Largest of all rounds.
+    pub max: Option<f64>,
+    /// Mean.
+    pub mean: Option<f64>,
+}
+
+/// One arm. Figures are medians over its valid rounds, at the condition of the findings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArmFindings {
+    /// Name.
+    pub name: String,
+    /// Target, where it is one of `targets/` or built in.
+    pub target: Option<String>,
+    /// Variant of the target.
+    pub variant: Option<String>,
+    /// Command that started it.
+    pub command: String,
+    /// SHA-256 of its executable.
+    pub build_id: Option<String>,
+    /// Whether it gave figures.
+    pub ok: bool,
+    /// Why not.
+    pub error: Option<String>,
+    /// Last lines of its log, when it failed.
+    pub log: Vec<String>,
+    /// Valid rounds.
+    pub rounds: u32,
+    /// Requests completed in all valid windows.
+    pub requests: u64,
+    /// Requests per second.
+    pub rate_per_s: Option<f64>,
+    /// Connections established.
+    pub connections: u64,
+    /// Server CPU per request.
+    pub cpu_ns_per_request: Option<CpuPerRequest>,
+    /// Generator CPU per request, for comparison.
+    pub generator_cpu_ns_per_request: Option<f64>,
+    /// Busy cores of the server.
+    pub busy_cores: Option<f64>,
+    /// Share of the server's CPU set that was busy, 0 to 1.
+    pub server_set_busy: Option<f64>,
+    /// Context switches.
+    pub context_switches_per_request: Option<Switches>,
+    /// System calls by name, where they were counted.
+    pub syscalls_per_request: BTreeMap<String, f64>,
+    /// Time ready threads waited for a CPU, in nanoseconds per request.
+    pub run_wait_ns_per_request: Option<f64>,
+    /// Response times at the latency condition; at the main condition where there is no other.
+    pub latency_ns: Latency,
+    /// Largest resident set.
+    pub rss_peak_bytes: Option<f64>,
+    /// What limits it.
+    pub limiter: Option<String>,
+    /// Rounds that began without a steady warm-up.
+    pub unsteady_rounds: u32,
+}
+
+/// What is said of an arm against the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better than the baseline.
+    Faster,
+    /// Worse than the baseline.
+    Slower,
+    /// Any difference is smaller than the one that matters.
+    Equal,
+    /// Neither was shown.
+    Inconclusive,
+    /// A gate voids it.
+    Invalid,
+}
+
+impl From<stats::verdict::Verdict> for Verdict {
+    fn from(verdict: stats::verdict::Verdict) -> Self {
+        match verdict {
+            stats::verdict::Verdict::Faster => Self::Faster,
+            stats::verdict::Verdict::Slower => Self::Slower,
+            stats::verdict::Verdict::Equal => Self::Equal,
+            stats::verdict::Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
+impl Verdict {
+    /// The word in every output.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Equal => "equal",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid => "invalid",
+        }
+    }
+
+    /// Whether a question was answered.
+    #[must_use]
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower | Self::Equal)
+    }
+}
+
+/// One arm against the baseline in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The baseline.
+    pub baseline: String,
+    /// The arm.
+    pub arm: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Whether the metric was declared primary.
+    pub primary: bool,
+    /// The condition.
+    pub condition: String,
+    /// The verdict on `arm`.
+    pub verdict: Verdict,
+    /// Arm over baseline, Hodges–Lehmann; absent where there are no pairs.
+    pub ratio: Option<f64>,
+    /// Low end of the exact Wilcoxon interval of the ratio.
+    pub ci_low: Option<f64>,
+    /// High end.
+    pub ci_high: Option<f64>,
+    /// Level that the interval attains, 0 to 1.
+    pub level: Option<f64>,
+    /// p of the exact Wilcoxon test, not adjusted.
+    pub p_wilcoxon: Option<f64>,
+    /// p of the sign-flip test, as a cross-check.
+    pub p_sign_flip: Option<f64>,
+    /// Pairs behind it.
+    pub blocks: u32,
+    /// Standard deviation of the pairs' log-ratios.
+    pub paired_sd: Option<f64>,
+    /// Smallest relative difference that this run could show.
+    pub noise_floor: Option<f64>,
+    /// Where the floor comes from: `second_baseline` or `within_run`.
+    pub noise_floor_from: Option<String>,
+    /// The relative difference that matters.
+    pub delta: f64,
+    /// Blocks that would decide.
+    pub blocks_needed: Option<u64>,
+    /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.
+    pub pairs: Vec<(u32, f64)>,
+    /// The gates that void it.
+    pub void_by: Vec<String>,
+}
+
+/// One gate: a condition under which figures may be believed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// Stable name.
+    pub id: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The arm it speaks of; absent where it speaks of all.
+    pub arm: Option<String>,
+    /// What was seen.
+    pub value: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+    /// One or two sentences: what, why, what to do.
+    pub text: String,
+    /// Metrics that it voids when it does not hold.
+    pub voids: Vec<Metric>,
+}
+
+/// How well a cause is supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    /// An identity on measured counters.
+    AccountsFor,
+    /// A count times a calibrated cost.
+    BoundedBy,
+    /// An association in a profile or trace.
+    ConsistentWith,
+    /// An intervention removed it.
+    ConfirmedBy,
+    /// It cannot carry enough to matter.
+    RuledOut,
+}
+
+/// Something that explains a part of the difference, or was ruled out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cause {
+    /// Stable name.
+    pub id: String,
+    /// How well it is supported.
+    pub grade: Grade,
+    /// The baseline.
+    pub baseline: String,
+    /// The arm.
+    pub arm: String,
+    /// What it carries, in nanoseconds per request; positive where the arm costs more.
+    pub ns_per_request: f64,
+    /// Its share of the gap, −1 to 1 and beyond where causes cancel.
+    pub share: Option<f64>,
+    /// One sentence.
+    pub text: String,
+}
+
+/// ln(rate ratio) = ln(busy cores ratio) − ln(CPU per request ratio), on medians over rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Split {
+    /// The arm.
+    pub arm: String,
+    /// Arm over baseline.
+    pub rate_ratio: f64,
+    /// Arm over baseline.
+    pub busy_cores_ratio: f64,
+    /// Arm over baseline.
+    pub cpu_per_request_ratio: f64,
+    /// Part of ln(rate ratio) that the other two leave unexplained.
+    pub residual_ln: f64,
+    /// Arm minus baseline, nanoseconds per request.
+    pub user_ns: f64,
+    /// Arm minus baseline, nanoseconds per request.
+    pub system_ns: f64,
+    /// Arm minus baseline, nanoseconds per request.
+    pub total_ns: f64,
+}

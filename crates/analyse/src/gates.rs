@@ -1,0 +1,154 @@
+//! Gates: what must hold before a figure is believed. A gate that does not hold voids the metrics it names.
+
+mod answers;
+mod generator;
+mod load;
+mod place;
+
+use record::{RoundRecord, VoidReason};
+
+pub use answers::difference;
+pub(crate) use generator::{server_busy, set_busy};
+
+use crate::findings::Gate;
+use crate::sheet::Sheet;
+use crate::{Metric, percent};
+
+/// Steal above this share of the window: the hypervisor ran someone else.
+const MAX_STEAL: f64 = 0.01;
+/// Other processes' CPU above this share of the CPUs measured on.
+const MAX_OTHERS: f64 = 0.02;
+/// Frequency that fell by more than this within a window.
+const MAX_FREQUENCY_FALL: f64 = 0.05;
+/// Void rounds above this share void the run.
+const MAX_VOID_SHARE: f64 = 0.2;
+
+/// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
+type Check = fn(&Sheet) -> Vec<Gate>;
+
+/// All gates in the order in which they are printed. Adding one is adding a row.
+const CHECKS: [Check; 9] = [
+    answers::parity,
+    answers::errors,
+    generator::generator,
+    load::little,
+    load::stall,
+    load::utilisation,
+    host,
+    place::environment,
+    place::fairness,
+];
+
+pub(crate) fn all(sheet: &Sheet) -> Vec<Gate> {
+    CHECKS.iter().flat_map(|check| check(sheet)).collect()
+}
+
+/// A gate that holds for all arms.
+fn holds(id: &str, text: impl Into<String>) -> Gate {
+    Gate {
+        id: id.to_owned(),
+        ok: true,
+        arm: None,
+        value: None,
+        limit: None,
+        text: text.into(),
+        voids: Vec::new(),
+    }
+}
+
+/// Rows of a gate that is judged arm by arm: those that fail, or one row with the worst value when all hold.
+struct PerArm {
+    id: &'static str,
+    limit: f64,
+    /// Whether a value beyond the limit is above it (true) or below it.
+    fails_above: bool,
+    failed: Vec<Gate>,
+    worst: Option<f64>,
+}
+
+impl PerArm {
+    fn new(id: &'static str, limit: f64, fails_above: bool) -> Self {
+        Self { id, limit, fails_above, failed: Vec::new(), worst: None }
+    }
+
+    fn breaks(&self, value: f64) -> bool {
+        if self.fails_above { value > self.limit } else { value < self.limit }
+    }
+
+    fn add(&mut self, arm: &str, value: f64, voids: &[Metric], text: impl FnOnce() -> String) {
+        let worse = |worst: f64| if self.fails_above { value > worst } else { value < worst };
+        if self.worst.is_none_or(worse) {
+            self.worst = Some(value);
+        }
+        if self.breaks(value) {
+            self.failed.push(Gate {
+                id: self.id.to_owned(),
+                ok: false,
+                arm: Some(arm.to_owned()),
+                value: Some(value),
+                limit: Some(self.limit),
+                text: text(),
+                voids: voids.to_vec(),
+            });
+        }
+    }
+
+    fn rows(self, text: impl FnOnce(f64) -> String) -> Vec<Gate> {
+        match (self.failed.is_empty(), self.worst) {
+            (false, _) => self.failed,
+            (true, Some(worst)) => {
+                vec![Gate { value: Some(worst), limit: Some(self.limit), ..holds(self.id, text(worst)) }]
+            }
+            (true, None) => vec![holds(self.id, "nothing to judge")],
+        }
+    }
+}
+
+/// What the host did to a round that makes it count for nothing; the orchestrator repeats such a round.
+#[must_use]
+pub fn host_fault(record: &RoundRecord) -> Option<VoidReason> {
+    record.windows.iter().find_map(|window| {
+        let sets = [(&window.server_cpus, "server"), (&window.load_cpus, "load")];
+        let faults = sets.iter().filter_map(|(usage, set)| set_fault(usage, set));
+        faults.map(|text| VoidReason { gate: "host".to_owned(), text }).next()
+    })
+}
+
+fn set_fault(usage: &record::HostUsage, set: &str) -> Option<String> {
+    let capacity_ns = (usage.wall_ns * u64::from(usage.cpus)).max(1) as f64;
+    let steal = usage.steal_ns as f64 / capacity_ns;
+    let others = usage.others_ns as f64 / capacity_ns;
+    if steal > MAX_STEAL {
+        return Some(format!("the hypervisor took {} of the {set} CPUs", percent(steal)));
+    }
+    if usage.throttled_ns > 0 {
+        return Some("the cgroup was throttled: raise its CPU quota".to_owned());
+    }
+    if others > MAX_OTHERS {
+        return Some(format!("other processes used {} of the {set} CPUs: stop them", percent(others)));
+    }
+    match usage.frequency_khz {
+        Some([low, high]) if (low as f64) < high as f64 * (1.0 - MAX_FREQUENCY_FALL) => {
+            Some(format!("the CPU frequency moved between {low} and {high} kHz: fix the governor"))
+        }
+        _ => None,
+    }
+}
+
+/// `host`: too many void rounds mean that this machine was not quiet, and the rest cannot be trusted either.
+fn host(sheet: &Sheet) -> Vec<Gate> {
+    let all = sheet.void.len() + sheet.rounds().len();
+    let share = if all == 0 { 0.0 } else { sheet.void.len() as f64 / all as f64 };
+    let ok = share <= MAX_VOID_SHARE;
+    let text = match (sheet.void.last(), ok) {
+        (None, _) => "no steal, throttling or other load in any round".to_owned(),
+        (Some(last), true) => {
+            format!("{} of {all} rounds void and repeated; the last: {}", sheet.void.len(), last.reason.text)
+        }
+        (Some(last), false) => {
+            format!("{} of {all} rounds void; the last: {}", sheet.void.len(), last.reason.text)
+        }
+    };
+    let voids = if ok { Vec::new() } else { Metric::ALL.to_vec() };
+    vec![Gate { ok, value: Some(share), limit: Some(MAX_VOID_SHARE), voids, ..holds("host", text) }]
+}

@@ -1,0 +1,120 @@
+//! The gate that asks who was measured: the server or the generator.
+
+use plan::Condition;
+use record::Window;
+
+use super::PerArm;
+use crate::findings::Gate;
+use crate::sheet::Sheet;
+use crate::{Metric, percent};
+
+/// A server whose CPUs are this busy is what limits the rate.
+const SERVER_BUSY: f64 = 0.95;
+/// A generator above this share of its CPUs may be what limits.
+const GENERATOR_BUSY: f64 = 0.80;
+/// Send lag that no percentile of a network server can notice, in nanoseconds.
+const SMALL_LAG_NS: f64 = 50_000.0;
+/// Send lag as a share of the median response.
+const MAX_LAG_SHARE: f64 = 0.05;
+/// Achieved over intended rate.
+const MIN_RATE_RATIO: f64 = 0.99;
+
+/// `generator`: at capacity the server is the limit; at an equal rate the schedule was kept.
+pub(super) fn generator(sheet: &Sheet) -> Vec<Gate> {
+    let conditions = &sheet.plan().workload.conditions;
+    conditions
+        .iter()
+        .enumerate()
+        .flat_map(|(index, condition)| match condition {
+            Condition::Capacity => at_capacity(sheet, index),
+            _ => at_equal_rate(sheet, index),
+        })
+        .collect()
+}
+
+/// At capacity: the server's CPUs or one of its threads are full, or the generator has room and so was waiting for it.
+fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
+    let mut gate = PerArm::new("generator", SERVER_BUSY, false);
+    for arm in &sheet.plan().arms {
+        let name = &arm.name;
+        let Some(server) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
+        let generator = sheet.median(name, index, |window| Some(generator_busy(window))).unwrap_or(0.0);
+        let waits = generator <= GENERATOR_BUSY;
+        // A server that is not full, driven by a generator with time to spare, waits for something of its own.
+        let value = if waits { server.max(SERVER_BUSY) } else { server };
+        gate.add(name, value, &[Metric::Rate], || {
+            format!(
+                "at capacity '{name}' was {} busy while the generator was {} busy: the rate is the generator's. \
+                 Give it more CPUs (--load-cpus) or use --pipeline; CPU per request stands",
+                percent(server),
+                percent(generator),
+            )
+        });
+    }
+    gate.rows(|_| "at capacity the servers were the limit, not the generator".to_owned())
+}
+
+fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
+    let mut gate = PerArm::new("generator", MIN_RATE_RATIO, false);
+    let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
+    if index == sheet.main {
+        voids.push(Metric::CpuPerRequest);
+    }
+    for arm in &sheet.plan().arms {
+        let name = &arm.name;
+        let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
+        let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
+        let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
+        let lag = median(|window| window.load.send_lag_ns.p99.map(|ns| ns as f64)).unwrap_or(0.0);
+        let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
+        let late = lag > SMALL_LAG_NS.max(response * MAX_LAG_SHARE);
+        let fault = fault(ratio, generator, late.then_some(lag));
+        // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
+        let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
+        gate.add(name, value, &voids, || {
+            format!("at an equal rate, '{name}': {}", fault.unwrap_or_default())
+        });
+    }
+    gate.rows(|worst| {
+        format!("the schedule was kept at equal rates ({} of the intended rate)", percent(worst))
+    })
+}
+
+fn fault(ratio: f64, generator: f64, lag_ns: Option<f64>) -> Option<String> {
+    if generator > GENERATOR_BUSY {
+        return Some(format!(
+            "the generator was {} busy: lower the rate or add --load-cpus",
+            percent(generator)
+        ));
+    }
+    if ratio < MIN_RATE_RATIO {
+        return Some(format!(
+            "{} of the intended rate was answered: the server is overloaded and latency is a queue's; lower the rate",
+            percent(ratio)
+        ));
+    }
+    let lag = units::format_ns(lag_ns?);
+    Some(format!("requests left {lag} late (send lag p99): add connections or --load-cpus"))
+}
+
+/// Busy share of the server's CPUs, or of its busiest thread where that is larger.
+pub(crate) fn server_busy(window: &Window) -> f64 {
+    let wall = window.target.wall_ns.max(1) as f64;
+    let set = window.target.cpu.total_ns as f64 / wall / f64::from(window.server_cpus.cpus.max(1));
+    let thread = window.target.busiest_thread_ns as f64 / wall;
+    set.max(thread).max(set_busy(&window.server_cpus))
+}
+
+/// Busy share of the generator's CPUs, or of its busiest thread where that is larger.
+fn generator_busy(window: &Window) -> f64 {
+    let wall = window.generator.wall_ns.max(1) as f64;
+    let set = window.generator.cpu.total_ns as f64 / wall / f64::from(window.load_cpus.cpus.max(1));
+    set.max(window.load.busiest_thread)
+}
+
+/// Busy share of a set of CPUs, interrupts included, from the kernel's idle time.
+pub(crate) fn set_busy(usage: &record::HostUsage) -> f64 {
+    let capacity = usage.wall_ns as f64 * f64::from(usage.cpus.max(1));
+    let busy = usage.user_ns + usage.system_ns + usage.irq_ns + usage.softirq_ns;
+    if capacity == 0.0 { 0.0 } else { (busy as f64 / capacity).min(1.0) }
+}

@@ -1,0 +1,122 @@
+//! Gates on the load itself: Little's law, stalls, and CPU that adds up.
+
+use plan::Condition;
+use record::Window;
+
+use super::PerArm;
+use crate::findings::Gate;
+use crate::sheet::Sheet;
+use crate::{Metric, percent};
+
+/// Relative difference between rate × latency and the requests in flight.
+const MAX_LITTLE: f64 = 0.05;
+/// Jain's index below which some connections were starved.
+const MIN_JAIN: f64 = 0.9;
+/// Answers per connection that are "one small constant": a server that serves each connection a few times and stops.
+const SMALL_ANSWERS: u64 = 16;
+/// CPU used over CPU there was: above it the counters are wrong.
+const MAX_UTILISATION: f64 = 1.02;
+
+const LATENCIES: [Metric; 4] = [Metric::P50, Metric::P90, Metric::P99, Metric::P999];
+
+/// `little`: in a closed loop, rate × mean response is what was kept in flight; else the latency is not the requests'.
+///
+/// It voids no comparison, because latency is never compared in a closed loop; the latencies shown are then not to be used.
+pub(super) fn little(sheet: &Sheet) -> Vec<Gate> {
+    let mut gate = PerArm::new("little", MAX_LITTLE, true);
+    for (index, condition) in sheet.plan().workload.conditions.iter().enumerate() {
+        if *condition != Condition::Capacity {
+            continue;
+        }
+        for arm in &sheet.plan().arms {
+            let residual = sheet.median(&arm.name, index, little_residual);
+            let Some(residual) = residual else { continue };
+            gate.add(&arm.name, residual.abs(), &[], || {
+                format!(
+                    "'{}': rate x mean response differs from the requests in flight by {}: \
+                     its closed-loop latencies are not those of single requests",
+                    arm.name,
+                    percent(residual.abs())
+                )
+            });
+        }
+    }
+    gate.rows(|worst| format!("rate x mean response is what was in flight, within {}", percent(worst)))
+}
+
+fn little_residual(window: &Window) -> Option<f64> {
+    let in_flight = window.load.connections.established as f64 * f64::from(window.load.pipeline);
+    (in_flight > 0.0 && window.load.requests > 0).then(|| {
+        stats::little::residual(window.load.rate_per_s, window.load.response_ns.mean / 1e9, in_flight)
+    })
+}
+
+/// `stall`: every connection is served, to the end of the window.
+pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
+    let mut gate = PerArm::new("stall", MIN_JAIN, false);
+    let voids = [&[Metric::Rate], LATENCIES.as_slice()].concat();
+    for arm in &sheet.plan().arms {
+        for record in sheet.rounds_of(&arm.name) {
+            for window in &record.windows {
+                let stalled = stalled(window);
+                let value = if stalled.is_some() { 0.0 } else { window.load.per_connection.jain };
+                gate.add(&arm.name, value, &voids, || {
+                    stall_text(&arm.name, record.round.block, window, stalled)
+                });
+            }
+        }
+    }
+    let rows = gate.rows(|worst| format!("every connection was served (Jain's index at least {worst:.3})"));
+    first_of_each_arm(rows)
+}
+
+fn stall_text(arm: &str, block: u32, window: &Window, stalled: Option<&str>) -> String {
+    let per = &window.load.per_connection;
+    match stalled {
+        Some(what) => {
+            format!("'{arm}' {what} (block {}): look for a lock, a lost wake-up or Nagle's delay", block + 1)
+        }
+        None => format!(
+            "'{arm}' served some connections {} times and others {} times (block {}): some were starved",
+            per.min,
+            per.max,
+            block + 1
+        ),
+    }
+}
+
+fn stalled(window: &Window) -> Option<&'static str> {
+    let per = &window.load.per_connection;
+    if per.min == per.max && per.max <= SMALL_ANSWERS && window.load.requests > 0 {
+        return Some("gave every connection the same few answers and then none");
+    }
+    let last = window.load.seconds.last()?;
+    (last.requests == 0 && window.load.requests > 0).then_some("gave no answer in the last second")
+}
+
+/// A stall in many rounds is one finding, with the first round as its example.
+fn first_of_each_arm(mut rows: Vec<Gate>) -> Vec<Gate> {
+    let mut seen: Vec<Option<String>> = Vec::new();
+    rows.retain(|row| {
+        let new = !seen.contains(&row.arm);
+        seen.push(row.arm.clone());
+        new
+    });
+    rows
+}
+
+/// `utilisation`: no more CPU was counted than there was.
+pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
+    let mut gate = PerArm::new("utilisation", MAX_UTILISATION, true);
+    for arm in &sheet.plan().arms {
+        let used = sheet.median(&arm.name, sheet.main, |window| {
+            let capacity = window.target.wall_ns as f64 * f64::from(window.server_cpus.cpus);
+            (capacity > 0.0).then(|| window.target.cpu.total_ns as f64 / capacity)
+        });
+        let Some(used) = used else { continue };
+        gate.add(&arm.name, used, &[Metric::CpuPerRequest], || {
+            format!("'{}' is said to have used {} of its CPUs: a counter is wrong", arm.name, percent(used))
+        });
+    }
+    gate.rows(|worst| format!("at most {} of the server's CPUs were used", percent(worst)))
+}

@@ -1,0 +1,91 @@
+//! Gates on where the arms ran.
+
+use plan::Arm;
+
+use super::holds;
+use crate::findings::Gate;
+use crate::sheet::Sheet;
+use crate::{Metric, percent};
+
+/// Busy cores that differ by more than this are not the same use of the machine.
+const MAX_CORES_DIFFERENCE: f64 = 0.10;
+
+/// `environment`: the arms met the same CPUs; what else differs between them is printed.
+pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
+    let allowed = |arm: &str| sheet.rounds_of(arm).map(|record| record.fairness.allowed_cpus.clone()).next();
+    let baseline = allowed(sheet.baseline());
+    for arm in sheet.others() {
+        let other = allowed(arm);
+        if let (Some(baseline), Some(other)) = (&baseline, &other)
+            && baseline != other
+        {
+            let text = format!(
+                "'{arm}' ran on CPUs {other}, '{}' on {baseline}: it changed its own CPU set",
+                sheet.baseline()
+            );
+            return vec![Gate {
+                ok: false,
+                arm: Some(arm.to_owned()),
+                voids: Metric::ALL.to_vec(),
+                ..holds("environment", text)
+            }];
+        }
+    }
+    let shared = if sheet.plan().placement.shared { "; server and generator share CPUs" } else { "" };
+    vec![holds(
+        "environment",
+        format!("same host and CPUs; the arms differ in {}{shared}", differences(sheet)),
+    )]
+}
+
+fn differences(sheet: &Sheet) -> String {
+    let arms = &sheet.plan().arms;
+    let differs = |same: fn(&Arm, &Arm) -> bool| arms.windows(2).any(|pair| !same(&pair[0], &pair[1]));
+    let mut names = Vec::new();
+    let builds = &sheet.run.manifest.builds;
+    if builds.windows(2).any(|pair| pair[0].sha256 != pair[1].sha256) {
+        names.push("executable");
+    }
+    if differs(|a, b| a.run == b.run) {
+        names.push("command");
+    }
+    if differs(|a, b| a.env == b.env) {
+        names.push("environment variables");
+    }
+    if differs(|a, b| a.warmup == b.warmup) {
+        names.push("warm-up");
+    }
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// `fairness`: the arms used the same number of cores; otherwise figures are to be read per core.
+pub(super) fn fairness(sheet: &Sheet) -> Vec<Gate> {
+    let cores = |arm: &str| sheet.median(arm, sheet.main, |window| Some(crate::arms::busy_cores(window)));
+    let Some(baseline) = cores(sheet.baseline()).filter(|cores| *cores > 0.0) else {
+        return vec![holds("fairness", "nothing to judge")];
+    };
+    let mut rows = Vec::new();
+    for arm in sheet.others() {
+        let Some(other) = cores(arm) else { continue };
+        let ratio = other / baseline;
+        if (ratio - 1.0).abs() > MAX_CORES_DIFFERENCE {
+            let text = format!(
+                "'{arm}' kept {other:.2} cores busy, '{}' {baseline:.2} ({}): compare rates per core",
+                sheet.baseline(),
+                percent(ratio)
+            );
+            let limit = Some(1.0 + MAX_CORES_DIFFERENCE);
+            rows.push(Gate {
+                ok: false,
+                arm: Some(arm.to_owned()),
+                value: Some(ratio),
+                limit,
+                ..holds("fairness", text)
+            });
+        }
+    }
+    if rows.is_empty() {
+        rows.push(holds("fairness", format!("all arms kept about {baseline:.2} cores busy")));
+    }
+    rows
+}

@@ -1,0 +1,52 @@
+//! What limits an arm: why it does not serve twice as much.
+
+use plan::Condition;
+use record::Window;
+
+use crate::gates::{server_busy, set_busy};
+use crate::sheet::Sheet;
+use crate::{arms, percent};
+
+/// CPUs or a thread this busy have nothing left.
+const FULL: f64 = 0.95;
+/// Ready threads that wait this much of the time they run are short of CPU.
+const MANY_WAITING: f64 = 0.20;
+/// A generator above this share may be the limit.
+const GENERATOR_FULL: f64 = 0.80;
+
+/// The first limit that holds for `arm`, in words; "unknown" where none does.
+pub(crate) fn name(sheet: &Sheet, arm: &str) -> String {
+    let capacity = sheet.plan().workload.conditions[sheet.main] == Condition::Capacity;
+    if !capacity {
+        return "the rate asked for".to_owned();
+    }
+    let median = |figure: fn(&Window) -> f64| {
+        sheet.median(arm, sheet.main, |window| Some(figure(window))).unwrap_or(0.0)
+    };
+    let set = median(|window| set_busy(&window.server_cpus));
+    let thread =
+        median(|window| window.target.busiest_thread_ns as f64 / window.target.wall_ns.max(1) as f64);
+    let waiting =
+        median(|window| window.target.run_wait_ns as f64 / window.target.cpu.total_ns.max(1) as f64);
+    let cpus = median(|window| f64::from(window.server_cpus.cpus));
+    let generator = median(|window| window.load.busiest_thread);
+    let busy = median(arms::busy_cores);
+    let overflows = median(|window| window.server_cpus.tcp.listen_overflows as f64);
+    let own = busy / cpus.max(1.0);
+    match () {
+        () if own.max(set) >= FULL && median(server_busy) >= FULL => {
+            format!("its CPU ({} of {cpus} busy)", percent(set.max(own)))
+        }
+        () if thread >= FULL => {
+            format!("one thread ({} busy, {busy:.2} of {cpus} CPUs used)", percent(thread))
+        }
+        () if waiting > MANY_WAITING && own > 0.5 => {
+            format!("waiting for a CPU ({} of its run time)", percent(waiting))
+        }
+        () if overflows > 0.0 => "its accept queue (connections were refused)".to_owned(),
+        () if generator >= GENERATOR_FULL => {
+            format!("the generator ({} busy; the server {})", percent(generator), percent(own))
+        }
+        () => format!("not its CPU ({} busy): a wait of its own, unknown", percent(own)),
+    }
+}

@@ -1,0 +1,106 @@
+use record::{LoadReport, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::verdict::HigherIs;
+
+/// What is compared. The names are those of the JSON output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Server CPU per completed request.
+    CpuPerRequest,
+    /// Completed requests per second in a closed loop.
+    Rate,
+    /// Median response at an equal rate.
+    P50,
+    /// 90 % response at an equal rate.
+    P90,
+    /// 99 % response at an equal rate.
+    P99,
+    /// 99.9 % response at an equal rate.
+    #[serde(rename = "p99_9")]
+    P999,
+    /// Largest resident set.
+    Rss,
+}
+
+impl Metric {
+    /// All metrics: the declared primary ones first.
+    pub const ALL: [Self; 7] =
+        [Self::CpuPerRequest, Self::Rate, Self::P50, Self::P90, Self::P99, Self::P999, Self::Rss];
+
+    /// The metrics whose verdicts decide a run; the rest is exploratory.
+    pub const PRIMARY: [Self; 2] = [Self::CpuPerRequest, Self::Rate];
+
+    /// Whether the metric was declared primary before the run.
+    #[must_use]
+    pub fn is_primary(self) -> bool {
+        Self::PRIMARY.contains(&self)
+    }
+
+    /// Whether the metric is a percentile of the response, which is compared at equal rates only.
+    #[must_use]
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::P999)
+    }
+
+    /// The relative difference that matters.
+    #[must_use]
+    pub fn delta(self) -> f64 {
+        match self {
+            Self::CpuPerRequest | Self::Rate => 0.02,
+            Self::P50 | Self::P90 => 0.03,
+            Self::P99 | Self::Rss => 0.05,
+            Self::P999 => 0.10,
+        }
+    }
+
+    /// What a larger value means.
+    #[must_use]
+    pub fn higher_is(self) -> HigherIs {
+        if self == Self::Rate { HigherIs::Better } else { HigherIs::Worse }
+    }
+
+    /// The name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::CpuPerRequest => "CPU per request",
+            Self::Rate => "rate",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Rss => "memory",
+        }
+    }
+
+    /// The metric's value in one window; absent where the window cannot tell it. Nanoseconds, bytes or per second.
+    #[must_use]
+    pub fn of(self, window: &Window) -> Option<f64> {
+        let response = &window.load.response_ns;
+        let latency = |percentile: Option<u64>| percentile.map(|ns| ns as f64);
+        let value = match self {
+            Self::CpuPerRequest => per_request(window, window.target.cpu.total_ns),
+            Self::Rate => Some(window.load.rate_per_s),
+            Self::P50 => latency(response.p50),
+            Self::P90 => latency(response.p90),
+            Self::P99 => latency(response.p99),
+            Self::P999 => latency(response.p99_9),
+            Self::Rss => Some(window.target.rss_peak_bytes as f64),
+        };
+        value.filter(|value| value.is_finite() && *value > 0.0)
+    }
+}
+
+/// A count of the target over the observer's readings, per request completed in the generator's window.
+///
+/// The two intervals differ by the observer's delay, so the count is taken as a rate before it is divided.
+#[must_use]
+pub fn per_request(window: &Window, count: u64) -> Option<f64> {
+    let LoadReport { requests, window_ns, .. } = window.load;
+    if requests == 0 || window.target.wall_ns == 0 {
+        return None;
+    }
+    Some(count as f64 * window_ns as f64 / window.target.wall_ns as f64 / requests as f64)
+}

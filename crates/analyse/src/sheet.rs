@@ -1,0 +1,127 @@
+use plan::{Condition, Plan};
+use record::{RoundRecord, Run, VoidReason, Window};
+
+use crate::findings::VoidRound;
+use crate::gates::host_fault;
+use crate::{Metric, describe_condition};
+
+/// The run as the analysis sees it: which rounds count, and which condition answers which question.
+pub(crate) struct Sheet<'a> {
+    pub(crate) run: &'a Run,
+    /// Index of the condition for CPU per request, rate and memory.
+    pub(crate) main: usize,
+    /// Index of the condition for latency, where arms meet the same rate.
+    pub(crate) latency: Option<usize>,
+    /// Rounds that count: one for each block and arm at most.
+    rounds: Vec<&'a RoundRecord>,
+    pub(crate) void: Vec<VoidRound>,
+}
+
+impl<'a> Sheet<'a> {
+    pub(crate) fn new(run: &'a Run) -> Self {
+        let conditions = &run.manifest.plan.workload.conditions;
+        let main = conditions.iter().position(|condition| *condition == Condition::Capacity).unwrap_or(0);
+        let latency = conditions.iter().position(|condition| *condition != Condition::Capacity);
+        let mut sheet = Self { run, main, latency, rounds: Vec::new(), void: Vec::new() };
+        for record in run.rounds.iter().filter(|record| record.failure.is_none()) {
+            match host_fault(record) {
+                Some(reason) => sheet.add_void(record, reason),
+                None => sheet.add_valid(record),
+            }
+        }
+        sheet
+    }
+
+    fn add_void(&mut self, record: &RoundRecord, reason: VoidReason) {
+        self.void.push(VoidRound { block: record.round.block, arm: record.arm.clone(), reason });
+    }
+
+    /// A round that was repeated although it was valid (it cannot happen in our runs) counts once, the last time.
+    fn add_valid(&mut self, record: &'a RoundRecord) {
+        let same =
+            |earlier: &&RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
+        self.rounds.retain(|earlier| !same(earlier));
+        self.rounds.push(record);
+    }
+
+    pub(crate) fn plan(&self) -> &'a Plan {
+        &self.run.manifest.plan
+    }
+
+    pub(crate) fn baseline(&self) -> &'a str {
+        &self.plan().arms[self.plan().baseline].name
+    }
+
+    /// Names of all arms but the baseline.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &'a str> {
+        let (plan, baseline) = (self.plan(), self.plan().baseline);
+        plan.arms
+            .iter()
+            .enumerate()
+            .filter(move |(index, _)| *index != baseline)
+            .map(|(_, arm)| arm.name.as_str())
+    }
+
+    /// Valid rounds of an arm in order of blocks.
+    pub(crate) fn rounds_of(&self, arm: &str) -> impl Iterator<Item = &'a RoundRecord> + use<'a, '_> {
+        let arm = arm.to_owned();
+        self.rounds.iter().copied().filter(move |record| record.arm == arm)
+    }
+
+    /// All valid rounds.
+    pub(crate) fn rounds(&self) -> &[&'a RoundRecord] {
+        &self.rounds
+    }
+
+    /// Windows of an arm under the condition at `index`.
+    pub(crate) fn windows(&self, arm: &str, index: usize) -> Vec<&'a Window> {
+        self.rounds_of(arm).filter_map(|record| record.windows.get(index)).collect()
+    }
+
+    /// The condition's index that answers `metric`; absent where no condition does.
+    pub(crate) fn condition_of(&self, metric: Metric) -> Option<usize> {
+        if metric.is_latency() {
+            return self.latency;
+        }
+        // At an equal rate the rate is what was asked for: there is nothing to compare.
+        let closed = self.plan().workload.conditions[self.main] == Condition::Capacity;
+        (closed || metric != Metric::Rate).then_some(self.main)
+    }
+
+    /// The condition in words, with the rate that the pilot resolved it to.
+    pub(crate) fn describe(&self, index: usize) -> String {
+        let resolved =
+            self.rounds.iter().find_map(|record| record.windows.get(index)).map(|window| window.condition);
+        describe_condition(resolved.unwrap_or(self.plan().workload.conditions[index]))
+    }
+
+    /// One value for each valid round of `arm`: `(block, value)`.
+    pub(crate) fn values(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
+        let Some(index) = self.condition_of(metric) else { return Vec::new() };
+        self.rounds_of(arm)
+            .filter_map(|record| Some((record.round.block, metric.of(record.windows.get(index)?)?)))
+            .collect()
+    }
+
+    /// ln(arm / baseline) for each block in which both have a value.
+    pub(crate) fn pairs(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
+        let baseline = self.values(self.baseline(), metric);
+        let in_block =
+            |block: u32| baseline.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
+        self.values(arm, metric)
+            .into_iter()
+            .filter_map(|(block, value)| Some((block, (value / in_block(block)?).ln())))
+            .collect()
+    }
+
+    /// Median over the valid rounds of `arm` of a figure of its window under the condition at `index`.
+    pub(crate) fn median(
+        &self,
+        arm: &str,
+        index: usize,
+        figure: impl Fn(&Window) -> Option<f64>,
+    ) -> Option<f64> {
+        let values: Vec<f64> = self.windows(arm, index).into_iter().filter_map(figure).collect();
+        stats::descriptive::median(&values)
+    }
+}

@@ -1,0 +1,81 @@
+//! The exact split of a rate ratio into busy cores and cost per request, and the causes it accounts for.
+
+use crate::findings::{ArmFindings, Cause, Comparison, CpuPerRequest, Grade, Split, Verdict};
+use crate::{Metric, percent};
+
+/// The split for every arm that has figures.
+pub(crate) fn all(arms: &[ArmFindings], baseline: &str) -> Vec<Split> {
+    let Some(base) = arms.iter().find(|arm| arm.name == baseline) else { return Vec::new() };
+    arms.iter().filter(|arm| arm.name != baseline).filter_map(|arm| split(base, arm)).collect()
+}
+
+fn split(base: &ArmFindings, arm: &ArmFindings) -> Option<Split> {
+    let (from, to) = (base.cpu_ns_per_request?, arm.cpu_ns_per_request?);
+    let rate_ratio = arm.rate_per_s? / base.rate_per_s?;
+    let busy_cores_ratio = arm.busy_cores? / base.busy_cores?;
+    let cpu_per_request_ratio = to.total / from.total;
+    Some(Split {
+        arm: arm.name.clone(),
+        rate_ratio,
+        busy_cores_ratio,
+        cpu_per_request_ratio,
+        residual_ln: rate_ratio.ln() - busy_cores_ratio.ln() + cpu_per_request_ratio.ln(),
+        user_ns: to.user - from.user,
+        system_ns: to.system - from.system,
+        total_ns: to.total - from.total,
+    })
+}
+
+/// User and system time as causes: an identity, so they account for the gap in CPU per request and leave nothing.
+pub(crate) fn causes(splits: &[Split], comparisons: &[Comparison], arms: &[ArmFindings]) -> Vec<Cause> {
+    splits
+        .iter()
+        .filter(|split| is_decided(comparisons, &split.arm))
+        .flat_map(|split| of_split(split, comparisons, arms))
+        .collect()
+}
+
+/// Only a difference that was shown is explained: a server against itself has no cause.
+fn is_decided(comparisons: &[Comparison], arm: &str) -> bool {
+    comparisons.iter().any(|row| {
+        row.arm == arm
+            && row.metric == Metric::CpuPerRequest
+            && matches!(row.verdict, Verdict::Slower | Verdict::Faster)
+    })
+}
+
+fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> Vec<Cause> {
+    let baseline = comparisons
+        .iter()
+        .find(|row| row.arm == split.arm)
+        .map(|row| row.baseline.clone())
+        .unwrap_or_default();
+    let figures =
+        |name: &str| arms.iter().find(|row| row.name == name).and_then(|row| row.cpu_ns_per_request);
+    let (Some(from), Some(to)) = (figures(&baseline), figures(&split.arm)) else { return Vec::new() };
+    let part = |id: &str, mode: &str, ns: f64, pick: fn(&CpuPerRequest) -> f64| {
+        let share = ns / split.total_ns;
+        let text = format!(
+            "time in {mode} accounts for {} of the gap: {} a request against {}",
+            percent(share),
+            units::format_ns(pick(&to)),
+            units::format_ns(pick(&from)),
+        );
+        let (baseline, arm) = (baseline.clone(), split.arm.clone());
+        Cause {
+            id: id.to_owned(),
+            grade: Grade::AccountsFor,
+            baseline,
+            arm,
+            ns_per_request: ns,
+            share: Some(share),
+            text,
+        }
+    };
+    let mut causes = vec![
+        part("user_time", "its own code", split.user_ns, |cpu| cpu.user),
+        part("system_time", "the kernel", split.system_ns, |cpu| cpu.system),
+    ];
+    causes.sort_by(|a, b| b.ns_per_request.abs().total_cmp(&a.ns_per_request.abs()));
+    causes
+}
