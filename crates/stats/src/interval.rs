@@ -28,10 +28,10 @@ impl Interval {
     }
 }
 
-/// An estimate of a log-ratio with its interval.
+/// A point estimate with its interval; of a log-ratio unless the function that made it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Point estimate, a natural logarithm of a ratio.
+    /// Point estimate.
     pub value: f64,
     /// Interval around it, on the same scale.
     pub interval: Interval,
@@ -40,7 +40,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The estimate as a ratio: 1 means equal.
+    /// The ratio whose logarithm was estimated: 1 means equal.
     pub fn ratio(&self) -> f64 {
         self.value.exp()
     }

@@ -20,18 +20,26 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
+pub mod changepoint;
 pub mod descriptive;
+pub mod effective;
 mod error;
 pub mod fairness;
 pub mod holm;
 mod interval;
+pub mod ks;
 pub mod little;
 pub mod looks;
 pub mod noise;
 pub mod paired;
+pub mod poisson;
 pub mod quantile;
 pub mod rng;
 pub mod signed_rank;
+pub mod special;
+pub mod stationarity;
+pub mod usl;
 pub mod verdict;
 
 pub use error::Error;

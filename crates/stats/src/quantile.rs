@@ -60,7 +60,7 @@ pub fn interval_ranks(n: u64, q: f64, level: f64) -> Result<Ranks, Error> {
 /// As [`interval_ranks`] for `n` observations worth only `effective` independent ones.
 ///
 /// The interval is that of the effective number, its ranks scaled to all `n`
-/// (the caller knows the number from the autocorrelation).
+/// ([`crate::effective`] gives that number).
 ///
 /// # Errors
 /// As [`interval_ranks`], for the effective number.

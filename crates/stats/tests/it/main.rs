@@ -1,0 +1,11 @@
+//! Every statistic against SciPy, R, its own mathematics, and simulated sessions.
+
+mod changes;
+mod decisions;
+mod derived;
+mod fixture;
+mod pairs;
+mod properties;
+mod ranks;
+mod rng;
+mod simulation;
