@@ -1,0 +1,280 @@
+//! What a comparison says, in the order in which a reader needs it: verdict, limits, split, causes, what was ruled out,
+//! what is left, what to do; then the tables behind it.
+
+use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, Metric, Split, Verdict};
+use units::format_ns;
+
+use crate::document::{Block, Document};
+
+pub(crate) fn document(findings: &Findings) -> Document {
+    let mut page = Vec::new();
+    page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
+    page.extend(others(findings).map(|arm| Block::Paragraph(headline(findings, &arm.name))));
+    section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
+    section(
+        &mut page,
+        &format!("Arms at {} (medians over rounds)", findings.condition),
+        vec![arm_table(findings)],
+    );
+    section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
+    section(&mut page, "What limits each", list(limits(findings)));
+    section(&mut page, "Why", list(why(findings)));
+    section(&mut page, "Ruled out", list(ruled_out(findings)));
+    section(&mut page, "Gates", list(gates(findings)));
+    section(&mut page, "Warnings", list(findings.warnings.clone()));
+    section(&mut page, "Failed", list(failures(findings)));
+    section(&mut page, "Run", list(run(findings)));
+    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
+    page
+}
+
+/// A heading with what is under it, or nothing when nothing is.
+fn section(page: &mut Document, title: &str, blocks: Document) {
+    if !blocks.is_empty() {
+        page.push(Block::Heading(title.to_owned()));
+        page.extend(blocks);
+    }
+}
+
+fn list(points: Vec<String>) -> Document {
+    if points.is_empty() { Vec::new() } else { vec![Block::List(points)] }
+}
+
+fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+    findings.arms.iter().filter(|arm| arm.name != findings.baseline)
+}
+
+/// One arm against the baseline in one sentence.
+pub(crate) fn headline(findings: &Findings, arm: &str) -> String {
+    let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
+    let decided = rows().find(|row| row.verdict.is_decided());
+    let open = rows().find(|row| row.verdict != Verdict::Invalid);
+    let text = match decided.or(open).or_else(|| rows().next()) {
+        Some(row) => sentence(row, findings),
+        None => format!("{arm}: nothing was compared."),
+    };
+    match findings.arms.iter().find(|row| row.name == arm).and_then(|row| row.error.as_deref()) {
+        Some(error) => format!("{arm} gave no verdict: {error}."),
+        None => text,
+    }
+}
+
+fn sentence(row: &Comparison, findings: &Findings) -> String {
+    let Comparison { arm, baseline, condition, .. } = row;
+    let metric = row.metric.label();
+    let basis = basis(row, findings);
+    match row.verdict {
+        Verdict::Slower | Verdict::Faster => {
+            format!(
+                "{arm} is {} {} than {baseline} in {metric} at {condition} {basis}.",
+                times(row),
+                row.verdict.word()
+            )
+        }
+        Verdict::Equal => {
+            format!("{arm} equals {baseline} in {metric} at {condition}: {} {basis}.", plain_ratio(row))
+        }
+        Verdict::Inconclusive => {
+            format!(
+                "{arm} against {baseline}: inconclusive in {metric} at {condition}, {} {basis}.",
+                plain_ratio(row)
+            )
+        }
+        Verdict::Invalid => {
+            format!(
+                "{arm} against {baseline}: no verdict in {metric} at {condition}: gate {} failed.",
+                row.void_by.join(", ")
+            )
+        }
+    }
+}
+
+fn basis(row: &Comparison, findings: &Findings) -> String {
+    let floor = row.noise_floor.map(|floor| format!(", noise floor {}", percent(floor))).unwrap_or_default();
+    let level = row.level.map(|level| format!(", {:.1} % interval", level * 100.0)).unwrap_or_default();
+    format!("({} blocks of {} windows{level}{floor})", row.blocks, format_ns(findings.window_ns as f64))
+}
+
+/// How many times faster or slower: above 1 whichever way the ratio points.
+fn times(row: &Comparison) -> String {
+    let (Some(ratio), Some(low), Some(high)) = (row.ratio, row.ci_low, row.ci_high) else {
+        return String::new();
+    };
+    if ratio >= 1.0 {
+        format!("{ratio:.3}x [{low:.3}, {high:.3}]")
+    } else {
+        format!("{:.3}x [{:.3}, {:.3}]", 1.0 / ratio, 1.0 / high, 1.0 / low)
+    }
+}
+
+fn plain_ratio(row: &Comparison) -> String {
+    match (row.ratio, row.ci_low, row.ci_high) {
+        (Some(ratio), Some(low), Some(high)) => format!("ratio {ratio:.3} [{low:.3}, {high:.3}]"),
+        _ => "no pairs".to_owned(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn verdict_tables(findings: &Findings) -> Document {
+    let several = others(findings).count() > 1;
+    let rows = findings.comparisons.iter().map(|row| verdict_row(row, several)).collect::<Vec<_>>();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::table(["metric", "verdict", "ratio", "interval", "blocks", "floor"], rows)]
+}
+
+fn verdict_row(row: &Comparison, several: bool) -> [String; 6] {
+    let mark = if row.primary { "" } else { " (exploratory)" };
+    let name = if several {
+        format!("{}: {}{mark}", row.arm, row.metric.label())
+    } else {
+        format!("{}{mark}", row.metric.label())
+    };
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let interval = match (row.ci_low, row.ci_high) {
+        (Some(low), Some(high)) => format!("[{low:.3}, {high:.3}]"),
+        _ => "-".to_owned(),
+    };
+    let floor = row.noise_floor.map_or_else(|| "-".to_owned(), percent);
+    [name, row.verdict.word().to_owned(), number(row.ratio), interval, row.blocks.to_string(), floor]
+}
+
+fn arm_table(findings: &Findings) -> Block {
+    let rows = findings.arms.iter().map(|arm| {
+        let cpu = arm.cpu_ns_per_request;
+        let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
+        [
+            arm.name.clone(),
+            arm.rate_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
+            ns(cpu.map(|cpu| cpu.total)),
+            ns(cpu.map(|cpu| cpu.user)),
+            ns(cpu.map(|cpu| cpu.system)),
+            arm.busy_cores.map_or_else(|| "-".to_owned(), |cores| format!("{cores:.2}")),
+            arm.rss_peak_bytes
+                .map_or_else(|| "-".to_owned(), |bytes| format!("{:.1} MiB", bytes / 1_048_576.0)),
+        ]
+    });
+    Block::table(["arm", "requests/s", "CPU/request", "user", "system", "cores", "memory"], rows.collect())
+}
+
+fn latency_title(findings: &Findings) -> String {
+    match &findings.latency_condition {
+        Some(condition) => format!("Response at {condition}"),
+        None => "Response in the closed loop (not compared: each arm set its own rate)".to_owned(),
+    }
+}
+
+fn latency_table(findings: &Findings) -> Option<Block> {
+    let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
+    let rows: Vec<[String; 6]> = findings
+        .arms
+        .iter()
+        .filter(|arm| arm.rounds > 0)
+        .map(|arm| {
+            let latency = &arm.latency_ns;
+            [
+                arm.name.clone(),
+                ns(latency.p50),
+                ns(latency.p90),
+                ns(latency.p99),
+                ns(latency.p99_9),
+                ns(latency.max),
+            ]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Block::table(["arm", "p50", "p90", "p99", "p99.9", "max"], rows))
+}
+
+fn limits(findings: &Findings) -> Vec<String> {
+    findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
+}
+
+fn why(findings: &Findings) -> Vec<String> {
+    let mut points: Vec<String> =
+        findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
+    points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
+    if let Some(share) = findings.unattributed_share {
+        points.push(format!("unattributed: {} of the gap", percent(share)));
+    }
+    points
+}
+
+fn explained(findings: &Findings, arm: &str) -> bool {
+    findings.causes.iter().any(|cause| cause.arm == arm)
+}
+
+fn split_text(split: &Split) -> String {
+    format!(
+        "{}: rate x{:.3} = busy cores x{:.3} / CPU per request x{:.3} (residual {:+.1} %); {} CPU a request: {} user, {} system",
+        split.arm,
+        split.rate_ratio,
+        split.busy_cores_ratio,
+        split.cpu_per_request_ratio,
+        split.residual_ln.exp_m1() * 100.0,
+        signed(split.total_ns),
+        signed(split.user_ns),
+        signed(split.system_ns),
+    )
+}
+
+fn signed(ns: f64) -> String {
+    if ns >= 0.0 { format!("+{}", format_ns(ns)) } else { format_ns(ns) }
+}
+
+fn cause_text(cause: &Cause) -> String {
+    format!("{}: {}", cause.arm, cause.text)
+}
+
+fn ruled_out(findings: &Findings) -> Vec<String> {
+    findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
+}
+
+fn gates(findings: &Findings) -> Vec<String> {
+    findings.gates.iter().map(gate_text).collect()
+}
+
+fn gate_text(gate: &Gate) -> String {
+    let word = match (gate.ok, gate.voids.is_empty()) {
+        (true, _) => "ok",
+        (false, true) => "NOTE",
+        (false, false) => "FAILED",
+    };
+    let voids: Vec<&str> = gate.voids.iter().map(|metric: &Metric| metric.label()).collect();
+    let voids = match voids.len() {
+        0 => String::new(),
+        n if n == Metric::ALL.len() => " Voids every metric.".to_owned(),
+        _ => format!(" Voids {}.", voids.join(", ")),
+    };
+    format!("{word} {}: {}.{voids}", gate.id, gate.text.trim_end_matches('.'))
+}
+
+fn failures(findings: &Findings) -> Vec<String> {
+    let mut points = Vec::new();
+    for arm in &findings.arms {
+        if let Some(error) = &arm.error {
+            points.push(format!("{}: {error}", arm.name));
+            points.extend(arm.log.iter().map(|line| format!("  log: {line}")));
+        }
+    }
+    points
+}
+
+fn run(findings: &Findings) -> Vec<String> {
+    let void = match findings.void_rounds.len() {
+        0 => String::new(),
+        n => format!("; {n} rounds void"),
+    };
+    vec![
+        findings.workload.clone(),
+        format!("run {}, seed {}{void}", findings.run_id, findings.seed),
+        format!(
+            "host: {}, {} CPUs, Linux {}",
+            findings.host.cpu_model, findings.host.cpus, findings.host.kernel
+        ),
+        format!("repeat with: {}", findings.command.join(" ")),
+    ]
+}

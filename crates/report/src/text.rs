@@ -1,0 +1,83 @@
+//! A document for a terminal.
+
+use crate::TEXT_COLUMNS;
+use crate::document::Block;
+
+/// Space between columns.
+const GAP: &str = "  ";
+
+pub(crate) fn render(document: &[Block]) -> String {
+    let mut out = String::new();
+    for (index, block) in document.iter().enumerate() {
+        // A heading belongs to what follows it.
+        let follows_heading = index > 0 && matches!(document[index - 1], Block::Heading(_));
+        if index > 0 && !follows_heading {
+            out.push('\n');
+        }
+        match block {
+            Block::Heading(title) => push_line(&mut out, title),
+            Block::Paragraph(words) => wrap(&mut out, words, "", ""),
+            Block::List(points) => points.iter().for_each(|point| wrap(&mut out, point, "  ", "    ")),
+            Block::Table { header, rows } => table(&mut out, header, rows),
+        }
+    }
+    out
+}
+
+fn push_line(out: &mut String, line: &str) {
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+/// Breaks `words` into lines that fit; a word longer than a line is broken too.
+fn wrap(out: &mut String, words: &str, first: &str, rest: &str) {
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in words.split_whitespace().flat_map(|word| pieces(word, TEXT_COLUMNS - rest.len())) {
+        let width = line.chars().count() + usize::from(!empty) + word.chars().count();
+        if !empty && width > TEXT_COLUMNS {
+            push_line(out, &line);
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        empty = false;
+    }
+    push_line(out, &line);
+}
+
+fn pieces(word: &str, most: usize) -> Vec<String> {
+    let chars: Vec<char> = word.chars().collect();
+    chars.chunks(most).map(|piece| piece.iter().collect()).collect()
+}
+
+fn table(out: &mut String, header: &[String], rows: &[Vec<String>]) {
+    let all = || std::iter::once(header).chain(rows.iter().map(Vec::as_slice));
+    let mut widths: Vec<usize> = (0..header.len())
+        .map(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    // Names give way first: they are the only cells of any length.
+    let fixed: usize = widths[1..].iter().map(|width| width + GAP.len()).sum();
+    widths[0] = widths[0].min(TEXT_COLUMNS.saturating_sub(fixed + GAP.len()).max(8));
+    for row in all() {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            line.push_str(GAP);
+            line.push_str(&fit(cell, widths[column], column == 0));
+        }
+        push_line(out, &line);
+    }
+}
+
+fn fit(cell: &str, width: usize, left: bool) -> String {
+    let length = cell.chars().count();
+    if length > width {
+        let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+        return format!("{kept}…");
+    }
+    let space = " ".repeat(width - length);
+    if left { format!("{cell}{space}") } else { format!("{space}{cell}") }
+}
