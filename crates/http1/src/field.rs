@@ -59,33 +59,22 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// Where one field line lies in its buffer.
+/// One field line. Name and value are part of its buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
-    pub(crate) name_start: usize,
-    pub(crate) name_end: usize,
-    pub(crate) value_start: usize,
-    pub(crate) value_end: usize,
-}
-
-impl Line {
-    #[inline(always)]
-    pub(crate) fn name<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
-        &buf[self.name_start..self.name_end]
-    }
-
-    #[inline(always)]
-    pub(crate) fn value<'b>(&self, buf: &'b [u8]) -> &'b [u8] {
-        &buf[self.value_start..self.value_end]
-    }
+pub(crate) struct Line<'b> {
+    pub(crate) name: &'b [u8],
+    /// Without blank space around it.
+    pub(crate) value: &'b [u8],
+    /// Bytes between the name and the value: the colon and the blank space after it.
+    pub(crate) gap: usize,
 }
 
 /// What stands at a position where a field line may begin.
-pub(crate) enum Next {
+pub(crate) enum Next<'b> {
     /// The buffer ends before the line does.
     Partial,
     /// A field, and where the next line begins.
-    Field(Line, usize),
+    Field(Line<'b>, usize),
     /// The blank line, and where what follows it begins.
     End(usize),
 }
@@ -98,78 +87,87 @@ pub(crate) enum Next {
 ///
 /// Source: RFC 9112, section 5.
 #[inline(always)]
-pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next, FieldError> {
-    let name_end = token_end(buf, from);
-    if name_end == from || buf.get(name_end) != Some(&b':') {
-        return not_a_field(buf, from, name_end);
+pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
+    let Some((end, next)) = line_end(buf, from)? else { return unfinished(buf, from) };
+    if end == from {
+        return Ok(Next::End(next));
     }
-    let Some((text, next)) = line_end(buf, name_end + 1)? else { return Ok(Next::Partial) };
-    let (value_start, value_end) = trimmed(buf, name_end + 1, text);
-    Ok(Next::Field(Line { name_start: from, name_end, value_start, value_end }, next))
+    let line = &buf[from..end];
+    let name_end = token_end(line, 0);
+    match line.split_at_checked(name_end) {
+        Some((name, [b':', value @ ..])) if !name.is_empty() => {
+            let start = trim_start(value);
+            let gap = 1 + value.len() - start.len();
+            Ok(Next::Field(Line { name, value: trim_end(start), gap }, next))
+        }
+        _ => Err(bad_name(line, name_end)),
+    }
 }
 
 /// Where the text that starts at `from` ends, and where the line after its CRLF begins; `None` before both are there.
 #[inline(always)]
 pub(crate) fn line_end(buf: &[u8], from: usize) -> Result<Option<(usize, usize)>, FieldError> {
     let end = text_end(buf, from);
-    match (buf.get(end), buf.get(end + 1)) {
-        (Some(b'\r'), Some(b'\n')) => Ok(Some((end, end + 2))),
-        (None, _) | (Some(b'\r'), None) => Ok(None),
-        (Some(b'\r'), Some(_)) => Err(FieldError::BareCr),
-        (Some(b'\n'), _) => Err(FieldError::BareLf),
-        (Some(_), _) => Err(FieldError::Control),
+    match buf.get(end..) {
+        Some([b'\r', b'\n', ..]) => Ok(Some((end, end + 2))),
+        rest => no_line_end(rest.unwrap_or_default()),
     }
 }
 
-/// A line that does not begin with a name and a colon: the blank line, an unfinished one, or an error.
-#[inline]
-fn not_a_field(buf: &[u8], from: usize, name_end: usize) -> Result<Next, FieldError> {
-    if name_end > from {
-        return bad_name(buf, name_end);
-    }
-    match (buf.get(from), buf.get(from + 1)) {
-        (Some(b'\r'), Some(b'\n')) => Ok(Next::End(from + 2)),
-        (None, _) | (Some(b'\r'), None) => Ok(Next::Partial),
-        (Some(b'\r'), Some(_)) => Err(FieldError::BareCr),
-        (Some(b':'), _) => Err(FieldError::EmptyName),
-        (Some(b' ' | b'\t'), _) => Err(FieldError::Folded),
-        (Some(b'\n'), _) => Err(FieldError::BareLf),
-        (Some(_), _) => Err(FieldError::BadName),
-    }
-}
-
+/// What stands where a line end should be: nothing yet, or an error.
 #[cold]
-fn bad_name(buf: &[u8], name_end: usize) -> Result<Next, FieldError> {
-    match (buf.get(name_end), buf.get(name_end + 1)) {
-        (None, _) => Ok(Next::Partial),
-        (Some(b' ' | b'\t'), _) => Err(FieldError::SpaceBeforeColon),
-        (Some(b'\n'), _) => Err(FieldError::BareLf),
-        _ => Err(FieldError::BadName),
+fn no_line_end(rest: &[u8]) -> Result<Option<(usize, usize)>, FieldError> {
+    match rest {
+        [] | [b'\r'] => Ok(None),
+        [b'\r', ..] => Err(FieldError::BareCr),
+        [b'\n', ..] => Err(FieldError::BareLf),
+        _ => Err(FieldError::Control),
     }
 }
 
-/// `from..to` without blank space at either end.
+/// A line without an end: what there is of its name may be wrong already.
+#[cold]
+fn unfinished(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
+    let line = buf.get(from..).unwrap_or_default();
+    let name_end = token_end(line, 0);
+    match line.get(name_end) {
+        None | Some(b'\r') => Ok(Next::Partial),
+        Some(b':') if name_end > 0 => Ok(Next::Partial),
+        Some(_) => Err(bad_name(line, name_end)),
+    }
+}
+
+/// Why the name at the start of `line`, whose token characters end at `name_end`, is not one.
+#[cold]
+fn bad_name(line: &[u8], name_end: usize) -> FieldError {
+    match line.get(name_end) {
+        Some(b' ' | b'\t') if name_end == 0 => FieldError::Folded,
+        Some(b' ' | b'\t') => FieldError::SpaceBeforeColon,
+        Some(b':') => FieldError::EmptyName,
+        _ => FieldError::BadName,
+    }
+}
+
 #[inline(always)]
-fn trimmed(buf: &[u8], from: usize, to: usize) -> (usize, usize) {
-    let (mut start, mut end) = (from, to);
-    while start < end && is_blank(buf[start]) {
-        start += 1;
+fn trim_start(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
     }
-    while start < end && is_blank(buf[end - 1]) {
-        end -= 1;
-    }
-    (start, end)
+    text
 }
 
 #[inline(always)]
-fn is_blank(byte: u8) -> bool {
-    byte == b' ' || byte == b'\t'
+fn trim_end(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
-/// Whether `name`, a token, is `lower` in any case.
+/// Whether `name`, which has no control characters, is `lower` in any case.
 ///
-/// `lower` has only lower-case letters and `-`: setting bit 5 of a token character gives one of these only from the
-/// same character in either case.
+/// `lower` has only lower-case letters and `-`: setting bit 5 of a byte that is no control character gives one of
+/// these only from the same character in either case.
 #[inline(always)]
 pub(crate) fn is_name<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
@@ -186,7 +184,7 @@ pub(crate) fn fields(buf: &[u8], from: usize) -> impl Iterator<Item = (&[u8], &[
     std::iter::from_fn(move || match next_line(buf, at) {
         Ok(Next::Field(line, next)) => {
             at = next;
-            Some((line.name(buf), line.value(buf)))
+            Some((line.name, line.value))
         }
         _ => None,
     })
@@ -224,10 +222,10 @@ impl Framed {
 
     #[inline]
     fn length(&mut self, value: &[u8]) -> Result<(), FieldError> {
-        if self.content_length.is_some() || value.contains(&b',') {
+        if self.content_length.is_some() {
             return Err(FieldError::ContentLengthRepeated);
         }
-        self.content_length = Some(content_length(value).ok_or(FieldError::ContentLengthInvalid)?);
+        self.content_length = Some(content_length(value)?);
         Ok(())
     }
 
@@ -239,7 +237,16 @@ impl Framed {
         Ok(())
     }
 
+    #[inline]
     fn connection(&mut self, value: &[u8]) {
+        match value {
+            _ if is_name(value, b"keep-alive") => self.keep_alive = true,
+            _ if is_name(value, b"close") => self.close = true,
+            _ => self.connection_options(value),
+        }
+    }
+
+    fn connection_options(&mut self, value: &[u8]) {
         for option in list(value) {
             self.close |= is_name(option, b"close");
             self.keep_alive |= is_name(option, b"keep-alive");
@@ -268,30 +275,32 @@ impl Framed {
 
 /// The value of a Content-Length, in bytes: digits only, and below 2^63, so that any reader's signed number holds it.
 #[inline(always)]
-fn content_length(value: &[u8]) -> Option<u64> {
+fn content_length(value: &[u8]) -> Result<u64, FieldError> {
     /// Digits of 2^63 - 1: a longer number is too large or padded with zeros.
     const DIGITS: usize = 19;
     if value.is_empty() || value.len() > DIGITS {
-        return None;
+        return Err(bad_length(value));
     }
     let mut length = 0u64;
     for byte in value {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
-            return None;
+            return Err(bad_length(value));
         }
         length = length * 10 + u64::from(digit);
     }
-    (length <= i64::MAX as u64).then_some(length)
+    if length > i64::MAX as u64 { Err(bad_length(value)) } else { Ok(length) }
+}
+
+#[cold]
+fn bad_length(value: &[u8]) -> FieldError {
+    if value.contains(&b',') { FieldError::ContentLengthRepeated } else { FieldError::ContentLengthInvalid }
 }
 
 /// The members of a comma-separated list, without blank space around them; empty members are left out.
 pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&byte| byte == b',')
-        .map(|member| {
-            let (start, end) = trimmed(member, 0, member.len());
-            &member[start..end]
-        })
+        .map(|member| trim_end(trim_start(member)))
         .filter(|member| !member.is_empty())
 }

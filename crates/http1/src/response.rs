@@ -113,7 +113,7 @@ fn parse_window(
             Next::End(end) => break end,
             Next::Field(line, next) => {
                 left = left.checked_sub(1).ok_or(ResponseError::TooManyHeaders)?;
-                framed.note(line.name(buf), line.value(buf))?;
+                framed.note(line.name, line.value)?;
                 at = next;
             }
         }

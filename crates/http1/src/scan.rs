@@ -1,10 +1,7 @@
 //! Character classes and the scans over them: the only loops that touch every byte of a head.
 //!
-//! A scan looks at a block of bytes at once. The table of each class is its definition. The block form may stop
+//! A scan looks at a word of eight bytes at once. The table of each class is its definition. The word form may stop
 //! early at a member of the class, where the table decides; it never runs past a byte outside it.
-
-/// Bytes looked at once: a vector register of every x86-64 and AArch64.
-const BLOCK: usize = 16;
 
 /// One character class, as a table over all bytes.
 pub(crate) type Class = [bool; 256];
@@ -57,51 +54,96 @@ pub(crate) const fn members(mut table: Class, more: &[u8]) -> Class {
 /// Where the run of [`TOKEN`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
 #[inline(always)]
 pub(crate) fn token_end(buf: &[u8], from: usize) -> usize {
-    class_end(buf, from, &TOKEN, unusual_in_token)
+    let mut at = from;
+    while let Some(word) = buf.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*word);
+        let unusual = unusual_in_token(word);
+        if unusual == 0 {
+            at += 8;
+            continue;
+        }
+        at += first(unusual);
+        if !TOKEN[usize::from(byte_of_first(word, unusual))] {
+            return at;
+        }
+        at += 1;
+    }
+    class_end(buf, at, &TOKEN)
 }
 
 /// Where the run of [`TEXT`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
 #[inline(always)]
 pub(crate) fn text_end(buf: &[u8], from: usize) -> usize {
-    class_end(buf, from, &TEXT, outside_text)
-}
-
-/// The end of a run: by blocks as long as a whole block is left, then by bytes.
-///
-/// `suspect` says of a byte that it may be outside the class: a comparison or two, which the compiler turns into
-/// vector instructions over a block.
-#[inline(always)]
-fn class_end(buf: &[u8], from: usize, class: &Class, suspect: impl Fn(u8) -> bool) -> usize {
     let mut at = from;
-    while let Some(block) = buf.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let lanes = block.map(|byte| if suspect(byte) { 0xff } else { 0 });
-        let suspects = u128::from_le_bytes(lanes);
-        if suspects == 0 {
-            at += BLOCK;
+    while let Some(block) = buf.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+        if !block.iter().fold(false, |any, &byte| any | is_control(byte)) {
+            at += 16;
             continue;
         }
-        at += suspects.trailing_zeros() as usize / 8;
-        if !class[usize::from(buf[at])] {
+        let (words, _) = block.as_chunks::<8>();
+        let (low, high) = (u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
+        let mut controls = controls(low);
+        let mut word = low;
+        if controls == 0 {
+            controls = self::controls(high);
+            word = high;
+            at += 8;
+        }
+        at += first(controls);
+        if byte_of_first(word, controls) != b'\t' {
             return at;
         }
         at += 1;
     }
+    class_end(buf, at, &TEXT)
+}
+
+/// The end of a run, byte by byte.
+#[inline(always)]
+fn class_end(buf: &[u8], from: usize, class: &Class) -> usize {
+    let mut at = from;
     while at < buf.len() && class[usize::from(buf[at])] {
         at += 1;
     }
     at
 }
 
-/// Not a letter, a digit or `-`: almost no name has any other character.
 #[inline(always)]
-fn unusual_in_token(byte: u8) -> bool {
-    let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-    let digit = byte.wrapping_sub(b'0') < 10;
-    !(letter | digit | (byte == b'-'))
+fn is_control(byte: u8) -> bool {
+    (byte < b' ') | (byte == 0x7f)
 }
 
-/// A control character other than the tab.
+/// Which byte of a word is the first to have its top bit set in `marks`.
 #[inline(always)]
-fn outside_text(byte: u8) -> bool {
-    ((byte < b' ') & (byte != b'\t')) | (byte == 0x7f)
+fn first(marks: u64) -> usize {
+    marks.trailing_zeros() as usize / 8
+}
+
+/// The byte of `word` that [`first`] speaks of.
+#[inline(always)]
+fn byte_of_first(word: u64, marks: u64) -> u8 {
+    (word >> (marks.trailing_zeros() & !7)) as u8
+}
+
+/// `byte` in all eight places.
+const fn all(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// The top bit of each byte.
+const TOP: u64 = all(0x80);
+
+/// Marks the first byte that is not a letter or `-`, which few names have; marks above it mean nothing.
+#[inline(always)]
+fn unusual_in_token(word: u64) -> u64 {
+    let lower = word | all(0x20);
+    let not_letter = all(0x60 + 0x80).wrapping_sub(lower) | lower.wrapping_add(all(0x7f - b'z'));
+    let not_dash = (word ^ all(b'-')).wrapping_add(all(0x7f));
+    ((not_letter & not_dash) | word) & TOP
+}
+
+/// Marks the first control character, the tab among them; marks above it mean nothing.
+#[inline(always)]
+fn controls(word: u64) -> u64 {
+    (word.wrapping_sub(all(b' ')) | word.wrapping_add(all(1))) & !word & TOP
 }
