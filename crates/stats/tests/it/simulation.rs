@@ -128,7 +128,8 @@ fn two_looks_cover_the_truth_as_promised() {
     for (name, host) in [("calm", CALM), ("rough", ROUGH), ("rough, equal", Host { effect: 0.0, ..ROUGH })] {
         let covered = per_cent(&host, |d| two_looks(d).estimate.interval.contains(host.effect));
         println!("{name}: {covered} % cover over two looks (seed {SEED:#x}, {SESSIONS} sessions)");
-        assert!(covered >= 93.0, "{name}: {covered} %");
+        // The first look is taken at 99 %: sessions that end there may cover more often than 97 %.
+        assert!((93.0..=99.0).contains(&covered), "{name}: {covered} %");
     }
 }
 
