@@ -4,10 +4,12 @@
 //! reads no clock. It is strict, and there is no lenient switch: where two readers could disagree on where a message
 //! ends, the message is refused.
 //!
-//! | module | bytes to meaning | meaning to bytes |
-//! |---|---|---|
-//! | [`response`] | the head of an answer | |
-//! | [`chunked`] | a chunked body | |
+//! | module | what |
+//! |---|---|
+//! | [`request`] | the head of a request, read by a server |
+//! | [`response`] | the head of a response, read by a client |
+//! | [`chunked`] | a chunked body, read by either |
+//! | [`write`] | heads, chunks and dates, written by either |
 //!
 //! "Needs more bytes" is never an error: it is `Ok(None)`, or [`chunked::Event::Partial`].
 #![forbid(unsafe_code)]
@@ -15,8 +17,10 @@
 pub mod chunked;
 mod field;
 pub mod limits;
+pub mod request;
 pub mod response;
 mod scan;
+pub mod write;
 
 pub use field::FieldError;
 pub use limits::HeadLimits;

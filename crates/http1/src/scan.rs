@@ -41,6 +41,22 @@ pub(crate) static TEXT: Class = {
     table
 };
 
+/// What may stand in a request target: printable ASCII without `#`, which begins a fragment.
+///
+/// Browsers leave characters in a query that the grammar wants encoded (`|`, `[`, `{`): they frame nothing, so they
+/// pass.
+///
+/// Source: RFC 9112, section 3.2, widened as the WHATWG URL Standard is.
+pub(crate) static TARGET: Class = {
+    let mut table = [false; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = byte != b'#' as usize;
+        byte += 1;
+    }
+    table
+};
+
 /// `table` with the bytes of `more` as members too.
 pub(crate) const fn members(mut table: Class, more: &[u8]) -> Class {
     let mut index = 0;
@@ -98,6 +114,20 @@ pub(crate) fn text_end(buf: &[u8], from: usize) -> usize {
     class_end(buf, at, &TEXT)
 }
 
+/// Where the run of [`TARGET`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
+#[inline(always)]
+pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(word) = buf.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let outside = outside_target(u64::from_le_bytes(*word));
+        if outside != 0 {
+            return at + first(outside);
+        }
+        at += 8;
+    }
+    class_end(buf, at, &TARGET)
+}
+
 /// The end of a run, byte by byte.
 #[inline(always)]
 fn class_end(buf: &[u8], from: usize, class: &Class) -> usize {
@@ -145,5 +175,13 @@ fn unusual_in_token(word: u64) -> u64 {
 /// Marks the first control character, the tab among them; marks above it mean nothing.
 #[inline(always)]
 fn controls(word: u64) -> u64 {
-    (word.wrapping_sub(all(b' ')) | word.wrapping_add(all(1))) & !word & TOP
+    let delete = (word ^ all(0x7f)).wrapping_sub(all(1));
+    (word.wrapping_sub(all(b' ')) | delete) & !word & TOP
+}
+
+/// Marks the first byte that is not in [`TARGET`]; marks above it mean nothing.
+#[inline(always)]
+fn outside_target(word: u64) -> u64 {
+    let number_sign = (word ^ all(b'#')).wrapping_sub(all(1));
+    (word.wrapping_sub(all(b'!')) | word.wrapping_add(all(1)) | number_sign | word) & TOP
 }

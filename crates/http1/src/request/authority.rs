@@ -1,0 +1,86 @@
+//! Hosts and ports.
+
+use crate::scan::{Class, members};
+use std::net::Ipv6Addr;
+
+/// Characters of a registered name, which IPv4 addresses have too, without `%`.
+///
+/// ```text
+/// authority  = host [ ":" port ]
+/// host       = IP-literal / IPv4address / reg-name
+/// reg-name   = *( unreserved / pct-encoded / sub-delims )
+/// unreserved = ALPHA / DIGIT / "-" / "." / "_" / "~"
+/// sub-delims = "!" / "$" / "&" / "'" / "(" / ")" / "*" / "+" / "," / ";" / "="
+/// port       = *DIGIT
+/// ```
+///
+/// Source: RFC 3986, sections 2.2, 2.3 and 3.2.
+static NAME: Class =
+    members([false; 256], b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~!$&'()*+,;=");
+
+/// Whether `text` is a host, with or without a port; an empty one is not.
+///
+/// User information does not pass: `@` is not among the characters of a name. Addresses of a future version (`[v1.x]`)
+/// and zones (`%25eth0`) do not pass either: nobody can route to them.
+#[inline]
+pub(crate) fn is_valid(text: &[u8]) -> bool {
+    host_end(text).is_some_and(|end| match &text[end..] {
+        [] => true,
+        [b':', port @ ..] => is_port(port),
+        _ => false,
+    })
+}
+
+/// Whether `text` is a host, a colon and a port, as CONNECT needs.
+pub(super) fn has_port(text: &[u8]) -> bool {
+    is_valid(text) && host_end(text).is_some_and(|end| text.len() > end + 1)
+}
+
+/// Where the host at the start of `text` ends; `None` if there is none.
+#[inline(always)]
+fn host_end(text: &[u8]) -> Option<usize> {
+    let end = text.iter().position(|&byte| !NAME[usize::from(byte)]).unwrap_or(text.len());
+    match text.get(end) {
+        Some(b'%') => encoded_name_end(text),
+        Some(b'[') if end == 0 => literal_end(text),
+        _ if end == 0 => None,
+        _ => Some(end),
+    }
+}
+
+/// As [`host_end`], of a name with `%` and two hexadecimal digits in it.
+#[cold]
+fn encoded_name_end(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [b'%', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => tail,
+            [byte, tail @ ..] if NAME[usize::from(*byte)] => tail,
+            [b'%', ..] => return None,
+            _ => return Some(text.len() - rest.len()),
+        };
+    }
+}
+
+/// As [`host_end`], of an IPv6 address in brackets.
+#[cold]
+fn literal_end(text: &[u8]) -> Option<usize> {
+    let end = text.iter().position(|&byte| byte == b']')?;
+    let address = std::str::from_utf8(&text[1..end]).ok()?;
+    address.parse::<Ipv6Addr>().ok().map(|_| end + 1)
+}
+
+/// Whether `digits` are a port, below 65 536; none are the default port.
+#[inline(always)]
+fn is_port(digits: &[u8]) -> bool {
+    /// Digits of 65 535.
+    const DIGITS: usize = 5;
+    let mut port = 0u32;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return false;
+        }
+        port = port.saturating_mul(10) + u32::from(digit - b'0');
+    }
+    digits.len() <= DIGITS && port <= u32::from(u16::MAX)
+}
