@@ -1,0 +1,3 @@
+module planted-go
+
+go 1.22
