@@ -1,1 +1,29 @@
-//! Under construction.
+//! Watches any process and its host, from outside, without knowing what loads them.
+//!
+//! Tier 0 reads `/proc` and cgroup files at the two ends of a window: [`Group`] for a process with all that belongs to
+//! it, [`HostWatch`] for a set of CPUs, and [`Sampler`] for both at once. A reading is a snapshot; what happened between
+//! two of them is [`Snapshot::since`], pure arithmetic into the types of `record`.
+//!
+//! What a kernel does not offer is left out and named by [`capabilities`]; it is never a panic and never a wrong number.
+#![deny(unsafe_code)]
+
+mod capability;
+mod error;
+mod file;
+mod fingerprint;
+mod group;
+mod host;
+mod parse;
+mod sampler;
+mod series;
+mod snapshot;
+mod sys;
+
+pub use capability::{Capability, capabilities};
+pub use error::ObserveError;
+pub use fingerprint::fingerprint;
+pub use group::Group;
+pub use host::{HostSnapshot, HostWatch, busy_share};
+pub use sampler::{Observed, Reading, Sampler};
+pub use series::{Point, Series};
+pub use snapshot::Snapshot;

@@ -1,0 +1,71 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plan::{Arm, Placeholders, fill};
+
+use crate::launcher::fill_env;
+use crate::ready::LOG_LINES;
+use crate::{LaunchError, Launcher, Spec, log_tail};
+
+/// Longest build of one command: compilers of large projects take tens of minutes, nothing sound takes hours.
+const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
+
+/// One command of a build, as it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildStep {
+    /// Its number, from 1.
+    pub step: usize,
+    /// How many there are.
+    pub steps: usize,
+    /// The command.
+    pub command: String,
+}
+
+impl Launcher {
+    /// Runs the build commands of `arm` one after another, their output appended to `log`; `progress` is told of each
+    /// as it begins. A build that this program does not survive does not survive it either.
+    ///
+    /// # Errors
+    /// [`LaunchError::Build`] for a command that ends badly, else as [`Launcher::start`].
+    pub fn build(
+        &self,
+        arm: &Arm,
+        values: &Placeholders,
+        log: &Path,
+        progress: &mut dyn FnMut(&BuildStep),
+    ) -> Result<(), LaunchError> {
+        if let Some(dir) = &arm.build_dir {
+            let path = PathBuf::from(dir);
+            fs::create_dir_all(&path).map_err(|source| LaunchError::File { path, source })?;
+        }
+        for (index, words) in arm.build.iter().enumerate() {
+            let argv: Vec<String> = words.iter().map(|word| fill(word, values)).collect();
+            let step = BuildStep { step: index + 1, steps: arm.build.len(), command: argv.join(" ") };
+            progress(&step);
+            let spec = Spec {
+                argv,
+                env: fill_env(arm, values),
+                dir: arm.dir.as_ref().map(PathBuf::from),
+                log: log.to_owned(),
+                ..Spec::default()
+            };
+            self.build_step(&spec, step.command)?;
+        }
+        Ok(())
+    }
+
+    fn build_step(&self, spec: &Spec, command: String) -> Result<(), LaunchError> {
+        let mut process = self.start(spec)?;
+        let exit = process.wait(BUILD_LIMIT);
+        let stopped = process.stop();
+        match exit.or(stopped.exit) {
+            Some(exit) if exit.is_success() => Ok(()),
+            exit => Err(LaunchError::Build {
+                command,
+                exit: exit.unwrap_or(crate::Exit::Signal(rustix::process::Signal::KILL.as_raw())),
+                log: log_tail(&spec.log, LOG_LINES),
+            }),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use record::{Failure, FailureKind};
+
+use crate::Exit;
+
+/// Why a target gives no figures; each display is one sentence, and [`LaunchError::failure`] makes a row of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// A build command ended badly.
+    #[error("the build command '{command}' {exit}")]
+    Build {
+        /// The command as it ran.
+        command: String,
+        /// How it ended.
+        exit: Exit,
+        /// Last lines of its log.
+        log: Vec<String>,
+    },
+    /// The program is not there.
+    #[error("there is no program '{0}': check its name, its folder and PATH")]
+    NoProgram(String),
+    /// The program is there and cannot be started.
+    #[error("'{program}' cannot be started: {reason}")]
+    Start {
+        /// The program.
+        program: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// It ended before it was ready.
+    #[error("it {exit} before it was ready")]
+    Exited {
+        /// How it ended.
+        exit: Exit,
+        /// Last lines of its log.
+        log: Vec<String>,
+    },
+    /// It did not answer in time.
+    #[error("it did not answer within {:.1} s: {seen}", waited.as_secs_f64())]
+    NotReady {
+        /// How long it was given.
+        waited: Duration,
+        /// What was seen instead, such as the port it listens on.
+        seen: String,
+        /// Last lines of its log.
+        log: Vec<String>,
+    },
+    /// It answered, but not as expected.
+    #[error("it answered wrongly: {what}")]
+    WrongAnswer {
+        /// What was expected and what came.
+        what: String,
+        /// Last lines of its log.
+        log: Vec<String>,
+    },
+    /// No port could be bound.
+    #[error("no free port on 127.0.0.1: {0}")]
+    NoPort(io::Error),
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl LaunchError {
+    /// The row that a run keeps of it.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        let (kind, log) = match self {
+            Self::Build { log, .. } => (FailureKind::Build, log.clone()),
+            Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
+            Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
+            Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
+            Self::NoProgram(_) | Self::Start { .. } | Self::NoPort(_) | Self::File { .. } => {
+                (FailureKind::Start, Vec::new())
+            }
+        };
+        Failure { kind, text: self.to_string(), log }
+    }
+}
+
+/// Why one request had no answer; each display is one sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// Nothing listens, or the connection was refused.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
+    /// The server closed the connection before the answer was complete.
+    #[error("the server closed the connection before the answer was complete")]
+    Closed,
+    /// The answer was not complete in time.
+    #[error("no complete answer in time")]
+    Timeout,
+    /// What came is not HTTP/1.
+    #[error("what came is not HTTP/1: {0}")]
+    NotHttp(String),
+}

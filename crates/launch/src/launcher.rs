@@ -1,0 +1,181 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, PipeReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use plan::{Arm, Placeholders, fill};
+use units::CpuSet;
+
+use crate::protocol::{Report, Reports};
+use crate::{LaunchError, Process, executable_of, shim, supervise};
+
+/// Variable that holds the padding of the environment.
+pub const ENV_PADDING: &str = "WHYSLOW_PADDING";
+
+/// How long a supervisor may take to start a program: executables on a cold network disk take seconds.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Plays the role that this executable was started in, if it was started by a [`Launcher`]; `args` are the program's
+/// arguments with its name first. To be called first thing in `main`.
+pub fn role(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut args = args.into_iter().skip(1);
+    let play: fn(&[OsString]) -> ExitCode = match args.next()?.to_str()? {
+        supervise::ROLE => supervise::run,
+        shim::ROLE => shim::run,
+        _ => return None,
+    };
+    Some(play(&args.collect::<Vec<_>>()))
+}
+
+/// What to start and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spec {
+    /// Program and arguments, placeholders filled in.
+    pub argv: Vec<String>,
+    /// Added to our environment.
+    pub env: BTreeMap<String, String>,
+    /// Folder it runs in; ours where none is given.
+    pub dir: Option<PathBuf>,
+    /// CPUs it may use; ours where none are given.
+    pub cpus: Option<CpuSet>,
+    /// File that what it prints is appended to.
+    pub log: PathBuf,
+    /// Bytes added to its environment, as the value of [`ENV_PADDING`].
+    pub env_padding_bytes: u64,
+}
+
+impl Spec {
+    /// The start of `arm` with `values` filled into its command and environment.
+    #[must_use]
+    pub fn of_arm(arm: &Arm, values: &Placeholders, log: &Path) -> Self {
+        let mut env = fill_env(arm, values);
+        if arm.port_env {
+            env.insert("PORT".to_owned(), values.port.to_string());
+        }
+        Self {
+            argv: arm.run.iter().map(|word| fill(word, values)).collect(),
+            env,
+            dir: arm.dir.as_ref().map(PathBuf::from),
+            log: log.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+pub(crate) fn fill_env(arm: &Arm, values: &Placeholders) -> BTreeMap<String, String> {
+    arm.env.iter().map(|(name, value)| (name.clone(), fill(value, values))).collect()
+}
+
+/// Starts targets below supervisors.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    exe: PathBuf,
+}
+
+impl Launcher {
+    /// A launcher whose supervisors are `exe`, a program that calls [`role`].
+    #[must_use]
+    pub fn new(exe: PathBuf) -> Self {
+        Self { exe }
+    }
+
+    /// A launcher whose supervisors are this very program, also when its file was replaced meanwhile.
+    #[must_use]
+    pub fn this_program() -> Self {
+        Self::new(PathBuf::from("/proc/self/exe"))
+    }
+
+    /// Starts a target; what it prints goes into its log.
+    ///
+    /// # Errors
+    /// [`LaunchError::NoProgram`], [`LaunchError::Start`], or [`LaunchError::File`] for the log.
+    pub fn start(&self, spec: &Spec) -> Result<Process, LaunchError> {
+        let stderr = log_of(spec)?;
+        self.start_with(spec, supervise::LOGGED, stderr.into())
+    }
+
+    /// Starts a program and hands over its standard output; its standard error goes into its log.
+    ///
+    /// # Errors
+    /// As [`Launcher::start`].
+    pub fn start_piped(&self, spec: &Spec) -> Result<(Process, PipeReader), LaunchError> {
+        log_of(spec)?;
+        let (reader, writer) = io::pipe().map_err(|error| cannot_start(spec, &error))?;
+        Ok((self.start_with(spec, supervise::PIPED, writer.into())?, reader))
+    }
+
+    fn start_with(&self, spec: &Spec, output: &str, stderr: Stdio) -> Result<Process, LaunchError> {
+        executable_of(&spec.argv, spec.dir.as_deref())?;
+        let started = Instant::now();
+        let mut supervisor =
+            self.command(spec, output, stderr).and_then(|mut command| command.spawn()).map_err(|error| {
+                LaunchError::Start { program: self.exe.display().to_string(), reason: error.to_string() }
+            })?;
+        let stdout = supervisor.stdout.take().expect("its standard output was asked for as a pipe");
+        let mut reports = Reports::new(stdout);
+        match first_report(&mut reports) {
+            Ok(pid) => Ok(Process::new(pid, supervisor, reports, spec.log.clone(), started)),
+            Err(reason) => {
+                end(supervisor);
+                Err(LaunchError::Start { program: spec.argv[0].clone(), reason })
+            }
+        }
+    }
+
+    /// The supervisor's command. It has a group of its own, so that Ctrl-C reaches the measuring program alone, which
+    /// then stops things in order.
+    fn command(&self, spec: &Spec, output: &str, stderr: Stdio) -> io::Result<Command> {
+        let padding = usize::try_from(spec.env_padding_bytes).map_err(io::Error::other)?;
+        let mut command = Command::new(&self.exe);
+        command
+            .arg0("whyslow")
+            .arg(supervise::ROLE)
+            .arg(std::path::absolute(&spec.log)?)
+            .arg(output)
+            .arg(spec.cpus.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string))
+            .args(&spec.argv)
+            .envs(&spec.env)
+            .env(ENV_PADDING, "x".repeat(padding))
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr);
+        if let Some(dir) = &spec.dir {
+            command.current_dir(dir);
+        }
+        Ok(command)
+    }
+}
+
+fn log_of(spec: &Spec) -> Result<std::fs::File, LaunchError> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&spec.log)
+        .map_err(|source| LaunchError::File { path: spec.log.clone(), source })
+}
+
+fn cannot_start(spec: &Spec, error: &io::Error) -> LaunchError {
+    let program = spec.argv.first().cloned().unwrap_or_default();
+    LaunchError::Start { program, reason: error.to_string() }
+}
+
+fn first_report(reports: &mut Reports) -> Result<u32, String> {
+    match reports.next(Instant::now() + START_LIMIT) {
+        Some(Ok(Report::Started(pid))) => Ok(pid),
+        Some(Ok(Report::Failed(reason))) => Err(reason),
+        Some(Ok(other)) => Err(format!("its supervisor said '{}'", other.line().trim_end())),
+        Some(Err(error)) => Err(format!("its supervisor ended: {error}")),
+        None => Err(format!("its supervisor said nothing for {} s", START_LIMIT.as_secs())),
+    }
+}
+
+/// Lets go of a supervisor that failed: without standard input it kills what it may have started, and ends.
+fn end(mut supervisor: Child) {
+    drop(supervisor.stdin.take());
+    let _ = supervisor.wait();
+}

@@ -1,0 +1,258 @@
+//! The role between the parent and the target: starts it, waits, and leaves nothing behind.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+
+use crate::Exit;
+use crate::protocol::{Report, wait_readable};
+use crate::{shim, tree};
+
+/// First argument of this role. Arguments: log file, [`PIPED`] or [`LOGGED`], CPU list or `-`, then the words of the
+/// target.
+pub(crate) const ROLE: &str = "__supervise";
+
+/// The target's standard output goes where the supervisor's standard error goes.
+pub(crate) const PIPED: &str = "piped";
+/// The target's standard output goes into the log.
+pub(crate) const LOGGED: &str = "logged";
+
+/// How long a target may take to end after SIGTERM: enough to close connections in order, short beside a round.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+/// How long to go on killing before a process counts as stuck in the kernel.
+pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// Between two rounds of SIGKILL: a process that forked in between is caught by the next.
+const KILL_AGAIN: Duration = Duration::from_millis(10);
+
+/// What the supervisor is to start.
+struct Order<'a> {
+    log: &'a OsString,
+    piped: bool,
+    cpus: &'a OsString,
+    words: &'a [OsString],
+}
+
+/// Runs the role. Its standard input is the parent's hold on it, its standard output takes the reports.
+pub(crate) fn run(args: &[OsString]) -> ExitCode {
+    let [log, output, cpus, words @ ..] = args else { return ExitCode::FAILURE };
+    let order = Order { log, piped: output == PIPED, cpus, words };
+    match Supervisor::start(&order) {
+        Ok(supervisor) => {
+            supervisor.serve();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            report(&Report::Failed(error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the parent wants.
+#[derive(PartialEq, Eq)]
+enum Wish {
+    /// Nothing yet.
+    Wait,
+    /// An orderly stop.
+    Stop,
+    /// Everything ended now: the parent is gone or has let go.
+    Kill,
+}
+
+struct Supervisor {
+    target: Pid,
+    wakeups: UnixStream,
+    told_to_end: Arc<AtomicBool>,
+    /// Whether nothing below us is left. As the subreaper we are the last parent of every orphan, so that having no
+    /// children means having no descendants.
+    alone: bool,
+}
+
+impl Supervisor {
+    fn start(order: &Order<'_>) -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let (wakeups, told_to_end) = wake_on_signals()?;
+        let target = start_target(order)?;
+        report(&Report::Started(target.as_raw_nonzero().get().unsigned_abs()));
+        Ok(Self { target, wakeups, told_to_end, alone: false })
+    }
+
+    fn serve(mut self) {
+        let mut wish = Wish::Wait;
+        while wish == Wish::Wait {
+            wish = self.wait(None, true);
+        }
+        let (mut killed, mut left) = (0, 0);
+        if wish == Wish::Kill || !self.end_gently() {
+            (killed, left) = self.kill_all();
+        }
+        report(&Report::Stopped { killed, left });
+    }
+
+    /// Waits for a child's end, for the parent, or for `deadline`; reaps what ended.
+    fn wait(&mut self, deadline: Option<Instant>, heed_parent: bool) -> Wish {
+        let stdin = rustix::stdio::stdin();
+        let both = [self.wakeups.as_fd(), stdin];
+        let fds = if heed_parent { &both[..] } else { &both[..1] };
+        // Where even waiting fails, ending everything is the only safe thing left.
+        let Ok(_) = wait_readable(fds, deadline) else { return Wish::Kill };
+        self.reap();
+        match if heed_parent { parents_wish() } else { Wish::Wait } {
+            Wish::Wait if self.told_to_end.load(Ordering::Relaxed) => Wish::Stop,
+            wish => wish,
+        }
+    }
+
+    /// Collects every child that has ended, the target among them.
+    fn reap(&mut self) {
+        let mut sink = [0; 64];
+        while matches!((&self.wakeups).read(&mut sink), Ok(1..)) {}
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.target => report(&Report::Ended(exit_of(status))),
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    self.alone = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// SIGTERM to all, then [`GRACE`]; `false` where something is still there.
+    fn end_gently(&mut self) -> bool {
+        self.signal_all(Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        self.reap();
+        let mut parent_is_there = true;
+        while !self.alone && parent_is_there && Instant::now() < deadline {
+            parent_is_there = self.wait(Some(deadline), true) != Wish::Kill;
+        }
+        self.alone
+    }
+
+    /// SIGKILL to all until nothing is left; how many there were, and how many are stuck.
+    fn kill_all(&mut self) -> (u32, u32) {
+        let deadline = Instant::now() + KILL_LIMIT;
+        self.reap();
+        let first = count(&tree::descendants(own_pid()));
+        while !self.alone && Instant::now() < deadline {
+            self.signal_all(Signal::KILL);
+            self.wait(Some(Instant::now() + KILL_AGAIN), false);
+        }
+        let left = if self.alone { 0 } else { count(&tree::descendants(own_pid())) };
+        (first, left)
+    }
+
+    /// The target's group at once, then each descendant that has left it.
+    fn signal_all(&self, signal: Signal) {
+        // Who ended meanwhile cannot be signalled, and that is well.
+        let _ = rustix::process::kill_process_group(self.target, signal);
+        let group = self.target.as_raw_nonzero().get().unsigned_abs();
+        for member in tree::descendants(own_pid()).iter().filter(|member| member.group != group) {
+            if let Some(pid) = i32::try_from(member.pid).ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    }
+}
+
+/// What came on standard input: the end of it means that the parent let go or died.
+fn parents_wish() -> Wish {
+    let stdin = rustix::stdio::stdin();
+    match wait_readable(&[stdin], Some(Instant::now())) {
+        Ok(false) => return Wish::Wait,
+        Ok(true) => {}
+        Err(_) => return Wish::Kill,
+    }
+    let mut chunk = [0; 64];
+    match rustix::io::read(stdin, &mut chunk) {
+        Ok(1..) => Wish::Stop,
+        Ok(0) | Err(_) => Wish::Kill,
+    }
+}
+
+/// A stream that becomes readable on each signal we wait for, and a flag that those which ask for an end set.
+///
+/// The parent-death signal is not used here: it would come when the thread that started us ends, and it is not needed,
+/// because standard input ends with the parent.
+fn wake_on_signals() -> io::Result<(UnixStream, Arc<AtomicBool>)> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    let told_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&told_to_end))?;
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    signal_hook::low_level::pipe::register(SIGCHLD, write)?;
+    Ok((read, told_to_end))
+}
+
+/// Starts the shim in a group of its own and waits until it has become the target.
+fn start_target(order: &Order<'_>) -> io::Result<Pid> {
+    let (mut said, say) = io::pipe()?;
+    let log = OpenOptions::new().create(true).append(true).open(order.log)?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(shim::ROLE)
+        .arg(own_pid().to_string())
+        .arg(order.cpus)
+        .args(order.words)
+        .process_group(0)
+        .stdin(say)
+        .stdout(output(order, &log)?)
+        .stderr(log.try_clone()?);
+    let child = command.spawn()?;
+    // Our copy of the pipe must close, or its end would never be seen.
+    drop(command);
+    // Whoever reads the target's output must see its end, so that no copy may stay here.
+    rustix::stdio::dup2_stderr(&log)?;
+    let mut reason = String::new();
+    said.read_to_string(&mut reason)?;
+    if !reason.is_empty() {
+        return Err(io::Error::other(reason));
+    }
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    Ok(pid.expect("the kernel's process ids are positive"))
+}
+
+fn output(order: &Order<'_>, log: &File) -> io::Result<Stdio> {
+    if order.piped {
+        Ok(rustix::stdio::stderr().try_clone_to_owned()?.into())
+    } else {
+        Ok(log.try_clone()?.into())
+    }
+}
+
+fn exit_of(status: WaitStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(0),
+    }
+}
+
+fn own_pid() -> u32 {
+    std::process::id()
+}
+
+fn count(members: &[tree::Member]) -> u32 {
+    u32::try_from(members.len()).expect("the kernel has fewer process ids")
+}
+
+fn report(report: &Report) {
+    // A parent that is gone hears nothing; its end is noticed on standard input.
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(report.line().as_bytes()).and_then(|()| stdout.flush());
+}

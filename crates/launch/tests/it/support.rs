@@ -1,0 +1,80 @@
+//! What every test needs: a launcher, a log, a fixture's command line, and eyes on the process table.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use launch::{Launcher, Spec, free_port};
+
+pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_launch-fixture");
+
+pub(crate) fn launcher() -> Launcher {
+    Launcher::new(PathBuf::from(FIXTURE))
+}
+
+/// A log file of its own for each call.
+pub(crate) fn fresh_log() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(format!("{number}.log"))
+}
+
+pub(crate) fn spec(argv: &[&str]) -> Spec {
+    let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+    Spec { argv, log: fresh_log(), ..Spec::default() }
+}
+
+/// A shell script as target.
+pub(crate) fn script(text: &str) -> Spec {
+    spec(&["sh", "-c", text])
+}
+
+/// The fixture as a server with a fault, on a port of its own.
+pub(crate) fn server(fault: &str) -> (Spec, SocketAddr) {
+    let addr = free_addr();
+    (spec(&[FIXTURE, "serve", &addr.port().to_string(), fault]), addr)
+}
+
+pub(crate) fn free_addr() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let seed = u64::from(std::process::id()) << 32 | u64::from(NEXT.fetch_add(1, Ordering::Relaxed));
+    (Ipv4Addr::LOCALHOST, free_port(seed).unwrap()).into()
+}
+
+/// Waits until `holds`; `false` where it does not within `limit`.
+pub(crate) fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Process ids of all living processes that have `marker` as a word of their command line.
+pub(crate) fn living(marker: &str) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == marker.as_bytes())
+        })
+        .collect()
+}
+
+/// A word that marks the processes of one test.
+pub(crate) fn marker(test: &str) -> String {
+    format!("whyslow-test-{test}-{}", std::process::id())
+}
+
+/// The log, once it has `lines` lines.
+pub(crate) fn log_lines(path: &Path, lines: usize) -> Vec<String> {
+    let read = || std::fs::read_to_string(path).unwrap_or_default();
+    assert!(within(Duration::from_secs(10), || read().lines().count() >= lines), "log: {}", read());
+    read().lines().map(str::to_owned).collect()
+}

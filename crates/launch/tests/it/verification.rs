@@ -1,0 +1,39 @@
+//! Each check of `verify` passes on a good server and fails on the one fault it is for.
+
+use std::time::Duration;
+
+use launch::{verify, wait_ready};
+use plan::Expect;
+
+use crate::support::{launcher, server};
+
+fn failed(fault: &str) -> Vec<&'static str> {
+    let (spec, addr) = server(fault);
+    let mut process = launcher().start(&spec).unwrap();
+    let expect = Expect { body: Some("hello".to_owned()), ..Expect::default() };
+    // A server with a fault may be ready all the same: what matters is that it listens.
+    let _ = wait_ready(&mut process, addr, "/", &expect, Duration::from_secs(5));
+    verify(addr, "/", &expect).into_iter().filter(|check| !check.ok).map(|check| check.name).collect()
+}
+
+#[test]
+fn a_good_server_passes_all() {
+    assert_eq!(failed("none"), [""; 0]);
+}
+
+#[test]
+fn each_fault_fails_its_check() {
+    for (fault, check) in [
+        ("other-body", "answer"),
+        ("no-date", "date"),
+        ("stale-date", "date"),
+        ("no-pipelining", "pipelining"),
+        ("head-body", "head"),
+        ("finds-all", "404"),
+        ("never-closes", "close"),
+    ] {
+        assert_eq!(failed(fault), [check], "{fault}");
+    }
+    // Without keep-alive, pipelining fails too.
+    assert!(failed("one-shot").contains(&"keep-alive"));
+}

@@ -1,0 +1,236 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use record::Fairness;
+
+use crate::file::{self, Reader, cannot_read, numbered};
+use crate::parse::{self, Stat, Status};
+use crate::snapshot::{ProcessSample, Snapshot, ThreadSample, children};
+use crate::{ObserveError, sys};
+
+/// A process with everything that belongs to it.
+#[derive(Debug, Clone)]
+pub struct Group {
+    root: u32,
+    /// When the root began: another process with its number is not it.
+    start: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The root, its process group, and all descendants.
+    With,
+    /// The descendants of the root only.
+    Below,
+}
+
+impl Group {
+    /// The process `pid`, the process group that it leads if it leads one, and all descendants of these.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoProcess`]
+    pub fn of(pid: u32) -> Result<Self, ObserveError> {
+        Self::new(pid, Kind::With)
+    }
+
+    /// All descendants of a supervisor, without itself. As it is their subreaper, none of them can leave, and what
+    /// those used that ended is known from what it waited for.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoProcess`]
+    pub fn below(supervisor: u32) -> Result<Self, ObserveError> {
+        Self::new(supervisor, Kind::Below)
+    }
+
+    fn new(root: u32, kind: Kind) -> Result<Self, ObserveError> {
+        let start = read_stat(&mut Reader::new(), root).ok_or(ObserveError::NoProcess(root))?.start;
+        Ok(Self { root, start, kind })
+    }
+
+    /// Reads all counters of all members. The CPU clocks come first, right after the time.
+    ///
+    /// # Errors
+    /// [`ObserveError::Ended`] where the root is gone, [`ObserveError::File`] where `/proc` is.
+    pub fn snapshot(&self) -> Result<Snapshot, ObserveError> {
+        let mut reader = Reader::new();
+        let table = Table::read(&mut reader)?;
+        self.snapshot_of(&table, &mut reader)
+    }
+
+    pub(crate) fn snapshot_of(&self, table: &Table, reader: &mut Reader) -> Result<Snapshot, ObserveError> {
+        let members = self.members(table)?;
+        let at = Instant::now();
+        let clocks: Vec<u64> =
+            members.iter().map(|stat| sys::process_cpu_ns(stat.pid).unwrap_or(0)).collect();
+        let mut snapshot = Snapshot::empty(at);
+        for (member, cpu_ns) in members.iter().zip(clocks) {
+            // A member may end at any time: what is gone by now counts as ended before.
+            let Some(stat) = read_stat(reader, member.pid) else { continue };
+            if self.kind == Kind::Below && stat.pid == self.root {
+                snapshot.supervised = children(&stat);
+            } else {
+                add_process(&mut snapshot, reader, &stat, cpu_ns);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Threads now, and the CPUs that they may use, all of them together.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn fairness(&self) -> Result<Fairness, ObserveError> {
+        let mut reader = Reader::new();
+        let (mut threads, mut cpus) = (0, BTreeSet::new());
+        let table = Table::read(&mut reader)?;
+        for member in self.watched(&table)? {
+            for tid in numbered(&format!("/proc/{}/task", member.pid)).unwrap_or_default() {
+                let Ok(text) = reader.read(&format!("/proc/{}/task/{tid}/status", member.pid)) else {
+                    continue;
+                };
+                threads += 1;
+                if let Ok(allowed) = parse::status(text).allowed_cpus.parse::<units::CpuSet>() {
+                    cpus.extend(allowed.iter());
+                }
+            }
+        }
+        Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<units::CpuSet>().to_string() })
+    }
+
+    /// Resident memory in bytes and threads: what a cheap look once a second needs.
+    pub(crate) fn size(&self, reader: &mut Reader) -> Result<(u64, u32), ObserveError> {
+        let (mut rss_bytes, mut threads) = (0, 0);
+        let table = Table::read(reader)?;
+        for member in self.watched(&table)? {
+            threads += member.threads;
+            if let Ok(text) = reader.read(&format!("/proc/{}/status", member.pid)) {
+                rss_bytes += parse::status(text).rss_bytes;
+            }
+        }
+        Ok((rss_bytes, threads))
+    }
+
+    /// The processes that are watched.
+    pub(crate) fn watched(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
+        let mut members = self.members(table)?;
+        members.retain(|member| member.pid != self.root || self.kind == Kind::With);
+        Ok(members)
+    }
+
+    /// The members, the root among them in either kind.
+    fn members(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
+        if !table.0.iter().any(|stat| stat.pid == self.root && stat.start == self.start) {
+            return Err(ObserveError::Ended(self.root));
+        }
+        Ok(table.closure(self.root, self.kind == Kind::With))
+    }
+}
+
+/// Every process of the host at one moment.
+#[derive(Debug)]
+pub(crate) struct Table(Vec<Stat>);
+
+impl Table {
+    pub(crate) fn read(reader: &mut Reader) -> Result<Self, ObserveError> {
+        let pids = numbered("/proc").map_err(cannot_read("/proc"))?;
+        Ok(Self(pids.into_iter().filter_map(|pid| read_stat(reader, pid)).collect()))
+    }
+
+    /// The processes that are `root`, in the group it leads (where `with_group`), or below one of these.
+    fn closure(&self, root: u32, with_group: bool) -> Vec<Stat> {
+        let first = |stat: &Stat| stat.pid == root || (with_group && stat.group == root);
+        let (mut found, mut rest): (Vec<Stat>, Vec<Stat>) = self.0.iter().copied().partition(first);
+        let mut family: BTreeSet<u32> = found.iter().map(|stat| stat.pid).chain([root]).collect();
+        loop {
+            let (children, others): (Vec<Stat>, Vec<Stat>) =
+                rest.into_iter().partition(|stat| family.contains(&stat.parent));
+            if children.is_empty() {
+                return found;
+            }
+            family.extend(children.iter().map(|stat| stat.pid));
+            found.extend(children);
+            rest = others;
+        }
+    }
+
+    /// CPU time of the processes that are neither in `known`, nor this process or below it, nor the kernel's threads,
+    /// which work for whoever asked. Threads are not read.
+    pub(crate) fn others(&self, known: &[&Snapshot]) -> Snapshot {
+        let own: BTreeSet<u32> =
+            self.closure(std::process::id(), false).iter().map(|stat| stat.pid).collect();
+        let is_known =
+            |pid| own.contains(&pid) || known.iter().any(|snapshot| snapshot.processes.contains_key(&pid));
+        let mut snapshot = Snapshot::empty(Instant::now());
+        for stat in self.0.iter().filter(|stat| !is_known(stat.pid) && !stat.is_kernel_thread()) {
+            if let Ok(cpu_ns) = sys::process_cpu_ns(stat.pid) {
+                snapshot.processes.insert(stat.pid, ProcessSample::new(stat, cpu_ns, &Status::default()));
+            }
+        }
+        snapshot
+    }
+}
+
+fn add_process(snapshot: &mut Snapshot, reader: &mut Reader, stat: &Stat, cpu_ns: u64) {
+    let Ok(text) = reader.read(&format!("/proc/{}/status", stat.pid)) else { return };
+    let status = parse::status(text);
+    let main = ThreadSample {
+        voluntary_switches: status.voluntary_switches,
+        involuntary_switches: status.involuntary_switches,
+        ..ThreadSample::default()
+    };
+    snapshot.processes.insert(stat.pid, ProcessSample::new(stat, cpu_ns, &status));
+    read_threads(reader, stat.pid, main, &mut snapshot.threads);
+}
+
+fn read_stat(reader: &mut Reader, pid: u32) -> Option<Stat> {
+    parse::stat(reader.read(&format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Reads every thread of a process. `main` is what the process's own files said of its first thread.
+fn read_threads(
+    reader: &mut Reader,
+    pid: u32,
+    main: ThreadSample,
+    threads: &mut BTreeMap<u32, ThreadSample>,
+) {
+    let path = format!("/proc/{pid}/task");
+    let (Ok(folder), Ok(tids)) = (file::folder(&path), numbered(&path)) else { return };
+    for tid in tids {
+        let mut sample = main;
+        if tid != pid {
+            let Ok(text) = reader.read_at(&folder, &format!("{tid}/status")) else { continue };
+            let status = parse::status(text);
+            sample.voluntary_switches = status.voluntary_switches;
+            sample.involuntary_switches = status.involuntary_switches;
+        }
+        // Absent where the kernel was built without CONFIG_SCHED_INFO, which `capabilities` says.
+        let text = reader.read_at(&folder, &format!("{tid}/schedstat"));
+        sample.sched = text.ok().and_then(parse::schedstat).unwrap_or_default();
+        threads.insert(tid, sample);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pid: u32, parent: u32, group: u32) -> Stat {
+        Stat { pid, parent, group, ..Stat::default() }
+    }
+
+    #[test]
+    fn a_group_is_root_group_and_descendants() {
+        let table = Table(vec![
+            of(50, 40, 50),
+            of(40, 10, 10),
+            of(10, 1, 10),
+            of(30, 1, 10),
+            of(31, 30, 99),
+            of(2, 1, 2),
+        ]);
+        let pids = |with| table.closure(10, with).iter().map(|stat| stat.pid).collect::<BTreeSet<u32>>();
+        assert_eq!(pids(true), BTreeSet::from([10, 30, 31, 40, 50]));
+        assert_eq!(pids(false), BTreeSet::from([10, 40, 50]));
+    }
+}

@@ -1,0 +1,13 @@
+//! Text of the kernel into numbers. Pure: each function has fixtures in `tests.rs`.
+
+mod cgroup;
+mod cpu;
+mod net;
+mod process;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cgroup::{Hierarchy, hierarchies, keyed};
+pub(crate) use cpu::{CpuTicks, cpu_lines, running};
+pub(crate) use net::tcp_counters;
+pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};

@@ -1,0 +1,151 @@
+use record::TcpCounters;
+
+use super::*;
+
+const STAT: &str =
+    "25661 (cat) R 25659 25658 21876 0 -1 4194304 105 7 3 2 11 13 17 19 20 0 5 0 132482 3133440 390";
+
+#[test]
+fn stat_reads_with_any_name() {
+    let expected = Stat {
+        pid: 25661,
+        state: 'R',
+        parent: 25659,
+        group: 25658,
+        flags: 4_194_304,
+        minor_faults: 105,
+        child_minor_faults: 7,
+        major_faults: 3,
+        child_major_faults: 2,
+        user: 11,
+        system: 13,
+        child_user: 17,
+        child_system: 19,
+        threads: 5,
+        start: 132_482,
+    };
+    for name in ["cat", "a b", ") R 1 2 3", "((", "))", "", "tmux: server", "a\nb"] {
+        assert_eq!(stat(&STAT.replace("cat", name)), Some(expected), "{name:?}");
+    }
+}
+
+#[test]
+fn every_prefix_of_stat_is_refused_or_complete() {
+    let whole = stat(STAT);
+    let needed = STAT.find(" 3133440").unwrap();
+    for end in 0..needed - 1 {
+        assert!(stat(&STAT[..end]).is_none_or(|read| Some(read) != whole), "{end}");
+    }
+    assert_eq!(stat(&STAT[..needed]), whole);
+    assert_eq!(stat("7 (a) S x 5 5 0 -1 0 1 1 1 1 1 1 1 1 20 0 1 0 5"), None);
+}
+
+#[test]
+fn status_reads_what_is_there() {
+    let text = "Name:\ta:b\nVmHWM:\t    1760 kB\nVmRSS:\t    1700 kB\nThreads:\t1\nCpus_allowed_list:\t0,2-3\n\
+        voluntary_ctxt_switches:\t101\nnonvoluntary_ctxt_switches:\t7\n";
+    let expected = Status {
+        rss_peak_bytes: 1760 * 1024,
+        rss_bytes: 1700 * 1024,
+        voluntary_switches: 101,
+        involuntary_switches: 7,
+        allowed_cpus: "0,2-3".to_owned(),
+    };
+    assert_eq!(status(text), expected);
+    // A kernel thread has no memory, and some kernels lack a line.
+    assert_eq!(status("Name:\tkthreadd\n"), Status::default());
+    assert_eq!(status("VmRSS:\t\nVmHWM: many kB\n\0"), Status::default());
+}
+
+#[test]
+fn schedstat_reads_or_not() {
+    assert_eq!(schedstat("1028266 3423863 1\n"), Some(Schedstat { run_ns: 1_028_266, wait_ns: 3_423_863 }));
+    for text in ["", "1", "a b c", "-1 2 3"] {
+        assert_eq!(schedstat(text), None, "{text}");
+    }
+}
+
+const PROC_STAT: &str = "\
+cpu  300 0 0 0 0 0 0 0 0 0
+cpu0 1 2 3 4 5 6 7 8 9 10
+cpu1 11 12 13 14 15 16 17 18 19 20
+cpu12 1 2 3 4
+intr 930880 0 0
+ctxt 2491475
+procs_running 3
+procs_blocked 0
+";
+
+#[test]
+fn cpu_lines_leave_out_the_sum_and_fill_what_old_kernels_lack() {
+    let lines: Vec<(u32, CpuTicks)> = cpu_lines(PROC_STAT).collect();
+    assert_eq!(lines.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [0, 1, 12]);
+    let zero = CpuTicks { user: 1, nice: 2, system: 3, idle: 4, iowait: 5, irq: 6, softirq: 7, steal: 8 };
+    assert_eq!(lines[0].1, zero);
+    assert_eq!(lines[2].1, CpuTicks { user: 1, nice: 2, system: 3, idle: 4, ..CpuTicks::default() });
+    assert_eq!(cpu_lines("cpuidle 3\ncpu\n").count(), 0);
+}
+
+#[test]
+fn running_threads_are_read() {
+    assert_eq!(running(PROC_STAT), Some(3));
+    assert_eq!(running("procs_blocked 3\n"), None);
+}
+
+#[test]
+fn tcp_counters_are_found_by_name() {
+    let snmp = "Ip: Forwarding InSegs\nIp: 1 999\nTcp: RtoAlgorithm ActiveOpens PassiveOpens InSegs OutSegs RetransSegs\n\
+        Tcp: 1 2 3 5 7 11\nUdp: InDatagrams\nUdp: 4\n";
+    let netstat =
+        "TcpExt: DelayedACKs ListenOverflows ListenDrops\nTcpExt: 13 17 19\nIpExt: InOctets\nIpExt: 1\n";
+    let expected = TcpCounters {
+        active_opens: 2,
+        passive_opens: 3,
+        segments_in: 5,
+        segments_out: 7,
+        retransmits: 11,
+        delayed_acks: 13,
+        listen_overflows: 17,
+        listen_drops: 19,
+    };
+    assert_eq!(tcp_counters(snmp, netstat), expected);
+    for (snmp, netstat) in [("", ""), ("Tcp: InSegs\n", "TcpExt:\n"), ("Tcp: InSegs\nTcp: many\n", "\0")] {
+        assert_eq!(tcp_counters(snmp, netstat), TcpCounters::default());
+    }
+}
+
+const MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu\\040s rw,relatime - cgroup cgroup rw,cpu,cpuacct
+33 31 0:31 /docker/abc /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+#[test]
+fn hierarchies_of_both_versions_are_found() {
+    let own = "9:name=systemd:/\n3:memory:/docker/abc/inner\n2:cpu,cpuacct:/\n0::/a/b\n";
+    let found = hierarchies(own, MOUNTS);
+    let mounts: Vec<(&str, &str)> = found.iter().map(|h| (h.mount.as_str(), h.path.as_str())).collect();
+    let expected = [
+        ("/sys/fs/cgroup/memory", "/inner"),
+        ("/sys/fs/cgroup/cpu s", "/"),
+        ("/sys/fs/cgroup/unified", "/a/b"),
+    ];
+    assert_eq!(mounts, expected);
+    assert!(found[1].has("cpuacct") && !found[1].has("memory") && found[2].has("memory"));
+    assert_eq!(
+        found[2].folders(),
+        ["/sys/fs/cgroup/unified/a/b", "/sys/fs/cgroup/unified/a", "/sys/fs/cgroup/unified"]
+    );
+    assert_eq!(found[1].folders(), ["/sys/fs/cgroup/cpu s"]);
+    assert!(hierarchies("", MOUNTS).is_empty() && hierarchies(own, "").is_empty());
+    assert!(hierarchies("nonsense\n::", "x - y\n").is_empty());
+}
+
+#[test]
+fn keyed_numbers_are_read_whole() {
+    let text = "nr_throttled 3\nthrottled_usec 17\nthrottled_usec_more 4\n";
+    assert_eq!(keyed(text, "throttled_usec"), Some(17));
+    assert_eq!(keyed(text, "throttled"), None);
+    assert_eq!(keyed("throttled_usec\n", "throttled_usec"), None);
+}

@@ -1,0 +1,118 @@
+//! The host's own counters.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use observe::{Group, HostWatch, Sampler, busy_share, capabilities, fingerprint};
+use units::CpuSet;
+
+use crate::support::Told;
+
+fn all_cpus() -> CpuSet {
+    fingerprint().allowed_cpus.parse().unwrap()
+}
+
+#[test]
+fn the_times_of_a_cpu_set_add_up_to_its_wall_time() {
+    let watch = HostWatch::new(all_cpus());
+    let before = watch.snapshot().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let used = watch.snapshot().unwrap().since(&before);
+    assert_eq!(used.cpus as usize, all_cpus().len());
+    let sum = used.user_ns + used.system_ns + used.irq_ns + used.softirq_ns + used.idle_ns + used.steal_ns;
+    let wall = used.wall_ns * u64::from(used.cpus);
+    // Ticks of 10 ms, and an idle CPU that is brought up to date late.
+    assert!(sum.abs_diff(wall) * 10 < wall, "{sum} of {wall}: {used:?}");
+}
+
+#[test]
+fn a_connection_is_in_the_tcp_counters() {
+    let watch = HostWatch::new(all_cpus());
+    let before = watch.snapshot().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for _ in 0..13 {
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(b"?").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+    }
+    let tcp = watch.snapshot().unwrap().since(&before).tcp;
+    assert!(tcp.active_opens >= 13 && tcp.passive_opens >= 13 && tcp.segments_out >= 13 * 4, "{tcp:?}");
+}
+
+#[test]
+fn a_full_accept_queue_is_counted() {
+    let watch = HostWatch::new(all_cpus());
+    let before = watch.snapshot().unwrap();
+    // The queue of this listener holds one more than the backlog, and nobody accepts.
+    let listener =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&listener, &std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    let addr = std::net::SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+    let clients: Vec<_> =
+        (0..5).map(|_| TcpStream::connect_timeout(&addr, Duration::from_millis(100))).collect();
+    let tcp = watch.snapshot().unwrap().since(&before).tcp;
+    assert!(tcp.listen_overflows >= 1 && tcp.listen_drops >= tcp.listen_overflows, "{tcp:?} {clients:?}");
+}
+
+#[test]
+fn a_busy_cpu_is_seen() {
+    let mut told = Told::new(&["spin", "900"]);
+    let working = std::thread::spawn(move || told.work());
+    let busy = busy_share(&all_cpus(), Duration::from_millis(500)).unwrap();
+    working.join().unwrap();
+    let one = 1.0 / all_cpus().len() as f64;
+    assert!(busy > 0.7 * one && busy <= 1.0, "{busy}");
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_an_error() {
+    assert!(HostWatch::new("8000".parse().unwrap()).snapshot().is_err());
+}
+
+#[test]
+fn a_sampler_tells_target_and_generator_apart() {
+    let (mut target, generator) = (Told::new(&["spin", "300"]), Told::new(&["sleep", "1"]));
+    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let sampler = Sampler::new(group(&target), group(&generator), all_cpus(), all_cpus());
+    let before = sampler.read().unwrap();
+    target.work();
+    let seen = sampler.read().unwrap().since(&before);
+    assert!(seen.target.cpu.total_ns > 250_000_000, "{:?}", seen.target);
+    assert!(seen.generator.cpu.total_ns < 10_000_000, "{:?}", seen.generator);
+    assert!(seen.observer_cpu_ns > 0 && seen.server_cpus.wall_ns >= 300_000_000);
+}
+
+#[test]
+fn who_is_neither_target_nor_generator_is_another() {
+    let (target, generator) = (Told::new(&["sleep", "1"]), Told::new(&["sleep", "1"]));
+    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let sampler = Sampler::new(group(&target), group(&generator), all_cpus(), all_cpus());
+    let before = sampler.read().unwrap();
+    // What is below this process counts as its own; a session that init adopts does not.
+    let shell = format!("'{}' spin-now 300 &", env!("CARGO_BIN_EXE_observe-fixture"));
+    std::process::Command::new("sh").args(["-c", &shell]).status().unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let seen = sampler.read().unwrap().since(&before);
+    assert!(seen.server_cpus.others_ns > 50_000_000, "{} ns", seen.server_cpus.others_ns);
+    assert_eq!(seen.server_cpus.others_ns, seen.load_cpus.others_ns);
+}
+
+#[test]
+fn the_fingerprint_has_what_every_linux_has() {
+    let host = fingerprint();
+    assert!(host.cpus >= 1 && host.memory_bytes > 1 << 20 && host.descriptors > 0, "{host:?}");
+    assert!(!host.kernel.is_empty() && !host.tool_version.is_empty());
+    assert!(host.sysctls.contains_key("net.core.somaxconn"), "{:?}", host.sysctls);
+    assert_eq!(host, fingerprint());
+}
+
+#[test]
+fn every_capability_says_something() {
+    let found = capabilities();
+    assert!(found.len() >= 5);
+    assert!(found.iter().all(|capability| capability.text.ends_with('.')));
+    assert!(found.iter().any(|capability| capability.id == "cpu_time" && capability.ok));
+}

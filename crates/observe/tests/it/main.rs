@@ -1,0 +1,6 @@
+//! The instrument is calibrated: processes with known behaviour are watched, and what they did is found.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
+
+mod calibration;
+mod host;
+mod support;

@@ -1,0 +1,75 @@
+//! Children that do what they are told while they are watched.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use observe::{Group, Snapshot};
+use record::Usage;
+
+/// A fixture that waits to be told.
+pub(crate) struct Told {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Told {
+    pub(crate) fn new(role: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_observe-fixture"))
+            .args(role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = Self { stdout: BufReader::new(child.stdout.take().unwrap()), child };
+        told.hear("ready\n");
+        told
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Tells it to do its work; returns when that is done and it waits again.
+    pub(crate) fn work(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
+        self.hear("done\n");
+        while self.state() != 'S' {
+            std::thread::yield_now();
+        }
+    }
+
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    fn hear(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        assert_eq!(line, expected);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Watches one fixture from before its work until after it.
+pub(crate) fn watch(role: &[&str]) -> (Usage, Snapshot) {
+    let mut told = Told::new(role);
+    while told.state() != 'S' {
+        std::thread::yield_now();
+    }
+    let group = Group::of(told.pid()).unwrap();
+    let before = group.snapshot().unwrap();
+    told.work();
+    let after = group.snapshot().unwrap();
+    (after.since(&before), after)
+}
+
+pub(crate) fn used(role: &[&str]) -> Usage {
+    watch(role).0
+}
