@@ -1,2 +1,45 @@
-//! Workspace tasks.
-fn main() {}
+//! Checks, calibrations and benchmarks of the workspace: `cargo xtask --help`.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "this program talks to whoever works on the project")]
+
+mod calibrate;
+mod ci;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of the workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// All checks and tests: what CI runs
+    Ci,
+    /// The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md
+    Tidy,
+    /// Calibrate the instrument against known truths
+    Calibrate(calibrate::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Ci => ci::run(),
+        Task::Tidy => tidy::run(),
+        Task::Calibrate(args) => calibrate::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

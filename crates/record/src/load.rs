@@ -164,6 +164,8 @@ pub struct LoadReport {
     pub busiest_thread: f64,
     /// Evenness over connections.
     pub per_connection: PerConnection,
+    /// Requests in flight on average over time, counted apart from latencies: the other side of Little's law.
+    pub in_flight: f64,
     /// The window second by second.
     pub seconds: Vec<Second>,
     /// Whether the window ended early (interrupted).

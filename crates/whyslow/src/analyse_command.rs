@@ -1,0 +1,14 @@
+//! `whyslow analyse`: findings again, from the run directory alone.
+
+use record::RunDir;
+
+use crate::cli::AnalyseArgs;
+use crate::exit::{Exit, Outcome};
+
+pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
+    for path in &args.runs {
+        let findings = analyse::analyse(&RunDir::open(path).read()?);
+        crate::print(&crate::compare::render(&findings, args.format))?;
+    }
+    Ok(Exit::Done)
+}

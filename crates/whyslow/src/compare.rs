@@ -1,0 +1,117 @@
+//! `whyslow compare`: flags → plan → run directory → findings → output.
+
+mod condition;
+pub(crate) mod generator;
+mod planning;
+mod preflight;
+mod progress;
+mod round;
+mod run_id;
+mod session;
+pub(crate) mod verify;
+
+use std::path::PathBuf;
+
+use analyse::{Findings, Verdict};
+use anyhow::Context;
+use launch::Launcher;
+use plan::Plan;
+use record::RunDir;
+use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
+use units::CpuSet;
+
+use crate::cli::{CompareArgs, Format};
+use crate::exit::{Exit, Outcome, Stop};
+use crate::interrupt::Interrupt;
+use condition::Condition;
+
+/// Folder of runs for which `--out` names no place.
+const RUNS: &str = "whyslow-runs";
+
+pub(crate) fn run(args: &CompareArgs) -> Outcome {
+    let allowed = allowed_cpus().map_err(Stop::usage)?;
+    let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
+    let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
+    if args.list {
+        return list(&plan, args.format);
+    }
+    preflight::check(&plan).map_err(Stop::usage)?;
+    if args.verify {
+        return verify::run(&plan);
+    }
+    let dir = execute(args, &plan)?;
+    let findings = analyse::analyse(&dir.read()?);
+    crate::print(&render(&findings, args.format))?;
+    crate::say(&format!("run kept in {}", dir.path().display()));
+    Ok(exit(&findings, &conditions))
+}
+
+/// Findings in the format asked for.
+pub(crate) fn render(findings: &Findings, format: Format) -> String {
+    match format {
+        Format::Text => report::findings_text(findings),
+        Format::Json => report::findings_json(findings),
+        Format::Md => report::findings_markdown(findings),
+    }
+}
+
+/// The CPUs that this process may use.
+pub(crate) fn allowed_cpus() -> anyhow::Result<CpuSet> {
+    let set = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
+    Ok((0..KernelCpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
+}
+
+fn list(plan: &Plan, format: Format) -> Outcome {
+    if format == Format::Json {
+        let text = serde_json::to_string_pretty(plan).context("the plan is not JSON")?;
+        crate::print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
+    crate::print(&planning::describe(plan))?;
+    Ok(Exit::Done)
+}
+
+/// Runs the plan; the run directory has everything, also when it ended early.
+fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
+    let interrupt = Interrupt::listen()?;
+    let (run_id, started) = run_id::now(plan.seed);
+    let path = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(&run_id));
+    let dir = RunDir::create(&path).context("give another place with --out")?;
+    let launcher = Launcher::this_program();
+    session::build(plan, &dir, &launcher)?;
+    keep_off_the_server(&plan.placement.load);
+    dir.write_host(&observe::fingerprint())?;
+    let manifest = session::manifest(plan, run_id, started);
+    let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    session::Session::new(bench, manifest).run()?;
+    Ok(dir)
+}
+
+/// The orchestrator shares the generator's CPUs: what it does there is seen, what it did on the server's would not be.
+fn keep_off_the_server(load: &CpuSet) {
+    let mut set = KernelCpuSet::new();
+    load.iter().for_each(|cpu| set.set(cpu as usize));
+    // Placement is checked before; where the kernel refuses, the host gate sees the load.
+    let _ = sched_setaffinity(None, &set);
+}
+
+fn exit(findings: &Findings, conditions: &[Condition]) -> Exit {
+    let primary = || findings.comparisons.iter().filter(|row| row.primary);
+    if findings.arms.iter().any(|arm| arm.error.is_some()) || findings.partial.is_some() {
+        return Exit::Failed;
+    }
+    if conditions.iter().any(|condition| condition.holds(findings)) {
+        return Exit::ConditionHolds;
+    }
+    // An arm has its verdict when one primary metric decided; the exit code is that of the arm that has least.
+    let others = findings.arms.iter().filter(|arm| arm.name != findings.baseline);
+    let least = others.map(|arm| {
+        let rows = || primary().filter(|row| row.arm == arm.name);
+        match () {
+            () if rows().any(|row| row.verdict.is_decided()) => Exit::Done,
+            () if rows().any(|row| row.verdict == Verdict::Inconclusive) => Exit::Inconclusive,
+            () => Exit::Invalid,
+        }
+    });
+    least.max().unwrap_or(Exit::Invalid)
+}

@@ -1,0 +1,209 @@
+//! Flags and targets into a plan.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use anyhow::{Context, bail};
+use plan::{
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, WarmupClass, Workload,
+    split_command,
+};
+use units::{CpuSet, Rate, Span};
+
+use crate::catalogue::{BUILT_IN, Catalogue};
+use crate::cli::{Arrival, CompareArgs};
+
+/// Blocks of a quick run: the fewest whose exact interval attains 95 %.
+const QUICK_BLOCKS: u32 = 6;
+/// Blocks before the first look.
+const FIRST_BLOCKS: u32 = stats::looks::FIRST_BLOCKS as u32;
+/// Most blocks before the second.
+const MAX_BLOCKS: u32 = stats::looks::MAX_BLOCKS as u32;
+const QUICK_WINDOW: Span = Span::from_secs(3);
+const WINDOW: Span = Span::from_secs(10);
+/// A just-in-time compiler still moves between seconds; the mean of 20 is steadier.
+const WINDOW_JIT: Span = Span::from_secs(20);
+const WARMUP: Span = Span::from_secs(3);
+const WARMUP_JIT: Span = Span::from_secs(20);
+const WARMUP_CAP: Span = Span::from_secs(120);
+/// Path where neither a flag nor a target names one.
+const DEFAULT_PATH: &str = "/";
+
+/// The plan of a comparison, validated.
+pub(super) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
+    let (mut arms, target_path) = arms(args)?;
+    let baseline = baseline(args, &arms)?;
+    if args.rigorous {
+        let again = format!("{}{}", arms[baseline].name, analyse::SECOND_BASELINE_SUFFIX);
+        arms.push(Arm { name: again, ..arms[baseline].clone() });
+    }
+    let jit = arms.iter().any(|arm| arm.warmup == WarmupClass::Jit);
+    let plan = Plan {
+        case: "compare".to_owned(),
+        seed: args.seed.unwrap_or_else(fresh_seed),
+        baseline,
+        workload: workload(args, target_path)?,
+        timing: timing(args, jit),
+        design: Design { blocks: blocks(args), second_baseline: args.rigorous },
+        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
+        arms,
+    };
+    plan.validate()?;
+    Ok(plan)
+}
+
+/// Whether this is the quick design: asked for, or no target was named.
+fn quick(args: &CompareArgs) -> bool {
+    let none_named = args.arms.is_empty() && args.commands.is_empty();
+    args.quick || (none_named && args.blocks.is_none() && !args.rigorous)
+}
+
+/// The arms in the order given, with the path of the first target that has one.
+fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {
+    let catalogue = Catalogue::find();
+    let expect = expect(args)?;
+    let mut arms = Vec::new();
+    let mut path = None;
+    for words in &args.arms {
+        let (arm, own_path) = match words.split_once('=') {
+            Some((name, command)) => (command_arm(name, command, args, &expect)?, None),
+            None => catalogue.arm(words)?,
+        };
+        path = path.or(own_path);
+        arms.push(arm);
+    }
+    for words in &args.commands {
+        let Some((name, command)) = words.split_once('=') else {
+            bail!("--cmd '{words}' has no name: write --cmd NAME='COMMAND with {{port}}'");
+        };
+        arms.push(command_arm(name, command, args, &expect)?);
+    }
+    if arms.is_empty() {
+        for model in BUILT_IN {
+            arms.push(catalogue.arm(model)?.0);
+        }
+    }
+    Ok((arms, path))
+}
+
+fn command_arm(name: &str, command: &str, args: &CompareArgs, expect: &Expect) -> anyhow::Result<Arm> {
+    Ok(Arm {
+        name: name.to_owned(),
+        source: ArmSource::Command,
+        build: Vec::new(),
+        run: split_command(name, command)?,
+        env: std::collections::BTreeMap::new(),
+        dir: None,
+        build_dir: None,
+        port_env: args.port_env,
+        warmup: WarmupClass::Native,
+        expect: expect.clone(),
+    })
+}
+
+fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
+    let body = match &args.expect_body {
+        Some(file) => Some(
+            std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read --expect-body {}", file.display()))?,
+        ),
+        None => None,
+    };
+    Ok(Expect { status: args.expect_status, body, content_type: None })
+}
+
+fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {
+    let Some(name) = &args.baseline else { return Ok(0) };
+    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let unknown = || plan::PlanError::UnknownBaseline(name.clone(), names.join(", "));
+    Ok(names.iter().position(|other| other == name).ok_or_else(unknown)?)
+}
+
+fn workload(args: &CompareArgs, target_path: Option<String>) -> anyhow::Result<Workload> {
+    Ok(Workload {
+        path: args.path.clone().or(target_path).unwrap_or_else(|| DEFAULT_PATH.to_owned()),
+        connections: args.connections,
+        pipeline: args.pipeline,
+        poisson: args.arrival == Arrival::Poisson,
+        conditions: conditions(args)?,
+        allow_difference: args.allow_difference,
+    })
+}
+
+fn conditions(args: &CompareArgs) -> anyhow::Result<Vec<Condition>> {
+    if args.rate != "max" {
+        let rate: Rate = args.rate.parse().context("--rate takes 'max' or a rate")?;
+        return Ok(vec![Condition::EqualRate { rate }]);
+    }
+    let mut conditions = vec![Condition::Capacity];
+    if args.equal_rates == "none" {
+        return Ok(conditions);
+    }
+    for word in args.equal_rates.split(',') {
+        match word.parse::<u32>() {
+            Ok(percent @ 1..=99) => conditions.push(Condition::ShareOfSlowest { percent }),
+            _ => bail!("--equal-rates '{word}' is not a percentage: write 'none' or a list such as 25,50,75"),
+        }
+    }
+    Ok(conditions)
+}
+
+fn timing(args: &CompareArgs, jit: bool) -> Timing {
+    let window = match (quick(args), jit) {
+        (true, _) => QUICK_WINDOW,
+        (false, false) => WINDOW,
+        (false, true) => WINDOW_JIT,
+    };
+    Timing {
+        window: args.window.unwrap_or(window),
+        warmup: args.warmup.unwrap_or(WARMUP),
+        warmup_jit: args.warmup.unwrap_or(WARMUP_JIT),
+        warmup_cap: WARMUP_CAP,
+    }
+}
+
+fn blocks(args: &CompareArgs) -> Blocks {
+    match args.blocks {
+        Some(blocks) => Blocks::Fixed { blocks },
+        None if quick(args) => Blocks::Fixed { blocks: QUICK_BLOCKS },
+        None => Blocks::TwoLooks { first: FIRST_BLOCKS, max: MAX_BLOCKS },
+    }
+}
+
+/// The standard library seeds its hash maps from the operating system: that is all the randomness a seed needs.
+fn fresh_seed() -> u64 {
+    RandomState::new().build_hasher().finish() >> 1
+}
+
+/// The plan for people: what would be run, for how long.
+pub(super) fn describe(plan: &Plan) -> String {
+    let blocks = match plan.design.blocks {
+        Blocks::Fixed { blocks } => format!("{blocks} blocks"),
+        Blocks::TwoLooks { first, max } => {
+            format!("{first} blocks, up to {max} where the first look is undecided")
+        }
+    };
+    let minutes = plan.block_seconds(1.0) * f64::from(plan.design.blocks.first()) / 60.0;
+    let conditions: Vec<String> =
+        plan.workload.conditions.iter().map(|c| analyse::describe_condition(*c)).collect();
+    let mut text = format!(
+        "{blocks} of {} arms, windows of {}, about {:.0} minutes; seed {}\n",
+        plan.arms.len(),
+        plan.timing.window,
+        minutes.ceil(),
+        plan.seed
+    );
+    text += &format!(
+        "GET {} over {} connections, {} in flight on each; at {}\n",
+        plan.workload.path,
+        plan.workload.connections,
+        plan.workload.pipeline,
+        conditions.join(", then ")
+    );
+    text += &format!("server on CPU {}, generator on CPU {}\n", plan.placement.server, plan.placement.load);
+    for (index, arm) in plan.arms.iter().enumerate() {
+        let role = if index == plan.baseline { " (baseline)" } else { "" };
+        text += &format!("  {}{role}: {}\n", arm.name, arm.run.join(" "));
+    }
+    text
+}

@@ -1,0 +1,282 @@
+//! One round: fresh server, ready, warm, one window for each condition, stopped.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use launch::{Launcher, Process, Spec, free_port, log_tail, wait_ready};
+use observe::{Group, Observed, Sampler};
+use plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
+use record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
+use units::Span;
+
+use super::generator::{Event, Phase, Running};
+use super::progress::Progress;
+use crate::interrupt::Interrupt;
+
+/// Longest wait for the first right answer: a large Java service takes most of a minute.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Load before every window but the first, whose warm-up is the round's: the change of load must have passed.
+const SETTLE: Span = Span(Duration::from_millis(500));
+/// Length of a pilot's window: its rate only has to be right within some percent.
+const PILOT_WINDOW: Span = Span::from_secs(1);
+/// Lines of the target's log that go with a crash.
+const LOG_LINES: usize = 10;
+
+/// Why a round ended early.
+pub(super) enum Early {
+    /// The arm failed; the others go on.
+    Failed(Failure),
+    /// The user asked us to stop.
+    Interrupted,
+    /// We failed.
+    Broken(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Early {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// What rounds are run with.
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) dir: &'a RunDir,
+    pub(super) launcher: &'a Launcher,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// A server that answered as expected, and where.
+struct Server {
+    process: Process,
+    port: u16,
+}
+
+impl Bench<'_> {
+    /// Runs `round` under `conditions`; a failed arm is in the record, not an error.
+    pub(super) fn run(
+        &self,
+        round: &Round,
+        conditions: &[Condition],
+        progress: &mut Progress,
+    ) -> Result<RoundRecord, Early> {
+        let mut record = self.blank(round);
+        let hlog = self.dir.hlog_path(round);
+        let outcome = self.measure(&mut record, |bench, server, record| {
+            for (index, condition) in conditions.iter().enumerate() {
+                let hlog = (index + 1 == conditions.len()).then_some(hlog.as_path());
+                let window = bench.window(server, record, *condition, hlog, progress)?;
+                record.windows.push(window);
+            }
+            Ok(())
+        });
+        keep_failure(outcome, record)
+    }
+
+    /// Starts the arm of `round` once, keeps its answer, and finds its rate in a short closed loop.
+    pub(super) fn pilot(&self, round: &Round, progress: &mut Progress) -> Result<(RoundRecord, f64), Early> {
+        let mut record = self.blank(round);
+        let mut per_s = 0.0;
+        let outcome = self.measure(&mut record, |bench, server, record| {
+            let log = bench.dir.log_path(&record.round, "pilot");
+            let phase = Phase {
+                warmup: SETTLE,
+                warmup_until: SETTLE,
+                window: PILOT_WINDOW,
+                ..bench.phase(server, record, Condition::Capacity, &log)
+            };
+            let (report, _) = bench.drive(&phase, server, &mut Warmup::default(), progress)?;
+            per_s = report.rate_per_s;
+            Ok(())
+        });
+        Ok((keep_failure(outcome, record)?, per_s))
+    }
+
+    fn arm(&self, round: &Round) -> &Arm {
+        &self.plan.arms[round.arm]
+    }
+
+    fn blank(&self, round: &Round) -> RoundRecord {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        RoundRecord {
+            schema: SCHEMA_VERSION,
+            round: round.clone(),
+            arm: self.arm(round).name.clone(),
+            started_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            port: 0,
+            ready_ms: 0,
+            answer: None,
+            fairness: record::Fairness::default(),
+            warmup: Warmup::default(),
+            windows: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Starts the server, lets `work` use it, and stops it whatever came of that.
+    fn measure(
+        &self,
+        record: &mut RoundRecord,
+        work: impl FnOnce(&Self, &mut Server, &mut RoundRecord) -> Result<(), Early>,
+    ) -> Result<(), Early> {
+        let mut server = self.start(record)?;
+        let outcome = work(self, &mut server, record);
+        let _ = server.process.stop();
+        outcome
+    }
+
+    fn start(&self, record: &mut RoundRecord) -> Result<Server, Early> {
+        let arm = self.arm(&record.round);
+        let failed = |error: launch::LaunchError| Early::Failed(error.failure());
+        let order = u64::from(record.round.block) << 8 | u64::from(record.round.position);
+        let port = free_port(SplitMix64::fork(self.plan.seed, "port", order).next_u64()).map_err(failed)?;
+        record.port = port;
+        let log = self.dir.log_path(&record.round, &arm.name);
+        let spec = Spec {
+            cpus: Some(self.plan.placement.server.clone()),
+            env_padding_bytes: record.round.env_padding_bytes,
+            ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
+        };
+        let mut process = self.launcher.start(&spec).map_err(failed)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let ready = wait_ready(&mut process, address, &self.plan.workload.path, &arm.expect, READY_LIMIT)
+            .map_err(failed)?;
+        record.ready_ms = ready.ready_ms;
+        record.answer = Some(ready.answer);
+        record.fairness = Group::below(process.supervisor_pid())?.fairness()?;
+        Ok(Server { process, port })
+    }
+
+    fn phase<'p>(
+        &'p self,
+        server: &Server,
+        record: &RoundRecord,
+        condition: Condition,
+        log: &'p Path,
+    ) -> Phase<'p> {
+        Phase {
+            plan: self.plan,
+            port: server.port,
+            condition,
+            warmup: SETTLE,
+            warmup_until: SETTLE,
+            window: self.plan.timing.window,
+            seed: record.round.arrival_seed,
+            hlog: None,
+            log,
+        }
+    }
+
+    fn window(
+        &self,
+        server: &mut Server,
+        record: &mut RoundRecord,
+        condition: Condition,
+        hlog: Option<&Path>,
+        progress: &mut Progress,
+    ) -> Result<Window, Early> {
+        let log = self.dir.log_path(&record.round, "generator");
+        let timing = &self.plan.timing;
+        let first = record.windows.is_empty();
+        let warmup = timing.warmup_of(self.arm(&record.round).warmup);
+        let (warmup, warmup_until) = if first { (warmup, timing.warmup_cap) } else { (SETTLE, SETTLE) };
+        let phase = Phase { warmup, warmup_until, hlog, ..self.phase(server, record, condition, &log) };
+        let mut settled = Warmup::default();
+        let (report, observed) = self.drive(&phase, server, &mut settled, progress)?;
+        if first {
+            record.warmup = settled;
+        }
+        let observed = observed.context("the generator measured no window")?;
+        Ok(joined(condition, report, observed))
+    }
+
+    /// Follows a generator through its events and reads the counters at the edges of its window.
+    fn drive(
+        &self,
+        phase: &Phase,
+        server: &mut Server,
+        warmup: &mut Warmup,
+        progress: &mut Progress,
+    ) -> Result<(LoadReport, Option<Observed>), Early> {
+        let mut generator = phase.start(self.launcher)?;
+        let sampler = self.sampler(server, &generator)?;
+        let (mut before, mut observed) = (None, None);
+        let report = loop {
+            match generator.next(self.interrupt)? {
+                None => return Err(Early::Interrupted),
+                Some(Event::WarmupSecond { requests }) => warmup.per_second.push(requests),
+                Some(Event::WindowStart { steady }) => {
+                    before = Some(self.read(&sampler, server)?);
+                    warmup.steady = steady;
+                }
+                Some(Event::WindowEnd) => {
+                    let after = self.read(&sampler, server)?;
+                    observed = before.take().map(|before| after.since(&before));
+                }
+                Some(Event::Report { report }) => break *report,
+            }
+            progress.tick();
+        };
+        generator.finish();
+        crashed(server)?;
+        Ok((report, observed))
+    }
+
+    fn sampler(&self, server: &Server, generator: &Running) -> anyhow::Result<Sampler> {
+        let target = Group::below(server.process.supervisor_pid())?;
+        let generator = Group::below(generator.supervisor_pid())?;
+        let Placement { server, load, .. } = &self.plan.placement;
+        Ok(Sampler::new(target, generator, server.clone(), load.clone()))
+    }
+
+    /// One reading; where it fails because the server is gone, that is the failure.
+    fn read(&self, sampler: &Sampler, server: &mut Server) -> Result<observe::Reading, Early> {
+        crashed(server)?;
+        Ok(sampler.read()?)
+    }
+}
+
+/// What the generator measured and what was observed meanwhile.
+fn joined(condition: Condition, load: LoadReport, observed: Observed) -> Window {
+    Window {
+        condition,
+        load,
+        target: observed.target,
+        generator: observed.generator,
+        server_cpus: observed.server_cpus,
+        load_cpus: observed.load_cpus,
+        observer_cpu_ns: observed.observer_cpu_ns,
+    }
+}
+
+/// A server that ended although it was not asked to.
+fn crashed(server: &mut Server) -> Result<(), Early> {
+    let Some(exit) = server.process.try_exit() else { return Ok(()) };
+    Err(Early::Failed(Failure {
+        kind: FailureKind::Crashed,
+        text: format!("it {exit} under load"),
+        log: log_tail(server.process.log(), LOG_LINES),
+    }))
+}
+
+fn keep_failure(outcome: Result<(), Early>, mut record: RoundRecord) -> Result<RoundRecord, Early> {
+    match outcome {
+        Ok(()) => {}
+        Err(Early::Failed(failure)) => record.failure = Some(failure),
+        Err(other) => return Err(other),
+    }
+    Ok(record)
+}
+
+/// Values for the placeholders of an arm's command.
+pub(super) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
+    Placeholders {
+        port,
+        host: Ipv4Addr::LOCALHOST.to_string(),
+        workers: placement.server.len() as u32,
+        dir: arm.dir.clone().unwrap_or_default(),
+        build: arm.build_dir.clone().unwrap_or_default(),
+    }
+}

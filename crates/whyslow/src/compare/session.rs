@@ -1,0 +1,227 @@
+//! A whole run: builds, pilot, blocks, looks; everything is in the run directory before anything is concluded.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use launch::{Launcher, executable_of, sha256_file};
+use plan::{Arm, Condition, Plan, Round, fill};
+use record::{Build, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION};
+
+use super::progress::Progress;
+use super::round::{Bench, Early, placeholders};
+
+/// How often a round that the host spoilt is repeated before it stays void.
+const MAX_REPEATS: u32 = 2;
+/// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
+const ROUND_OVERHEAD_S: f64 = 0.8;
+/// Seconds that a pilot takes.
+const PILOT_S: f64 = 2.0;
+
+/// A run at work.
+pub(super) struct Session<'a> {
+    bench: Bench<'a>,
+    manifest: Manifest,
+    /// Whether an arm still takes part; one that failed does not.
+    alive: Vec<bool>,
+    progress: Progress,
+}
+
+/// What the run was stopped by, if by anything.
+type Step = Result<(), Early>;
+
+impl<'a> Session<'a> {
+    pub(super) fn new(bench: Bench<'a>, manifest: Manifest) -> Self {
+        let plan = bench.plan;
+        let blocks = f64::from(plan.design.blocks.first());
+        let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
+        Self { alive: vec![true; plan.arms.len()], progress: Progress::new(seconds), bench, manifest }
+    }
+
+    /// Runs to the end, to the user's interruption, or to the first failure of our own.
+    pub(super) fn run(mut self) -> anyhow::Result<()> {
+        self.bench.dir.write_manifest(&self.manifest)?;
+        let outcome = self.pilot().and_then(|()| self.blocks());
+        self.progress.finish();
+        let (status, error) = match outcome {
+            Ok(()) => (RunStatus::Complete, None),
+            Err(Early::Interrupted) => (RunStatus::Partial, None),
+            Err(Early::Failed(failure)) => (RunStatus::Partial, Some(anyhow::anyhow!(failure.text))),
+            Err(Early::Broken(error)) => (RunStatus::Partial, Some(error)),
+        };
+        self.manifest.status = status;
+        self.bench.dir.write_manifest(&self.manifest)?;
+        error.map_or(Ok(()), Err)
+    }
+
+    fn plan(&self) -> &'a Plan {
+        self.bench.plan
+    }
+
+    /// Starts every arm once: those that fail are told now, answers are compared, and the slowest arm sets equal rates.
+    fn pilot(&mut self) -> Step {
+        let mut records = Vec::new();
+        for round in self.plan().rounds(0) {
+            let arm = &self.plan().arms[round.arm];
+            self.progress.doing(&format!("pilot: {}", arm.name));
+            let (record, per_s) = self.bench.pilot(&round, &mut self.progress)?;
+            self.manifest.pilot_per_s[round.arm] = per_s;
+            if record.failure.is_some() {
+                self.drop_arm(&record)?;
+            }
+            records.push(record);
+        }
+        self.bench.dir.write_manifest(&self.manifest)?;
+        self.stop_on_difference(&records)
+    }
+
+    /// Arms that answer differently cannot be compared: the answers are recorded, and nothing more is run.
+    fn stop_on_difference(&mut self, records: &[RoundRecord]) -> Step {
+        let baseline = records.iter().find(|record| record.round.arm == self.plan().baseline);
+        let Some(expected) = baseline.and_then(|record| record.answer.as_ref()) else { return Ok(()) };
+        let differs = |record: &RoundRecord| {
+            record.answer.as_ref().is_some_and(|answer| analyse::difference(expected, answer).is_some())
+        };
+        if self.plan().workload.allow_difference || !records.iter().any(differs) {
+            return Ok(());
+        }
+        self.alive.fill(false);
+        for record in records.iter().filter(|record| record.failure.is_none()) {
+            self.bench.dir.write_round(record)?;
+        }
+        Ok(())
+    }
+
+    fn drop_arm(&mut self, record: &RoundRecord) -> Step {
+        self.alive[record.round.arm] = false;
+        let failure = record.failure.as_ref().map_or("", |failure| &failure.text);
+        self.progress.say(&format!("{}: {failure}", record.arm));
+        self.bench.dir.write_round(record)?;
+        Ok(())
+    }
+
+    /// Whether there is still something to compare: the baseline and one more.
+    fn comparable(&self) -> bool {
+        self.alive[self.plan().baseline] && self.alive.iter().filter(|alive| **alive).count() > 1
+    }
+
+    fn blocks(&mut self) -> Step {
+        let conditions = self.conditions();
+        let mut wanted = self.plan().design.blocks.first();
+        let mut block = 0;
+        while block < wanted && self.comparable() {
+            self.progress.doing(&format!("block {} of {wanted}", block + 1));
+            self.block(block, &conditions)?;
+            block += 1;
+            if block == wanted {
+                wanted = self.look(wanted)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The conditions with their rates, from the slowest arm of the pilot.
+    fn conditions(&self) -> Vec<Condition> {
+        let alive = self.manifest.pilot_per_s.iter().zip(&self.alive).filter(|(_, alive)| **alive);
+        let slowest = alive.map(|(per_s, _)| *per_s).fold(f64::INFINITY, f64::min);
+        self.plan().workload.conditions.iter().map(|condition| condition.resolve(slowest)).collect()
+    }
+
+    fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
+        let mut done = Vec::new();
+        for round in self.plan().rounds(block) {
+            if !self.alive[round.arm] {
+                continue;
+            }
+            let record = self.round(round, conditions)?;
+            if record.failure.is_some() {
+                self.drop_arm(&record)?;
+            }
+            done.push(record);
+        }
+        self.progress.say(&figures(block, &done));
+        Ok(())
+    }
+
+    /// One round, repeated while the host spoils it.
+    fn round(&mut self, mut round: Round, conditions: &[Condition]) -> Result<RoundRecord, Early> {
+        loop {
+            let record = self.bench.run(&round, conditions, &mut self.progress)?;
+            self.bench.dir.write_round(&record)?;
+            let fault = analyse::host_fault(&record);
+            if fault.is_none() || round.attempt == MAX_REPEATS {
+                return Ok(record);
+            }
+            round.attempt += 1;
+            let text = fault.map(|fault| fault.text).unwrap_or_default();
+            self.progress.say(&format!("  round void, repeated: {text}"));
+        }
+    }
+
+    /// Looks at what there is; gives the number of blocks to go to.
+    fn look(&mut self, blocks: u32) -> Result<u32, Early> {
+        let run = self.bench.dir.read()?;
+        let Some(wanted) = analyse::extend_to(&run).filter(|wanted| *wanted > blocks) else {
+            return Ok(blocks);
+        };
+        let seconds = f64::from(wanted - blocks) * self.plan().block_seconds(ROUND_OVERHEAD_S);
+        self.progress.say(&format!(
+            "undecided after {blocks} blocks: going on to {wanted}, about {:.0} minutes more",
+            (seconds / 60.0).ceil()
+        ));
+        self.progress.extend(seconds);
+        Ok(wanted)
+    }
+}
+
+/// The figures of one block, for someone who watches.
+fn figures(block: u32, records: &[RoundRecord]) -> String {
+    let figure = |record: &RoundRecord| {
+        let window = record.windows.first()?;
+        let cpu = analyse::Metric::CpuPerRequest.of(window)?;
+        Some(format!("{} {} {:.0}/s", record.arm, units::format_ns(cpu), window.load.rate_per_s))
+    };
+    let figures: Vec<String> = records.iter().filter_map(figure).collect();
+    format!("block {}: {}", block + 1, figures.join(", "))
+}
+
+/// The manifest of a run that begins now.
+pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Manifest {
+    Manifest {
+        schema: SCHEMA_VERSION,
+        run_id,
+        status: RunStatus::Running,
+        started_unix_s,
+        command: std::iter::once("whyslow".to_owned()).chain(std::env::args().skip(1)).collect(),
+        plan: plan.clone(),
+        builds: plan.arms.iter().map(|arm| build_id(arm, plan)).collect(),
+        pilot_per_s: vec![0.0; plan.arms.len()],
+    }
+}
+
+fn build_id(arm: &Arm, plan: &Plan) -> Build {
+    let values = placeholders(arm, &plan.placement, 0);
+    let argv: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
+    let file = executable_of(&argv, arm.dir.as_deref().map(Path::new));
+    let hashed = file.ok().and_then(|file| sha256_file(&file).ok());
+    let (sha256, bytes) = hashed.map_or((None, 0), |(sha256, bytes)| (Some(sha256), bytes));
+    Build { arm: arm.name.clone(), sha256, bytes }
+}
+
+/// Builds the arms that are built; their logs lie beside those of the rounds.
+pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::Result<()> {
+    for arm in plan.arms.iter().filter(|arm| !arm.build.is_empty()) {
+        let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
+        crate::say(&format!("building {}", arm.name));
+        let built = launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut |_| {});
+        if let Err(launch::LaunchError::Build { log: lines, .. }) = &built {
+            bail!(
+                "'{}' does not build: {}\n{}",
+                arm.name,
+                built.as_ref().expect_err("it is one"),
+                lines.join("\n")
+            );
+        }
+        built.with_context(|| format!("'{}' does not build", arm.name))?;
+    }
+    Ok(())
+}

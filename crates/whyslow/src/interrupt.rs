@@ -1,0 +1,55 @@
+//! Ctrl-C and SIGTERM as something that can be waited for together with a pipe, without waking up to look.
+
+use std::io::PipeReader;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Becomes and stays set once the user or the system asks us to stop.
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+    wake: PipeReader,
+}
+
+impl Interrupt {
+    /// Listens for SIGINT and SIGTERM from now on; a second signal of the kind ends the program at once.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let (wake, write) = std::io::pipe().context("cannot make a pipe")?;
+        for signal in [SIGINT, SIGTERM] {
+            // The order matters: the first signal finds the flag unset, sets it, and only a second one ends us.
+            let register = |error| anyhow::Error::new(error).context("cannot listen for signals");
+            signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone()).map_err(register)?;
+            signal_hook::flag::register(signal, asked.clone()).map_err(register)?;
+            let write = write.try_clone().context("cannot share a pipe")?;
+            signal_hook::low_level::pipe::register(signal, write).map_err(register)?;
+        }
+        Ok(Self { asked, wake })
+    }
+
+    /// Whether we were asked to stop.
+    pub(crate) fn is_set(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for loops that look at it.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.asked
+    }
+
+    /// Waits until `file` can be read; false when we were asked to stop first.
+    pub(crate) fn wait_readable(&self, file: &impl AsFd) -> bool {
+        while !self.is_set() {
+            let mut files = [PollFd::new(file, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
+            // A failed wait is a signal that came in between: look again.
+            if poll(&mut files, None).is_ok() && !files[0].revents().is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,38 @@
+//! The built-in servers: the same handler under different models of concurrency, so that a comparison of them compares
+//! the models and not the answers.
+
+mod futures;
+mod threads;
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::Context;
+
+use crate::cli::{Model, ServeArgs};
+
+/// What the handler answers: status, content type, body. Borrowed for ever, so that no model pays for copying it.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: &'static [u8],
+}
+
+/// The handler that all models share: one path that exists, as in the benchmarks people run.
+pub(crate) fn handle(path: &str) -> Reply {
+    match path.split('?').next() {
+        Some("/" | "/plaintext") => Reply { status: 200, content_type: "text/plain", body: b"Hello, World!" },
+        _ => Reply { status: 404, content_type: "text/plain", body: b"not found\n" },
+    }
+}
+
+/// Serves until it is ended by a signal.
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
+        .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    crate::print(&format!("listening on {address}\n"))?;
+    match args.model {
+        Model::Threads => threads::serve(&listener, args.workers),
+        Model::Futures => futures::serve(&listener, args.workers),
+    }
+}
