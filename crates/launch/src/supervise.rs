@@ -157,10 +157,15 @@ impl Supervisor {
 
     /// The target's group at once, then each descendant that has left it.
     fn signal_all(&self, signal: Signal) {
-        // Who ended meanwhile cannot be signalled, and that is well.
-        let _ = rustix::process::kill_process_group(self.target, signal);
         let group = self.target.as_raw_nonzero().get().unsigned_abs();
-        for member in tree::descendants(own_pid()).iter().filter(|member| member.group != group) {
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            tree::descendants(own_pid()).into_iter().partition(|member| member.group == group);
+        // Who ended meanwhile cannot be signalled, and that is well. A group without a member of ours is not ours: its
+        // number may name another one by now.
+        if !inside.is_empty() {
+            let _ = rustix::process::kill_process_group(self.target, signal);
+        }
+        for member in outside {
             if let Some(pid) = i32::try_from(member.pid).ok().and_then(Pid::from_raw) {
                 let _ = rustix::process::kill_process(pid, signal);
             }

@@ -244,3 +244,29 @@ fn ctrl_c_in_the_parents_group_does_not_reach_the_target() {
     assert_ne!(group(process.supervisor_pid()), ours);
     assert_eq!(process.try_exit(), None);
 }
+
+#[test]
+fn no_privilege_is_needed() {
+    let folder = std::env::temp_dir().join(format!("whyslow-launch-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let (exe, log) = (folder.join("fixture"), folder.join("log"));
+    std::fs::copy(FIXTURE, &exe).unwrap();
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--bounding-set=-all",
+            "--no-new-privs",
+        ]);
+        command.arg(&exe);
+        command
+    } else {
+        Command::new(&exe)
+    };
+    let status = command.arg("cycle").arg(&log).status().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(status.success(), "{status}");
+}

@@ -6,7 +6,7 @@ use launch::{LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
 use plan::Expect;
 use record::FailureKind;
 
-use crate::support::{FIXTURE, free_addr, launcher, log_lines, script, server, spec};
+use crate::support::{FIXTURE, at_once, free_addr, launcher, log_lines, script, server, spec};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -68,19 +68,20 @@ fn a_target_that_ends_first_is_named_with_its_last_lines() {
 
 #[test]
 fn a_wrong_answer_is_shown() {
-    for (fault, words) in [
+    let cases = [
         ("other-body", "a body of 7 bytes, 'goodbye', instead of the expected 5 bytes"),
         ("error-status", "status 500 instead of 200"),
         ("garbage", "not HTTP"),
         ("chunked", "content type none instead of text/plain"),
-    ] {
+    ];
+    at_once(cases, |(fault, words)| {
         let (mut process, addr) = start(fault);
         let begin = Instant::now();
         let failure = wait_ready(&mut process, addr, "/", &hello(), PATIENCE).unwrap_err().failure();
         assert_eq!(failure.kind, FailureKind::WrongAnswer, "{fault}: {}", failure.text);
         assert!(failure.text.contains(words), "{fault}: {}", failure.text);
         assert!(begin.elapsed() < Duration::from_secs(6), "{fault}: {:?}", begin.elapsed());
-    }
+    });
 }
 
 #[test]

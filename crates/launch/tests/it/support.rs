@@ -78,3 +78,13 @@ pub(crate) fn log_lines(path: &Path, lines: usize) -> Vec<String> {
     assert!(within(Duration::from_secs(10), || read().lines().count() >= lines), "log: {}", read());
     read().lines().map(str::to_owned).collect()
 }
+
+/// Checks all cases side by side: most of their time is waiting.
+pub(crate) fn at_once<C: Send>(cases: impl IntoIterator<Item = C>, check: impl Fn(C) + Sync) {
+    let check = &check;
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || check(case));
+        }
+    });
+}
