@@ -8,8 +8,8 @@ use crate::signed_rank::{critical, subset_sums};
 use crate::{Error, Estimate, Interval, Rng};
 
 /// Most pairs accepted: the probability 2^-n of the rarest outcome still fits a double, and the exact
-/// distribution takes a fraction of a second.
-pub const MAX_PAIRS: usize = 1000;
+/// distribution takes some milliseconds.
+pub const MAX_PAIRS: usize = 500;
 
 /// Up to this many differences all 2^n sign patterns are tried: 2^19 sums by symmetry, some milliseconds.
 pub const MAX_ENUMERATED: usize = 20;
@@ -96,7 +96,7 @@ fn check(differences: &[f64]) -> Result<(), Error> {
 ///
 /// The widest interval misses with probability 2^(1−n).
 pub fn min_pairs(level: f64) -> usize {
-    (1.0 - (1.0 - level).log2() - SUM_SLACK).ceil().max(1.0) as usize
+    (1.0 - (1.0 - level).log2()).ceil().max(1.0) as usize
 }
 
 /// Outcome of the signed-rank test.

@@ -40,16 +40,13 @@ pub fn critical(n: usize, level: f64) -> Option<Critical> {
     for (below, probability) in distribution(n).into_iter().enumerate() {
         tail += probability;
         let attained = 1.0 - 2.0 * tail;
-        if attained < level - LEVEL_SLACK {
+        if attained < level {
             break;
         }
         best = Some(Critical { rank: below + 1, level: attained });
     }
     best
 }
-
-/// Rounding allowed when an attained level is compared with the level asked for.
-const LEVEL_SLACK: f64 = 1e-12;
 
 /// The rank of the Walsh averages that bound an interval, counted from either end, and its level.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -123,6 +123,8 @@ fn the_noise_floor_is_half_the_interval() {
     close(noise.floor, (noise.estimate.interval.half_width()).exp() - 1.0, 1e-15);
     assert!(noise.floor > 0.001 && noise.floor < 0.004, "{noise:?}");
     assert!(!noise.position_effect() && noise.resolves(0.02) && !noise.resolves(0.0005));
+    let slightly = quiet.map(|difference| difference + 0.0005);
+    assert!(!Noise::of_pairs(&slightly, 0.95).unwrap().position_effect(), "within the noise");
     let shifted = quiet.map(|difference| difference + 0.02);
     assert!(Noise::of_pairs(&shifted, 0.95).unwrap().position_effect());
     assert!(Noise::of_pairs(&quiet[..4], 0.95).is_err());

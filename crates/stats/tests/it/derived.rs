@@ -36,6 +36,15 @@ fn bootstrap_draws_whole_blocks() {
 }
 
 #[test]
+fn an_interval_stays_finite_when_all_resamples_lie_on_one_side() {
+    let blocks: Vec<u32> = (0..30).collect();
+    let distinct = |sample: &[&u32]| sample.iter().collect::<std::collections::BTreeSet<_>>().len() as f64;
+    let ours = bootstrap::bca(&blocks, distinct, 0.95, 300, &mut Rng::seeded(4)).unwrap();
+    assert_eq!(ours.value, 30.0);
+    assert!(ours.interval.low < ours.interval.high && ours.interval.high < 30.0, "{ours:?}");
+}
+
+#[test]
 fn bootstrap_refuses_what_it_cannot_answer() {
     let mut rng = Rng::seeded(4);
     let mean = |sample: &[&f64]| sample.iter().copied().sum::<f64>() / sample.len() as f64;

@@ -131,3 +131,20 @@ fn drawn_sign_flips_agree_with_all_of_them() {
     assert!(exact.p > 0.01 && exact.p < 0.5, "an informative p-value: {}", exact.p);
     close(drawn.p, exact.p, 0.01);
 }
+
+#[test]
+fn a_drawn_p_value_is_never_zero() {
+    let drawn = paired::sign_flip(&[1.0; 40], &mut Rng::seeded(5)).unwrap();
+    assert_eq!((drawn.p, drawn.exact), (1.0 / f64::from(paired::DRAWS + 1), false));
+}
+
+#[test]
+fn rounding_does_not_hide_equal_sums() {
+    // In tenths the sums of many sign patterns are equal; in binary they differ in the last digit.
+    let whole = [1.0, 2.0, 3.0, -3.0, 4.0, 5.0, -6.0, 7.0];
+    let flip =
+        |scale: f64| paired::sign_flip(&whole.map(|value| value * scale), &mut Rng::seeded(5)).unwrap().p;
+    // Counted over all patterns in whole numbers.
+    let expected = 88.0 / 256.0;
+    assert_eq!([1.0, 0.1, 0.7].map(flip), [expected; 3]);
+}

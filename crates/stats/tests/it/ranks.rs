@@ -75,6 +75,7 @@ fn observations_needed_and_ranks_are_whole() {
         assert_eq!(quantile::min_observations(q), n);
         assert_eq!(quantile::rank(n, q), n - 100, "exactly 100 lie beyond {q}");
     }
+    assert_eq!(quantile::rank(100, 0.07), 7, "0.07 · 100 is a little above 7 in binary");
     assert_eq!((quantile::rank(10, 0.0), quantile::rank(10, 1.0), quantile::rank(10, 0.05)), (1, 10, 1));
 }
 

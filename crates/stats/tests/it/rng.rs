@@ -57,6 +57,9 @@ fn below_reaches_every_number_alike() {
         "{counts:?}"
     );
     assert_eq!(rng.below(1), 0);
+    // Three quarters of the range: without rejection, every third number would come twice as often.
+    let thirds = (0..3000).filter(|_| rng.below(3 << 62).is_multiple_of(3)).count();
+    assert!((900..1100).contains(&thirds), "{thirds} of 3000");
 }
 
 #[test]
