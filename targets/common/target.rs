@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 /// What all targets say in `Server`, where the library lets them.
+#[allow(dead_code, reason = "may_minihttp says its own")]
 pub const SERVER: &str = "whyslow";
 pub const BODY: &str = "Hello, World!";
 
