@@ -88,9 +88,10 @@ pub(crate) enum Next<'b> {
 /// Source: RFC 9112, section 5.
 #[inline(always)]
 pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
-    let Some((end, next)) = line_end(buf, from)? else { return unfinished(buf, from) };
+    let end = text_end(buf, from);
+    let Some([b'\r', b'\n', ..]) = buf.get(end..) else { return no_line(buf, from, end) };
     if end == from {
-        return Ok(Next::End(next));
+        return Ok(Next::End(end + 2));
     }
     let line = &buf[from..end];
     let name_end = token_end(line, 0);
@@ -98,42 +99,42 @@ pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError>
         Some((name, [b':', value @ ..])) if !name.is_empty() => {
             let start = trim_start(value);
             let gap = 1 + value.len() - start.len();
-            Ok(Next::Field(Line { name, value: trim_end(start), gap }, next))
+            Ok(Next::Field(Line { name, value: trim_end(start), gap }, end + 2))
         }
         _ => Err(bad_name(line, name_end)),
     }
 }
 
-/// Where the text that starts at `from` ends, and where the line after its CRLF begins; `None` before both are there.
+/// A line whose text ends at `end`, but not with CRLF: it is unfinished or an error, of its name first.
+#[cold]
+fn no_line(buf: &[u8], from: usize, end: usize) -> Result<Next<'_>, FieldError> {
+    let line = buf.get(from..end).unwrap_or_default();
+    let name_end = token_end(line, 0);
+    let whole_name = name_end > 0 && line.get(name_end) == Some(&b':');
+    if name_end < line.len() && !whole_name {
+        return Err(bad_name(line, name_end));
+    }
+    no_line_end(buf, end).map(|()| Next::Partial)
+}
+
+/// Where the line after the text that starts at `from` begins; `None` before its CRLF is there.
 #[inline(always)]
-pub(crate) fn line_end(buf: &[u8], from: usize) -> Result<Option<(usize, usize)>, FieldError> {
+pub(crate) fn line_end(buf: &[u8], from: usize) -> Result<Option<usize>, FieldError> {
     let end = text_end(buf, from);
     match buf.get(end..) {
-        Some([b'\r', b'\n', ..]) => Ok(Some((end, end + 2))),
-        rest => no_line_end(rest.unwrap_or_default()),
+        Some([b'\r', b'\n', ..]) => Ok(Some(end + 2)),
+        _ => no_line_end(buf, end).map(|()| None),
     }
 }
 
-/// What stands where a line end should be: nothing yet, or an error.
+/// What stands where a CRLF should be: too little to say, or an error.
 #[cold]
-fn no_line_end(rest: &[u8]) -> Result<Option<(usize, usize)>, FieldError> {
-    match rest {
-        [] | [b'\r'] => Ok(None),
+fn no_line_end(buf: &[u8], end: usize) -> Result<(), FieldError> {
+    match buf.get(end..).unwrap_or_default() {
+        [] | [b'\r'] => Ok(()),
         [b'\r', ..] => Err(FieldError::BareCr),
         [b'\n', ..] => Err(FieldError::BareLf),
         _ => Err(FieldError::Control),
-    }
-}
-
-/// A line without an end: what there is of its name may be wrong already.
-#[cold]
-fn unfinished(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
-    let line = buf.get(from..).unwrap_or_default();
-    let name_end = token_end(line, 0);
-    match line.get(name_end) {
-        None | Some(b'\r') => Ok(Next::Partial),
-        Some(b':') if name_end > 0 => Ok(Next::Partial),
-        Some(_) => Err(bad_name(line, name_end)),
     }
 }
 

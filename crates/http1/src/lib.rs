@@ -9,7 +9,7 @@
 //! | [`request`] | the head of a request, read by a server |
 //! | [`response`] | the head of a response, read by a client |
 //! | [`chunked`] | a chunked body, read by either |
-//! | [`write`] | heads, chunks and dates, written by either |
+//! | [`mod@write`] | heads, chunks and dates, written by either |
 //!
 //! "Needs more bytes" is never an error: it is `Ok(None)`, or [`chunked::Event::Partial`].
 #![forbid(unsafe_code)]

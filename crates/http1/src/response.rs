@@ -157,7 +157,7 @@ fn status_line(buf: &[u8]) -> Result<Option<(u16, u8, usize)>, ResponseError> {
         None => return Ok(None),
     };
     match line_end(buf, from) {
-        Ok(Some((_, next))) => Ok(Some((status, minor, next))),
+        Ok(Some(next)) => Ok(Some((status, minor, next))),
         Ok(None) => Ok(None),
         Err(_) => Err(ResponseError::Reason),
     }
@@ -192,9 +192,6 @@ fn unfinished_status_line(buf: &[u8]) -> Result<Option<(u16, u8, usize)>, Respon
 ///
 /// `head` begins with the status line. Of bytes that were never accepted it yields what it can and then stops.
 pub fn headers(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let from = match line_end(head, 0) {
-        Ok(Some((_, next))) => next,
-        _ => head.len(),
-    };
+    let from = line_end(head, 0).ok().flatten().unwrap_or(head.len());
     fields(head, from)
 }

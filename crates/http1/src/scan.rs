@@ -185,3 +185,6 @@ fn outside_target(word: u64) -> u64 {
     let number_sign = (word ^ all(b'#')).wrapping_sub(all(1));
     (word.wrapping_sub(all(b'!')) | word.wrapping_add(all(1)) | number_sign | word) & TOP
 }
+
+#[cfg(test)]
+mod tests;

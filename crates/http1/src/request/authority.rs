@@ -75,12 +75,8 @@ fn literal_end(text: &[u8]) -> Option<usize> {
 fn is_port(digits: &[u8]) -> bool {
     /// Digits of 65 535.
     const DIGITS: usize = 5;
-    let mut port = 0u32;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return false;
-        }
-        port = port.saturating_mul(10) + u32::from(digit - b'0');
-    }
-    digits.len() <= DIGITS && port <= u32::from(u16::MAX)
+    let value = |port: u32, digit: &u8| port * 10 + u32::from(digit.wrapping_sub(b'0'));
+    digits.len() <= DIGITS
+        && digits.iter().all(u8::is_ascii_digit)
+        && digits.iter().fold(0, value) <= u32::from(u16::MAX)
 }

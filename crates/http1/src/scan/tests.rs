@@ -1,0 +1,59 @@
+//! Each scan against its table, byte by byte.
+
+use super::*;
+
+/// Lengths that end before, in and after words and blocks.
+const LENGTHS: [usize; 9] = [0, 1, 7, 8, 9, 15, 16, 17, 40];
+
+type Scan = fn(&[u8], usize) -> usize;
+
+const SCANS: [(Scan, &Class); 3] = [(token_end, &TOKEN), (text_end, &TEXT), (target_end, &TARGET)];
+
+fn by_table(buf: &[u8], from: usize, class: &Class) -> usize {
+    (from..buf.len()).find(|&at| !class[usize::from(buf[at])]).unwrap_or(buf.len())
+}
+
+/// Every byte at every place, each time followed by every byte: a mark must not spill over to the next one.
+#[test]
+fn scans_stop_where_their_tables_say() {
+    let mut checked = 0;
+    for (scan, class) in SCANS {
+        for length in LENGTHS {
+            for at in 0..length {
+                let mut buf = vec![b'a'; length];
+                for byte in 0..=255 {
+                    buf[at] = byte;
+                    let from = byte as usize % (at + 1);
+                    assert_eq!(scan(&buf, from), by_table(&buf, from, class), "{}", buf.escape_ascii());
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(checked, 3 * 256 * LENGTHS.iter().sum::<usize>());
+}
+
+#[test]
+fn a_byte_does_not_hide_or_mark_the_next() {
+    for (scan, class) in SCANS {
+        for pair in 0..=u16::MAX {
+            let mut buf = *b"aaa..aaaaaaaaaaaaaaaaaaa";
+            buf[3..5].copy_from_slice(&pair.to_be_bytes());
+            assert_eq!(scan(&buf, 0), by_table(&buf, 0, class), "{}", buf.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn a_scan_from_beyond_the_end_finds_nothing() {
+    for (scan, _) in SCANS {
+        assert_eq!(scan(b"abc", 3), 3);
+        assert!(scan(b"abc", 9) >= 3);
+    }
+}
+
+#[test]
+fn classes_are_those_of_the_standard() {
+    let count = |class: &Class| class.iter().filter(|member| **member).count();
+    assert_eq!((count(&TOKEN), count(&TEXT), count(&TARGET)), (26 + 26 + 10 + 15, 256 - 32, 94 - 1));
+}
