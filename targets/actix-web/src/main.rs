@@ -7,10 +7,7 @@ use actix_web::http::header::SERVER;
 use actix_web::{App, HttpResponse, HttpServer, web};
 
 async fn plaintext() -> HttpResponse {
-    HttpResponse::Ok()
-        .insert_header((SERVER, target::SERVER))
-        .content_type("text/plain")
-        .body(target::BODY)
+    HttpResponse::Ok().insert_header((SERVER, target::SERVER)).content_type("text/plain").body(target::BODY)
 }
 
 #[actix_web::main]
