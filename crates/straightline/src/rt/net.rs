@@ -1,0 +1,274 @@
+//! TCP connections whose calls suspend the coroutine, not the thread.
+
+use super::driver::{Interest, Ready};
+use super::shard::{Resume, Shard, Source, current, current_coroutine};
+use super::slab::Key;
+use super::sys;
+use super::waker::{Remote, unpoisoned};
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A TCP connection.
+///
+/// Reading and writing wait as those of `std::net::TcpStream` do, in a coroutine without holding up the shard, on a
+/// plain thread by blocking it. `&TcpStream` reads and writes too, so that two coroutines can share one.
+#[derive(Debug)]
+pub struct TcpStream {
+    fd: OwnedFd,
+    /// The shards that report on it, and under which key. Nearly always at most one.
+    homes: Mutex<Vec<(Arc<Remote>, Key)>>,
+    timeouts: Mutex<Timeouts>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Timeouts {
+    read: Option<Duration>,
+    write: Option<Duration>,
+}
+
+/// The part of a stream that its shard keeps: who waits for it.
+struct Waiters {
+    waiting: RefCell<Vec<(Ready, Key)>>,
+    shard: Rc<Shard>,
+}
+
+impl Source for Waiters {
+    fn ready(self: Rc<Self>, ready: Ready) {
+        self.waiting.borrow_mut().retain(|(wanted, key)| {
+            let called = ready.has(*wanted);
+            if called {
+                self.shard.wake(*key);
+            }
+            !called
+        });
+    }
+
+    fn wait(&self, wanted: Ready, key: Key) {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain(|(_, other)| *other != key);
+        waiting.push((wanted, key));
+    }
+}
+
+impl TcpStream {
+    /// Connects to `address`; the kernel decides how long it tries.
+    ///
+    /// # Errors
+    ///
+    /// Those of connecting; or if the coroutine is cancelled.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        Self::connect_to(address, None)
+    }
+
+    /// [`TcpStream::connect`] within `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::connect`], and `TimedOut`.
+    pub fn connect_timeout(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
+        Self::connect_to(address, Some(Instant::now() + timeout))
+    }
+
+    /// Resolves `host`, such as `example.com:80`, on a helper thread, and connects to the first address that answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`TcpStream::connect`], and those of resolving.
+    pub fn connect_host(host: &str) -> io::Result<Self> {
+        let name = host.to_owned();
+        let addresses: Vec<SocketAddr> =
+            super::blocking(move || name.to_socket_addrs().map(Iterator::collect))??;
+        let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
+        for address in addresses {
+            outcome = Self::connect(address);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn connect_to(address: SocketAddr, deadline: Option<Instant>) -> io::Result<Self> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        let stream = Self::over(fd);
+        match rustix::net::connect(&stream.fd, &address) {
+            Err(Errno::INPROGRESS | Errno::INTR) => stream.wait(Ready::WRITE, deadline)?,
+            outcome => outcome?,
+        }
+        sockopt::socket_error(&stream.fd)??;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// A stream over a connected socket that does not block.
+    fn over(fd: OwnedFd) -> Self {
+        Self { fd, homes: Mutex::default(), timeouts: Mutex::default() }
+    }
+
+    /// Sends small writes at once (`true`, as connected) or gathers them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system call.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(&self.fd, nodelay)?)
+    }
+
+    /// Longest that one read waits; `None` for ever.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) {
+        unpoisoned(&self.timeouts).read = timeout;
+    }
+
+    /// Longest that one write waits; `None` for ever.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) {
+        unpoisoned(&self.timeouts).write = timeout;
+    }
+
+    /// Closes one direction or both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system call.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let how = match how {
+            Shutdown::Read => rustix::net::Shutdown::Read,
+            Shutdown::Write => rustix::net::Shutdown::Write,
+            Shutdown::Both => rustix::net::Shutdown::Both,
+        };
+        Ok(rustix::net::shutdown(&self.fd, how)?)
+    }
+
+    /// The address of the other end.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system call.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        address(rustix::net::getpeername(&self.fd)?)
+    }
+
+    /// Waits until the socket may be ready as `wanted`.
+    fn wait(&self, wanted: Ready, deadline: Option<Instant>) -> io::Result<()> {
+        let in_time = match current_coroutine() {
+            Some(shard) => {
+                self.home(&shard)?.wait(wanted, shard.running_key());
+                shard.suspend(deadline.map(|at| shard.to_ns(at)))? != Resume::Deadline
+            }
+            None => {
+                let flags = if wanted == Ready::READ { PollFlags::IN } else { PollFlags::OUT };
+                sys::wait(self.fd.as_fd(), flags, deadline)?
+            }
+        };
+        if in_time { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+
+    /// What `shard` keeps of this stream.
+    fn home(&self, shard: &Rc<Shard>) -> io::Result<Rc<dyn Source>> {
+        let mut homes = unpoisoned(&self.homes);
+        let known = homes.iter().find(|(remote, _)| Arc::ptr_eq(remote, shard.remote()));
+        if let Some(source) = known.and_then(|(_, key)| shard.source(*key)) {
+            return Ok(source);
+        }
+        let source: Rc<dyn Source> =
+            Rc::new(Waiters { waiting: RefCell::default(), shard: Rc::clone(shard) });
+        let key = shard.register(self.fd.as_fd(), Interest::Edges, Rc::clone(&source))?;
+        homes.push((Arc::clone(shard.remote()), key));
+        Ok(source)
+    }
+
+    /// Repeats a call that does not block until it does not say "not now".
+    fn until_ready(
+        &self,
+        wanted: Ready,
+        timeout: Option<Duration>,
+        mut call: impl FnMut() -> sys::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut deadline = None;
+        loop {
+            match call() {
+                Err(Errno::AGAIN) => {}
+                outcome => return Ok(outcome?),
+            }
+            if deadline.is_none() {
+                deadline = timeout.map(|timeout| Instant::now() + timeout);
+            }
+            self.wait(wanted, deadline)?;
+        }
+    }
+}
+
+/// The address of a TCP peer.
+pub(crate) fn address(address: Option<rustix::net::SocketAddrAny>) -> io::Result<SocketAddr> {
+    let address = address.ok_or(io::ErrorKind::NotConnected)?;
+    SocketAddr::try_from(address).map_err(|_| io::ErrorKind::Unsupported.into())
+}
+
+impl TryFrom<std::net::TcpStream> for TcpStream {
+    type Error = io::Error;
+
+    fn try_from(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self::over(stream.into()))
+    }
+}
+
+impl AsFd for TcpStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let timeout = unpoisoned(&self.timeouts).read;
+        self.until_ready(Ready::READ, timeout, || sys::recv(&self.fd, into))
+    }
+}
+
+impl Write for &TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let timeout = unpoisoned(&self.timeouts).write;
+        self.until_ready(Ready::WRITE, timeout, || sys::send(&self.fd, bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(into)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for TcpStream {
+    fn drop(&mut self) {
+        for (remote, key) in std::mem::take(&mut *unpoisoned(&self.homes)) {
+            match current() {
+                Some(shard) if Arc::ptr_eq(shard.remote(), &remote) => shard.forget(key),
+                _ => remote.call(move |shard| shard.forget(key)),
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Waiting and being woken, the same for coroutines and for plain threads.
+
+use super::shard::{Refused, Resume, Shard, current, current_coroutine};
+use super::slab::Key;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Something for a shard to do, from another thread.
+pub(crate) type Call = Box<dyn FnOnce(&Rc<Shard>) + Send>;
+
+/// What other threads may touch of a shard: a letter box with a bell.
+pub(crate) struct Remote {
+    letters: Mutex<(Vec<Key>, Vec<Call>)>,
+    bell: OwnedFd,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Remote").field("bell", &self.bell).finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// The bell's own key, which no source has.
+    pub(crate) const KEY: Key = Key::MAX;
+
+    pub(crate) fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { letters: Mutex::default(), bell })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Wakes a coroutine of the shard.
+    pub(crate) fn wake(&self, key: Key) {
+        self.post(|letters| letters.0.push(key));
+    }
+
+    /// Asks the shard to do something.
+    pub(crate) fn call(&self, call: impl FnOnce(&Rc<Shard>) + Send + 'static) {
+        self.post(|letters| letters.1.push(Box::new(call)));
+    }
+
+    fn post(&self, letter: impl FnOnce(&mut (Vec<Key>, Vec<Call>))) {
+        let mut letters = unpoisoned(&self.letters);
+        let silent = letters.0.is_empty() && letters.1.is_empty();
+        letter(&mut letters);
+        drop(letters);
+        if silent {
+            // It fails only when the counter is full, and then the bell rings already.
+            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).ok();
+        }
+    }
+
+    /// Empties the letter box.
+    pub(crate) fn take(&self) -> (Vec<Key>, Vec<Call>) {
+        rustix::io::read(&self.bell, &mut [0; 8]).ok();
+        std::mem::take(&mut *unpoisoned(&self.letters))
+    }
+}
+
+/// Locks a mutex whose data is whole at every moment, so that a panic of a holder does not matter.
+pub(crate) fn unpoisoned<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes one coroutine or one thread, from anywhere.
+#[derive(Clone, Debug)]
+pub(crate) enum Waker {
+    Coroutine(Arc<Remote>, Key),
+    Thread(std::thread::Thread),
+}
+
+impl Waker {
+    /// Of the running coroutine, or else of this thread.
+    pub(crate) fn current() -> Self {
+        match current_coroutine() {
+            Some(shard) => Self::Coroutine(Arc::clone(shard.remote()), shard.running_key()),
+            None => Self::Thread(std::thread::current()),
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            Self::Coroutine(remote, key) => match current() {
+                Some(shard) if Arc::ptr_eq(shard.remote(), remote) => shard.wake(*key),
+                _ => remote.wake(*key),
+            },
+        }
+    }
+}
+
+/// Why a call that waits gave up: the coroutine was cancelled, or it would wait while it unwinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled {
+    unwinding: bool,
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self.unwinding {
+            false => "the coroutine was cancelled",
+            true => "a coroutine cannot wait while it unwinds from a panic",
+        })
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Whether `error` says that the coroutine was cancelled: it should give up.
+pub fn is_cancelled(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Cancelled>())
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::ConnectionAborted, Cancelled { unwinding: refused == Refused::Unwinding })
+    }
+}
+
+/// Waits to be woken; `false` once `deadline` passed. It may return for no reason.
+pub(crate) fn park(deadline: Option<Instant>) -> io::Result<bool> {
+    if let Some(shard) = current_coroutine() {
+        let why = shard.suspend(deadline.map(|at| shard.to_ns(at)))?;
+        return Ok(why != Resume::Deadline);
+    }
+    let Some(deadline) = deadline else {
+        std::thread::park();
+        return Ok(true);
+    };
+    std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+    Ok(Instant::now() < deadline)
+}
+
+/// Those who wait for one thing, first come first served.
+#[derive(Debug, Default)]
+pub(crate) struct WaitList {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    tickets: u64,
+    queue: VecDeque<(u64, Waker)>,
+}
+
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        Self { waiting: Mutex::new(Waiting { tickets: 0, queue: VecDeque::new() }) }
+    }
+
+    /// Waits until `attempt` gives something; `None` once `deadline` passed.
+    ///
+    /// Whoever makes an attempt succeed calls [`WaitList::wake_one`] afterwards.
+    pub(crate) fn wait_until<R>(
+        &self,
+        deadline: Option<Instant>,
+        mut attempt: impl FnMut() -> Option<R>,
+    ) -> io::Result<Option<R>> {
+        loop {
+            if let Some(result) = attempt() {
+                return Ok(Some(result));
+            }
+            let ticket = self.join();
+            // What was waited for may have come between the attempt and the joining.
+            if let Some(result) = attempt() {
+                self.leave(ticket);
+                return Ok(Some(result));
+            }
+            let woken = park(deadline);
+            let called = !self.remove(ticket);
+            if !matches!(woken, Ok(true)) {
+                return self.give_up(woken, called, attempt());
+            }
+        }
+    }
+
+    /// The deadline passed or the coroutine was cancelled: a call that came meanwhile is for the next in line.
+    fn give_up<R>(&self, woken: io::Result<bool>, called: bool, last: Option<R>) -> io::Result<Option<R>> {
+        if last.is_none() && called {
+            self.wake_one();
+        }
+        match last {
+            Some(result) => Ok(Some(result)),
+            None => woken.map(|_| None),
+        }
+    }
+
+    pub(crate) fn join(&self) -> u64 {
+        let waker = Waker::current();
+        let mut waiting = unpoisoned(&self.waiting);
+        waiting.tickets += 1;
+        let ticket = waiting.tickets;
+        waiting.queue.push_back((ticket, waker));
+        ticket
+    }
+
+    /// Takes a ticket back; `false` if it was called already.
+    pub(crate) fn remove(&self, ticket: u64) -> bool {
+        let mut waiting = unpoisoned(&self.waiting);
+        let place = waiting.queue.iter().position(|(other, _)| *other == ticket);
+        place.is_some_and(|place| waiting.queue.remove(place).is_some())
+    }
+
+    fn leave(&self, ticket: u64) {
+        if !self.remove(ticket) {
+            self.wake_one();
+        }
+    }
+
+    pub(crate) fn wake_one(&self) {
+        let first = unpoisoned(&self.waiting).queue.pop_front();
+        if let Some((_, waker)) = first {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let all = std::mem::take(&mut unpoisoned(&self.waiting).queue);
+        for (_, waker) in all {
+            waker.wake();
+        }
+    }
+}
+
+/// A place for one value that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct Promise<T> {
+    value: Mutex<Option<T>>,
+    waiting: WaitList,
+}
+
+impl<T> Promise<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { value: Mutex::new(None), waiting: WaitList::new() })
+    }
+
+    pub(crate) fn keep(&self, value: T) {
+        *unpoisoned(&self.value) = Some(value);
+        self.waiting.wake_all();
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        unpoisoned(&self.value).is_some()
+    }
+
+    /// Waits for the value, which goes to one taker.
+    pub(crate) fn take(&self) -> io::Result<T> {
+        let value = self.take_until(None)?;
+        Ok(value.expect("without a deadline it waits for a value or an error"))
+    }
+
+    /// Waits for the value no longer than to `deadline`.
+    pub(crate) fn take_until(&self, deadline: Option<Instant>) -> io::Result<Option<T>> {
+        self.waiting.wait_until(deadline, || unpoisoned(&self.value).take())
+    }
+}

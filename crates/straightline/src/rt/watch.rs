@@ -1,0 +1,156 @@
+//! Which coroutine a shard is running, for others to see: the watchdog, and the handler of a stack overflow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A name that lives as long as the program, behind one thin pointer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Name(&'static str);
+
+impl Name {
+    /// The one `Name` of `text`. Names are few (handlers and places that spawn), so they are kept for good.
+    pub(crate) fn of(text: &'static str) -> &'static Self {
+        static NAMES: std::sync::Mutex<Vec<&'static Name>> = std::sync::Mutex::new(Vec::new());
+        let mut names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(name) = names.iter().find(|name| name.0 == text) {
+            return name;
+        }
+        let name = Box::leak(Box::new(Self(text)));
+        names.push(name);
+        name
+    }
+
+    pub(crate) fn text(&self) -> &'static str {
+        self.0
+    }
+}
+
+/// What one shard runs: written by the shard with plain stores, read by anyone.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Odd while a coroutine runs; every change is a switch.
+    switches: AtomicU64,
+    name: AtomicPtr<Name>,
+    /// Set by the watchdog when it has reported the present run, so that the shard says how long it was in the end.
+    overrun: AtomicBool,
+    holds: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            switches: AtomicU64::new(0),
+            name: AtomicPtr::new(std::ptr::from_ref(Name::of("")).cast_mut()),
+            overrun: AtomicBool::new(false),
+            holds: AtomicU64::new(0),
+            longest_ns: AtomicU64::new(0),
+        })
+    }
+
+    /// A coroutine begins to run, or runs on.
+    #[inline]
+    pub(crate) fn enter(&self, name: &'static Name) {
+        self.name.store(std::ptr::from_ref(name).cast_mut(), Ordering::Relaxed);
+        let switches = self.switches.load(Ordering::Relaxed);
+        self.switches.store(switches + 1, Ordering::Release);
+    }
+
+    /// It gave the thread back.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        let switches = self.switches.load(Ordering::Relaxed);
+        self.switches.store(switches + 1, Ordering::Release);
+        if self.overrun.load(Ordering::Relaxed) {
+            self.overrun.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The name of what runs now, or ran last.
+    pub(crate) fn name(&self) -> &'static Name {
+        // SAFETY: Only references to names that live for good are ever stored.
+        unsafe { &*self.name.load(Ordering::Relaxed) }
+    }
+
+    /// How often a coroutine was found to hold the shard too long.
+    pub(crate) fn holds(&self) -> u64 {
+        self.holds.load(Ordering::Relaxed)
+    }
+
+    /// The longest time that the watchdog saw a coroutine hold the shard.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// Watches one shard from outside: fed with the time at regular looks, it says who holds the shard too long.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    watch: Arc<Watch>,
+    limit: Duration,
+    seen: u64,
+    since: Instant,
+}
+
+impl Watchdog {
+    pub(crate) fn new(watch: Arc<Watch>, limit: Duration, now: Instant) -> Self {
+        Self { watch, limit, seen: 0, since: now }
+    }
+
+    /// Looks at the shard; the name of a coroutine and its time so far, once for each run that is over the limit.
+    pub(crate) fn look(&mut self, now: Instant) -> Option<(&'static str, Duration)> {
+        let switches = self.watch.switches.load(Ordering::Acquire);
+        if switches != self.seen || switches % 2 == 0 {
+            (self.seen, self.since) = (switches, now);
+            return None;
+        }
+        let held = now - self.since;
+        if held < self.limit {
+            return None;
+        }
+        self.watch.longest_ns.fetch_max(held.as_nanos() as u64, Ordering::Relaxed);
+        if self.watch.overrun.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        self.watch.holds.fetch_add(1, Ordering::Relaxed);
+        Some((self.watch.name().text(), held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Name, Watch, Watchdog};
+    use std::time::{Duration, Instant};
+
+    const LIMIT: Duration = Duration::from_millis(25);
+
+    #[test]
+    fn a_long_run_is_named_once() {
+        let (watch, start) = (Watch::new(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut dog = Watchdog::new(watch.clone(), LIMIT, start);
+        watch.enter(Name::of("slow"));
+        assert_eq!(dog.look(at(10)), None, "seen for the first time");
+        assert_eq!(dog.look(at(20)), None);
+        assert_eq!(dog.look(at(36)), Some(("slow", Duration::from_millis(26))));
+        assert_eq!(dog.look(at(50)), None, "reported already");
+        watch.leave();
+        assert_eq!((watch.holds(), watch.longest()), (1, Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn short_runs_and_idleness_are_no_news() {
+        let (watch, start) = (Watch::new(), Instant::now());
+        let mut dog = Watchdog::new(watch.clone(), LIMIT, start);
+        for ms in (0..1_000).step_by(30) {
+            assert_eq!(dog.look(start + Duration::from_millis(ms)), None);
+            watch.enter(Name::of("quick"));
+            if ms % 60 == 0 {
+                watch.leave();
+                watch.enter(Name::of("quick"));
+            }
+            watch.leave();
+        }
+    }
+}

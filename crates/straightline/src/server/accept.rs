@@ -1,0 +1,151 @@
+//! Taking connections, and not taking them while there is no room.
+
+use super::event::Event;
+use super::worker::{Worker, take_up};
+use crate::rt::driver::{Interest, Ready};
+use crate::rt::shard::{Shard, Source};
+use crate::rt::slab::Key;
+use crate::rt::sys;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Connections taken at one time, before those that are served have their turn.
+const BURST: usize = 64;
+/// How often a paused listener looks for room.
+const RETRY: Duration = Duration::from_millis(20);
+/// How long clients wait for room before one at a time is told that there is none.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What they are told.
+const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    Retry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// A listening socket of one shard.
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    worker: Rc<Worker>,
+    shard: Rc<Shard>,
+    shard_index: usize,
+    interest: Interest,
+    key: Cell<Option<Key>>,
+    /// Since when it takes nothing, in nanoseconds of the shard.
+    paused_ns: Cell<Option<u64>>,
+    /// A descriptor that is given up to tell a client that there are no more.
+    reserve: RefCell<Option<OwnedFd>>,
+}
+
+impl Listener {
+    /// Begins to take connections.
+    pub(crate) fn open(
+        socket: OwnedFd,
+        shared: bool,
+        worker: &Rc<Worker>,
+        shard: &Rc<Shard>,
+        shard_index: usize,
+    ) -> io::Result<()> {
+        let listener = Rc::new(Self {
+            socket,
+            worker: Rc::clone(worker),
+            shard: Rc::clone(shard),
+            shard_index,
+            interest: if shared { Interest::LevelShared } else { Interest::Level },
+            key: Cell::new(None),
+            paused_ns: Cell::new(None),
+            reserve: RefCell::new(reserve()),
+        });
+        let key = shard.register(listener.socket.as_fd(), listener.interest, listener.clone())?;
+        listener.key.set(Some(key));
+        worker.set_listener(Some(listener));
+        Ok(())
+    }
+
+    /// Stops taking connections. Those that wait are taken first, for closing the socket resets them.
+    pub(crate) fn close(&self) {
+        // Without a backlog, hardly another can come between the last that is taken and the closing.
+        rustix::net::listen(&self.socket, 0).ok();
+        while let Ok(socket) = sys::accept(&self.socket) {
+            take_up(&self.worker, &self.shard, socket);
+        }
+        if let Some(key) = self.key.take() {
+            self.shard.unregister(self.socket.as_fd(), key);
+        }
+        self.worker.set_listener(None);
+    }
+
+    /// Takes what waits; whether there was room for all of it.
+    fn accept(&self) -> Result<(), &'static str> {
+        for _ in 0..BURST {
+            if self.worker.is_full() {
+                return Err("as many connections are open as are allowed");
+            }
+            match sys::accept(&self.socket) {
+                Ok(socket) => take_up(&self.worker, &self.shard, socket),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    return Err("no file descriptors or memory are left");
+                }
+                // The others say that the one connection broke before it was taken.
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&self, reason: &'static str) {
+        let Some(key) = self.key.get() else { return };
+        if self.paused_ns.get().is_none() {
+            self.paused_ns.set(Some(self.shard.now_ns()));
+            self.worker.counters().accept_pauses.add(1);
+            self.shard.change(self.socket.as_fd(), key, Interest::Paused).ok();
+            self.worker.tell(Event::AcceptPaused { shard: self.shard_index, reason });
+        }
+        self.shard.alarm(self.shard.now_ns() + RETRY.as_nanos() as u64, key);
+    }
+
+    fn resume(&self) {
+        let Some(key) = self.key.get() else { return };
+        if self.paused_ns.take().is_some() {
+            self.shard.change(self.socket.as_fd(), key, self.interest).ok();
+            self.worker.tell(Event::AcceptResumed { shard: self.shard_index });
+        }
+    }
+
+    /// Tells one client that there is no room, in place of the descriptor kept for that.
+    fn turn_one_away(&self) {
+        let freed = self.reserve.take();
+        drop(freed);
+        if let Ok(socket) = sys::accept(&self.socket) {
+            sys::send(&socket, NO_ROOM).ok();
+            self.worker.counters().refused.add(1);
+        }
+        self.reserve.replace(reserve());
+    }
+}
+
+fn reserve() -> Option<OwnedFd> {
+    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+impl Source for Listener {
+    fn ready(self: Rc<Self>, _: Ready) {
+        if let Err(reason) = self.accept() {
+            self.pause(reason);
+        }
+    }
+
+    fn expired(self: Rc<Self>) {
+        match self.accept() {
+            Ok(()) => self.resume(),
+            Err(reason) => {
+                let since_ns = self.paused_ns.get().unwrap_or(self.shard.now_ns());
+                if self.shard.now_ns() - since_ns > PATIENCE.as_nanos() as u64 {
+                    self.turn_one_away();
+                }
+                self.pause(reason);
+            }
+        }
+    }
+}

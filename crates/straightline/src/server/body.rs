@@ -1,0 +1,308 @@
+//! The body of a request, as it comes.
+
+use super::buffer::Input;
+use super::conn::Conn;
+use super::error::StatusError;
+use super::exchange::{BodyLeft, Exchange, Progress};
+use http1::chunked::{ChunkedDecoder, Event};
+use http1::request::Framing;
+use std::io::{self, Read};
+use std::time::Instant;
+
+/// A read of at least so many bytes goes from the socket to its taker without a copy, in bytes.
+const DIRECT_BYTES: usize = 16 * 1024;
+
+/// A body, from the bytes that came with the head to its last one.
+pub(crate) struct Body<'b> {
+    /// What came with the head and is not taken yet: of the body, and after it perhaps of later requests.
+    early: &'b [u8],
+    /// What was received since.
+    late: Option<Input>,
+    framing: State,
+    /// Bytes of data that lie ready to be taken.
+    piece: usize,
+    /// Bytes of data taken or ready.
+    taken: u64,
+    /// Bytes received for it, framing included.
+    received: u64,
+    limit: u64,
+    began: Option<Instant>,
+    trailers: Vec<u8>,
+}
+
+enum State {
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    Done,
+    /// Nobody can know where it ends.
+    Broken,
+}
+
+/// Where the bytes after a body lie.
+pub(crate) enum After {
+    /// So many bytes from the end of what came with the head.
+    Early(usize),
+    /// In a buffer of their own.
+    Late(Input),
+}
+
+impl<'b> Body<'b> {
+    #[inline]
+    pub(crate) fn new(framing: Framing, early: &'b [u8], limit: u64, exchange: &Exchange<'_>) -> Self {
+        let framing = match framing {
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(ChunkedDecoder::new()),
+        };
+        let body = Self {
+            early,
+            late: None,
+            framing,
+            piece: 0,
+            taken: 0,
+            received: 0,
+            limit,
+            began: None,
+            trailers: Vec::new(),
+        };
+        exchange.body_left.set(body.left());
+        body
+    }
+
+    /// What is still to be received of it.
+    fn left(&self) -> BodyLeft {
+        match self.framing {
+            State::Length(left) => BodyLeft::Bytes(left.saturating_sub(self.ready().len() as u64)),
+            State::Chunked(_) => BodyLeft::Unknown,
+            State::Done => BodyLeft::Nothing,
+            State::Broken => BodyLeft::Bytes(u64::MAX),
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.framing, State::Done) && self.piece == 0
+    }
+
+    /// Refuses a body of more than `bytes`, at once if it says its length.
+    pub(crate) fn set_limit(&mut self, bytes: u64) -> io::Result<()> {
+        self.limit = bytes;
+        let least = match self.framing {
+            State::Length(left) => self.taken + left,
+            _ => self.taken,
+        };
+        if least > bytes { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    pub(crate) fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        http1::chunked::trailers(&self.trailers)
+    }
+
+    fn too_large(&mut self) -> io::Error {
+        self.framing = State::Broken;
+        self.piece = 0;
+        StatusError::new(413, "the body is larger than it may be").into()
+    }
+
+    /// The bytes that are here and not taken.
+    fn ready(&self) -> &[u8] {
+        match &self.late {
+            None => self.early,
+            Some(late) => late.bytes(),
+        }
+    }
+
+    fn skip(&mut self, count: usize) {
+        match &mut self.late {
+            None => self.early = &self.early[count..],
+            Some(late) => late.consume(count),
+        }
+    }
+
+    /// Data of the body, waiting for some if none is here; empty at its end.
+    pub(crate) fn fill(&mut self, exchange: &Exchange<'_>) -> io::Result<&[u8]> {
+        while self.piece == 0 && !matches!(self.framing, State::Done) {
+            self.find_piece(exchange)?;
+            if self.piece == 0 && !matches!(self.framing, State::Done) {
+                self.receive(exchange)?;
+            }
+        }
+        Ok(&self.ready()[..self.piece])
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        let count = count.min(self.piece);
+        self.piece -= count;
+        self.skip(count);
+    }
+
+    /// Looks among the bytes that are here for data, or the end.
+    fn find_piece(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+        let piece = match &mut self.framing {
+            State::Length(left) => {
+                let here = match &self.late {
+                    None => self.early.len(),
+                    Some(late) => late.bytes().len(),
+                };
+                let piece = usize::try_from(*left).map_or(here, |left| left.min(here));
+                *left -= piece as u64;
+                if *left == 0 {
+                    self.framing = State::Done;
+                }
+                piece
+            }
+            State::Chunked(_) => self.find_chunk()?,
+            State::Done => 0,
+            State::Broken => return Err(StatusError::new(400, "the body is malformed").into()),
+        };
+        self.piece = piece;
+        self.taken += piece as u64;
+        exchange.body_left.set(self.left());
+        if self.taken > self.limit { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    fn find_chunk(&mut self) -> io::Result<usize> {
+        loop {
+            let bytes = match &self.late {
+                None => self.early,
+                Some(late) => late.bytes(),
+            };
+            let State::Chunked(decoder) = &mut self.framing else { return Ok(0) };
+            let step = match decoder.decode(bytes) {
+                Ok(step) => step,
+                Err(error) => {
+                    self.framing = State::Broken;
+                    return Err(StatusError::new(400, error.to_string()).into());
+                }
+            };
+            match step.event {
+                Event::Data(range) => {
+                    self.skip(range.start);
+                    return Ok(range.len());
+                }
+                Event::Trailer(range) => {
+                    self.trailers.extend_from_slice(&bytes[range]);
+                    self.skip(step.consumed);
+                }
+                Event::Partial => {
+                    self.skip(step.consumed);
+                    return Ok(0);
+                }
+                Event::Done => {
+                    self.skip(step.consumed);
+                    self.framing = State::Done;
+                    return Ok(0);
+                }
+            }
+        }
+    }
+
+    /// Waits for more bytes.
+    #[cold]
+    fn receive(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+        self.before_waiting(exchange)?;
+        let conn = exchange.conn;
+        let mut late = self.late.take().unwrap_or_else(|| conn.worker().take_input());
+        late.make_room();
+        let outcome = self.wait_and(conn, |conn| conn.recv(late.room()));
+        if let Ok(count) = outcome {
+            late.add(count);
+        }
+        self.late = Some(late);
+        outcome.map(|_| ())
+    }
+
+    /// What the client must have before it will send more: what was answered so far, and leave to go on.
+    fn before_waiting(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+        if exchange.expects.take() && exchange.progress.get() == Progress::Fresh {
+            exchange.conn.output().borrow_mut().insert_sealed(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        self.began.get_or_insert_with(|| exchange.conn.worker().now());
+        exchange.conn.flush()
+    }
+
+    /// Repeats a receiving call until it brings bytes, in the time that they may take.
+    fn wait_and(
+        &mut self,
+        conn: &Conn,
+        mut receive: impl FnMut(&Conn) -> super::conn::Io,
+    ) -> io::Result<usize> {
+        let began = self.began.unwrap_or_else(|| conn.worker().now());
+        let deadline = began + conn.worker().limits().body_time(self.received);
+        let count = conn.until_readable(deadline, |conn| receive(conn)).map_err(|error| {
+            self.framing = State::Broken;
+            match error.kind() {
+                io::ErrorKind::TimedOut => StatusError::new(408, "the body came too slowly").into(),
+                _ => error,
+            }
+        })?;
+        if count == 0 {
+            self.framing = State::Broken;
+            let cut = "the connection ended in the middle of the body";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, StatusError::new(400, cut)));
+        }
+        self.received += count as u64;
+        Ok(count)
+    }
+
+    /// Reads as `Read::read` does.
+    pub(crate) fn read(&mut self, exchange: &Exchange<'_>, into: &mut [u8]) -> io::Result<usize> {
+        if self.piece == 0 && into.len() >= DIRECT_BYTES && self.ready().is_empty() {
+            if let State::Length(left) = self.framing {
+                return self.read_directly(exchange, into, left);
+            }
+        }
+        let count = self.fill(exchange)?.read(into)?;
+        self.consume(count);
+        Ok(count)
+    }
+
+    /// Receives into the reader's own memory.
+    fn read_directly(&mut self, exchange: &Exchange<'_>, into: &mut [u8], left: u64) -> io::Result<usize> {
+        let room = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
+        self.before_waiting(exchange)?;
+        let count = self.wait_and(exchange.conn, |conn| conn.recv(&mut into[..room]))?;
+        self.taken += count as u64;
+        self.framing = match left - count as u64 {
+            0 => State::Done,
+            left => State::Length(left),
+        };
+        exchange.body_left.set(self.left());
+        if self.taken > self.limit { Err(self.too_large()) } else { Ok(count) }
+    }
+
+    /// Reads and drops what the handler left, up to `limit` bytes; whether the end was reached.
+    pub(crate) fn drain(&mut self, exchange: &Exchange<'_>, limit: u64) -> bool {
+        let end = self.taken.saturating_add(limit);
+        loop {
+            match self.fill(exchange) {
+                Ok([]) => return true,
+                Ok(piece) => {
+                    let count = piece.len();
+                    self.consume(count);
+                }
+                Err(_) => return false,
+            }
+            if self.taken > end {
+                return false;
+            }
+        }
+    }
+
+    /// Takes bytes that follow the body, for a protocol that is not HTTP.
+    pub(crate) fn take_rest(&mut self, into: &mut [u8]) -> usize {
+        let rest = self.ready();
+        let count = rest.len().min(into.len());
+        into[..count].copy_from_slice(&rest[..count]);
+        self.skip(count);
+        count
+    }
+
+    /// The bytes after the body; of no meaning before its end.
+    #[inline]
+    pub(crate) fn finish(self) -> After {
+        match self.late {
+            None => After::Early(self.early.len()),
+            Some(late) => After::Late(late),
+        }
+    }
+}

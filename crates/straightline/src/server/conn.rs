@@ -1,0 +1,557 @@
+//! One connection: what it is waiting for, with a coroutine while it is served and with none else.
+//!
+//! ```text
+//!            readable                 all answered
+//! Receive ────────────▶ Serve ──────────────────────▶ Receive
+//!    │                    │  the socket is full          ▲
+//!    │ too late           ├────────────────▶ Flush ──────┘
+//!    ▼                    │ refused            │
+//!  Closed ◀── Linger ◀────┴────────────────────┘
+//! ```
+
+use super::buffer::Input;
+use super::output::Output;
+use super::transport::Transport;
+use super::turn::{refuse, serve};
+use super::worker::Worker;
+use crate::rt::driver::{Interest, Ready};
+use crate::rt::shard::{Resume, Shard, Source};
+use crate::rt::slab::Key;
+use crate::rt::{net, sys};
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What a call that does not block gave; `Errno::AGAIN` says "not now".
+pub(crate) type Io = sys::Result<usize>;
+
+/// What a connection does at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waits for a request, or for the rest of a head.
+    Receive,
+    /// A coroutine serves it.
+    Serve,
+    /// Waits for room to send the last of an answer.
+    Flush(After),
+    /// Waits for a refused client to read why.
+    Linger,
+    Closed,
+}
+
+/// What is to become of a connection once its answers are out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It waits for bytes.
+    Receive,
+    /// It is served again after the others had their turn.
+    Again,
+    /// It is closed in a way that lets the client read the answer, whatever it still sends.
+    Linger,
+    /// It is closed.
+    Close,
+}
+
+/// One connection. See the [module](self).
+pub(crate) struct Conn {
+    worker: Rc<Worker>,
+    socket: OwnedFd,
+    transport: Transport,
+    key: Cell<Option<Key>>,
+    phase: Cell<Phase>,
+    /// What the socket was reported ready for and was not found exhausted of since.
+    seen: Cell<Ready>,
+    /// The coroutine that waits for the socket.
+    waiting: Cell<Option<(Ready, Key)>>,
+    /// Received bytes that are no whole request, while no coroutine has them.
+    stash: RefCell<Vec<u8>>,
+    /// Whether the deadline is that of a head.
+    amid_head: Cell<bool>,
+    /// Whether the stash may hold whole requests, which waited for others to have their turn.
+    again: Cell<bool>,
+    output: RefCell<Output>,
+    /// When the present phase has taken too long.
+    deadline_ns: Cell<u64>,
+    /// When its timer looks at that.
+    timer: Cell<Option<(crate::rt::TimerKey, u64)>>,
+}
+
+impl Conn {
+    pub(crate) fn new(worker: Rc<Worker>, socket: OwnedFd, transport: Transport) -> Self {
+        Self {
+            worker,
+            socket,
+            transport,
+            key: Cell::new(None),
+            phase: Cell::new(Phase::Receive),
+            seen: Cell::new(Ready::NONE),
+            waiting: Cell::new(None),
+            stash: RefCell::default(),
+            amid_head: Cell::new(true),
+            again: Cell::new(false),
+            output: RefCell::default(),
+            deadline_ns: Cell::new(u64::MAX),
+            timer: Cell::new(None),
+        }
+    }
+
+    /// Takes up a connection that was just accepted.
+    pub(crate) fn open(worker: &Rc<Worker>, shard: &Rc<Shard>, socket: OwnedFd) -> io::Result<()> {
+        let transport = worker.transport()?;
+        let conn = Rc::new(Self::new(Rc::clone(worker), socket, transport));
+        let key = shard.register(conn.socket.as_fd(), Interest::Edges, conn.clone())?;
+        conn.key.set(Some(key));
+        conn.set_deadline(worker.limits().head_time);
+        worker.opened();
+        Ok(())
+    }
+
+    pub(crate) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    pub(crate) fn output(&self) -> &RefCell<Output> {
+        &self.output
+    }
+
+    pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
+        net::address(rustix::net::getpeername(&self.socket)?)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether the client closed its side, or all of the connection.
+    pub(crate) fn is_gone(&self) -> bool {
+        let reported = Ready::ENDED.with(Ready::GONE);
+        if self.seen.get().has(reported) {
+            return true;
+        }
+        let gone = !matches!(sys::peek(&self.socket), Ok(1..) | Err(Errno::AGAIN));
+        if gone {
+            self.mark(Ready::ENDED);
+        }
+        gone
+    }
+
+    #[inline]
+    fn mark(&self, ready: Ready) {
+        self.seen.set(self.seen.get().with(ready));
+    }
+
+    #[inline]
+    fn unmark(&self, ready: Ready) {
+        self.seen.set(self.seen.get().without(ready));
+    }
+}
+
+/// Receiving and sending, from within a coroutine or a thread that may wait.
+impl Conn {
+    /// Whether there may be something to receive.
+    #[inline]
+    pub(crate) fn may_receive(&self) -> bool {
+        self.seen.get().has(Ready::READ)
+    }
+
+    /// Receives what is there.
+    #[inline]
+    pub(crate) fn recv(&self, into: &mut [u8]) -> Io {
+        let outcome = self.transport.recv(&self.socket, into);
+        match outcome {
+            Ok(count) => {
+                self.worker.counters().received_bytes.add(count as u64);
+                // A short read says that nothing more is there, unless the end is near: it takes a read of its own.
+                if count < into.len() && count > 0 && !self.seen.get().has(Ready::ENDED) {
+                    self.received_all();
+                }
+            }
+            Err(Errno::AGAIN) => self.unmark(Ready::READ),
+            Err(_) => self.mark(Ready::GONE.with(Ready::ENDED)),
+        }
+        outcome
+    }
+
+    #[inline]
+    fn received_all(&self) {
+        if self.transport.is_drained() {
+            self.unmark(Ready::READ);
+        }
+    }
+
+    /// Sends what may go out, as far as the socket takes it; whether everything went.
+    #[inline]
+    pub(crate) fn try_flush(&self) -> sys::Result<bool> {
+        // Within a suspension somewhere below, the output may be in use; then it is being flushed already.
+        let Ok(mut output) = self.output.try_borrow_mut() else { return Ok(false) };
+        while !output.sendable().is_empty() {
+            match self.transport.send(&self.socket, output.sendable()) {
+                Ok(count) => {
+                    self.worker.counters().sent_bytes.add(count as u64);
+                    output.mark_sent(count);
+                }
+                Err(Errno::AGAIN) => {
+                    self.unmark(Ready::WRITE);
+                    return Ok(false);
+                }
+                Err(error) => {
+                    self.mark(Ready::GONE.with(Ready::ENDED));
+                    return Err(error);
+                }
+            }
+        }
+        self.transport.flush(&self.socket)
+    }
+
+    /// Sends what may go out, and waits until it has gone.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        while !self.try_flush()? {
+            self.wait(Ready::WRITE, self.write_deadline())?;
+        }
+        Ok(())
+    }
+
+    /// Sends what may go out and then `bytes`, which are not copied, and waits until all has gone.
+    pub(crate) fn flush_with(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let mut output = self.output.borrow_mut();
+            let before = output.sendable().len();
+            match self.transport.send_two(&self.socket, output.sendable(), bytes) {
+                Ok(count) => {
+                    self.worker.counters().sent_bytes.add(count as u64);
+                    output.mark_sent(count.min(before));
+                    bytes = &bytes[count.saturating_sub(before)..];
+                }
+                Err(Errno::AGAIN) => {
+                    drop(output);
+                    self.wait(Ready::WRITE, self.write_deadline())?;
+                }
+                Err(error) => {
+                    self.mark(Ready::GONE.with(Ready::ENDED));
+                    return Err(error.into());
+                }
+            }
+        }
+        self.flush()
+    }
+
+    fn write_deadline(&self) -> Option<Instant> {
+        Some(self.worker.now() + self.worker.limits().write_stall)
+    }
+
+    /// Repeats a receiving call until it does not say "not now".
+    pub(crate) fn until_readable(
+        &self,
+        deadline: Instant,
+        mut receive: impl FnMut(&Self) -> Io,
+    ) -> io::Result<usize> {
+        loop {
+            match receive(self) {
+                Err(Errno::AGAIN) => self.wait(Ready::READ, Some(deadline))?,
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+
+    /// Waits until the socket may be ready.
+    pub(crate) fn wait(&self, wanted: Ready, deadline: Option<Instant>) -> io::Result<()> {
+        let in_time = match self.worker.shard() {
+            Some(shard) => {
+                self.waiting.set(Some((wanted, shard.running_key())));
+                let why = shard.suspend(deadline.map(|at| shard.to_ns(at)));
+                self.waiting.set(None);
+                why? != Resume::Deadline
+            }
+            None => {
+                let flags = if wanted == Ready::READ { PollFlags::IN } else { PollFlags::OUT };
+                sys::wait(self.socket.as_fd(), flags, deadline)?
+            }
+        };
+        if in_time { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+
+    /// The bytes that were stashed, in a buffer with room for more.
+    #[inline]
+    pub(crate) fn unstash(&self) -> Input {
+        let mut input = self.worker.take_input();
+        let mut stash = self.stash.borrow_mut();
+        if !stash.is_empty() {
+            input.put(&stash);
+            input.looked_at = stash.len();
+            *stash = Vec::new();
+        }
+        input
+    }
+
+    /// Keeps what is left of `input` in as much memory as it takes.
+    #[inline]
+    pub(crate) fn put_back(&self, input: Input) {
+        if !input.bytes().is_empty() {
+            *self.stash.borrow_mut() = input.bytes().to_vec();
+        }
+        self.worker.give_input(input);
+    }
+
+    /// A request was served: whatever comes next is a head of its own.
+    #[inline]
+    pub(crate) fn served_one(&self) {
+        self.amid_head.set(false);
+    }
+
+    /// Whether received bytes wait for the rest of a request.
+    pub(crate) fn has_stash(&self) -> bool {
+        !self.stash.borrow().is_empty()
+    }
+
+    /// A thread was told that there is something to receive.
+    pub(crate) fn expect_bytes(&self) {
+        self.mark(Ready::READ);
+    }
+
+    pub(crate) fn set_again(&self) {
+        self.again.set(true);
+    }
+
+    /// How long the next request may take to come; `None` if a head is under way, whose time runs already.
+    pub(crate) fn time_for_next(&self) -> Option<Duration> {
+        let limits = self.worker.limits();
+        if !self.has_stash() {
+            self.amid_head.set(false);
+            return Some(limits.idle_time);
+        }
+        (!self.amid_head.replace(true)).then_some(limits.head_time)
+    }
+
+    /// Whether whole requests may be among the stashed bytes, asked once.
+    #[inline]
+    pub(crate) fn take_again(&self) -> bool {
+        self.again.take()
+    }
+
+    /// Memory for output, while there is some to make.
+    #[inline]
+    pub(crate) fn ensure_output(&self) {
+        let mut output = self.output.borrow_mut();
+        if !output.has_memory() {
+            *output = Output::over(self.worker.take_output());
+        }
+    }
+
+    #[inline]
+    fn release_output(&self) {
+        if let Some(memory) = self.output.borrow_mut().take_memory() {
+            self.worker.give_output(memory);
+        }
+    }
+}
+
+/// Phases.
+impl Conn {
+    /// Serves what can be received, in a coroutine.
+    #[inline]
+    fn begin(self: &Rc<Self>) {
+        let Some(shard) = self.worker.shard() else { return };
+        self.phase.set(Phase::Serve);
+        let served = self.clone();
+        shard.start(self.worker.name(), Some(self.clone()), move || {
+            let after = serve(&served);
+            served.settle(after);
+        });
+    }
+
+    /// Goes on after a coroutine came to its end.
+    #[inline]
+    fn settle(self: &Rc<Self>, after: After) {
+        match self.try_flush() {
+            Ok(true) => self.flushed(after),
+            Ok(false) => {
+                self.phase.set(Phase::Flush(after));
+                self.set_deadline(self.worker.limits().write_stall);
+            }
+            Err(_) => self.close(),
+        }
+    }
+
+    #[inline]
+    fn flushed(self: &Rc<Self>, after: After) {
+        self.release_output();
+        match after {
+            After::Receive if self.worker.is_draining() && self.stash.borrow().is_empty() => self.close(),
+            After::Receive => {
+                self.phase.set(Phase::Receive);
+                self.await_request();
+                // An edge that came while the coroutine ran is not reported again.
+                if self.may_receive() {
+                    self.come_back();
+                }
+            }
+            After::Again => {
+                self.phase.set(Phase::Receive);
+                self.again.set(true);
+                self.come_back();
+            }
+            After::Linger => self.linger(),
+            After::Close => self.close(),
+        }
+    }
+
+    /// Sets the deadline for the next request, or for the rest of the present head.
+    #[inline]
+    fn await_request(&self) {
+        if let Some(time) = self.time_for_next() {
+            self.set_deadline(time);
+        }
+    }
+
+    fn come_back(self: &Rc<Self>) {
+        if let Some(shard) = self.worker.shard() {
+            shard.come_back(self.clone());
+        }
+    }
+
+    fn continue_flush(self: &Rc<Self>, after: After) {
+        match self.try_flush() {
+            Ok(true) => self.flushed(after),
+            Ok(false) => self.set_deadline(self.worker.limits().write_stall),
+            Err(_) => self.close(),
+        }
+    }
+
+    /// Says that no more comes, and waits until the client has seen it.
+    fn linger(self: &Rc<Self>) {
+        self.phase.set(Phase::Linger);
+        self.shut_down();
+        self.set_deadline(self.worker.limits().linger_time);
+        self.discard();
+    }
+
+    /// Tells the client that no more comes.
+    pub(crate) fn shut_down(&self) {
+        self.transport.say_goodbye(&self.socket);
+        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write).ok();
+    }
+
+    /// Drops what a refused client still sends.
+    fn discard(self: &Rc<Self>) {
+        /// Reads before the others of the shard have their turn.
+        const READS: usize = 16;
+        let mut scrap = self.worker.take_input();
+        let mut ended = false;
+        for _ in 0..READS {
+            match sys::recv(&self.socket, scrap.room()) {
+                Ok(1..) => {}
+                Err(Errno::AGAIN) => {
+                    self.unmark(Ready::READ);
+                    break;
+                }
+                Ok(0) | Err(_) => {
+                    ended = true;
+                    break;
+                }
+            }
+        }
+        self.worker.give_input(scrap);
+        if ended {
+            self.close();
+        } else if self.may_receive() {
+            self.come_back();
+        }
+    }
+
+    /// Forgets the connection. The socket is closed when the last who uses it lets go.
+    pub(crate) fn close(&self) {
+        if self.phase.replace(Phase::Closed) == Phase::Closed {
+            return;
+        }
+        self.transport.say_goodbye(&self.socket);
+        if let Some(shard) = self.worker.shard() {
+            if let Some((timer, _)) = self.timer.take() {
+                shard.cancel_alarm(timer);
+            }
+            if let Some(key) = self.key.take() {
+                shard.forget(key);
+            }
+        }
+        self.worker.closed();
+    }
+
+    /// Lets the client see that its answer was cut short, where nothing else would say so.
+    pub(crate) fn reset_on_close(&self) {
+        rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO)).ok();
+    }
+
+    /// Allows the present phase so much time from now on.
+    #[inline]
+    fn set_deadline(&self, time: Duration) {
+        let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return };
+        let at_ns = shard.now_ns() + time.as_nanos() as u64;
+        self.deadline_ns.set(at_ns);
+        // A timer that comes early looks at the deadline and is set again; so most requests set none.
+        match self.timer.get() {
+            Some((_, timer_ns)) if timer_ns <= at_ns => return,
+            Some((timer, _)) => drop(shard.cancel_alarm(timer)),
+            None => {}
+        }
+        self.timer.set(Some((shard.alarm(at_ns, key), at_ns)));
+    }
+
+    fn too_late(self: &Rc<Self>) {
+        self.worker.counters().timeouts.add(1);
+        match self.phase.get() {
+            Phase::Receive if !self.stash.borrow().is_empty() => {
+                refuse(self, 408, "the head came too slowly");
+                self.settle(After::Linger);
+            }
+            Phase::Serve => self.set_deadline(self.worker.limits().idle_time),
+            _ => self.close(),
+        }
+    }
+}
+
+impl Source for Conn {
+    #[inline]
+    fn ready(self: Rc<Self>, ready: Ready) {
+        self.mark(ready);
+        match self.phase.get() {
+            Phase::Receive if self.may_receive() || self.again.get() => self.begin(),
+            Phase::Receive | Phase::Closed => {}
+            Phase::Serve => {
+                if let (Some((wanted, key)), Some(shard)) = (self.waiting.get(), self.worker.shard()) {
+                    if ready.has(wanted) {
+                        shard.wake(key);
+                    }
+                }
+            }
+            Phase::Flush(after) => self.continue_flush(after),
+            Phase::Linger => self.discard(),
+        }
+    }
+
+    fn expired(self: Rc<Self>) {
+        self.timer.set(None);
+        let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return };
+        let deadline_ns = self.deadline_ns.get();
+        if shard.now_ns() < deadline_ns {
+            self.timer.set(Some((shard.alarm(deadline_ns, key), deadline_ns)));
+        } else {
+            self.too_late();
+        }
+    }
+
+    fn drain(&self) {
+        if self.phase.get() == Phase::Receive && self.stash.borrow().is_empty() {
+            self.close();
+        }
+    }
+
+    fn parking(&self) {
+        // What is answered already must not wait for what is not; an error shows at the next write.
+        self.try_flush().ok();
+        self.release_output();
+    }
+}

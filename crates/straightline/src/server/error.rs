@@ -1,0 +1,122 @@
+//! What can go wrong before a server runs, and what a handler's error may say.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a server does not start.
+#[derive(Debug)]
+pub enum Error {
+    /// The address is malformed or its name does not resolve.
+    Address(io::Error),
+    /// Somebody listens on this port already.
+    PortInUse(SocketAddr),
+    /// The address is not one of this machine.
+    NotOurAddress(SocketAddr),
+    /// The port is below 1024, say, and the process may not have it.
+    NotPermitted(SocketAddr),
+    /// The address could not be bound for another reason.
+    Bind {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The service manager handed over no listening socket.
+    NoSocketHandedOver,
+    /// A limit that lets nothing through, or more than there can be.
+    Limit {
+        /// Which one.
+        name: &'static str,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The kernel refused a descriptor, memory or a thread.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(cause) => write!(out, "this is no address: {cause}"),
+            Self::PortInUse(address) => write!(out, "{address} is in use: somebody listens there already"),
+            Self::NotOurAddress(address) => write!(out, "{address} is not an address of this machine"),
+            Self::NotPermitted(address) => write!(out, "{address} may not be bound by this user"),
+            Self::Bind { address, cause } => write!(out, "{address} cannot be bound: {cause}"),
+            Self::NoSocketHandedOver => {
+                out.write_str("no listening socket was handed over: LISTEN_PID and LISTEN_FDS are not set for us")
+            }
+            Self::Limit { name, range } => write!(out, "the limit `{name}` is out of range: it may be {range}"),
+            Self::Io(cause) => cause.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Address(cause) | Self::Bind { cause, .. } | Self::Io(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}
+
+/// An error with the status that says it to the client.
+///
+/// A handler may return one, as an `io::Error`, before it has begun to answer:
+///
+/// ```
+/// # use straightline::StatusError;
+/// # fn find() -> std::io::Result<()> {
+/// return Err(StatusError::new(404, "there is no such book").into());
+/// # }
+/// # assert_eq!(StatusError::status_of(&find().unwrap_err()), Some(404));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusError {
+    status: u16,
+    message: std::borrow::Cow<'static, str>,
+}
+
+impl StatusError {
+    /// An error that is answered with `status`, 400 to 599, and `message` as its text.
+    pub fn new(status: u16, message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// The status that `error` is answered with, if it says one.
+    pub fn status_of(error: &io::Error) -> Option<u16> {
+        error.get_ref()?.downcast_ref::<Self>().map(|error| error.status)
+    }
+
+    /// The text of the answer.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ({})", self.message, self.status)
+    }
+}
+
+impl std::error::Error for StatusError {}
+
+impl From<StatusError> for io::Error {
+    fn from(error: StatusError) -> Self {
+        let kind = match error.status {
+            408 => io::ErrorKind::TimedOut,
+            400 | 413 => io::ErrorKind::InvalidData,
+            404 => io::ErrorKind::NotFound,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

@@ -1,0 +1,140 @@
+//! What waits to be sent on a connection.
+//!
+//! ```text
+//! | sent already | sealed: may go out now | open: the answer being made |
+//!                ^ sent                   ^ sealed                       ^ end
+//! ```
+//!
+//! A head is open until the handler has said all of it, so that an error can still replace it. A chunk is open until
+//! its size is known.
+
+/// Bytes for a client, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    sent: usize,
+    sealed: usize,
+}
+
+impl Output {
+    /// An output that uses the memory of `bytes`.
+    pub(crate) fn over(mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        Self { bytes, sent: 0, sealed: 0 }
+    }
+
+    /// The memory, if nothing is left in it that anyone needs.
+    pub(crate) fn take_memory(&mut self) -> Option<Vec<u8>> {
+        if !self.bytes.is_empty() || self.bytes.capacity() == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.bytes))
+    }
+
+    pub(crate) fn has_memory(&self) -> bool {
+        self.bytes.capacity() > 0
+    }
+
+    /// What may go out now.
+    #[inline]
+    pub(crate) fn sendable(&self) -> &[u8] {
+        &self.bytes[self.sent..self.sealed]
+    }
+
+    /// Bytes held, sendable or not.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// So many sendable bytes went out.
+    #[inline]
+    pub(crate) fn mark_sent(&mut self, count: usize) {
+        self.sent += count;
+        debug_assert!(self.sent <= self.sealed);
+        if self.sent == self.bytes.len() {
+            self.bytes.clear();
+            (self.sent, self.sealed) = (0, 0);
+        }
+    }
+
+    /// The part that cannot go out yet.
+    #[inline]
+    pub(crate) fn open(&self) -> &[u8] {
+        &self.bytes[self.sealed..]
+    }
+
+    #[inline]
+    pub(crate) fn open_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.sealed..]
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Takes the open part back.
+    pub(crate) fn discard_open(&mut self) {
+        self.bytes.truncate(self.sealed);
+        self.mark_sent(0);
+    }
+
+    /// Replaces the first `length` bytes of the open part.
+    pub(crate) fn replace_open(&mut self, length: usize, with: &[u8]) {
+        let range = self.sealed..self.sealed + length;
+        self.bytes.splice(range, with.iter().copied());
+    }
+
+    /// Lets `bytes` go out before the open part.
+    pub(crate) fn insert_sealed(&mut self, bytes: &[u8]) {
+        self.bytes.splice(self.sealed..self.sealed, bytes.iter().copied());
+        self.sealed += bytes.len();
+    }
+
+    /// Lets the open part go out.
+    #[inline]
+    pub(crate) fn seal(&mut self) {
+        self.sealed = self.bytes.len();
+    }
+
+    /// Access to the bytes for those who append to them.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+
+    #[test]
+    fn only_what_is_sealed_goes_out_and_the_rest_can_be_taken_back() {
+        let mut output = Output::over(Vec::with_capacity(64));
+        output.push(b"one");
+        output.seal();
+        output.push(b"200 two");
+        assert_eq!((output.sendable(), output.open()), (&b"one"[..], &b"200 two"[..]));
+        output.mark_sent(3);
+        assert_eq!(output.sendable(), b"");
+        output.replace_open(3, b"4040");
+        assert_eq!(output.open(), b"4040 two");
+        assert_eq!((output.held(), output.open()), (8, &b"4040 two"[..]));
+        assert!(output.take_memory().is_none(), "it is in use");
+        output.discard_open();
+        assert_eq!(output.held(), 0);
+        assert!(output.take_memory().is_some_and(|memory| memory.capacity() >= 64));
+    }
+
+    #[test]
+    fn what_was_sent_is_forgotten_once_nothing_else_is_held() {
+        let mut output = Output::over(Vec::new());
+        output.push(b"abc");
+        output.seal();
+        output.mark_sent(2);
+        assert_eq!(output.sendable(), b"c");
+        output.mark_sent(1);
+        assert_eq!((output.held(), output.sendable()), (0, &b""[..]));
+    }
+}

@@ -1,0 +1,144 @@
+//! What a handler is asked.
+
+use super::body::Body;
+use super::exchange::Exchange;
+use std::fmt;
+use std::io::{self, BufRead, Read};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// A request. Reading from it reads its body, and waits for it as it comes.
+///
+/// It borrows from its connection: it cannot be kept beyond its handler.
+///
+/// ```compile_fail
+/// # use straightline::{Done, Request, Response};
+/// fn keep<'a>(request: &mut Request<'a>, response: Response<'_>) -> std::io::Result<Done> {
+///     let path: &'static str = request.path();
+///     std::thread::spawn(move || path.len());
+///     response.send(b"")
+/// }
+/// ```
+pub struct Request<'a> {
+    exchange: &'a Exchange<'a>,
+    head: http1::request::Request<'a>,
+    body: Body<'a>,
+}
+
+impl<'a> Request<'a> {
+    #[inline]
+    pub(crate) fn new(
+        exchange: &'a Exchange<'a>,
+        head: http1::request::Request<'a>,
+        body: Body<'a>,
+    ) -> Self {
+        Self { exchange, head, body }
+    }
+
+    #[inline]
+    pub(crate) fn into_body(self) -> Body<'a> {
+        self.body
+    }
+
+    pub(crate) fn body_mut(&mut self) -> &mut Body<'a> {
+        &mut self.body
+    }
+
+    /// The method as it was sent, such as `GET`: upper and lower case differ.
+    pub fn method(&self) -> &'a str {
+        self.head.method()
+    }
+
+    /// The target as it was sent, path and query together.
+    pub fn target(&self) -> &'a str {
+        self.head.target()
+    }
+
+    /// The path, not decoded, without the query.
+    pub fn path(&self) -> &'a str {
+        self.head.path()
+    }
+
+    /// What follows the first `?` of the target, not decoded.
+    pub fn query(&self) -> Option<&'a str> {
+        self.head.query()
+    }
+
+    /// Host and port that the request is for; empty only if HTTP/1.0 named none.
+    pub fn host(&self) -> &'a str {
+        self.head.host()
+    }
+
+    /// The value of the first field of this name, in any case; `None` also if it is not UTF-8.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.head.header(name)?).ok()
+    }
+
+    /// All fields in order: names as they were sent, values without blank space around them.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.head.headers()
+    }
+
+    /// The minor version: the `1` of `HTTP/1.1`.
+    pub fn minor_version(&self) -> u8 {
+        self.exchange.minor_version
+    }
+
+    /// The fields after a chunked body, once it was read to its end. They are never among [`Request::headers`].
+    pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.body.trailers()
+    }
+
+    /// Refuses a body of more than `bytes` bytes, now if its length is known, or else while it is read.
+    ///
+    /// # Errors
+    ///
+    /// One that is answered with 413 if the handler returns it.
+    pub fn limit_body(&mut self, bytes: u64) -> io::Result<()> {
+        self.body.set_limit(bytes)
+    }
+
+    /// When the answer must be complete: set only while the server drains.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.exchange.conn.worker().drain_deadline()
+    }
+
+    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    pub fn client_gone(&self) -> bool {
+        self.exchange.conn.is_gone()
+    }
+
+    /// The address of the client.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.exchange.conn.peer_addr()
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Request")
+            .field("method", &self.method())
+            .field("target", &self.target())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Read for Request<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.body.read(self.exchange, into)
+    }
+}
+
+impl BufRead for Request<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.body.fill(self.exchange)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.body.consume(count);
+    }
+}

@@ -1,0 +1,276 @@
+//! Starting the shards of a server, and their loop.
+
+use super::accept::Listener;
+use super::counters::Counters;
+use super::error::Error;
+use super::event::Event;
+use super::handle::{Handle, Helpers, Inner, Kind, Running};
+use super::listen::Listening;
+use super::service::Service;
+use super::worker::Worker;
+use crate::rt::driver::{Epoll, Ready};
+use crate::rt::shard::{Shard, ShardOptions, Source};
+use crate::rt::slab::Key;
+use crate::rt::waker::Remote;
+use crate::rt::watch::{Watch, Watchdog};
+use rustix::fd::OwnedFd;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long cancelled coroutines may take to give up, after the deadline of a drain.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a server is to run, apart from what it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) workers: Option<usize>,
+    pub(crate) stack_bytes: usize,
+    pub(crate) signals: Option<Duration>,
+    pub(crate) hold_limit: Duration,
+}
+
+/// What other threads have of a shard.
+pub(crate) struct Link {
+    pub(crate) remote: Arc<Remote>,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Link {
+    pub(crate) fn drain(&self, until: Instant) {
+        self.remote.call(move |shard| {
+            if let Some(worker) = current_worker() {
+                Drain::begin(&worker, shard, until);
+            }
+        });
+    }
+}
+
+thread_local! {
+    static WORKER: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
+}
+
+fn current_worker() -> Option<Rc<Worker>> {
+    WORKER.with(|worker| worker.borrow().clone())
+}
+
+/// Brings the gauges of a shard up to date.
+pub(crate) fn sample(shard: &Rc<Shard>) {
+    let Some(worker) = current_worker() else { return };
+    let counters = worker.counters();
+    counters.coroutines.set(shard.coroutines() as u64);
+    counters.suspensions.set(shard.suspensions());
+    counters.stacks_peak.set(u64::from(shard.arena().live_peak()));
+    counters.stack_high_water_bytes.set(shard.arena().high_water_bytes() as u64);
+    counters.holds.set(shard.watch().holds());
+    counters.longest_hold_ns.set(shard.watch().longest().as_nanos() as u64);
+}
+
+/// Starts a server on shards.
+pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) -> Result<Running, Error> {
+    let cpus = allowed_cpus();
+    let count = plan.workers.unwrap_or(cpus.len().max(1));
+    let (address, shared) = (listening.address(), listening.is_shared());
+    let (report, reports) = mpsc::channel();
+    let mut threads = Vec::with_capacity(count);
+    for (index, socket) in listening.split(count)?.into_iter().enumerate() {
+        let (service, report) = (Arc::clone(&service), report.clone());
+        let cpu = (cpus.len() == count).then(|| cpus[index]);
+        let start = Start { index, socket, shared, cpu, plan, service };
+        let thread = std::thread::Builder::new().name(format!("straightline-{index}"));
+        threads.push(thread.spawn(move || start.run(report)).map_err(Error::Io)?);
+    }
+    drop(report);
+    let links = collect(reports, count)?;
+    let runtime = format!("{} guards, epoll", crate::rt::guard_kind());
+    (service.on_event)(Event::Listening { address, shards: count, runtime });
+    let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
+    let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
+    let handle = Handle { inner: Arc::new(inner) };
+    let mut helpers = Helpers::default();
+    helpers.watch(watches, plan.hold_limit, service)?;
+    helpers.listen_for_signals(&handle, plan.signals)?;
+    Ok(Running { handle, threads, helpers })
+}
+
+/// What every shard said of its start, in order; the first failure ends the others.
+fn collect(
+    reports: mpsc::Receiver<(usize, io::Result<Link>)>,
+    count: usize,
+) -> Result<Vec<Link>, Error> {
+    let mut links: Vec<(usize, Link)> = Vec::with_capacity(count);
+    let mut failure = None;
+    for (index, report) in reports {
+        match report {
+            Ok(link) => links.push((index, link)),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if let Some(error) = failure {
+        links.iter().for_each(|(_, link)| link.drain(Instant::now()));
+        return Err(error.into());
+    }
+    links.sort_by_key(|(index, _)| *index);
+    Ok(links.into_iter().map(|(_, link)| link).collect())
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+/// One shard that is about to start.
+struct Start {
+    index: usize,
+    socket: OwnedFd,
+    shared: bool,
+    cpu: Option<usize>,
+    plan: Plan,
+    service: Arc<Service>,
+}
+
+impl Start {
+    /// The whole life of a shard; how much of its work was given up.
+    fn run(self, report: mpsc::Sender<(usize, io::Result<Link>)>) -> usize {
+        let index = self.index;
+        let (shard, worker) = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                report.send((index, Err(error))).ok();
+                return 0;
+            }
+        };
+        let entered = shard.enter();
+        WORKER.set(Some(Rc::clone(&worker)));
+        let opened = Listener::open(self.socket, self.shared, &worker, &shard, index);
+        let link = Link {
+            remote: Arc::clone(shard.remote()),
+            watch: Arc::clone(shard.watch()),
+            counters: worker.counters_shared(),
+        };
+        report.send((index, opened.map(|()| link))).ok();
+        // Whoever waits for the reports of all shards waits for the last sender to go.
+        drop(report);
+        while !worker.is_finished() && shard.turn().is_ok() {}
+        let abandoned = shard.coroutines() + worker.counters().open.value() as usize;
+        WORKER.set(None);
+        drop(entered);
+        abandoned
+    }
+
+    fn prepare(&self) -> io::Result<(Rc<Shard>, Rc<Worker>)> {
+        if let Some(cpu) = self.cpu {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            // A server on the wrong CPU still serves.
+            sched_setaffinity(None, &set).ok();
+        }
+        // Each connection has at most one handler, and handlers may spawn as many again.
+        let stacks = self.service.limits.connections.saturating_mul(2);
+        let options = ShardOptions { stack_bytes: self.plan.stack_bytes, stacks };
+        let shard = Shard::new(Box::new(Epoll::new()?), options)?;
+        let worker = Worker::new(Some(Rc::clone(&shard)), Arc::clone(&self.service), Arc::default());
+        Ok((shard, worker))
+    }
+}
+
+/// A drain under way on one shard.
+struct Drain {
+    worker: Rc<Worker>,
+    shard: Rc<Shard>,
+    key: Cell<Option<Key>>,
+    hurried: Cell<bool>,
+}
+
+impl Drain {
+    fn begin(worker: &Rc<Worker>, shard: &Rc<Shard>, until: Instant) {
+        worker.set_drain_deadline(until);
+        if let Some(listener) = worker.listener() {
+            listener.close();
+        }
+        for source in shard.sources() {
+            source.drain();
+        }
+        let drain = Rc::new(Self {
+            worker: Rc::clone(worker),
+            shard: Rc::clone(shard),
+            key: Cell::new(None),
+            hurried: Cell::new(false),
+        });
+        let key = shard.add_source(drain.clone());
+        drain.key.set(Some(key));
+        shard.alarm(shard.to_ns(until), key);
+    }
+}
+
+impl Source for Drain {
+    fn ready(self: Rc<Self>, _: Ready) {}
+
+    fn expired(self: Rc<Self>) {
+        if self.hurried.replace(true) {
+            return self.worker.abandon();
+        }
+        self.shard.cancel_all();
+        if let Some(key) = self.key.get() {
+            self.shard.alarm(self.shard.now_ns() + GRACE.as_nanos() as u64, key);
+        }
+    }
+}
+
+impl Helpers {
+    /// Starts the thread that looks for coroutines which hold their shard.
+    fn watch(
+        &mut self,
+        watches: Vec<Arc<Watch>>,
+        limit: Duration,
+        service: Arc<Service>,
+    ) -> Result<(), Error> {
+        let now = Instant::now();
+        let mut dogs: Vec<Watchdog> =
+            watches.into_iter().map(|watch| Watchdog::new(watch, limit, now)).collect();
+        let stop = Arc::clone(&self.stop);
+        let thread = std::thread::Builder::new().name("straightline-watchdog".into()).spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Two looks within the limit find every hold of one and a half times the limit.
+                std::thread::park_timeout(limit / 2);
+                for (shard, dog) in dogs.iter_mut().enumerate() {
+                    if let Some((handler, held)) = dog.look(Instant::now()) {
+                        (service.on_event)(Event::ShardHeld { shard, handler, held });
+                    }
+                }
+            }
+        })?;
+        self.watchdog = Some(thread.thread().clone());
+        Ok(())
+    }
+
+    /// Starts the thread that turns signals into what they ask for.
+    pub(crate) fn listen_for_signals(
+        &mut self,
+        handle: &Handle,
+        deadline: Option<Duration>,
+    ) -> Result<(), Error> {
+        use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+        let Some(deadline) = deadline else { return Ok(()) };
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+        self.signals = Some(signals.handle());
+        let handle = handle.clone();
+        std::thread::Builder::new().name("straightline-signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                match signal {
+                    SIGUSR1 => {
+                        let stacks = handle.stacks();
+                        (handle.inner.service.on_event)(Event::Stacks(stacks));
+                    }
+                    _ => handle.drain(deadline),
+                }
+            }
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! What a server was told to do: the same for all of its shards.
+
+use super::event::Event;
+use super::limits::Limits;
+use super::request::Request;
+use super::response::{Done, Response};
+use super::transport::Transport;
+use crate::rt::watch::Name;
+use std::io;
+
+/// What answers requests.
+pub(crate) type Handler = dyn for<'a> Fn(&mut Request<'a>, Response<'a>) -> io::Result<Done> + Send + Sync;
+
+/// Takes what the server has to tell.
+pub(crate) type OnEvent = Box<dyn Fn(Event) + Send + Sync>;
+
+pub(crate) struct Service {
+    pub(crate) handler: Box<Handler>,
+    pub(crate) name: &'static Name,
+    pub(crate) limits: Limits,
+    pub(crate) on_event: OnEvent,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<std::sync::Arc<rustls::ServerConfig>>,
+}
+
+impl Service {
+    /// The way of a new connection.
+    #[cfg(not(feature = "tls"))]
+    pub(crate) fn transport(&self) -> io::Result<Transport> {
+        Ok(Transport::Plain)
+    }
+
+    /// The way of a new connection.
+    #[cfg(feature = "tls")]
+    pub(crate) fn transport(&self) -> io::Result<Transport> {
+        match &self.tls {
+            None => Ok(Transport::Plain),
+            Some(config) => super::tls::Session::new(config).map(Transport::Tls),
+        }
+    }
+}

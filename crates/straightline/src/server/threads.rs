@@ -1,0 +1,243 @@
+//! The same handlers on a thread for each connection.
+
+use super::conn::{After, Conn};
+use super::counters::Counters;
+use super::error::Error;
+use super::event::Event;
+use super::handle::{Handle, Helpers, Inner, Kind, Running};
+use super::listen::Listening;
+use super::run::Plan;
+use super::service::Service;
+use super::turn::{refuse, serve};
+use super::worker::Worker;
+use crate::rt::slab::{Key, Slab};
+use crate::rt::sys;
+use crate::rt::waker::unpoisoned;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the acceptor rests when there are no descriptors, threads or room.
+const RETRY: Duration = Duration::from_millis(20);
+
+/// What the threads of all connections share.
+pub(crate) struct Threads {
+    service: Arc<Service>,
+    state: Mutex<State>,
+    closed: Condvar,
+    drain_until: OnceLock<Instant>,
+    /// Becomes readable, for good, when the server drains.
+    bell: OwnedFd,
+}
+
+struct State {
+    live: Slab<Arc<Counters>>,
+    /// The sum of those that ended.
+    ended: Counters,
+}
+
+/// Starts a server on threads.
+pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> Result<Running, Error> {
+    let address = listening.address();
+    let threads = Arc::new(Threads {
+        service: Arc::clone(&service),
+        state: Mutex::new(State { live: Slab::new(), ended: Counters::default() }),
+        closed: Condvar::new(),
+        drain_until: OnceLock::new(),
+        bell: eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?,
+    });
+    let socket = listening.split(1)?.remove(0);
+    let accepting = Arc::clone(&threads);
+    let acceptor = std::thread::Builder::new().name("straightline-accept".into());
+    let acceptor = acceptor.spawn(move || {
+        accept(&accepting, &socket);
+        drop(socket);
+        accepting.wait_for_end()
+    })?;
+    let runtime = "a thread for each connection".to_owned();
+    (service.on_event)(Event::Listening { address, shards: 0, runtime });
+    let handle = Handle { inner: Arc::new(Inner { kind: Kind::Threads(threads), address, service }) };
+    let mut helpers = Helpers::default();
+    helpers.listen_for_signals(&handle, plan.signals)?;
+    Ok(Running { handle, threads: vec![acceptor], helpers })
+}
+
+impl Threads {
+    pub(crate) fn drain(&self, until: Instant) {
+        self.drain_until.set(until).ok();
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).ok();
+    }
+
+    /// All counters together.
+    pub(crate) fn sum(&self) -> Counters {
+        let state = unpoisoned(&self.state);
+        let sum = Counters::default();
+        sum.absorb(&state.ended);
+        state.live.iter().for_each(|(_, counters)| sum.absorb(counters));
+        sum
+    }
+
+    fn is_full(&self) -> bool {
+        unpoisoned(&self.state).live.len() >= self.service.limits.connections as usize
+    }
+
+    fn take_up(self: &Arc<Self>, socket: OwnedFd) -> io::Result<()> {
+        let counters = Arc::new(Counters::default());
+        let key = unpoisoned(&self.state).live.insert(Arc::clone(&counters));
+        let threads = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("straightline-conn".into());
+        let spawned = thread.spawn(move || {
+            let worker = Worker::new(None, Arc::clone(&threads.service), counters);
+            worker.opened();
+            if let Ok(transport) = worker.transport() {
+                live(&Conn::new(worker, socket, transport), &threads);
+            }
+            threads.end(key);
+        });
+        if spawned.is_err() {
+            self.end(key);
+        }
+        spawned.map(|_| ())
+    }
+
+    fn end(&self, key: Key) {
+        let mut state = unpoisoned(&self.state);
+        if let Some(counters) = state.live.remove(key) {
+            counters.open.set(0);
+            state.ended.absorb(&counters);
+        }
+        drop(state);
+        self.closed.notify_all();
+    }
+
+    /// Waits for the connections to end, not past the deadline; how many did not.
+    fn wait_for_end(&self) -> usize {
+        let until = self.drain_until.get().copied().unwrap_or_else(Instant::now);
+        let mut state = unpoisoned(&self.state);
+        while state.live.len() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.closed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.live.len()
+    }
+}
+
+/// Takes connections until the server drains.
+fn accept(threads: &Arc<Threads>, socket: &OwnedFd) {
+    while threads.drain_until.get().is_none() {
+        if threads.is_full() {
+            std::thread::sleep(RETRY);
+            continue;
+        }
+        let taken = match sys::accept(socket) {
+            Ok(connection) => threads.take_up(connection).is_ok(),
+            Err(Errno::AGAIN) => wait(socket.as_fd(), &threads.bell, None).is_ok(),
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => false,
+            Err(_) => true,
+        };
+        if !taken {
+            std::thread::sleep(RETRY);
+        }
+    }
+    while let Ok(connection) = sys::accept(socket) {
+        threads.take_up(connection).ok();
+    }
+}
+
+/// What a thread found when it waited between requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Bytes,
+    TooLate,
+    Bell,
+}
+
+/// Waits for bytes, the bell, or the deadline.
+fn wait(fd: BorrowedFd<'_>, bell: &OwnedFd, deadline: Option<Instant>) -> io::Result<Found> {
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            PollFd::new(bell, PollFlags::IN),
+        ];
+        let timeout = deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) => return Ok(Found::TooLate),
+            Ok(_) if !fds[0].revents().is_empty() => return Ok(Found::Bytes),
+            Ok(_) => return Ok(Found::Bell),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The whole life of a connection.
+fn live(conn: &Conn, threads: &Threads) {
+    let limits = *conn.worker().limits();
+    let mut deadline = Instant::now() + limits.head_time;
+    loop {
+        let draining = threads.drain_until.get();
+        if let Some(until) = draining {
+            conn.worker().set_drain_deadline(*until);
+        }
+        let found = match draining {
+            Some(_) if !conn.has_stash() => return,
+            Some(_) => sys::wait(conn.fd(), PollFlags::IN, Some(deadline))
+                .map(|bytes| if bytes { Found::Bytes } else { Found::TooLate }),
+            None => wait(conn.fd(), &threads.bell, Some(deadline)),
+        };
+        let after = match found {
+            Ok(Found::Bytes) => conn.serve_on_thread(),
+            Ok(Found::Bell) => continue,
+            Ok(Found::TooLate) if conn.has_stash() => {
+                refuse(conn, 408, "the head came too slowly");
+                After::Linger
+            }
+            Ok(Found::TooLate) | Err(_) => After::Close,
+        };
+        match conn.flush().map(|()| after) {
+            Ok(After::Receive | After::Again) => {}
+            Ok(After::Linger) => return conn.linger_on_thread(),
+            Ok(After::Close) | Err(_) => return conn.close(),
+        }
+        if let Some(time) = conn.time_for_next() {
+            deadline = Instant::now() + time;
+        }
+    }
+}
+
+impl Conn {
+    /// Serves what is there, as often as it takes.
+    fn serve_on_thread(&self) -> After {
+        self.expect_bytes();
+        loop {
+            match serve(self) {
+                After::Again => self.set_again(),
+                after => return after,
+            }
+        }
+    }
+
+    /// Lets a refused client read why.
+    fn linger_on_thread(&self) {
+        let deadline = Instant::now() + self.worker().limits().linger_time;
+        self.shut_down();
+        let mut scrap = Rc::clone(self.worker()).take_input();
+        while Instant::now() < deadline {
+            match self.until_readable(deadline, |conn| sys::recv(conn.fd(), scrap.room())) {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        self.close();
+    }
+}

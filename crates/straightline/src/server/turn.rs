@@ -1,0 +1,235 @@
+//! Serving a connection: everything between the first byte of a request and the last of its answer.
+//!
+//! It runs in a coroutine, or on a thread of the connection's own, and may wait.
+
+use super::body::{After as AfterBody, Body};
+use super::buffer::Input;
+use super::conn::{After, Conn};
+use super::error::StatusError;
+use super::exchange::{Exchange, Progress};
+use super::limits::OUTPUT_BYTES;
+use super::request::Request;
+use super::response::{Done, Response};
+use http1::request::{RequestHead, parse};
+use rustix::io::Errno;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Serves what can be received now, and says what is to become of the connection.
+pub(crate) fn serve(conn: &Conn) -> After {
+    conn.ensure_output();
+    let mut input = conn.unstash();
+    let mut served = 0;
+    if conn.take_again() {
+        input.looked_at = 0;
+        if let Some(after) = batch(conn, &mut input, &mut served) {
+            return leave(conn, input, after);
+        }
+    }
+    while conn.may_receive() {
+        input.make_room();
+        match conn.recv(input.room()) {
+            Ok(0) => return leave(conn, input, After::Close),
+            Ok(count) => input.add(count),
+            Err(Errno::AGAIN) => break,
+            Err(_) => return leave(conn, input, After::Close),
+        }
+        if let Some(after) = batch(conn, &mut input, &mut served) {
+            return leave(conn, input, after);
+        }
+    }
+    leave(conn, input, After::Receive)
+}
+
+#[inline]
+fn leave(conn: &Conn, input: Input, after: After) -> After {
+    match after {
+        After::Receive | After::Again => conn.put_back(input),
+        After::Linger | After::Close => conn.worker().give_input(input),
+    }
+    after
+}
+
+/// Answers every whole request in `input`; `None` when more bytes are needed.
+fn batch(conn: &Conn, input: &mut Input, served: &mut u16) -> Option<After> {
+    let limits = conn.worker().limits();
+    while needs_a_look(input, limits.head.head_bytes) {
+        if *served == limits.pipelined {
+            return Some(After::Again);
+        }
+        let (start, end) = (input.start, input.end);
+        let buffer = &mut *input.buffer;
+        let bytes = &buffer.bytes[start..end];
+        let head = match parse(bytes, &mut buffer.slots[..], &limits.head) {
+            Ok(Some(head)) => head,
+            Ok(None) => {
+                input.looked_at = end - start;
+                return None;
+            }
+            Err(error) => {
+                conn.worker().counters().refused.add(1);
+                refuse(conn, error.status(), &error.to_string());
+                return Some(After::Linger);
+            }
+        };
+        let (after, rest) = exchange(conn, &head, bytes, &buffer.slots[..]);
+        *served += 1;
+        conn.served_one();
+        match rest {
+            AfterBody::Early(left) => input.consume(end - start - left),
+            AfterBody::Late(late) => conn.worker().give_input(std::mem::replace(input, late)),
+        }
+        if after.is_some() {
+            return after;
+        }
+        if conn.output().borrow().held() >= OUTPUT_BYTES && conn.flush().is_err() {
+            return Some(After::Close);
+        }
+    }
+    None
+}
+
+/// Whether the bytes can hold a whole head: those seen before did not.
+#[inline]
+fn needs_a_look(input: &Input, head_bytes: u16) -> bool {
+    let bytes = input.bytes();
+    match input.looked_at {
+        0 => !bytes.is_empty(),
+        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].contains(&b'\n'),
+    }
+}
+
+/// One request and its answer: what is to become of the connection if it is not kept, and what follows the body.
+#[inline]
+fn exchange<'b>(
+    conn: &'b Conn,
+    head: &'b RequestHead,
+    bytes: &'b [u8],
+    slots: &'b [http1::request::Slot],
+) -> (Option<After>, AfterBody) {
+    let view = head.view(bytes, slots);
+    let exchange = Exchange::new(conn, head, view.method());
+    let limit = conn.worker().limits().body_bytes;
+    let body = Body::new(head.framing, &bytes[head.head_bytes..], limit, &exchange);
+    let mut request = Request::new(&exchange, view, body);
+    conn.worker().counters().requests.add(1);
+    let outcome = call(conn, &mut request, Response::new(&exchange));
+    let mut body = request.into_body();
+    let after = conclude(&exchange, &mut body, outcome);
+    (after, body.finish())
+}
+
+/// What came of calling the handler.
+enum Outcome {
+    Answered,
+    Failed(io::Error),
+    Panicked,
+}
+
+#[inline]
+fn call<'a>(conn: &Conn, request: &mut Request<'a>, response: Response<'a>) -> Outcome {
+    let handler = conn.worker().handler();
+    match catch_unwind(AssertUnwindSafe(|| handler(request, response))) {
+        Ok(Ok(Done { .. })) => Outcome::Answered,
+        Ok(Err(error)) => Outcome::Failed(error),
+        Err(_) => Outcome::Panicked,
+    }
+}
+
+/// What is to become of the connection; `None` if it carries another request.
+#[inline]
+fn conclude(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Option<After> {
+    if !matches!((&outcome, exchange.progress.get()), (Outcome::Answered, Progress::Done)) {
+        return fail(exchange, body, outcome);
+    }
+    if !exchange.keep.get() {
+        return Some(if body.is_done() { After::Close } else { After::Linger });
+    }
+    if body.is_done() {
+        return None;
+    }
+    drain(exchange, body)
+}
+
+/// Reads what the handler left of the body.
+#[cold]
+fn drain(exchange: &Exchange<'_>, body: &mut Body<'_>) -> Option<After> {
+    let limit = exchange.conn.worker().limits().drain_bytes;
+    if body.drain(exchange, limit) { None } else { Some(After::Linger) }
+}
+
+/// Answers for a handler that did not, or gives the connection up if it is too late for that.
+#[cold]
+fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Option<After> {
+    let conn = exchange.conn;
+    let counters = conn.worker().counters();
+    let (status, message, sound) = match &outcome {
+        Outcome::Panicked => {
+            counters.handler_panics.add(1);
+            conn.worker().report_panic();
+            (500, "the handler panicked".into(), false)
+        }
+        Outcome::Failed(error) => {
+            counters.handler_errors.add(1);
+            let (status, message) = status_of(error);
+            (status, message, status == 500)
+        }
+        Outcome::Answered => (500, "the handler did not answer".into(), true),
+    };
+    match exchange.progress.get() {
+        Progress::Fresh => {}
+        Progress::Upgraded if matches!(outcome, Outcome::Answered) => return Some(After::Close),
+        // The client must not take what it has for a whole answer.
+        _ => return Some(give_up(conn)),
+    }
+    conn.output().borrow_mut().discard_open();
+    if sound && exchange.keep.get() && body.is_done() {
+        answer(conn, status, &message, true, exchange.is_head);
+        return None;
+    }
+    answer(conn, status, &message, false, exchange.is_head);
+    Some(After::Linger)
+}
+
+/// Closes a connection whose answer was cut short.
+fn give_up(conn: &Conn) -> After {
+    conn.output().borrow_mut().discard_open();
+    conn.reset_on_close();
+    After::Close
+}
+
+/// The status and text for a handler's error. What it says stays with the server unless it is meant for the client.
+fn status_of(error: &io::Error) -> (u16, String) {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<StatusError>()) {
+        Some(said) => (StatusError::status_of(error).unwrap_or(500), said.message().to_owned()),
+        None => (500, "the handler failed".to_owned()),
+    }
+}
+
+/// Answers a request that reaches no handler, and says that the connection closes.
+pub(crate) fn refuse(conn: &Conn, status: u16, message: &str) {
+    conn.ensure_output();
+    answer(conn, status, message, false, false);
+}
+
+/// Appends an answer of the server's own.
+fn answer(conn: &Conn, status: u16, message: &str, keep: bool, is_head: bool) {
+    let worker = conn.worker();
+    let mut output = conn.output().borrow_mut();
+    let out = output.bytes_mut();
+    if http1::write::status_line(out, status).is_err() {
+        out.extend_from_slice(b"HTTP/1.1 500 Internal Server Error\r\n");
+    }
+    out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
+    if !keep {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+    worker.push_date_and_length(out, message.len() as u64 + 1);
+    http1::write::end_of_head(out);
+    if !is_head {
+        out.extend_from_slice(message.as_bytes());
+        out.push(b'\n');
+    }
+    output.seal();
+    worker.counters().count_status(status);
+}

@@ -1,0 +1,68 @@
+//! A connection that speaks another protocol than HTTP.
+
+use super::body::Body;
+use super::exchange::Exchange;
+use super::response::Done;
+use crate::rt::driver::Ready;
+use rustix::io::Errno;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+/// The connection after `101 Switching Protocols`: bytes both ways. It is closed when the handler returns.
+pub struct Upgraded<'r, 'a> {
+    exchange: &'a Exchange<'a>,
+    /// Holds what the client sent after its request.
+    body: &'r mut Body<'a>,
+    read_timeout: Option<Duration>,
+}
+
+impl fmt::Debug for Upgraded<'_, '_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Upgraded").finish_non_exhaustive()
+    }
+}
+
+impl<'r, 'a> Upgraded<'r, 'a> {
+    pub(crate) fn new(exchange: &'a Exchange<'a>, body: &'r mut Body<'a>) -> Self {
+        Self { exchange, body, read_timeout: None }
+    }
+
+    /// Longest that one read waits; `None`, as it begins, for ever.
+    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
+        self.read_timeout = timeout;
+    }
+
+    /// Ends the handler; the connection is closed once everything written has gone out.
+    pub fn finish(self) -> Done {
+        Done { _made_here: () }
+    }
+}
+
+impl Read for Upgraded<'_, '_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let early = self.body.take_rest(into);
+        if early > 0 || into.is_empty() {
+            return Ok(early);
+        }
+        let conn = self.exchange.conn;
+        let deadline = self.read_timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            match conn.recv(into) {
+                Err(Errno::AGAIN) => conn.wait(Ready::READ, deadline)?,
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+}
+
+impl Write for Upgraded<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.exchange.conn.flush_with(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.exchange.conn.flush()
+    }
+}

@@ -1,0 +1,236 @@
+//! What all connections of one shard share; with a thread for each connection, what that one has to itself.
+
+use super::accept::Listener;
+use super::buffer::{Buffer, Input};
+use super::conn::Conn;
+use super::counters::Counters;
+use super::event::Event;
+use super::limits::{Limits, OUTPUT_BYTES};
+use super::service::{Handler, Service};
+use super::transport::Transport;
+use crate::rt::shard::Shard;
+use crate::rt::watch::Name;
+use http1::write::{DATE_BYTES, DIGITS, date, digits};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Buffers kept for the next connection: as many as handlers that receive or answer at one time on a busy shard.
+const POOLED: usize = 32;
+/// Room of a fresh output buffer, in bytes: it grows with what is written, up to [`OUTPUT_BYTES`] and an answer more.
+const OUTPUT_BEGINS_BYTES: usize = 4 * 1024;
+
+/// One shard of a server. See the [module](self).
+pub(crate) struct Worker {
+    shard: Option<Rc<Shard>>,
+    service: Arc<Service>,
+    counters: Arc<Counters>,
+    inputs: RefCell<Vec<Box<Buffer>>>,
+    outputs: RefCell<Vec<Vec<u8>>>,
+    date: RefCell<DateLines>,
+    drain_until: Cell<Option<Instant>>,
+    /// Whether what is left is to be given up.
+    abandoned: Cell<bool>,
+    listener: RefCell<Option<Rc<Listener>>>,
+}
+
+impl Worker {
+    pub(crate) fn new(shard: Option<Rc<Shard>>, service: Arc<Service>, counters: Arc<Counters>) -> Rc<Self> {
+        Rc::new(Self {
+            shard,
+            service,
+            counters,
+            inputs: RefCell::default(),
+            outputs: RefCell::default(),
+            date: RefCell::new(DateLines::new()),
+            drain_until: Cell::new(None),
+            abandoned: Cell::new(false),
+            listener: RefCell::default(),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self) -> Option<&Rc<Shard>> {
+        self.shard.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.service.limits
+    }
+
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn counters_shared(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    #[inline]
+    pub(crate) fn handler(&self) -> &Handler {
+        &*self.service.handler
+    }
+
+    #[inline]
+    pub(crate) fn name(&self) -> &'static Name {
+        self.service.name
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        (self.service.on_event)(event);
+    }
+
+    #[cold]
+    pub(crate) fn report_panic(&self) {
+        self.tell(Event::HandlerPanicked { handler: self.service.name.text() });
+    }
+
+    pub(crate) fn transport(&self) -> io::Result<Transport> {
+        self.service.transport()
+    }
+
+    /// The time, as of the present turn of the shard.
+    pub(crate) fn now(&self) -> Instant {
+        self.shard.as_ref().map_or_else(Instant::now, |shard| shard.now())
+    }
+
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain_until.get().is_some()
+    }
+
+    pub(crate) fn drain_deadline(&self) -> Option<Instant> {
+        self.drain_until.get()
+    }
+
+    pub(crate) fn set_drain_deadline(&self, until: Instant) {
+        self.drain_until.set(Some(until));
+    }
+
+    /// Gives up what is left of a drain.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.set(true);
+    }
+
+    /// Whether the shard was drained.
+    pub(crate) fn is_finished(&self) -> bool {
+        let nothing_left = self.counters.open.value() == 0
+            && self.shard.as_ref().is_none_or(|shard| !shard.has_work());
+        self.abandoned.get() || (self.is_draining() && nothing_left)
+    }
+
+    pub(crate) fn set_listener(&self, listener: Option<Rc<Listener>>) {
+        self.listener.replace(listener);
+    }
+
+    pub(crate) fn listener(&self) -> Option<Rc<Listener>> {
+        self.listener.borrow().clone()
+    }
+
+    pub(crate) fn opened(&self) {
+        self.counters.accepted.add(1);
+        self.counters.open.add(1);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.counters.open.subtract(1);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.counters.open.value() >= u64::from(self.limits().connections)
+    }
+}
+
+/// Memory.
+impl Worker {
+    #[inline]
+    pub(crate) fn take_input(&self) -> Input {
+        Input::over(self.inputs.borrow_mut().pop().unwrap_or_else(Buffer::new))
+    }
+
+    #[inline]
+    pub(crate) fn give_input(&self, input: Input) {
+        let mut inputs = self.inputs.borrow_mut();
+        if inputs.len() < POOLED {
+            inputs.push(input.buffer);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take_output(&self) -> Vec<u8> {
+        self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(OUTPUT_BEGINS_BYTES))
+    }
+
+    #[inline]
+    pub(crate) fn give_output(&self, memory: Vec<u8>) {
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() < POOLED && memory.capacity() <= 2 * OUTPUT_BYTES {
+            outputs.push(memory);
+        }
+    }
+}
+
+/// Dates.
+impl Worker {
+    /// Appends the fields `Date` and `Content-Length`.
+    #[inline]
+    pub(crate) fn push_date_and_length(&self, out: &mut Vec<u8>, length: u64) {
+        self.refresh_date();
+        out.extend_from_slice(&self.date.borrow().text);
+        out.extend_from_slice(digits(length, &mut [0; DIGITS]));
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the field `Date`.
+    pub(crate) fn push_date(&self, out: &mut Vec<u8>) {
+        self.refresh_date();
+        out.extend_from_slice(&self.date.borrow().text[..DATE_LINE_BYTES]);
+    }
+
+    #[inline]
+    fn refresh_date(&self) {
+        let now_ns = self.shard.as_ref().map_or(u64::MAX, |shard| shard.now_ns());
+        if now_ns >= self.date.borrow().good_until_ns {
+            self.date.borrow_mut().refresh(now_ns);
+        }
+    }
+}
+
+/// `Date: `, a date, and a line end.
+const DATE_LINE_BYTES: usize = 6 + DATE_BYTES + 2;
+const LENGTH_NAME: &[u8] = b"Content-Length: ";
+
+/// The lines that nearly every answer has, and how long they are right.
+struct DateLines {
+    text: [u8; DATE_LINE_BYTES + LENGTH_NAME.len()],
+    good_until_ns: u64,
+}
+
+impl DateLines {
+    fn new() -> Self {
+        let mut text = [0; DATE_LINE_BYTES + LENGTH_NAME.len()];
+        text[..6].copy_from_slice(b"Date: ");
+        text[6 + DATE_BYTES..DATE_LINE_BYTES].copy_from_slice(b"\r\n");
+        text[DATE_LINE_BYTES..].copy_from_slice(LENGTH_NAME);
+        Self { text, good_until_ns: 0 }
+    }
+
+    #[cold]
+    fn refresh(&mut self, now_ns: u64) {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        self.text[6..6 + DATE_BYTES].copy_from_slice(&date(since_1970.as_secs()));
+        let rest_of_second = 1_000_000_000 - u64::from(since_1970.subsec_nanos());
+        self.good_until_ns = now_ns.saturating_add(rest_of_second);
+    }
+}
+
+/// Takes up a connection; a failure closes it.
+pub(crate) fn take_up(worker: &Rc<Worker>, shard: &Rc<Shard>, socket: rustix::fd::OwnedFd) {
+    if Conn::open(worker, shard, socket).is_err() {
+        worker.counters().refused.add(1);
+    }
+}

@@ -1,0 +1,295 @@
+//! Beginning and ending: shards, drains, sockets handed over.
+
+use crate::support::{Client, MODELS, Model, TestServer, echo};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use straightline::{Event, Server, rt};
+
+#[test]
+fn every_shard_serves() {
+    let server = TestServer::with(|server| server.workers(3), echo);
+    for _ in 0..60 {
+        server.assert_serves("nothing");
+    }
+    let text = server.handle().metrics();
+    let busy = (0..3)
+        .filter(|shard| {
+            let line = format!("straightline_requests_total{{shard=\"{shard}\"}} ");
+            text.lines().any(|other| other.starts_with(&line) && !other.ends_with(" 0"))
+        })
+        .count();
+    assert!(busy >= 2, "60 connections fell to {busy} of 3 shards:\n{text}");
+    assert_eq!(server.metric("requests_total"), 60);
+}
+
+#[test]
+fn a_drain_finishes_what_is_begun_and_refuses_the_rest() {
+    for model in MODELS {
+        let configure = move |server: Server| match model {
+            Model::Coroutines => server.workers(2),
+            Model::Threads => server.threads(),
+        };
+        let server = Server::bind("127.0.0.1:0").unwrap();
+        let running = configure(server)
+            .spawn(|request, response| {
+                if request.path() == "/slow" {
+                    rt::sleep(Duration::from_millis(200))?;
+                    assert!(request.deadline().is_none_or(|deadline| deadline > Instant::now()));
+                }
+                response.send(request.path().as_bytes())
+            })
+            .unwrap();
+        let address = running.local_addr();
+        let (mut busy, mut idle) = (Client::new(address), Client::new(address));
+        idle.send(b"GET /idle HTTP/1.1\r\nHost: x\r\n\r\n");
+        idle.response();
+        busy.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(50));
+        let start = Instant::now();
+        let drained = running.drain(Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(2), "{model:?}: it waited for the deadline");
+        assert_eq!(drained.abandoned, 0, "{model:?}");
+        let answer = busy.response();
+        assert_eq!(answer.text(), "/slow", "{model:?}");
+        if model == Model::Coroutines {
+            assert!(!answer.keep_alive, "{model:?}");
+        }
+        idle.assert_closed("it was idle");
+        assert!(TcpStream::connect(address).is_err(), "{model:?}: nobody listens any more");
+    }
+}
+
+#[test]
+fn a_drain_takes_the_connections_that_wait_to_be_accepted() {
+    // A handler that holds its only shard lets connections pile up before the listener.
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let running = server
+        .spawn(|request, response| {
+            if request.path() == "/hold" {
+                std::thread::sleep(Duration::from_millis(150));
+            }
+            response.send(request.path().as_bytes())
+        })
+        .unwrap();
+    let address = running.local_addr();
+    let mut holder = Client::new(address);
+    holder.send(b"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(30));
+    let mut waiting: Vec<Client> = (0..20).map(|_| Client::new(address)).collect();
+    for client in &mut waiting {
+        client.send(b"GET /waiting HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    running.handle().drain(Duration::from_secs(5));
+    for client in &mut waiting {
+        assert_eq!(client.response().text(), "/waiting");
+    }
+    assert_eq!(running.join().abandoned, 0);
+}
+
+#[test]
+fn at_the_deadline_waits_end_with_an_error() {
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let running = server
+        .spawn(|_, response| {
+            let outcome = rt::sleep(Duration::from_secs(60));
+            assert!(outcome.as_ref().is_err_and(rt::is_cancelled), "{outcome:?}");
+            // Once cancelled, always cancelled; and what need not wait still works.
+            assert!(rt::sleep(Duration::from_millis(1)).is_err());
+            response.status(503).send(b"ending")
+        })
+        .unwrap();
+    let mut client = Client::new(running.local_addr());
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    assert_eq!(running.drain(Duration::from_millis(100)).abandoned, 0);
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(client.response().text(), "ending");
+}
+
+#[test]
+fn a_handler_that_does_not_listen_is_given_up() {
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let running = server
+        .spawn(|_, _| {
+            loop {
+                rt::sleep(Duration::from_secs(60)).ok();
+            }
+        })
+        .unwrap();
+    let mut client = Client::new(running.local_addr());
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    // The coroutine and its connection.
+    assert_eq!(running.drain(Duration::from_millis(50)).abandoned, 2);
+    assert!(start.elapsed() < Duration::from_secs(3));
+    client.assert_ends();
+}
+
+#[test]
+fn a_listener_of_someone_elses_is_used_as_it_is() {
+    for model in MODELS {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let kept = listener.try_clone().unwrap();
+        let server = Server::from_listener(listener).unwrap();
+        let server = match model {
+            Model::Coroutines => server.workers(2),
+            Model::Threads => server.threads(),
+        };
+        let running = server.spawn(echo).unwrap();
+        let mut client = Client::new(running.local_addr());
+        client.send(b"GET /shared HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.response().text(), "GET /shared 0", "{model:?}");
+        drop(client);
+        running.drain(Duration::from_secs(2));
+        // The socket is still open in other hands: a client can connect, and the next server would serve it.
+        assert!(TcpStream::connect(kept.local_addr().unwrap()).is_ok(), "{model:?}");
+    }
+}
+
+/// The service manager's protocol needs a process of its own, whose third descriptor is the socket.
+#[test]
+fn a_socket_is_handed_over_by_the_service_manager() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let script = "exec 3<&0; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" --exact --ignored --nocapture \
+                  lifecycle::serve_what_was_handed_over";
+    let mut child = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(listener)))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut client = Client::new(address);
+    client.send(b"GET /handed HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!(client.response().text(), "GET /handed 0");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn serve_what_was_handed_over() {
+    let server = Server::from_systemd().unwrap().workers(1);
+    let running = server.spawn(echo).unwrap();
+    let handle = running.handle();
+    while !handle.metrics().contains("requests_total{shard=\"0\"} 1") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.drain(Duration::from_secs(1));
+}
+
+#[test]
+fn the_client_being_gone_is_seen() {
+    for model in MODELS {
+        let (tell, told) = std::sync::mpsc::channel();
+        let server = TestServer::of_model(model, move |request, response| {
+            assert!(!request.client_gone());
+            for _ in 0..200 {
+                if request.client_gone() {
+                    tell.send(()).unwrap();
+                    break;
+                }
+                rt::sleep(Duration::from_millis(5))?;
+            }
+            response.send(b"")
+        });
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(30));
+        drop(client);
+        told.recv_timeout(Duration::from_secs(2)).unwrap_or_else(|_| panic!("{model:?}: not seen"));
+        server.until("the connection is gone", |server| server.metric("open_connections") == 0);
+    }
+}
+
+#[test]
+fn the_stacks_of_waiting_handlers_can_be_seen() {
+    let server = TestServer::new(|_, response| {
+        the_function_that_waits()?;
+        response.send(b"")
+    });
+    let mut client = server.connect();
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    server.until("the handler waits", |server| server.metric("coroutines") == 1);
+    for _ in 0..2 {
+        let stacks = server.handle().stacks();
+        assert!(stacks.contains("shard 0: 1 coroutines suspended"), "{stacks}");
+        assert!(stacks.contains("the_function_that_waits"), "{stacks}");
+        assert!(stacks.contains("the_stacks_of_waiting_handlers_can_be_seen"), "{stacks}");
+    }
+    assert_eq!(client.response().status, 200, "it went on after it was looked at");
+}
+
+#[inline(never)]
+fn the_function_that_waits() -> std::io::Result<()> {
+    rt::sleep(Duration::from_millis(600))?;
+    std::hint::black_box(());
+    Ok(())
+}
+
+#[test]
+fn metrics_can_be_served_by_the_server_itself() {
+    let cell: std::sync::Arc<std::sync::OnceLock<straightline::Handle>> = std::sync::Arc::default();
+    let inside = std::sync::Arc::clone(&cell);
+    let server = TestServer::with(
+        |server| server.workers(2),
+        move |_, response| response.send(inside.get().unwrap().metrics().as_bytes()),
+    );
+    cell.set(server.handle()).unwrap();
+    let mut client = server.connect();
+    client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let text = client.response().text();
+    assert!(text.contains("straightline_open_connections"), "{text}");
+}
+
+#[test]
+fn a_signal_drains_and_another_shows_the_stacks() {
+    // Signals reach the whole process, so this needs one of its own.
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", "lifecycle::serve_until_a_signal"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    for wanted in ["coroutines suspended", "draining", "drained in order"] {
+        assert!(text.contains(wanted), "no {wanted:?} in {text}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn serve_until_a_signal() {
+    let tell = |event: Event| writeln!(std::io::stdout(), "{event}").unwrap();
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let running =
+        server.on_event(tell).on_signals(Duration::from_secs(2)).spawn(echo).unwrap();
+    let me = rustix::process::getpid();
+    for signal in [rustix::process::Signal::USR1, rustix::process::Signal::TERM] {
+        std::thread::sleep(Duration::from_millis(100));
+        rustix::process::kill_process(me, signal).unwrap();
+    }
+    assert_eq!(running.join().abandoned, 0);
+    writeln!(std::io::stdout(), "drained in order").unwrap();
+}
+
+#[test]
+fn the_same_handler_runs_on_both_models() {
+    let mut seen = Vec::new();
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            let mut body = String::new();
+            request.read_to_string(&mut body)?;
+            rt::sleep(Duration::from_millis(1))?;
+            let upper = rt::blocking(move || body.to_uppercase())?;
+            let joined = rt::spawn(move || upper.len()).join()?;
+            response.send(joined.to_string().as_bytes())
+        });
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+        seen.push(client.response().text());
+    }
+    assert_eq!(seen, ["5", "5"]);
+}

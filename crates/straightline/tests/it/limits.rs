@@ -1,0 +1,215 @@
+//! Limits and times, each at the value where it begins to hold.
+
+use crate::support::{MODELS, Model, TestServer, echo};
+use std::io::Read;
+use std::time::{Duration, Instant};
+use straightline::{Error, Limits, Server};
+
+const SHORT: Duration = Duration::from_millis(150);
+
+fn limited(model: Model, limits: Limits) -> TestServer {
+    let configure = move |server: Server| match model {
+        Model::Coroutines => server.workers(1).limits(limits),
+        Model::Threads => server.threads().limits(limits),
+    };
+    TestServer::with(configure, echo)
+}
+
+#[test]
+fn sizes_are_limited_at_their_limit() {
+    let server = TestServer::new(echo);
+    let with_target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "t".repeat(length - 1));
+    let with_fields = |count: usize| {
+        format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count - 1))
+    };
+    let with_head = |length: usize| {
+        let rest = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\n\r\n".len();
+        format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "v".repeat(length - rest))
+    };
+    for (name, request, status) in [
+        ("the longest target", with_target(8 * 1024), 200),
+        ("a longer target", with_target(8 * 1024 + 1), 414),
+        ("the most fields", with_fields(100), 200),
+        ("one more field", with_fields(101), 431),
+        ("the longest head", with_head(32 * 1024), 200),
+        ("a longer head", with_head(32 * 1024 + 1), 431),
+        ("a head without end", "GET / HTTP/1.1\r\nA: ".to_owned() + &"v".repeat(100_000), 431),
+    ] {
+        let mut client = server.connect();
+        client.send(request.as_bytes());
+        assert_eq!(client.response().status, status, "{name}");
+    }
+}
+
+#[test]
+fn bodies_are_as_long_as_the_handler_says() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            request.limit_body(10)?;
+            echo(request, response)
+        });
+        for (name, request, status) in [
+            ("at the limit", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n0123456789", 200),
+            ("over it, and said so", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n", 413),
+            (
+                "over it in chunks",
+                "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n6\r\n012345\r\n0\r\n\r\n",
+                413,
+            ),
+        ] {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            assert_eq!(client.response().status, status, "{model:?}: {name}");
+        }
+        let server = limited(model, Limits { body_bytes: 4, ..Limits::default() });
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n01234");
+        assert_eq!(client.response().status, 413, "{model:?}: over the limit of the server");
+    }
+}
+
+#[test]
+fn a_slow_head_is_refused_in_time() {
+    for model in MODELS {
+        let server = limited(model, Limits { head_time: SHORT, ..Limits::default() });
+        let start = Instant::now();
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n");
+        // More bytes do not buy more time.
+        for _ in 0..3 {
+            std::thread::sleep(SHORT / 4);
+            client.send(b"A: b\r\n");
+        }
+        let answer = client.response();
+        assert_eq!((answer.status, answer.keep_alive), (408, false), "{model:?}");
+        let took = start.elapsed();
+        assert!(took >= SHORT && took < SHORT * 4, "{model:?}: {took:?}");
+        client.assert_closed("too slow");
+    }
+}
+
+#[test]
+fn a_silent_connection_is_closed_without_a_word() {
+    for model in MODELS {
+        let server = limited(model, Limits { head_time: SHORT, idle_time: SHORT * 2, ..Limits::default() });
+        let start = Instant::now();
+        let mut client = server.connect();
+        client.assert_closed("it said nothing");
+        assert!(start.elapsed() >= SHORT, "{model:?}");
+
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.response();
+        let start = Instant::now();
+        client.assert_closed("it was idle");
+        let took = start.elapsed();
+        assert!(took >= SHORT && took < SHORT * 8, "{model:?}: {took:?}");
+    }
+}
+
+#[test]
+fn a_slow_body_is_refused_once_its_grace_is_used_up() {
+    for model in MODELS {
+        let limits = Limits { body_grace: SHORT, body_bytes_per_s: 1_000, ..Limits::default() };
+        let server = limited(model, limits);
+        let start = Instant::now();
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+        // A hundred bytes buy a tenth of a second.
+        client.send(&[b'x'; 100]);
+        let answer = client.response();
+        assert_eq!((answer.status, answer.keep_alive), (408, false), "{model:?}");
+        let took = start.elapsed();
+        assert!(took >= SHORT && took < SHORT * 8, "{model:?}: {took:?}");
+
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(20));
+            client.send(&[b'x'; 50]);
+        }
+        assert_eq!(client.response().status, 200, "{model:?}: it was fast enough");
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_given_up() {
+    for model in MODELS {
+        let limits = Limits { write_stall: SHORT, ..Limits::default() };
+        let configure = move |server: Server| match model {
+            Model::Coroutines => server.workers(1).limits(limits),
+            Model::Threads => server.threads().limits(limits),
+        };
+        let large = vec![b'x'; 16 * 1024 * 1024];
+        let server = TestServer::with(configure, move |_, response| response.send(&large));
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        server.until("the connection is given up", |server| server.metric("open_connections") == 0);
+        let mut got = Vec::new();
+        client.stream.read_to_end(&mut got).ok();
+        assert!(got.len() < 16 * 1024 * 1024, "{model:?}");
+    }
+}
+
+#[test]
+fn connections_over_the_limit_wait_for_others_to_end() {
+    for model in MODELS {
+        let server = limited(model, Limits { connections: 2, ..Limits::default() });
+        let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut clients: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut clients[..2] {
+            client.send(request);
+            client.response();
+        }
+        clients[2].send(request);
+        std::thread::sleep(Duration::from_millis(60));
+        assert_eq!(server.metric("requests_total"), 2, "{model:?}");
+        drop(clients.remove(0));
+        assert_eq!(clients[1].response().status, 200, "{model:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_the_start() {
+    let start = |configure: fn(Server) -> Server| {
+        let server = configure(Server::bind("127.0.0.1:0").unwrap());
+        server.spawn(echo).map(|_| ()).unwrap_err()
+    };
+    let limit = |limits: Limits| {
+        let server = Server::bind("127.0.0.1:0").unwrap().limits(limits);
+        server.spawn(echo).map(|_| ()).unwrap_err()
+    };
+    for (error, wanted) in [
+        (start(|server| server.workers(0)), "workers"),
+        (start(|server| server.workers(5_000)), "workers"),
+        (start(|server| server.stack_bytes(32 * 1024)), "stack_bytes"),
+        (start(|server| server.stack_bytes(2 * 1024 * 1024)), "stack_bytes"),
+        (start(|server| server.stack_bytes(100_000)), "stack_bytes"),
+        (start(|server| server.hold_limit(Duration::ZERO)), "hold_limit"),
+        (limit(Limits { connections: 0, ..Limits::default() }), "connections"),
+        (limit(Limits { pipelined: 0, ..Limits::default() }), "pipelined"),
+        (limit(Limits { body_bytes_per_s: 0, ..Limits::default() }), "body_bytes_per_s"),
+        (limit(Limits { idle_time: Duration::ZERO, ..Limits::default() }), "idle_time"),
+        (limit(Limits { head_time: Duration::MAX, ..Limits::default() }), "head_time"),
+        (
+            limit(Limits {
+                head: http1::HeadLimits { head_bytes: 40_000, ..http1::HeadLimits::DEFAULT },
+                ..Limits::default()
+            }),
+            "head.head_bytes",
+        ),
+    ] {
+        assert!(matches!(error, Error::Limit { name, .. } if name == wanted), "{wanted}: {error}");
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_bound_is_a_clear_error() {
+    let taken = Server::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr();
+    assert!(matches!(Server::bind(address), Err(Error::PortInUse(other)) if other == address));
+    assert!(matches!(Server::bind("192.0.2.1:0"), Err(Error::NotOurAddress(_))));
+    assert!(matches!(Server::bind("no address"), Err(Error::Address(_))));
+    assert!(matches!(Server::from_systemd(), Err(Error::NoSocketHandedOver)));
+}

@@ -1,0 +1,10 @@
+//! Tests over real sockets. Each starts a server of its own on a free port.
+
+mod hazards;
+mod limits;
+mod lifecycle;
+mod protocol;
+mod responses;
+mod runtime;
+mod soak;
+mod support;

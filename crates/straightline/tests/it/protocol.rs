@@ -1,0 +1,517 @@
+//! The protocol, line by line: what is refused, what is tolerated, and where a message ends.
+
+use crate::support::{Client, MODELS, Model, TestServer, echo};
+
+/// One request, and what must come of it.
+struct Case {
+    name: &'static str,
+    request: &'static [u8],
+    status: u16,
+}
+
+const fn case(name: &'static str, request: &'static [u8], status: u16) -> Case {
+    Case { name, request, status }
+}
+
+/// Requests that are refused, each with what follows it: the answer says `Connection: close`, and nothing of the
+/// rest is taken for another request.
+const REFUSED: &[Case] = &[
+    case(
+        "Content-Length together with Transfer-Encoding",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    case(
+        "Transfer-Encoding together with Content-Length",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    case(
+        "Transfer-Encoding: gzip, chunked",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "Transfer-Encoding: identity",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n",
+        501,
+    ),
+    case(
+        "Transfer-Encoding: xchunked",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "Transfer-Encoding: chunked twice on one line",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "Transfer-Encoding: chunked on two lines",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "an empty Transfer-Encoding",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "Transfer-Encoding on HTTP/1.0",
+        b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    case(
+        "Content-Length repeated, the same",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
+        400,
+    ),
+    case(
+        "Content-Length repeated, different",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        400,
+    ),
+    case("Content-Length listed", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\na", 400),
+    case("Content-Length +1", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\na", 400),
+    case("Content-Length -1", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\na", 400),
+    case("Content-Length with a space", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1 0\r\n\r\na", 400),
+    case("Content-Length 0x1", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\na", 400),
+    case("an empty Content-Length", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n", 400),
+    case(
+        "Content-Length of 2^63",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9223372036854775808\r\n\r\n",
+        400,
+    ),
+    case(
+        "Content-Length of 2^64",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551616\r\n\r\n",
+        400,
+    ),
+    case("a bare CR in a value", b"GET / HTTP/1.1\r\nHost: x\r\nA: b\rc\r\n\r\n", 400),
+    case("a bare CR as line end", b"GET / HTTP/1.1\rHost: x\r\r", 400),
+    case("a bare LF after the request line", b"GET / HTTP/1.1\nHost: x\r\n\r\n", 400),
+    case("a bare LF after a field", b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n", 400),
+    case("a bare LF as blank line", b"GET / HTTP/1.1\r\nHost: x\r\n\n", 400),
+    case("NUL in a value", b"GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 400),
+    case("NUL in a name", b"GET / HTTP/1.1\r\nHost: x\r\nA\0: b\r\n\r\n", 400),
+    case("NUL in the target", b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("a control character in a value", b"GET / HTTP/1.1\r\nHost: x\r\nA: b\x01c\r\n\r\n", 400),
+    case("DEL in a value", b"GET / HTTP/1.1\r\nHost: x\r\nA: b\x7f\r\n\r\n", 400),
+    case("a space before the colon", b"GET / HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n", 400),
+    case("a tab before the colon", b"GET / HTTP/1.1\r\nHost: x\r\nA\t: b\r\n\r\n", 400),
+    case("a folded field", b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
+    case("a field that begins folded", b"GET / HTTP/1.1\r\n Host: x\r\n\r\n", 400),
+    case("an empty name", b"GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n", 400),
+    case("a field without a colon", b"GET / HTTP/1.1\r\nHost: x\r\nA\r\n\r\n", 400),
+    case("a bad method token", b"G(T / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("no method", b" / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("two spaces before the target", b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("two spaces after the target", b"GET /  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("Host missing", b"GET / HTTP/1.1\r\nA: b\r\n\r\n", 400),
+    case("Host repeated", b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+    case("Host with a path", b"GET / HTTP/1.1\r\nHost: x/y\r\n\r\n", 400),
+    case("Host with a space", b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n", 400),
+    case("Host with user information", b"GET / HTTP/1.1\r\nHost: user@x\r\n\r\n", 400),
+    case("user information in the target", b"GET http://user:pw@x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("a fragment", b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("a target that is not ASCII", b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("a target without a slash", b"GET a HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("HTTP/2.0", b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+    case("the preface of HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    case("HTTP/0.9", b"GET / HTTP/0.9\r\n\r\n", 505),
+    case("no version", b"GET /\r\n\r\n", 400),
+    case("lower-case http", b"GET / http/1.1\r\nHost: x\r\n\r\n", 400),
+    case("two CRLF before a request", b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    case("the hello of TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+];
+
+/// Chunked bodies that are refused.
+const BAD_CHUNKS: &[(&str, &[u8])] = &[
+    ("a size with a plus", b"+1\r\na\r\n0\r\n\r\n"),
+    ("a size with a minus", b"-1\r\na\r\n0\r\n\r\n"),
+    ("a size of 0x1", b"0x1\r\na\r\n0\r\n\r\n"),
+    ("a size with an underscore", b"1_0\r\na\r\n0\r\n\r\n"),
+    ("a size with a space before it", b" 1\r\na\r\n0\r\n\r\n"),
+    ("a size with a space after it", b"1 \r\na\r\n0\r\n\r\n"),
+    ("a size of 17 digits", b"00000000000000001\r\na\r\n0\r\n\r\n"),
+    ("a size over 2^63", b"ffffffffffffffff\r\na\r\n0\r\n\r\n"),
+    ("an empty size", b"\r\na\r\n0\r\n\r\n"),
+    ("an empty size with an extension", b";a=b\r\na\r\n0\r\n\r\n"),
+    ("a bare LF after a size", b"1\na\r\n0\r\n\r\n"),
+    ("a bare LF in an extension", b"1;a\nb\r\na\r\n0\r\n\r\n"),
+    ("a bare CR in an extension", b"1;a\rb\r\na\r\n0\r\n\r\n"),
+    ("data not followed by CRLF", b"1\r\nab\r\n0\r\n\r\n"),
+    ("data followed by a bare LF", b"1\r\na\n0\r\n\r\n"),
+    ("a bare LF after the last chunk", b"0\n\r\n"),
+    ("a bare LF as the end", b"0\r\n\n"),
+    ("a trailer without a colon", b"0\r\nbad\r\n\r\n"),
+];
+
+#[test]
+fn hostile_heads_are_refused_and_the_client_can_read_why() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        for Case { name, request, status } in REFUSED {
+            let mut client = server.connect();
+            client.send(request);
+            let answer = client.response();
+            assert_eq!(answer.status, *status, "{model:?}: {name}: {}", answer.text());
+            assert!(!answer.keep_alive, "{model:?}: {name}");
+            client.assert_closed(name);
+        }
+        server.assert_serves("hostile heads");
+        assert_eq!(server.metric("requests_total"), 1, "{model:?}: one of them reached the handler");
+        assert_eq!(server.metric("refused_total"), REFUSED.len() as u64);
+    }
+}
+
+#[test]
+fn a_refusal_is_readable_also_while_the_client_still_sends() {
+    let server = TestServer::new(echo);
+    let mut client = server.connect();
+    let mut request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 2\r\n\r\n".to_vec();
+    request.resize(4 * 1024 * 1024, b'x');
+    client.send(&request);
+    assert_eq!(client.response().status, 400);
+}
+
+#[test]
+fn hostile_chunks_are_refused() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        for (name, body) in BAD_CHUNKS {
+            let mut client = server.connect();
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+            client.send(body);
+            let answer = client.response();
+            assert_eq!(answer.status, 400, "{model:?}: {name}");
+            assert!(!answer.keep_alive, "{model:?}: {name}");
+            client.assert_closed(name);
+        }
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;");
+        client.send(&vec![b'a'; 5 * 1024]);
+        assert_eq!(client.response().status, 400, "{model:?}: an extension of 5 KiB");
+        server.assert_serves("hostile chunks");
+    }
+}
+
+/// Requests that are accepted, and what the handler sees.
+const ACCEPTED: &[(&str, &[u8], &str)] = &[
+    ("a plain GET", b"GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a?b=c 0"),
+    ("one CRLF before a request", b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / 0"),
+    ("an empty Host", b"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET / 0"),
+    ("blank space around a value", b"GET / HTTP/1.1\r\nHost: \t x \t \r\n\r\n", "GET / 0"),
+    ("an absolute target", b"GET http://x/a HTTP/1.1\r\nHost: x\r\n\r\n", "GET http://x/a 0"),
+    ("OPTIONS of the server", b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "OPTIONS * 0"),
+    ("an unknown method", b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", "BREW / 0"),
+    ("HTTP/1.2", b"GET / HTTP/1.2\r\nHost: x\r\n\r\n", "GET / 0"),
+    ("a body with a length", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "POST / 3"),
+    (
+        "a chunked body",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\n\r\n2\r\nab\r\n00A;x=y\r\n0123456789\r\n0\r\n\r\n",
+        "POST / 12",
+    ),
+    (
+        "trailers",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nA: b\r\n\r\n",
+        "POST / 1",
+    ),
+    ("a value that is not ASCII", b"GET / HTTP/1.1\r\nHost: x\r\nA: \xff\r\n\r\n", "GET / 0"),
+];
+
+#[test]
+fn good_requests_are_answered_however_they_are_cut() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        for (name, request, seen) in ACCEPTED {
+            client.send(request);
+            let answer = client.response();
+            assert_eq!((answer.status, answer.text()), (200, seen.to_string()), "{model:?}: {name}");
+            assert!(answer.keep_alive, "{model:?}: {name}");
+            client.send_slowly(request);
+            assert_eq!(client.response().text(), *seen, "{model:?}: {name}, byte by byte");
+        }
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_and_every_body_ends_where_it_says() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        // More than a batch, so that the connection has to wait for its next turn.
+        const ROUNDS: usize = 20;
+        let mut all = Vec::new();
+        for _ in 0..ROUNDS {
+            ACCEPTED.iter().for_each(|(_, request, _)| all.extend_from_slice(request));
+        }
+        let mut sender = client.stream.try_clone().unwrap();
+        let writer = std::thread::spawn(move || std::io::Write::write_all(&mut sender, &all).unwrap());
+        for round in 0..ROUNDS {
+            for (name, _, seen) in ACCEPTED {
+                assert_eq!(client.response().text(), *seen, "{model:?}: {name} in round {round}");
+            }
+        }
+        writer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_head_may_be_in_pieces_at_every_place() {
+    let server = TestServer::new(echo);
+    let request = b"POST /cut HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    for cut in 1..request.len() {
+        let mut client = server.connect();
+        client.send(&request[..cut]);
+        if cut % 8 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        client.send(&request[cut..]);
+        assert_eq!(client.response().text(), "POST /cut 3", "cut at {cut}");
+    }
+}
+
+#[test]
+fn http_1_0_closes_unless_asked() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        client.send(b"GET /one HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let answer = client.response();
+        assert_eq!(answer.header("connection").as_deref(), Some("keep-alive"));
+        client.send(b"GET /two HTTP/1.0\r\n\r\n");
+        let answer = client.response();
+        assert_eq!((answer.text().as_str(), answer.keep_alive), ("GET /two 0", false));
+        client.assert_closed("HTTP/1.0 without keep-alive");
+    }
+}
+
+#[test]
+fn connection_close_is_honoured() {
+    let server = TestServer::new(echo);
+    let mut client = server.connect();
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n");
+    let answer = client.response();
+    assert_eq!(answer.header("connection").as_deref(), Some("close"));
+    client.assert_closed("the request after it is not answered");
+    server.until("the connection is gone", |server| server.metric("open_connections") == 0);
+    assert_eq!(server.metric("requests_total"), 1);
+}
+
+#[test]
+fn expect_is_answered_at_the_first_read_and_not_before() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| match request.path() {
+            "/refuse" => response.status(401).send(b"no"),
+            _ => echo(request, response),
+        });
+        let mut client = server.connect();
+        client.send(b"POST /read HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+        assert_eq!(client.response().status, 100, "{model:?}");
+        client.send(b"abc");
+        assert_eq!(client.response().text(), "POST /read 3", "{model:?}");
+
+        client.send(b"POST /refuse HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+        let answer = client.response();
+        assert_eq!((answer.status, answer.keep_alive), (401, false), "{model:?}: whether a body follows is unknown");
+        client.assert_closed("after an expectation that was not met");
+    }
+}
+
+#[test]
+fn expect_is_not_answered_when_the_body_is_there_already() {
+    let server = TestServer::new(echo);
+    let mut client = server.connect();
+    client.send(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+    assert_eq!(client.response().text(), "POST / 3");
+}
+
+#[test]
+fn unread_bodies_are_drained_up_to_the_limit() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |_, response| response.send(b"unread"));
+        let mut client = server.connect();
+        let mut request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n".to_vec();
+        request.resize(request.len() + 200_000, b'x');
+        request.extend_from_slice(b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.send(&request);
+        assert!(client.response().keep_alive, "{model:?}");
+        assert_eq!(client.response().text(), "unread", "{model:?}: the body was not taken for a request");
+
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+        let answer = client.response();
+        assert!(!answer.keep_alive, "{model:?}: more than is drained");
+
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(client.response().text(), "unread", "{model:?}");
+        for _ in 0..40 {
+            client.send(b"4000\r\n");
+            client.send(&[b'x'; 0x4000]);
+            client.send(b"\r\n");
+        }
+        client.assert_ends();
+    }
+}
+
+/// What was wrong in other servers, each with the request that shows it.
+const ADVISORIES: &[Case] = &[
+    case(
+        "CVE-2017-18587 (hyper): several Transfer-Encoding lines, the last of which is not chunked",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "CVE-2020-35863 (hyper): Transfer-Encoding beside Content-Length",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 41\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n",
+        400,
+    ),
+    case(
+        "CVE-2021-21299 (hyper): several Transfer-Encoding lines and a Content-Length",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: cow\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "CVE-2021-32715 (hyper): a plus before the length",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc",
+        400,
+    ),
+    case(
+        "CVE-2021-38512 (actix-http): a length and chunked on one request",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    case(
+        "CVE-2020-35884 (tiny_http): a Transfer-Encoding that only ends in chunked",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: zchunked\r\n\r\n0\r\n\r\n",
+        501,
+    ),
+    case(
+        "CVE-2020-26281 (async-h1): the old name of an unread body, here with a forged second request",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n",
+        400,
+    ),
+    case(
+        "CVE-2026-2835 (pingora): HTTP/1.0 with chunked, whose body would be read until the end",
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n0\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n",
+        400,
+    ),
+];
+
+/// The same for chunked bodies.
+const CHUNK_ADVISORIES: &[(&str, &[u8])] = &[
+    ("CVE-2021-32714 (hyper): a size that overflows", b"f0000000000000003\r\nabc\r\n0\r\n\r\n"),
+    ("CVE-2025-22871 (Go): a bare LF after a size", b"3\nabc\r\n0\r\n\r\n"),
+    ("CVE-2025-55315 (Kestrel): a bare LF in an extension", b"3;\nxx\r\nabc\r\n0\r\n\r\n"),
+];
+
+#[test]
+fn each_advisory_is_refused() {
+    let server = TestServer::new(echo);
+    for Case { name, request, status } in ADVISORIES {
+        let mut client = server.connect();
+        client.send(request);
+        assert_eq!(client.response().status, *status, "{name}");
+        client.assert_closed(name);
+    }
+    for (name, body) in CHUNK_ADVISORIES {
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send(body);
+        assert_eq!(client.response().status, 400, "{name}");
+        client.assert_closed(name);
+    }
+}
+
+/// CVE-2023-39326 (Go): many small chunks with long extensions cost much and carry little.
+#[test]
+fn a_flood_of_extensions_is_refused() {
+    let server = TestServer::new(echo);
+    let mut client = server.connect();
+    client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut chunk = b"1;".to_vec();
+    chunk.resize(102, b'e');
+    chunk.extend_from_slice(b"\r\na\r\n");
+    for _ in 0..200 {
+        client.send(&chunk);
+    }
+    assert_eq!(client.response().status, 400);
+}
+
+/// CVE-2020-26281 (async-h1) and CVE-2025-4366 (pingora): a body the handler left unread, taken for a request.
+#[test]
+fn an_unread_body_is_never_a_request() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| response.send(request.path().as_bytes()));
+        let mut client = server.connect();
+        let forged = b"GET /forged HTTP/1.1\r\nHost: x\r\n\r\n";
+        client.send(format!("POST /one HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", forged.len()).as_bytes());
+        client.send(forged);
+        client.send(b"GET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.response().text(), "/one");
+        assert_eq!(client.response().text(), "/two", "{model:?}");
+    }
+}
+
+/// CVE-2026-2833 (pingora): bytes after a request that asks for an upgrade are HTTP until the upgrade was granted.
+#[test]
+fn a_refused_upgrade_leaves_http() {
+    let server = TestServer::new(echo);
+    let mut client = server.connect();
+    client.send(b"GET /one HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    client.send(b"GET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.response().text(), "GET /one 0");
+    assert_eq!(client.response().text(), "GET /two 0");
+}
+
+/// CVE-2023-38697 (protocol-http1 of Ruby): sizes and lengths that are not plain digits, and an empty `0x` chunk.
+#[test]
+fn numbers_are_plain_digits() {
+    let server = TestServer::new(echo);
+    for length in ["0x3", "3_0", "3,", "\u{663}", "3.0", "3e0"] {
+        let mut client = server.connect();
+        client.send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\nabc").as_bytes());
+        assert_eq!(client.response().status, 400, "Content-Length: {length}");
+    }
+    for size in ["0x0", "0X3", "+0", "0_0"] {
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send(format!("{size}\r\n\r\n").as_bytes());
+        assert_eq!(client.response().status, 400, "a chunk of size {size}");
+    }
+}
+
+#[test]
+fn trailers_never_become_headers() {
+    let server = TestServer::of_model(Model::Coroutines, |request, response| {
+        let mut body = Vec::new();
+        std::io::Read::read_to_end(request, &mut body)?;
+        let trailers: Vec<String> = request
+            .trailers()
+            .map(|(name, value)| {
+                format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+            })
+            .collect();
+        let header = request.header("x-admin").unwrap_or("none");
+        response.send(format!("{header}; {}", trailers.join(",")).as_bytes())
+    });
+    let mut client = server.connect();
+    client.send(
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Admin: yes\r\nB: c\r\n\r\n",
+    );
+    assert_eq!(client.response().text(), "none; X-Admin=yes,B=c");
+}
+
+#[test]
+fn a_half_closed_client_gets_its_answer() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client: Client = server.connect();
+        client.send(b"GET /half HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.response().text(), "GET /half 0", "{model:?}");
+        client.assert_closed("nothing more was asked");
+    }
+}

@@ -1,0 +1,302 @@
+//! What handlers answer, and what becomes of handlers that break their word.
+
+use crate::support::{MODELS, Model, TestServer};
+use std::io::{self, Read, Write};
+use straightline::{Done, Request, Response};
+
+/// What a path asks of the handler under test.
+fn answer(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
+    match request.path() {
+        "/small" => response.header("x-a", "b")?.send(b"small"),
+        "/large" => response.send(&large()),
+        "/empty" => response.send(b""),
+        "/404" => response.header("x-a", "b")?.status(404).send(b"none"),
+        "/204" => response.status(204).send(b""),
+        "/204-body" => response.status(204).send(b"body"),
+        "/304" => response.status(304).header("etag", "\"a\"")?.send(b""),
+        "/dated" => response.header("Date", "Sun, 06 Nov 1994 08:49:37 GMT")?.send(b"old"),
+        "/close" => response.header("Connection", "close")?.send(b"bye"),
+        "/stream" => stream(response, None),
+        "/stream-length" => stream(response, Some("30")),
+        "/trailers" => {
+            let mut response = response.start()?;
+            response.write_all(b"body")?;
+            response.end_with_trailers(&[("x-sum", "7")])
+        }
+        "/chunks" => {
+            let mut response = response.start()?;
+            for piece in large().chunks(7_001) {
+                response.write_all(piece)?;
+            }
+            response.end()
+        }
+        "/split-head" => response.header("a", "b\r\nSet-Cookie: c").and_then(|response| response.send(b"")),
+        other => broken(other, response),
+    }
+}
+
+/// Handlers that do not do what they said, or what they may.
+fn broken(path: &str, response: Response<'_>) -> io::Result<Done> {
+    match path {
+        "/less" => stream(response, Some("31")),
+        "/more" => stream(response, Some("29")),
+        "/other-length" => response.header("Content-Length", "9")?.send(b"four"),
+        "/bad-length" => response.header("Content-Length", "+4")?.send(b"four"),
+        "/own-encoding" => response.header("Transfer-Encoding", "chunked")?.send(b""),
+        "/lf" => response.header("a", "b\nc")?.send(b""),
+        "/nul" => response.header("a", "b\0c")?.send(b""),
+        "/name" => response.header("a b", "c")?.send(b""),
+        "/status" => response.status(99).send(b""),
+        "/600" => response.status(600).send(b""),
+        "/error" => Err(io::Error::other("a secret")),
+        "/status-error" => Err(straightline::StatusError::new(409, "twice").into()),
+        "/error-after-header" => {
+            let _response = response.header("x-gone", "yes")?;
+            Err(io::Error::other("late"))
+        }
+        "/error-in-stream" => {
+            let mut response = response.start()?;
+            response.write_all(b"part of it")?;
+            response.flush()?;
+            Err(io::Error::other("too late"))
+        }
+        "/panic" => panic!("meant to"),
+        "/panic-in-stream" => {
+            let mut response = response.start()?;
+            response.write_all(b"part of it")?;
+            response.flush()?;
+            panic!("meant to, in a stream")
+        }
+        _ => response.send(path.as_bytes()),
+    }
+}
+
+/// Thirty bytes in three writes.
+fn stream(response: Response<'_>, length: Option<&str>) -> io::Result<Done> {
+    let response = match length {
+        Some(length) => response.header("content-length", length)?,
+        None => response,
+    };
+    let mut response = response.start()?;
+    for _ in 0..3 {
+        response.write_all(b"0123456789")?;
+    }
+    response.end()
+}
+
+/// A body larger than every buffer on its way.
+fn large() -> Vec<u8> {
+    (0..3_000_000u32).map(|index| (index / 7) as u8).collect()
+}
+
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn good_answers_arrive_whole_and_keep_the_connection() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        let cases: &[(&str, u16, &[u8])] = &[
+            ("/small", 200, b"small"),
+            ("/large", 200, &large()),
+            ("/empty", 200, b""),
+            ("/404", 404, b"none"),
+            ("/204", 204, b""),
+            ("/304", 304, b""),
+            ("/stream", 200, b"012345678901234567890123456789"),
+            ("/stream-length", 200, b"012345678901234567890123456789"),
+            ("/trailers", 200, b"body"),
+            ("/chunks", 200, &large()),
+        ];
+        for (path, status, body) in cases {
+            client.send(&get(path));
+            let answer = client.response();
+            assert_eq!(answer.status, *status, "{model:?}: {path}");
+            assert!(answer.body == *body, "{model:?}: {path}: {} bytes", answer.body.len());
+            assert!(answer.keep_alive, "{model:?}: {path}");
+            assert_eq!(answer.header("date").unwrap().len(), 29, "{path}");
+        }
+        // And all of them at once.
+        for (path, ..) in cases {
+            client.send(&get(path));
+        }
+        for (path, status, body) in cases {
+            let answer = client.response();
+            assert!(answer.status == *status && answer.body == *body, "{model:?}: {path}, pipelined");
+        }
+    }
+}
+
+#[test]
+fn fields_are_those_that_were_set() {
+    let server = TestServer::new(answer);
+    let mut client = server.connect();
+    client.send(&get("/404"));
+    let head = client.response().head;
+    assert!(head.starts_with("HTTP/1.1 404 Not Found\r\nx-a: b\r\nDate: "), "{head}");
+    client.send(&get("/dated"));
+    let head = client.response().head;
+    assert_eq!(head.matches("ate: ").count(), 1, "{head}");
+    client.send(&get("/204"));
+    let head = client.response().head;
+    assert!(!head.contains("Content-Length") && !head.contains("Transfer-Encoding"), "{head}");
+    client.send(&get("/close"));
+    let answer = client.response();
+    assert_eq!((answer.text().as_str(), answer.keep_alive), ("bye", false));
+    client.assert_closed("the handler asked for it");
+}
+
+#[test]
+fn head_has_no_body_but_its_length() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        for path in ["/small", "/large", "/stream", "/stream-length", "/chunks", "/404", "/panic"] {
+            client.send(format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            let answer = client.response_to(true);
+            if path == "/small" {
+                assert_eq!(answer.header("content-length").as_deref(), Some("5"));
+            }
+            if path == "/panic" {
+                assert_eq!(answer.status, 500);
+                client.assert_closed("no body here either");
+            }
+        }
+    }
+}
+
+#[test]
+fn http_1_0_streams_end_with_the_connection() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        client.send(b"GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let answer = client.response();
+        assert!(!answer.keep_alive && !answer.head.contains("chunked"), "{model:?}: {}", answer.head);
+        assert_eq!(answer.body.len(), 30);
+    }
+}
+
+#[test]
+fn a_handler_that_errs_before_it_answers_gets_a_status() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        for (path, status) in [
+            ("/split-head", 500),
+            ("/204-body", 500),
+            ("/other-length", 500),
+            ("/bad-length", 500),
+            ("/own-encoding", 500),
+            ("/lf", 500),
+            ("/nul", 500),
+            ("/name", 500),
+            ("/status", 500),
+            ("/600", 500),
+            ("/error", 500),
+            ("/status-error", 409),
+            ("/error-after-header", 500),
+            ("/panic", 500),
+        ] {
+            let mut client = server.connect();
+            client.send(&get(path));
+            let answer = client.response();
+            assert_eq!(answer.status, status, "{model:?}: {path}");
+            assert!(!answer.head.contains("Set-Cookie") && !answer.head.contains("x-gone"), "{path}");
+            assert!(!answer.text().contains("secret"), "what an error says is for the server");
+        }
+        server.assert_serves("broken handlers");
+    }
+}
+
+#[test]
+fn a_handler_that_errs_amid_its_answer_cuts_it_short_visibly() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        for path in ["/less", "/more", "/error-in-stream", "/panic-in-stream"] {
+            let mut client = server.connect();
+            client.send(&get(path));
+            let mut got = Vec::new();
+            let outcome = client.stream.read_to_end(&mut got);
+            assert!(!got.ends_with(b"0\r\n\r\n"), "{model:?}: {path}: it looks whole");
+            let head_end = got.windows(4).position(|window| window == b"\r\n\r\n");
+            let body = head_end.map_or(0, |end| got.len() - end - 4);
+            let promised = if path == "/less" { 31 } else { 29 };
+            assert!(outcome.is_err() || path.contains("stream") || body < promised, "{model:?}: {path}");
+        }
+        server.assert_serves("answers cut short");
+    }
+}
+
+#[test]
+fn an_upgrade_is_granted_after_101_and_hands_over_every_byte() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            let mut stream =
+                response.header("x-accept", "yes")?.upgrade(request, "echo").map_err(io::Error::other)?;
+            let mut line = [0; 5];
+            stream.read_exact(&mut line)?;
+            stream.write_all(&line)?;
+            stream.read_exact(&mut line)?;
+            stream.write_all(&line)?;
+            Ok(stream.finish())
+        });
+        let mut client = server.connect();
+        // The first bytes of the new protocol come together with the request.
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c, Echo\r\n\r\nearly");
+        let answer = client.response();
+        assert_eq!((answer.status, answer.header("x-accept").as_deref()), (101, Some("yes")), "{model:?}");
+        assert!(answer.head.contains("Connection: upgrade\r\n") && answer.head.contains("Upgrade: echo\r\n"));
+        client.send(b"later");
+        assert_eq!(client.rest(), b"earlylater", "{model:?}");
+
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n");
+        assert_eq!(client.response().status, 500, "{model:?}: another protocol was asked for");
+    }
+}
+
+#[test]
+fn a_tunnel_cannot_be_granted() {
+    let server = TestServer::of_model(Model::Coroutines, |_, response| response.send(b"tunnel"));
+    let mut client = server.connect();
+    client.send(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n");
+    assert_eq!(client.response().status, 500);
+}
+
+/// A client that does not read makes the handler wait, and nobody else.
+#[test]
+fn a_full_socket_holds_up_only_its_own_handler() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut slow = server.connect();
+        for _ in 0..8 {
+            slow.send(&get("/large"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        server.assert_serves("a client that does not read");
+        for _ in 0..8 {
+            assert!(slow.response().body == large(), "{model:?}");
+        }
+    }
+}
+
+/// What is answered does not wait for what is not.
+#[test]
+fn an_answer_goes_out_while_the_next_handler_waits() {
+    let server = TestServer::of_model(Model::Coroutines, |request, response| {
+        if request.path() == "/wait" {
+            straightline::rt::sleep(std::time::Duration::from_millis(300))?;
+        }
+        response.send(request.path().as_bytes())
+    });
+    let mut client = server.connect();
+    let start = std::time::Instant::now();
+    let mut both = get("/now");
+    both.extend(get("/wait"));
+    client.send(&both);
+    assert_eq!(client.response().text(), "/now");
+    assert!(start.elapsed() < std::time::Duration::from_millis(200), "it waited for the other");
+    assert_eq!(client.response().text(), "/wait");
+}
