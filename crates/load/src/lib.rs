@@ -1,1 +1,30 @@
-//! Under construction.
+//! Drive a server along a schedule and record one sample for each request.
+//!
+//! | module | what | pure |
+//! |---|---|---|
+//! | [`schedule`] | when requests are due | yes |
+//! | [`session`] | what to send, what came, what to record | yes |
+//! | `driver` | threads, epoll, sockets, clocks | no |
+//! | `summary` | tallies into a [`record::LoadReport`] | yes |
+//! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
+//!
+//! [`run`] puts them together.
+#![forbid(unsafe_code)]
+
+mod config;
+mod driver;
+mod error;
+pub mod export;
+mod histogram;
+mod request;
+pub mod schedule;
+pub mod session;
+mod summary;
+mod target;
+
+pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
+pub use driver::{Event, Outcome, run};
+pub use error::LoadError;
+pub use histogram::{Latencies, latencies};
+pub use request::Request;
+pub use target::{Address, Target};

@@ -1,1 +1,14 @@
-//! Under construction.
+//! For tests only: servers whose behaviour is known because it is a formula, and that log what they did.
+//!
+//! [`Behaviour`] says when a request that came at one instant is answered. It is pure. [`Server`] keeps to it on a
+//! socket, [`Memory`] in memory against a clock that is an argument; a test of a client can use either and compare
+//! what the client reports with what the formula or the log says.
+#![forbid(unsafe_code)]
+
+mod behaviour;
+mod memory;
+mod server;
+
+pub use behaviour::{Behaviour, Model, NEVER};
+pub use memory::{Delivery, Memory};
+pub use server::{ANSWER, Entry, Log, Reply, Server, ServerSpec, now_ns};

@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use crate::schedule::Pace;
+use crate::{Request, Target};
+
+/// Requests in flight on one connection at most; a session keeps a stamp for each.
+pub const MAX_PIPELINE: u32 = 1024;
+/// Connections of one run at most; their answers share 32 bits with a generation.
+pub const MAX_CONNECTIONS: u32 = 1_000_000;
+/// Threads of one run at most; Linux is built for at most 8192 CPUs, and no thread gains from sharing one.
+pub const MAX_THREADS: u32 = 8192;
+
+/// What a run does.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to.
+    pub target: Target,
+    /// What is asked, again and again.
+    pub request: Request,
+    /// Worker threads, each with an equal part of the connections and of the arrivals.
+    pub threads: u32,
+    /// Connections over all threads, at least one for each thread.
+    pub connections: u32,
+    /// Requests in flight on each connection at most.
+    pub pipeline: u32,
+    /// When requests are due.
+    pub pace: Pace,
+    /// Where the arrival times begin; the same seed gives the same arrivals.
+    pub seed: u64,
+    /// Which part of the arrivals is ours.
+    pub shard: Shard,
+    /// Load before the window.
+    pub warmup: Warmup,
+    /// Length of the window.
+    pub window: Duration,
+    /// Requests after which the window ends early, over all threads.
+    pub requests: Option<u64>,
+    /// A request unanswered for longer than this after it was sent counts as a timeout and costs its connection.
+    pub timeout: Option<Duration>,
+    /// How a worker waits.
+    pub idle: Idle,
+}
+
+impl Config {
+    /// wrk's defaults against `target`: closed loop, 2 threads, 10 connections, 10 s; no warm-up and no timeout.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self {
+            request: Request::get(&target),
+            target,
+            threads: 2,
+            connections: 10,
+            pipeline: 1,
+            pace: Pace::Closed,
+            seed: 1,
+            shard: Shard::WHOLE,
+            warmup: Warmup::NONE,
+            window: Duration::from_secs(10),
+            requests: None,
+            timeout: None,
+            idle: Idle::Sleep,
+        }
+    }
+}
+
+/// Load before the window, to which nothing in the report refers.
+#[derive(Debug, Clone, Copy)]
+pub struct Warmup {
+    /// Shortest.
+    pub min: Duration,
+    /// Longest; the window begins then, steady or not.
+    pub max: Duration,
+    /// Whether the completed requests of each second so far show a steady state.
+    pub steady: fn(&[u64]) -> bool,
+}
+
+impl Warmup {
+    /// The window begins with the first request.
+    pub const NONE: Self = Self::fixed(Duration::ZERO);
+
+    /// A warm-up of one length.
+    #[must_use]
+    pub const fn fixed(length: Duration) -> Self {
+        Self { min: length, max: length, steady: |_| true }
+    }
+}
+
+/// How a worker waits for the next arrival or answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// Sleep in the kernel with a nanosecond timer.
+    #[default]
+    Sleep,
+    /// Sleep until shortly before the next arrival, then poll.
+    Spin,
+    /// Poll without end: the core is always busy.
+    Poll,
+}
+
+/// One of several generators that share one schedule: arrival k goes to shard k mod `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which one, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Shard {
+    /// The only one.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+}

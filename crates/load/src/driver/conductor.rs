@@ -1,0 +1,245 @@
+//! The calling thread's part: it sets the phases, tells the events, and gathers what the workers counted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use super::Event;
+use super::clock::{SECOND_NS, now_ns};
+use super::control::{Control, Handle};
+use super::cpu::Ticks;
+use super::prepare::Plan;
+use super::worker::{Message, Report, Setup, work};
+use crate::session::Span;
+use crate::summary::{Gathered, Measured};
+use crate::{Address, Config, LoadError};
+
+/// How long before an edge the workers are told of it: several times what waking them takes.
+const LEAD_NS: u64 = 2_000_000;
+/// How often the stop flag is looked at: soon for a person, seldom for a core that is shared with a worker.
+const STOP_CHECK_NS: u64 = 50_000_000;
+/// How long the first attempts to connect may take altogether.
+const CONNECT_NS: u64 = 30 * SECOND_NS;
+/// How long after its end workers may take to hand over: counting out a long backlog of unsent arrivals.
+const HANDOVER_NS: u64 = 60 * SECOND_NS;
+
+pub(crate) fn conduct(
+    config: &Config,
+    plan: Plan,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<Measured, LoadError> {
+    let control = Control::new();
+    let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
+    let (sender, messages) = channel();
+    std::thread::scope(|scope| {
+        let setups = setups(config, &plan, &control, &handles, sender);
+        let conductor = Conductor {
+            config,
+            control: &control,
+            handles: &handles,
+            messages,
+            stop,
+            events,
+            gathered: Gathered::new(plan.specs.len()),
+            done: Vec::new(),
+            ready: 0,
+            established: 0,
+            first_error: None,
+        };
+        for setup in setups {
+            let name = "load".to_owned();
+            let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, || work(setup));
+            if let Err(source) = spawned {
+                conductor.dismiss();
+                return Err(LoadError::System { what: "start a thread", source });
+            }
+        }
+        conductor.conduct(&plan.address)
+    })
+}
+
+fn setups<'a>(
+    config: &Config,
+    plan: &'a Plan,
+    control: &'a Control,
+    handles: &'a [Handle],
+    messages: Sender<Message>,
+) -> Vec<Setup<'a>> {
+    let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| Setup {
+        spec: spec.clone(),
+        address: &plan.address,
+        idle: config.idle,
+        control,
+        handle,
+        messages: messages.clone(),
+    };
+    plan.specs.iter().zip(handles).map(setup).collect()
+}
+
+struct Conductor<'a> {
+    config: &'a Config,
+    control: &'a Control,
+    handles: &'a [Handle],
+    messages: Receiver<Message>,
+    stop: &'a AtomicBool,
+    events: &'a mut dyn FnMut(Event),
+    gathered: Gathered,
+    done: Vec<Report>,
+    ready: usize,
+    established: u64,
+    first_error: Option<std::io::Error>,
+}
+
+impl Conductor<'_> {
+    fn conduct(mut self, address: &Address) -> Result<Measured, LoadError> {
+        let measured = self.phases(address);
+        // Whatever happened, no worker may be left running: their scope waits for them.
+        self.dismiss();
+        measured
+    }
+
+    fn phases(&mut self, address: &Address) -> Result<Measured, LoadError> {
+        self.await_connections(address)?;
+        let steady = self.warm_up()?;
+        self.window(steady)
+    }
+
+    /// Ends every worker at once.
+    fn dismiss(&self) {
+        self.control.set_window(Span { start_ns: 0, end_ns: 0 });
+        self.handles.iter().for_each(Handle::wake);
+    }
+
+    fn wake_all(&self) {
+        self.handles.iter().for_each(Handle::wake);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Listens to the workers until `until` or until `over` says so; false if stopped before.
+    fn listen(&mut self, until_ns: u64, over: fn(&Self) -> bool) -> Result<bool, LoadError> {
+        loop {
+            let now = now_ns();
+            if now >= until_ns || over(self) {
+                return Ok(true);
+            }
+            if self.stopped() {
+                return Ok(false);
+            }
+            let wait = Duration::from_nanos((until_ns - now).min(STOP_CHECK_NS));
+            match self.messages.recv_timeout(wait) {
+                Ok(message) => self.take(message)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), LoadError> {
+        match message {
+            Message::Ready { established, first_error } => {
+                self.ready += 1;
+                self.established += established;
+                self.first_error = self.first_error.take().or(first_error);
+            }
+            Message::Second(second) => {
+                if let Some((index, second)) = self.gathered.second(second) {
+                    (self.events)(Event::Second { index, second });
+                }
+            }
+            Message::Done(report) => self.done.push(*report),
+            Message::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn await_connections(&mut self, address: &Address) -> Result<(), LoadError> {
+        self.listen(now_ns() + CONNECT_NS, |this| this.ready == this.handles.len())?;
+        if self.established == 0 && !self.stopped() {
+            let source = self.first_error.take().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into());
+            return Err(LoadError::Connect { address: address.to_string(), source });
+        }
+        let requested = u64::from(self.config.connections);
+        (self.events)(Event::Connected { established: self.established, requested });
+        Ok(())
+    }
+
+    /// Loads until the caller's policy is content; says whether it was.
+    fn warm_up(&mut self) -> Result<bool, LoadError> {
+        let (min_ns, max_ns) = (as_ns(self.config.warmup.min), as_ns(self.config.warmup.max));
+        if max_ns == 0 {
+            return Ok(true);
+        }
+        let begin_ns = now_ns() + LEAD_NS;
+        self.control.warm_up_at(begin_ns);
+        self.wake_all();
+        let (mut seconds, mut completed_before) = (Vec::new(), 0);
+        loop {
+            let next_ns = begin_ns + ((seconds.len() as u64 + 1) * SECOND_NS).min(max_ns);
+            if !self.listen(next_ns, |_| false)? {
+                return Ok(false);
+            }
+            let completed = self.completed();
+            seconds.push(completed - completed_before);
+            (self.events)(Event::WarmupSecond { completed: completed - completed_before });
+            completed_before = completed;
+            let lasted_ns = next_ns - begin_ns;
+            let steady = lasted_ns >= min_ns && (self.config.warmup.steady)(&seconds);
+            if steady || lasted_ns >= max_ns {
+                return Ok(steady);
+            }
+        }
+    }
+
+    fn completed(&self) -> u64 {
+        self.handles.iter().map(|handle| handle.completed.0.load(Ordering::Relaxed)).sum()
+    }
+
+    fn window(&mut self, steady: bool) -> Result<Measured, LoadError> {
+        let start_ns = now_ns() + LEAD_NS;
+        let span = Span { start_ns, end_ns: start_ns + as_ns(self.config.window) };
+        // Without a warm-up, the workers go from ready to the window.
+        self.control.set_window(span);
+        self.wake_all();
+        let begun = self.listen(span.start_ns, |_| false)?;
+        (self.events)(Event::WindowStart { steady, at_ns: span.start_ns });
+        let ticks = Ticks::read();
+        let whole = begun && self.listen(span.end_ns, |this| this.done.len() == this.handles.len())?;
+        let end_ns = now_ns().min(span.end_ns);
+        (self.events)(Event::WindowEnd { at_ns: end_ns });
+        let user_share = Ticks::read().user_share_since(ticks);
+        if !whole {
+            self.control.end_at(end_ns.max(span.start_ns));
+            self.wake_all();
+        }
+        self.hand_over()?;
+        let reports = std::mem::take(&mut self.done);
+        let end_ns = reports.iter().map(|report| report.ended_ns).max().unwrap_or(end_ns);
+        let span = Span { start_ns: span.start_ns, end_ns };
+        Ok(std::mem::take(&mut self.gathered).finish(span, reports, user_share, !whole, steady))
+    }
+
+    /// Waits for the last word of every worker.
+    fn hand_over(&mut self) -> Result<(), LoadError> {
+        let until_ns = now_ns() + HANDOVER_NS;
+        while self.done.len() < self.handles.len() {
+            let left = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
+            match self.messages.recv_timeout(left) {
+                Ok(message) => self.take(message)?,
+                Err(_) => {
+                    let source = std::io::ErrorKind::TimedOut.into();
+                    return Err(LoadError::System { what: "let a worker end", source });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn as_ns(time: Duration) -> u64 {
+    // A century is enough, and leaves room for sums.
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(100 * 365 * 86_400 * SECOND_NS)
+}

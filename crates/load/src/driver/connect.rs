@@ -1,0 +1,95 @@
+//! Opening connections: few at a time, again after a while where it fails.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use super::clock::SECOND_NS;
+
+/// Connections that one worker is opening at the same time: fewer than any backlog holds, so that no SYN is dropped.
+const OPENING: usize = 64;
+/// First pause after a failure: longer than a server's restart of its accept loop, short against any window.
+const FIRST_PAUSE_NS: u64 = SECOND_NS / 100;
+/// Longest pause: a server that is away for a minute is found again within a second.
+const LONGEST_PAUSE_NS: u64 = SECOND_NS;
+
+/// The socket of one lane.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) connecting: bool,
+    /// Counts the sockets of this lane, so that an event of an earlier one is known as such.
+    pub(crate) generation: u32,
+    pause_ns: u64,
+}
+
+/// Which lanes want a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Opener {
+    waiting: VecDeque<u32>,
+    pausing: BinaryHeap<Reverse<(u64, u32)>>,
+    opening: usize,
+    /// Lanes whose first attempt has not ended.
+    pub(crate) untried: usize,
+    pub(crate) established: u64,
+    pub(crate) first_error: Option<io::Error>,
+}
+
+impl Opener {
+    pub(crate) fn new(lanes: u32) -> Self {
+        Self { waiting: (0..lanes).collect(), untried: lanes as usize, ..Self::default() }
+    }
+
+    /// A lane for which a socket may be opened now.
+    pub(crate) fn next(&mut self, now: u64) -> Option<u32> {
+        while self.pausing.peek().is_some_and(|Reverse((until, _))| *until <= now) {
+            self.waiting.extend(self.pausing.pop().map(|Reverse((_, lane))| lane));
+        }
+        if self.opening >= OPENING {
+            return None;
+        }
+        let lane = self.waiting.pop_front()?;
+        self.opening += 1;
+        Some(lane)
+    }
+
+    /// When a pause ends; `u64::MAX` if none does.
+    pub(crate) fn wake_ns(&self) -> u64 {
+        if self.opening >= OPENING {
+            return u64::MAX;
+        }
+        match self.waiting.is_empty() {
+            false => 0,
+            true => self.pausing.peek().map_or(u64::MAX, |Reverse((until, _))| *until),
+        }
+    }
+
+    pub(crate) fn succeeded(&mut self, slot: &mut Slot) {
+        self.opening -= 1;
+        self.tried(slot);
+        self.established += 1;
+        slot.pause_ns = 0;
+    }
+
+    pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: io::Error, now: u64) {
+        self.opening -= 1;
+        self.tried(slot);
+        self.first_error.get_or_insert(error);
+        slot.pause_ns = (slot.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
+        self.pausing.push(Reverse((now.saturating_add(slot.pause_ns), lane)));
+    }
+
+    /// A connection was lost and its lane wants another at once.
+    pub(crate) fn lost(&mut self, lane: u32) {
+        self.established -= 1;
+        self.waiting.push_back(lane);
+    }
+
+    fn tried(&mut self, slot: &Slot) {
+        if slot.generation == 1 {
+            self.untried -= 1;
+        }
+    }
+}

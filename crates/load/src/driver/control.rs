@@ -1,0 +1,86 @@
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+
+use crate::LoadError;
+use crate::session::Span;
+
+/// Stands for an instant that is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What the conductor tells its workers: instants on the monotonic clock in nanoseconds, each known before it comes.
+///
+/// A worker reads them at every turn. They are written before the worker is woken, so that none comes too late.
+#[derive(Debug)]
+pub(crate) struct Control {
+    warmup_ns: AtomicU64,
+    start_ns: AtomicU64,
+    end_ns: AtomicU64,
+}
+
+impl Control {
+    pub(crate) fn new() -> Self {
+        Self {
+            warmup_ns: AtomicU64::new(UNKNOWN),
+            start_ns: AtomicU64::new(UNKNOWN),
+            end_ns: AtomicU64::new(UNKNOWN),
+        }
+    }
+
+    pub(crate) fn warm_up_at(&self, at: u64) {
+        self.warmup_ns.store(at, Ordering::Release);
+    }
+
+    /// The end is stored first: whoever sees the begin sees the end.
+    pub(crate) fn set_window(&self, span: Span) {
+        self.end_ns.store(span.end_ns, Ordering::Release);
+        self.start_ns.store(span.start_ns, Ordering::Release);
+    }
+
+    pub(crate) fn end_at(&self, at: u64) {
+        self.end_ns.store(at, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn warmup_ns(&self) -> u64 {
+        self.warmup_ns.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn window(&self) -> Span {
+        let start_ns = self.start_ns.load(Ordering::Acquire);
+        Span { start_ns, end_ns: self.end_ns.load(Ordering::Acquire) }
+    }
+}
+
+/// What the conductor holds of one worker.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) waker: OwnedFd,
+    /// Answers so far. On a cache line of its own, since its worker writes it at every turn.
+    pub(crate) completed: Line,
+}
+
+/// A counter that shares its cache line with nothing. Source: Intel optimisation manual, 2.6: lines come in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Line(pub(crate) AtomicU64);
+
+impl Handle {
+    pub(crate) fn new() -> Result<Self, LoadError> {
+        let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(LoadError::system("open an eventfd"))?;
+        Ok(Self { waker, completed: Line::default() })
+    }
+
+    pub(crate) fn wake(&self) {
+        // It can only fail when the counter is at its end, and then the worker is woken already.
+        let _ = write(&self.waker, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn rest(&self) {
+        let _ = read(&self.waker, &mut [0u8; 8]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Threads, sockets and clocks around the sessions.
+
+mod clock;
+mod conductor;
+mod connect;
+mod control;
+mod cpu;
+mod prepare;
+mod socket;
+mod worker;
+
+pub(crate) use worker::Report;
+
+use std::sync::atomic::AtomicBool;
+
+use crate::summary::{Measured, report};
+use crate::{Config, Latencies, LoadError};
+use record::LoadReport;
+
+/// What happens in a run, told as it happens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event {
+    /// All connections were tried; nothing has been sent.
+    Connected {
+        /// Open.
+        established: u64,
+        /// Asked for.
+        requested: u64,
+    },
+    /// A second of the warm-up is over.
+    WarmupSecond {
+        /// Requests completed in it.
+        completed: u64,
+    },
+    /// The window begins now: take readings.
+    WindowStart {
+        /// Whether the warm-up was steady.
+        steady: bool,
+        /// The instant on the monotonic clock in nanoseconds.
+        at_ns: u64,
+    },
+    /// A second of the window is over.
+    Second {
+        /// Which one, from 0.
+        index: u32,
+        /// What it brought.
+        second: record::Second,
+    },
+    /// The window ends now: take readings.
+    WindowEnd {
+        /// The instant on the monotonic clock in nanoseconds.
+        at_ns: u64,
+    },
+}
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Every figure.
+    pub report: LoadReport,
+    /// done − intended in nanoseconds, censored requests included.
+    pub response: Latencies,
+    /// done − sent; `None` in a closed loop, where it is the response.
+    pub service: Option<Latencies>,
+    /// sent − intended; `None` in a closed loop, where it is 0.
+    pub send_lag: Option<Latencies>,
+}
+
+/// Opens all connections, warms up, measures one window, and reports it.
+///
+/// `stop` ends the run early: what was measured is reported as partial. `events` is called on the calling thread; what
+/// takes longer than a few milliseconds in there delays the next event, never the load.
+///
+/// # Errors
+/// [`LoadError`] where nothing could be measured; single failures are counted in the report.
+pub fn run(config: &Config, stop: &AtomicBool, events: &mut dyn FnMut(Event)) -> Result<Outcome, LoadError> {
+    let plan = prepare::prepare(config)?;
+    let measured: Measured = conductor::conduct(config, plan, stop, events)?;
+    let report = report(config, &measured);
+    Ok(Outcome {
+        report,
+        response: measured.response,
+        service: measured.service,
+        send_lag: measured.send_lag,
+    })
+}

@@ -1,0 +1,75 @@
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
+    socket_with, sockopt,
+};
+
+use crate::Address;
+
+/// A socket that is connecting or connected.
+///
+/// # Errors
+/// What the system says; a refusal may also come later, see [`connected`].
+pub(crate) fn open(address: &Address) -> io::Result<OwnedFd> {
+    let family = match address {
+        Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+        Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+        Address::Unix(_) => AddressFamily::UNIX,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let started = match address {
+        Address::Tcp(address) => {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            connect(&socket, address)
+        }
+        Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path.as_path())?),
+    };
+    match started {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a socket that became writable is connected.
+///
+/// # Errors
+/// Why it is not.
+pub(crate) fn connected(socket: &OwnedFd) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket)??)
+}
+
+/// What a socket did with a read or a write.
+pub(crate) enum Moved {
+    /// So many bytes, above 0.
+    Bytes(usize),
+    /// Nothing for now.
+    Later,
+    /// The other side has closed.
+    End,
+    /// The connection is broken.
+    Broken,
+}
+
+#[inline]
+pub(crate) fn read(socket: &OwnedFd, buf: &mut [u8]) -> Moved {
+    match recv(socket, buf, RecvFlags::empty()) {
+        Ok((0, _)) => Moved::End,
+        Ok((bytes, _)) => Moved::Bytes(bytes),
+        Err(Errno::AGAIN | Errno::INTR) => Moved::Later,
+        Err(_) => Moved::Broken,
+    }
+}
+
+#[inline]
+pub(crate) fn write(socket: &OwnedFd, buf: &[u8]) -> Moved {
+    match send(socket, buf, SendFlags::NOSIGNAL) {
+        Ok(bytes) => Moved::Bytes(bytes),
+        Err(Errno::AGAIN | Errno::INTR) => Moved::Later,
+        Err(_) => Moved::Broken,
+    }
+}

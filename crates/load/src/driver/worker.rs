@@ -1,0 +1,381 @@
+//! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
+
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use super::clock::{now_ns, thread_cpu_ns, timespec};
+use super::connect::{Opener, Slot};
+use super::control::{Control, Handle};
+use super::socket::{self, Moved};
+use crate::session::{Fate, Finished, SecondTally, Session, Span, Spec};
+use crate::{Address, Idle, LoadError};
+
+/// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
+const READ_BYTES: usize = 128 * 1024;
+/// Events taken from the kernel at a time; between two of them the schedule is looked at anyway.
+const EVENTS: usize = 256;
+/// Full reads of one connection before the others have their turn.
+const READS_IN_A_ROW: u32 = 8;
+/// How long before an arrival [`Idle::Spin`] stops to sleep: above the wake-up times seen (19 µs at p99.9).
+const SPIN_NS: u64 = 50_000;
+/// Marks the event of the waker among those of lanes.
+const WAKER: u64 = u64::MAX;
+
+/// What workers tell the conductor.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Every connection was tried once.
+    Ready { established: u64, first_error: Option<std::io::Error> },
+    /// A second of the window is over.
+    Second(SecondTally),
+    /// The window is over.
+    Done(Box<Report>),
+    /// The worker cannot go on.
+    Failed(LoadError),
+}
+
+/// What one worker has to say of its window.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) finished: Finished,
+    pub(crate) cpu_ns: u64,
+    /// Connections open when the window began.
+    pub(crate) established: u64,
+    pub(crate) ended_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Ready,
+    Warmup,
+    Window,
+}
+
+/// What one worker is made of.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) spec: Spec,
+    pub(crate) address: &'a Address,
+    pub(crate) idle: Idle,
+    pub(crate) control: &'a Control,
+    pub(crate) handle: &'a Handle,
+    pub(crate) messages: Sender<Message>,
+}
+
+/// Runs one worker to the end of its window; failures go to the conductor as messages.
+pub(crate) fn work(setup: Setup<'_>) {
+    let messages = setup.messages.clone();
+    let message = match Worker::new(setup).and_then(Worker::run) {
+        Ok(report) => Message::Done(Box::new(report)),
+        Err(error) => Message::Failed(error),
+    };
+    // Nobody listens any more only when another worker has failed before.
+    let _ = messages.send(message);
+}
+
+struct Worker<'a> {
+    setup: Setup<'a>,
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    slots: Vec<Slot>,
+    opener: Opener,
+    session: Session,
+    buf: Box<[u8]>,
+    /// Connections whose last read filled the buffer.
+    unread: Vec<u32>,
+    phase: Phase,
+    span: Span,
+    cpu_before_ns: u64,
+    established: u64,
+}
+
+impl<'a> Worker<'a> {
+    fn new(setup: Setup<'a>) -> Result<Self, LoadError> {
+        // A kernel without it keeps its 50 µs, and the send lag shows it.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LoadError::system("create an epoll"))?;
+        epoll::add(&epoll, &setup.handle.waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)
+            .map_err(LoadError::system("watch an eventfd"))?;
+        Ok(Self {
+            epoll,
+            events: Vec::with_capacity(EVENTS),
+            slots: (0..setup.spec.lanes).map(|_| Slot::default()).collect(),
+            opener: Opener::new(setup.spec.lanes),
+            session: Session::new(setup.spec.clone()),
+            buf: vec![0; READ_BYTES].into(),
+            unread: Vec::new(),
+            phase: Phase::Opening,
+            span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
+            cpu_before_ns: 0,
+            established: 0,
+            setup,
+        })
+    }
+
+    fn run(mut self) -> Result<Report, LoadError> {
+        loop {
+            let now = now_ns();
+            self.follow_control(now);
+            if now > self.span.end_ns || self.is_done() {
+                return Ok(self.finish(now));
+            }
+            self.housekeep(now);
+            self.transmit(now);
+            self.wait()?;
+            self.handle_events();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.phase == Phase::Window && self.session.is_exhausted()
+    }
+
+    fn finish(self, now: u64) -> Report {
+        let cpu_ns = thread_cpu_ns() - self.cpu_before_ns;
+        let ended_ns = now.min(self.span.end_ns);
+        let mut finished = self.session.finish(ended_ns);
+        for second in finished.tally.full.drain(..) {
+            let _ = self.setup.messages.send(Message::Second(second));
+        }
+        Report { finished, cpu_ns, established: self.established, ended_ns }
+    }
+
+    /// Enters the phase that the conductor has set for this moment.
+    #[inline]
+    fn follow_control(&mut self, now: u64) {
+        self.span = self.setup.control.window();
+        if self.phase == Phase::Opening && self.opener.untried == 0 {
+            self.phase = Phase::Ready;
+            let first_error = self.opener.first_error.take();
+            let _ = self
+                .setup
+                .messages
+                .send(Message::Ready { established: self.opener.established, first_error });
+        }
+        if self.phase == Phase::Ready && now >= self.setup.control.warmup_ns() {
+            self.phase = Phase::Warmup;
+            self.session.begin_warmup(now);
+        }
+        if self.phase != Phase::Window && now >= self.span.start_ns {
+            self.phase = Phase::Window;
+            self.established = self.opener.established;
+            self.cpu_before_ns = thread_cpu_ns();
+            self.session.begin_window(self.span);
+        }
+    }
+
+    /// What is done at every turn rather than for every request.
+    #[inline]
+    fn housekeep(&mut self, now: u64) {
+        self.setup.handle.completed.0.store(self.session.completed(), Ordering::Relaxed);
+        for second in self.session.take_seconds(now) {
+            let _ = self.setup.messages.send(Message::Second(second));
+        }
+        let (slots, opener) = (&mut self.slots, &mut self.opener);
+        self.session.expire(now, |lane| {
+            slots[lane as usize].socket = None;
+            opener.lost(lane);
+        });
+        while let Some(lane) = self.opener.next(now) {
+            self.open(lane, now);
+        }
+    }
+
+    #[cold]
+    fn open(&mut self, lane: u32, now: u64) {
+        let slot = &mut self.slots[lane as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.connecting = true;
+        let data = epoll::EventData::new_u64(u64::from(slot.generation) << 32 | u64::from(lane));
+        // Edges, asked for once: no call per request. A short read says that nothing is left.
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let opened = socket::open(self.setup.address).and_then(|socket| {
+            epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
+        });
+        match opened {
+            Ok(socket) => slot.socket = Some(socket),
+            Err(error) => {
+                self.opener.failed(lane, slot, error, now);
+                self.session.connect_failed(now);
+            }
+        }
+    }
+
+    #[cold]
+    fn connected(&mut self, lane: u32) {
+        let slot = &mut self.slots[lane as usize];
+        let Some(socket) = &slot.socket else { return };
+        slot.connecting = false;
+        match socket::connected(socket) {
+            Ok(()) => {
+                self.opener.succeeded(slot);
+                self.session.opened(lane);
+            }
+            Err(error) => {
+                slot.socket = None;
+                let now = now_ns();
+                self.opener.failed(lane, slot, error, now);
+                self.session.connect_failed(now);
+            }
+        }
+    }
+
+    /// Hands out what is due and writes it, each connection by one call.
+    #[inline]
+    fn transmit(&mut self, now: u64) {
+        let mut at = now;
+        loop {
+            self.session.pace(at);
+            let Some(lane) = self.session.next_write() else { return };
+            self.write(lane, at);
+            if self.session.is_quiet(at) {
+                return;
+            }
+            at = now_ns();
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, lane: u32, mut at: u64) {
+        loop {
+            let bytes = self.session.outgoing(lane);
+            let Some(socket) = self.slots[lane as usize].socket.as_ref().filter(|_| !bytes.is_empty()) else {
+                return;
+            };
+            let offered = bytes.len();
+            match socket::write(socket, bytes) {
+                Moved::Bytes(written) => {
+                    self.session.wrote(lane, written, at);
+                    if written < offered || self.session.outgoing(lane).is_empty() {
+                        return;
+                    }
+                }
+                // The edge that says that there is room again finds the lane with something to write.
+                Moved::Later => return,
+                Moved::End | Moved::Broken => {
+                    let fate = self.session.failed(lane, true, at);
+                    return self.settle(lane, fate);
+                }
+            }
+            at = now_ns();
+        }
+    }
+
+    fn wait(&mut self) -> Result<(), LoadError> {
+        self.events.clear();
+        let timeout = timespec(self.timeout_ns());
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(LoadError::system("wait for events")(error)),
+        }
+    }
+
+    /// How long to wait in the kernel for something to happen.
+    fn timeout_ns(&self) -> u64 {
+        /// Longest wait: whatever is overlooked is seen then.
+        const LONGEST_NS: u64 = super::clock::SECOND_NS;
+        let edge_ns = match self.phase {
+            Phase::Opening | Phase::Ready => self.setup.control.warmup_ns().min(self.span.start_ns),
+            Phase::Warmup => self.span.start_ns,
+            Phase::Window => self.span.end_ns.saturating_add(1),
+        };
+        let wake_ns = self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns());
+        if !self.unread.is_empty() || self.setup.idle == Idle::Poll || wake_ns == 0 {
+            return 0;
+        }
+        let left_ns = wake_ns.saturating_sub(now_ns());
+        match self.setup.idle {
+            Idle::Spin => left_ns.saturating_sub(SPIN_NS),
+            Idle::Sleep | Idle::Poll => left_ns,
+        }
+        .min(LONGEST_NS)
+    }
+
+    #[inline]
+    fn handle_events(&mut self) {
+        for lane in std::mem::take(&mut self.unread) {
+            self.read_all(lane, false);
+        }
+        for index in 0..self.events.len() {
+            let event = self.events[index];
+            let data = event.data.u64();
+            if data == WAKER {
+                self.setup.handle.rest();
+                continue;
+            }
+            let (lane, generation) = (data as u32, (data >> 32) as u32);
+            if self.slots[lane as usize].generation == generation {
+                self.handle_event(lane, event.flags);
+            }
+        }
+    }
+
+    #[inline]
+    fn handle_event(&mut self, lane: u32, flags: epoll::EventFlags) {
+        if self.slots[lane as usize].connecting {
+            self.connected(lane);
+        }
+        if flags.contains(epoll::EventFlags::OUT) && !self.session.outgoing(lane).is_empty() {
+            self.write(lane, now_ns());
+        }
+        let readable = epoll::EventFlags::IN
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::HUP
+            | epoll::EventFlags::ERR;
+        if flags.intersects(readable) {
+            let closing = flags.intersects(readable - epoll::EventFlags::IN);
+            self.read_all(lane, closing);
+        }
+    }
+
+    /// Reads until nothing is left, and answers at once to what that makes possible.
+    ///
+    /// A short read says that nothing is left. Only an edge that announced the end, which is not repeated, says more.
+    #[inline]
+    fn read_all(&mut self, lane: u32, closing: bool) {
+        for _ in 0..READS_IN_A_ROW {
+            let Some(socket) = &self.slots[lane as usize].socket else { return };
+            let kept = self.session.unstash(lane, &mut self.buf);
+            let moved = socket::read(socket, &mut self.buf[kept..]);
+            let now = now_ns();
+            if now > self.span.end_ns {
+                return;
+            }
+            let more = matches!(moved, Moved::Bytes(fresh) if closing || kept + fresh == self.buf.len());
+            let fate = self.take_in(lane, kept, moved, now);
+            self.settle(lane, fate);
+            self.transmit(now);
+            if fate == Fate::Replace || !more {
+                return;
+            }
+        }
+        self.unread.push(lane);
+    }
+
+    #[inline]
+    fn take_in(&mut self, lane: u32, kept: usize, moved: Moved, now: u64) -> Fate {
+        match moved {
+            Moved::Bytes(fresh) => self.session.received(lane, &self.buf[..kept + fresh], fresh, now),
+            Moved::Later => self.session.restash(lane, &self.buf[..kept]),
+            Moved::End => self.session.closed(lane, now),
+            Moved::Broken => self.session.failed(lane, false, now),
+        }
+    }
+
+    #[inline]
+    fn settle(&mut self, lane: u32, fate: Fate) {
+        if fate == Fate::Replace {
+            self.slots[lane as usize].socket = None;
+            self.opener.lost(lane);
+        }
+    }
+}

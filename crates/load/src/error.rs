@@ -1,0 +1,61 @@
+use std::io;
+
+/// Why a run could not be done. Each display is one sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The URL is not one that can be driven.
+    #[error("'{url}' is not a URL that can be driven: {why}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong with it and what would be right.
+        why: &'static str,
+    },
+    /// The host has no address.
+    #[error("the host '{host}' has no address ({source}): check the name")]
+    Resolve {
+        /// What was looked up.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// A request cannot be rendered.
+    #[error("the request cannot be sent: {0}")]
+    Request(&'static str),
+    /// A setting is out of range or does not go with another.
+    #[error("{0}")]
+    Config(&'static str),
+    /// The hard limit of open files is too low.
+    #[error(
+        "{needed} open files are needed and the hard limit is {hard}: ask for fewer connections or raise it (ulimit -Hn)"
+    )]
+    Descriptors {
+        /// Descriptors that the run needs.
+        needed: u64,
+        /// What the limit allows.
+        hard: u64,
+    },
+    /// No connection could be opened.
+    #[error("no connection to {address} could be opened ({source}): is the server listening there?")]
+    Connect {
+        /// Where.
+        address: String,
+        /// The first failure.
+        source: io::Error,
+    },
+    /// The operating system refused something that a worker cannot do without.
+    #[error("the system refused to {what} ({source})")]
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl LoadError {
+    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System { what, source: source.into() }
+    }
+}

@@ -1,0 +1,85 @@
+//! Histograms as text that other tools read.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+use crate::Latencies;
+
+/// Nanoseconds of a millisecond, the unit of HdrHistogram's own plots.
+const MILLISECOND_NS: f64 = 1e6;
+/// Steps per halving of the distance to 100 %, as HdrHistogram's tools print it.
+const TICKS_PER_HALF_DISTANCE: u32 = 5;
+
+/// One interval of a log.
+#[derive(Debug, Clone, Copy)]
+pub struct Interval<'a> {
+    /// What was recorded in it, in nanoseconds.
+    pub latencies: &'a Latencies,
+    /// A name without blanks or commas; `None` for the main series.
+    pub tag: Option<&'a str>,
+    /// Its begin, since the log's begin.
+    pub begin: Duration,
+    /// Its length.
+    pub length: Duration,
+}
+
+/// A log of intervals in the format of HdrHistogram (`.hlog`, V2 compressed), its values nanoseconds.
+///
+/// Source: HdrHistogram, `HistogramLogWriter`, log format version 1.3.
+#[must_use]
+pub fn hlog(started: SystemTime, intervals: &[Interval<'_>]) -> String {
+    let mut bytes = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment("[Values are nanoseconds, Interval_Max is in milliseconds]")
+        .with_start_time(started)
+        .with_base_time(started)
+        .with_max_value_divisor(MILLISECOND_NS)
+        .begin_log_with(&mut bytes, &mut serializer)
+        .expect("writing to memory cannot fail");
+    for interval in intervals {
+        let tag = interval.tag.and_then(Tag::new);
+        log.write_histogram(interval.latencies, interval.begin, interval.length, tag)
+            .expect("writing to memory cannot fail, and a histogram of counted requests fits the format");
+    }
+    String::from_utf8(bytes).expect("the log is base64 and digits")
+}
+
+/// The percentile distribution as HdrHistogram prints it (`.hgrm`), in milliseconds.
+///
+/// Source: HdrHistogram, `AbstractHistogram.outputPercentileDistribution`.
+#[must_use]
+pub fn hgrm(latencies: &Latencies) -> String {
+    let mut text =
+        format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    let mut below = 0;
+    for step in latencies.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
+        below += step.count_since_last_iteration();
+        let (value, quantile) =
+            (step.value_iterated_to() as f64 / MILLISECOND_NS, step.quantile_iterated_to());
+        let line = match quantile < 1.0 {
+            true => writeln!(text, "{value:12.3} {quantile:2.12} {below:10} {:14.2}", 1.0 / (1.0 - quantile)),
+            false => writeln!(text, "{value:12.3} {quantile:2.12} {below:10}"),
+        };
+        line.expect("writing to a string cannot fail");
+    }
+    text + &footer(latencies)
+}
+
+fn footer(latencies: &Latencies) -> String {
+    let in_ms = |ns: f64| ns / MILLISECOND_NS;
+    format!(
+        "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]\n#[Max     = {:12.3}, Total count    = {:12}]\n#[Buckets = {:12}, SubBuckets     = {:12}]\n",
+        in_ms(latencies.mean()),
+        in_ms(latencies.stdev()),
+        in_ms(latencies.max() as f64),
+        latencies.len(),
+        latencies.buckets(),
+        // At 3 digits, the next power of two above 2 · 10^3. Source: HdrHistogram, `subBucketCount`.
+        2048
+    )
+}

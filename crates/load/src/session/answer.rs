@@ -1,0 +1,171 @@
+use http1::HeadLimits;
+use http1::chunked::{ChunkError, ChunkedDecoder, Event};
+use http1::response::{Framing, ResponseError, ResponseHead, parse_head};
+
+/// Longest head that is remembered for comparison; a longer one is parsed each time.
+const REMEMBERED_BYTES: usize = 4096;
+
+/// One complete answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Whether the connection may carry another.
+    pub(crate) keep_alive: bool,
+}
+
+/// Why the bytes are not an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Its head.
+    #[error(transparent)]
+    Head(#[from] ResponseError),
+    /// Its chunked body.
+    #[error(transparent)]
+    Body(#[from] ChunkError),
+    /// 101, which was not asked for.
+    #[error("the server switches protocols unasked")]
+    Switched,
+    /// Bytes that answer nothing.
+    #[error("the server answers more often than it is asked")]
+    Unasked,
+}
+
+/// Parses heads, and knows the last one by its bytes: a server that says the same again costs a comparison.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    limits: HeadLimits,
+    /// Whether the requests are HEAD, whose answers have no body.
+    bodiless: bool,
+    bytes: Vec<u8>,
+    head: Option<ResponseHead>,
+}
+
+impl Heads {
+    pub(crate) fn new(bodiless: bool) -> Self {
+        Self { limits: HeadLimits::DEFAULT, bodiless, bytes: Vec::new(), head: None }
+    }
+
+    #[inline]
+    fn parse(&mut self, buf: &[u8]) -> Result<Option<ResponseHead>, ResponseError> {
+        match self.head {
+            Some(head) if buf.starts_with(&self.bytes) => Ok(Some(head)),
+            _ => self.parse_new(buf),
+        }
+    }
+
+    fn parse_new(&mut self, buf: &[u8]) -> Result<Option<ResponseHead>, ResponseError> {
+        let parsed = parse_head(buf, self.bodiless, &self.limits)?;
+        if let Some(head) = parsed.filter(|head| head.head_bytes <= REMEMBERED_BYTES) {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(&buf[..head.head_bytes]);
+            self.head = Some(head);
+        }
+        Ok(parsed)
+    }
+}
+
+/// What the next byte belongs to.
+#[derive(Debug, Clone, Default)]
+enum Part {
+    #[default]
+    Head,
+    /// A body with so many bytes to come.
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+}
+
+/// Cuts the bytes of one connection into answers.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    part: Part,
+    status: u16,
+    keep_alive: bool,
+    /// The begin of a head whose end has not come; empty, and without memory, almost always.
+    stash: Vec<u8>,
+}
+
+impl Reader {
+    /// Moves what was kept of an unfinished head to the front of `buf`, where the next read continues it.
+    pub(crate) fn unstash(&mut self, buf: &mut [u8]) -> usize {
+        let kept = self.stash.len();
+        buf[..kept].copy_from_slice(&self.stash);
+        self.stash.clear();
+        kept
+    }
+
+    /// Keeps the rest of a buffer that [`Reader::next`] had no use for.
+    pub(crate) fn stash(&mut self, rest: &[u8]) {
+        self.stash.extend_from_slice(rest);
+    }
+
+    /// The next complete answer in `buf` from `at` on; `at` moves past what was used.
+    #[inline]
+    pub(crate) fn next(
+        &mut self,
+        buf: &[u8],
+        at: &mut usize,
+        heads: &mut Heads,
+    ) -> Result<Option<Answer>, Malformed> {
+        while *at < buf.len() {
+            let complete = match &mut self.part {
+                Part::Head => match heads.parse(&buf[*at..])? {
+                    None => return Ok(None),
+                    Some(head) => {
+                        *at += head.head_bytes;
+                        self.begin_body(&head)?
+                    }
+                },
+                Part::Length(left) => skip(left, buf.len(), at),
+                Part::Chunked(decoder) => decode(decoder, buf, at)?,
+                Part::UntilClose => {
+                    *at = buf.len();
+                    false
+                }
+            };
+            if complete {
+                self.part = Part::Head;
+                return Ok(Some(Answer { status: self.status, keep_alive: self.keep_alive }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the answer is complete with its head.
+    #[inline]
+    fn begin_body(&mut self, head: &ResponseHead) -> Result<bool, Malformed> {
+        const SWITCHING_PROTOCOLS: u16 = 101;
+        if head.status < 200 {
+            return if head.status == SWITCHING_PROTOCOLS { Err(Malformed::Switched) } else { Ok(false) };
+        }
+        (self.status, self.keep_alive) = (head.status, head.keep_alive);
+        self.part = match head.framing {
+            Framing::None | Framing::Length(0) => return Ok(true),
+            Framing::Length(bytes) => Part::Length(bytes),
+            Framing::Chunked => Part::Chunked(ChunkedDecoder::new()),
+            Framing::UntilClose => Part::UntilClose,
+        };
+        Ok(false)
+    }
+
+    /// The answer that the end of the connection completes, if it does.
+    pub(crate) fn end(&mut self) -> Option<Answer> {
+        matches!(self.part, Part::UntilClose).then_some(Answer { status: self.status, keep_alive: false })
+    }
+}
+
+/// Passes over bytes of a body; true at its end.
+#[inline]
+fn skip(left: &mut u64, end: usize, at: &mut usize) -> bool {
+    let there = (end - *at) as u64;
+    let taken = there.min(*left);
+    *left -= taken;
+    *at += taken as usize;
+    *left == 0
+}
+
+fn decode(decoder: &mut ChunkedDecoder, buf: &[u8], at: &mut usize) -> Result<bool, ChunkError> {
+    let step = decoder.decode(&buf[*at..])?;
+    *at += step.consumed;
+    Ok(step.event == Event::Done)
+}

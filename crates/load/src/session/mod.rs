@@ -1,0 +1,567 @@
+//! What one worker sends, receives and records, without a socket and without a clock.
+//!
+//! A session owns the connections of one thread, here called lanes. It is told what happened and when
+//! ([`Session::opened`], [`Session::received`], [`Session::wrote`], …) and says what to write ([`Session::next_write`],
+//! [`Session::outgoing`]) and when it wants to be called again ([`Session::wake_ns`]). All instants are nanoseconds of
+//! one monotonic clock. Nothing is allocated for a request.
+//!
+//! What counts. In an open loop the requests whose intended instant lies in the window; in a closed loop the answers
+//! that come in the window. What was sent and not answered when the window ended is `unfinished`, what was due and not
+//! sent is `unsent`; both enter the response histogram with their age at that moment, as "at least this long". So
+//! does a timeout with its age when it was given up. A request whose connection broke is an error and has no latency.
+
+mod answer;
+mod dispatch;
+mod ring;
+mod source;
+mod tally;
+
+pub use answer::Malformed;
+pub use tally::{SecondTally, Span, Split, Tally};
+
+use crate::schedule::{AT_ONCE, Arrival, Dispatch, Intensity, Pace, Part, Schedule};
+use answer::{Answer, Heads, Reader};
+use dispatch::{Dispatcher, NEVER, Timeline};
+use ring::{Cursor, Rings, Stamp};
+use source::Source;
+use std::collections::VecDeque;
+use tally::Fault;
+
+/// What a session is made for.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Connections.
+    pub lanes: u32,
+    /// Requests in flight on each at most.
+    pub depth: u32,
+    /// One request as it goes over the wire.
+    pub request: Vec<u8>,
+    /// Whether the request is HEAD, whose answers have no body.
+    pub head: bool,
+    /// When requests are due.
+    pub pace: Pace,
+    /// Seed of the arrivals.
+    pub seed: u64,
+    /// Which arrivals are this session's.
+    pub part: Part,
+    /// Requests to send in the window at most.
+    pub requests: Option<u64>,
+    /// Age after sending at which a request is given up.
+    pub timeout_ns: Option<u64>,
+}
+
+/// What becomes of a connection after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Fate {
+    /// It goes on.
+    Keep,
+    /// It is to be closed and another opened in its place.
+    Replace,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Lane {
+    reader: Reader,
+    cursor: Cursor,
+    /// Of the requests held, the last so many are not written to their end.
+    unwritten: u32,
+    /// Bytes of the first unwritten request that are written.
+    offset: usize,
+    answers: u64,
+    open: bool,
+    /// Whether the dispatcher knows it.
+    idle: bool,
+    /// Whether it is in the list of those that have something to write.
+    dirty: bool,
+}
+
+/// The connections of one worker.
+#[derive(Debug)]
+pub struct Session {
+    spec: Spec,
+    lanes: Vec<Lane>,
+    rings: Rings,
+    source: Source,
+    heads: Heads,
+    dispatcher: Dispatcher,
+    dirty: VecDeque<u32>,
+    /// Intended instants of requests that a server returned unanswered by closing in good order.
+    again: VecDeque<u64>,
+    /// Requests that may still be sent; counts only in the window.
+    quota: u64,
+    tally: Tally,
+    occupancy: Occupancy,
+    expiry_ns: u64,
+    completed: u64,
+    first_malformed: Option<Malformed>,
+}
+
+impl Session {
+    /// A session whose connections are all closed and for which nothing is due.
+    #[must_use]
+    pub fn new(spec: Spec) -> Self {
+        let open_loop = spec.pace != Pace::Closed;
+        Self {
+            lanes: (0..spec.lanes).map(|_| Lane::default()).collect(),
+            rings: Rings::new(spec.lanes as usize, spec.depth),
+            source: Source::new(&spec.request, spec.depth),
+            heads: Heads::new(spec.head),
+            dispatcher: Dispatcher::Shared { timeline: Timeline::SILENT, idle: VecDeque::new() },
+            dirty: VecDeque::with_capacity(spec.lanes as usize),
+            again: VecDeque::new(),
+            quota: u64::MAX,
+            tally: Tally::new(open_loop, spec.requests.is_some()),
+            occupancy: Occupancy::default(),
+            expiry_ns: NEVER,
+            completed: 0,
+            first_malformed: None,
+            spec,
+        }
+    }
+
+    /// Begins to send at `now`, at the schedule's first rate and without counting.
+    pub fn begin_warmup(&mut self, now: u64) {
+        let steady = match &self.spec.pace {
+            Pace::Closed => Pace::Closed,
+            Pace::Open { intensity, arrival, dispatch } => Pace::Open {
+                intensity: Intensity::Flat { per_s: intensity.first_per_s() },
+                arrival: *arrival,
+                dispatch: *dispatch,
+            },
+        };
+        // Another seed, so that the window's arrivals do not depend on whether there was a warm-up.
+        let dispatcher = self.dispatcher_for(&steady, !self.spec.seed, now);
+        self.dispatcher.replace(dispatcher);
+    }
+
+    /// Begins the window: the schedule starts afresh at its begin, without the arrivals that were due before and not
+    /// sent. What is in flight stays.
+    pub fn begin_window(&mut self, span: Span) {
+        let dispatcher = self.dispatcher_for(&self.spec.pace, self.spec.seed, span.start_ns);
+        self.dispatcher.replace(dispatcher);
+        self.again.clear();
+        self.quota = self.spec.requests.unwrap_or(u64::MAX);
+        self.tally.open(span);
+        self.occupancy.restart(span.start_ns);
+    }
+
+    fn dispatcher_for(&self, pace: &Pace, seed: u64, origin_ns: u64) -> Dispatcher {
+        let Spec { part, lanes, .. } = self.spec;
+        let shared =
+            |timeline| Dispatcher::Shared { timeline, idle: VecDeque::with_capacity(lanes as usize) };
+        match pace {
+            Pace::Closed => shared(Timeline::CLOSED),
+            Pace::Open { intensity, arrival, dispatch: Dispatch::Shared } => {
+                shared(Timeline::open(Schedule::new(intensity.clone(), *arrival, seed, part), origin_ns))
+            }
+            Pace::Open { intensity, arrival, dispatch: Dispatch::Connection } => Dispatcher::Own {
+                timelines: (0..lanes)
+                    .map(|lane| own_schedule(intensity, *arrival, seed, part, lane, lanes))
+                    .map(|schedule| Timeline::open(schedule, origin_ns))
+                    .collect(),
+                idle: Default::default(),
+            },
+        }
+    }
+
+    /// A connection is open.
+    pub fn opened(&mut self, lane: u32) {
+        self.lanes[lane as usize].open = true;
+        self.note_room(lane);
+    }
+
+    /// Gives what is due to connections with room.
+    #[inline]
+    pub fn pace(&mut self, now: u64) {
+        while self.dispatch_ns() <= now {
+            let Some(lane) = self.dispatcher.leave() else { return };
+            self.lanes[lane as usize].idle = false;
+            if self.has_room(lane) {
+                let intended_ns = self.take(lane);
+                self.assign(lane, intended_ns);
+                self.note_room(lane);
+            }
+        }
+    }
+
+    /// When something can be sent; [`NEVER`] if not before something else happens.
+    #[inline]
+    fn dispatch_ns(&self) -> u64 {
+        let due_ns = self.dispatcher.due_ns();
+        match (self.again.is_empty(), self.quota) {
+            (true, 0) => NEVER,
+            (true, _) => due_ns,
+            // A returned request is due at once, given a connection.
+            (false, _) if self.dispatcher.has_idle() => AT_ONCE,
+            (false, _) => NEVER,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, lane: u32) -> u64 {
+        if let Some(intended_ns) = self.again.pop_front() {
+            return intended_ns;
+        }
+        self.quota -= 1;
+        self.dispatcher.take(lane)
+    }
+
+    #[inline]
+    fn assign(&mut self, lane: u32, intended_ns: u64) {
+        let state = &mut self.lanes[lane as usize];
+        self.rings.push(lane, &mut state.cursor, intended_ns);
+        state.unwritten += 1;
+        if !state.dirty {
+            state.dirty = true;
+            self.dirty.push_back(lane);
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, lane: u32) -> bool {
+        let state = &self.lanes[lane as usize];
+        state.open && state.cursor.held < self.rings.depth()
+    }
+
+    #[inline]
+    fn note_room(&mut self, lane: u32) {
+        if self.has_room(lane) && !self.lanes[lane as usize].idle {
+            self.lanes[lane as usize].idle = true;
+            self.dispatcher.enter(lane);
+        }
+    }
+
+    /// A connection that has something to write; each is named once until more is assigned to it.
+    #[inline]
+    pub fn next_write(&mut self) -> Option<u32> {
+        let lane = self.dirty.pop_front()?;
+        self.lanes[lane as usize].dirty = false;
+        Some(lane)
+    }
+
+    /// Whether there is nothing to write, nor anything due by `now` that could be.
+    #[inline]
+    #[must_use]
+    pub fn is_quiet(&self, now: u64) -> bool {
+        self.dirty.is_empty() && self.dispatch_ns() > now
+    }
+
+    /// What `lane` has to write now; empty when all is written.
+    #[inline]
+    #[must_use]
+    pub fn outgoing(&self, lane: u32) -> &[u8] {
+        let state = &self.lanes[lane as usize];
+        self.source.bytes(state.unwritten, state.offset)
+    }
+
+    /// `bytes` of what was outgoing are written, by a write that began at `at`.
+    #[inline]
+    pub fn wrote(&mut self, lane: u32, bytes: usize, at: u64) {
+        let state = &mut self.lanes[lane as usize];
+        let written = state.offset + bytes;
+        let whole = (written / self.source.request_bytes()) as u32;
+        state.offset = written % self.source.request_bytes();
+        let first = state.cursor.held - state.unwritten;
+        for nth in first..first + whole {
+            let stamp = self.rings.at(lane, state.cursor, nth);
+            stamp.sent_ns = at;
+            if stamp.intended_ns == AT_ONCE {
+                stamp.intended_ns = at;
+            }
+        }
+        state.unwritten -= whole;
+        self.occupancy.add(at, i64::from(whole));
+        if let Some(timeout_ns) = self.spec.timeout_ns {
+            self.expiry_ns = self.expiry_ns.min(at.saturating_add(timeout_ns));
+        }
+    }
+
+    /// Moves the unfinished head that `lane` keeps to the front of `buf` and says how long it is: the next read of the
+    /// connection goes after it.
+    #[inline]
+    pub fn unstash(&mut self, lane: u32, buf: &mut [u8]) -> usize {
+        self.lanes[lane as usize].reader.unstash(buf)
+    }
+
+    /// Keeps again what was unstashed: the read after it brought nothing.
+    pub fn restash(&mut self, lane: u32, head: &[u8]) -> Fate {
+        self.lanes[lane as usize].reader.stash(head);
+        Fate::Keep
+    }
+
+    /// `fresh` bytes at the end of `buf` were read at `at`; what is before them was unstashed.
+    #[inline]
+    pub fn received(&mut self, lane: u32, buf: &[u8], fresh: usize, at: u64) -> Fate {
+        if self.tally.covers(at) {
+            self.tally.bytes_read += fresh as u64;
+        }
+        let mut from = 0;
+        loop {
+            match self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads) {
+                Ok(Some(answer)) => {
+                    if self.answered(lane, answer, at) == Fate::Replace {
+                        return Fate::Replace;
+                    }
+                }
+                Ok(None) => break,
+                Err(malformed) => return self.malformed(lane, malformed, at),
+            }
+        }
+        self.lanes[lane as usize].reader.stash(&buf[from..]);
+        Fate::Keep
+    }
+
+    #[inline]
+    fn answered(&mut self, lane: u32, answer: Answer, at: u64) -> Fate {
+        let state = &mut self.lanes[lane as usize];
+        if state.cursor.held == 0 {
+            return self.malformed(lane, Malformed::Unasked, at);
+        }
+        let early = state.unwritten == state.cursor.held;
+        let mut stamp = self.rings.pop(lane, &mut state.cursor);
+        if early {
+            (state.unwritten, state.offset) = (state.unwritten - 1, 0);
+            stamp = Stamp {
+                intended_ns: if stamp.intended_ns == AT_ONCE { at } else { stamp.intended_ns },
+                sent_ns: at,
+            };
+        } else {
+            self.occupancy.add(at, -1);
+        }
+        state.answers += u64::from(self.tally.covers(at));
+        self.completed += 1;
+        self.tally.answer(stamp, at, answer.status);
+        if early || !answer.keep_alive {
+            self.abandon(lane, at);
+            return Fate::Replace;
+        }
+        self.note_room(lane);
+        Fate::Keep
+    }
+
+    /// The server closed the connection at `at`.
+    pub fn closed(&mut self, lane: u32, at: u64) -> Fate {
+        let state = &mut self.lanes[lane as usize];
+        if let Some(answer) = state.reader.end() {
+            return self.answered(lane, answer, at);
+        }
+        self.broken(lane, Fault::Read, at)
+    }
+
+    /// Reading or writing failed at `at`.
+    pub fn failed(&mut self, lane: u32, writing: bool, at: u64) -> Fate {
+        self.broken(lane, if writing { Fault::Write } else { Fault::Read }, at)
+    }
+
+    /// A connection could not be opened.
+    pub fn connect_failed(&mut self, at: u64) {
+        self.tally.connect_failed(at);
+    }
+
+    #[cold]
+    fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
+        self.first_malformed.get_or_insert(malformed);
+        if self.lanes[lane as usize].cursor.held == 0 {
+            self.tally.fault(Fault::Parse, at);
+        }
+        self.broken(lane, Fault::Parse, at)
+    }
+
+    /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
+    #[cold]
+    fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
+        let state = &mut self.lanes[lane as usize];
+        let mut fault = fault;
+        while state.cursor.held > state.unwritten {
+            self.rings.pop(lane, &mut state.cursor);
+            self.occupancy.add(at, -1);
+            self.tally.fault(fault, at);
+            fault = Fault::Read;
+        }
+        if state.offset > 0 {
+            self.rings.pop(lane, &mut state.cursor);
+            state.unwritten -= 1;
+            self.tally.fault(fault, at);
+        }
+        self.abandon(lane, at);
+        Fate::Replace
+    }
+
+    /// Takes back what a connection still holds, to send it on another.
+    #[cold]
+    fn abandon(&mut self, lane: u32, at: u64) {
+        let state = &mut self.lanes[lane as usize];
+        let sent = state.cursor.held - state.unwritten;
+        self.occupancy.add(at, -i64::from(sent));
+        while state.cursor.held > 0 {
+            self.again.push_back(self.rings.pop(lane, &mut state.cursor).intended_ns);
+        }
+        (state.unwritten, state.offset) = (0, 0);
+        state.reader = Reader::default();
+        state.open = false;
+    }
+
+    /// Gives up requests that are too old at `now`; `replace` is told of each connection that this costs.
+    ///
+    /// A request counts once. Those behind it on the same connection are sent again on another.
+    pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {
+        let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
+        self.expiry_ns = NEVER;
+        for lane in 0..self.spec.lanes {
+            let Some(oldest) = self.oldest(lane) else { continue };
+            let deadline = oldest.sent_ns.saturating_add(timeout_ns);
+            if deadline > now {
+                self.expiry_ns = self.expiry_ns.min(deadline);
+                continue;
+            }
+            self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
+            self.occupancy.add(now, -1);
+            self.tally.timeout(oldest, now);
+            self.abandon(lane, now);
+            replace(lane);
+        }
+    }
+
+    /// The stamp of the oldest request of `lane` that was sent.
+    fn oldest(&mut self, lane: u32) -> Option<Stamp> {
+        let state = &self.lanes[lane as usize];
+        (state.cursor.held > state.unwritten).then(|| *self.rings.at(lane, state.cursor, 0))
+    }
+
+    /// When the session next has something to do by itself; `u64::MAX` if never.
+    #[inline]
+    #[must_use]
+    pub fn wake_ns(&self) -> u64 {
+        self.dispatch_ns().min(self.expiry_ns).min(self.tally.wake_ns())
+    }
+
+    /// The seconds of the window that ended before `now`.
+    pub fn take_seconds(&mut self, now: u64) -> impl Iterator<Item = SecondTally> + '_ {
+        self.tally.roll(now);
+        self.tally.full.drain(..)
+    }
+
+    /// Answers so far, in the warm-up and the window.
+    #[inline]
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Whether all requests that were to be sent are answered or failed.
+    #[inline]
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.quota == 0
+            && self.occupancy.now == 0
+            && self.again.is_empty()
+            && self.lanes.iter().all(|lane| lane.cursor.held == 0)
+    }
+
+    /// Ends the window at `end`: what is in flight, assigned or due becomes censored.
+    #[must_use]
+    pub fn finish(mut self, end: u64) -> Finished {
+        for lane in 0..self.spec.lanes {
+            while self.lanes[lane as usize].cursor.held > 0 {
+                self.censor_next(lane, end);
+            }
+        }
+        for intended_ns in std::mem::take(&mut self.again) {
+            self.tally.unsent(intended_ns, end);
+        }
+        self.censor_due(end);
+        self.tally.close(end);
+        Finished {
+            answers_per_lane: self.lanes.iter().map(|lane| lane.answers).collect(),
+            in_flight_ns: self.occupancy.area_until(end),
+            tally: self.tally,
+            first_malformed: self.first_malformed,
+        }
+    }
+
+    fn censor_next(&mut self, lane: u32, end: u64) {
+        let state = &mut self.lanes[lane as usize];
+        let sent = state.cursor.held > state.unwritten;
+        let stamp = self.rings.pop(lane, &mut state.cursor);
+        match sent {
+            true => self.tally.unfinished(stamp, end),
+            false => {
+                state.unwritten -= 1;
+                self.tally.unsent(stamp.intended_ns, end);
+            }
+        }
+    }
+
+    /// Every arrival that was due and that no connection took.
+    fn censor_due(&mut self, end: u64) {
+        for timeline in self.dispatcher.timelines_mut() {
+            while timeline.next_ns() < end && timeline.next_ns() != AT_ONCE && self.quota > 0 {
+                self.quota -= 1;
+                self.tally.unsent(timeline.take(), end);
+            }
+        }
+    }
+}
+
+/// The schedule of one connection: constant arrivals take turns, Poisson arrivals are independent of the others'.
+fn own_schedule(
+    intensity: &Intensity,
+    arrival: Arrival,
+    seed: u64,
+    part: Part,
+    lane: u32,
+    lanes: u32,
+) -> Schedule {
+    let (lane, lanes) = (u64::from(lane), u64::from(lanes));
+    // Arrival k of this session is the whole schedule's k·parts + part.
+    let own = Part { part: part.part + lane * part.parts, parts: part.parts * lanes };
+    match arrival {
+        Arrival::Constant => Schedule::new(intensity.clone(), arrival, seed, own),
+        Arrival::Poisson => {
+            let alone = Part { part: 0, parts: 1 };
+            let seed = plan::SplitMix64::fork(seed, "connection", own.part).next_u64();
+            Schedule::new(intensity.scaled(1.0 / own.parts as f64), arrival, seed, alone)
+        }
+    }
+}
+
+/// What a session leaves behind.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was counted.
+    pub tally: Tally,
+    /// Answers on each connection in the window.
+    pub answers_per_lane: Vec<u64>,
+    /// Requests in flight, summed over the nanoseconds of the window.
+    pub in_flight_ns: u128,
+    /// What was wrong with the first answer that was not HTTP.
+    pub first_malformed: Option<Malformed>,
+}
+
+/// Requests in flight as an area over time, the left side of Little's law.
+#[derive(Debug, Default)]
+struct Occupancy {
+    now: i64,
+    last_ns: u64,
+    area: u128,
+}
+
+impl Occupancy {
+    #[inline]
+    fn add(&mut self, at: u64, change: i64) {
+        self.area += u128::from(at.saturating_sub(self.last_ns)) * self.now as u128;
+        self.last_ns = self.last_ns.max(at);
+        self.now += change;
+    }
+
+    fn restart(&mut self, at: u64) {
+        (self.area, self.last_ns) = (0, at);
+    }
+
+    fn area_until(&mut self, end: u64) -> u128 {
+        self.add(end, 0);
+        self.area
+    }
+}

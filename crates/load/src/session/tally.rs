@@ -1,0 +1,229 @@
+use record::Errors;
+
+use super::ring::Stamp;
+use crate::histogram::{Latencies, latencies};
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The window on the monotonic clock, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its begin.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+/// What went wrong with one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Read,
+    Write,
+    Parse,
+}
+
+/// One second of one session's window.
+#[derive(Debug)]
+pub struct SecondTally {
+    /// Which second of the window, from 0.
+    pub index: u32,
+    /// Requests completed.
+    pub requests: u64,
+    /// Errors.
+    pub errors: u64,
+    /// done − intended.
+    pub response: Latencies,
+}
+
+impl SecondTally {
+    fn new(index: u32) -> Self {
+        Self { index, requests: 0, errors: 0, response: latencies() }
+    }
+}
+
+/// What an open loop records beside the response.
+#[derive(Debug)]
+pub struct Split {
+    /// done − sent.
+    pub service: Latencies,
+    /// sent − intended.
+    pub send_lag: Latencies,
+}
+
+/// What one session counted in its window.
+#[derive(Debug)]
+pub struct Tally {
+    span: Option<Span>,
+    /// Whether only requests that were due in the window belong to it.
+    due_inside: bool,
+    second: SecondTally,
+    second_end_ns: u64,
+    /// Seconds that are over, for the caller to take.
+    pub full: Vec<SecondTally>,
+    /// Service and send lag; `None` in a closed loop, where the response says it all.
+    pub split: Option<Split>,
+    /// Requests that were unanswered or unsent when the window ended, each with its age then.
+    pub censored: Latencies,
+    /// Answers to requests of the window, in the window.
+    pub requests: u64,
+    /// Answers in the window, whenever their requests were due.
+    pub answers: u64,
+    /// Bytes read in the window.
+    pub bytes_read: u64,
+    /// Errors in the window.
+    pub errors: Errors,
+    /// Sent and not answered when the window ended.
+    pub unfinished: u64,
+    /// Due and not sent when the window ended.
+    pub unsent: u64,
+}
+
+impl Tally {
+    /// In an open loop, and where requests are counted out, only those that were due in the window belong to it. Else
+    /// all that is answered within it does, or every connection of a closed loop would lose its first answer.
+    pub(crate) fn new(open_loop: bool, counted_out: bool) -> Self {
+        Self {
+            span: None,
+            due_inside: open_loop || counted_out,
+            second: SecondTally::new(0),
+            second_end_ns: u64::MAX,
+            full: Vec::new(),
+            split: open_loop.then(|| Split { service: latencies(), send_lag: latencies() }),
+            censored: latencies(),
+            requests: 0,
+            answers: 0,
+            bytes_read: 0,
+            errors: Errors::default(),
+            unfinished: 0,
+            unsent: 0,
+        }
+    }
+
+    pub(crate) fn open(&mut self, span: Span) {
+        self.span = Some(span);
+        self.second_end_ns = span.start_ns.saturating_add(SECOND_NS);
+    }
+
+    /// Whether `at` lies in the window.
+    #[inline]
+    pub(crate) fn covers(&self, at: u64) -> bool {
+        self.span.is_some_and(|span| at >= span.start_ns && at <= span.end_ns)
+    }
+
+    /// Whether a request of this stamp belongs to the window.
+    #[inline]
+    fn owns(&self, stamp: Stamp) -> bool {
+        !self.due_inside || self.span.is_some_and(|span| stamp.intended_ns >= span.start_ns)
+    }
+
+    /// When the second being filled is over: the first instant that is not part of it; `u64::MAX` without a window.
+    #[inline]
+    pub(crate) fn wake_ns(&self) -> u64 {
+        self.second_end_ns.saturating_add(1)
+    }
+
+    /// Ends every second that is over at `now`.
+    #[inline]
+    pub(crate) fn roll(&mut self, now: u64) {
+        while now > self.second_end_ns {
+            self.end_second();
+        }
+    }
+
+    #[cold]
+    fn end_second(&mut self) {
+        let next = SecondTally::new(self.second.index + 1);
+        self.full.push(std::mem::replace(&mut self.second, next));
+        self.second_end_ns = self.second_end_ns.saturating_add(SECOND_NS);
+    }
+
+    #[inline]
+    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16) {
+        const FIRST_ERROR_STATUS: u16 = 400;
+        if !self.covers(done) {
+            return;
+        }
+        self.roll(done);
+        self.answers += 1;
+        if !self.owns(stamp) {
+            return;
+        }
+        self.requests += 1;
+        self.second.requests += 1;
+        self.record(stamp, done);
+        if status >= FIRST_ERROR_STATUS {
+            self.errors.status += 1;
+            self.second.errors += 1;
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, stamp: Stamp, done: u64) {
+        self.second.response.saturating_record(done.saturating_sub(stamp.intended_ns));
+        if let Some(split) = &mut self.split {
+            split.service.saturating_record(done.saturating_sub(stamp.sent_ns));
+            split.send_lag.saturating_record(stamp.sent_ns.saturating_sub(stamp.intended_ns));
+        }
+    }
+
+    pub(crate) fn fault(&mut self, fault: Fault, at: u64) {
+        if self.covers(at) {
+            self.roll(at);
+            self.second.errors += 1;
+            *match fault {
+                Fault::Read => &mut self.errors.read,
+                Fault::Write => &mut self.errors.write,
+                Fault::Parse => &mut self.errors.parse,
+            } += 1;
+        }
+    }
+
+    /// A request is given up: it took at least this long.
+    pub(crate) fn timeout(&mut self, stamp: Stamp, at: u64) {
+        if self.covers(at) && self.owns(stamp) {
+            self.roll(at);
+            self.errors.timeout += 1;
+            self.second.errors += 1;
+            self.record(stamp, at);
+        }
+    }
+
+    pub(crate) fn connect_failed(&mut self, at: u64) {
+        if self.covers(at) {
+            self.roll(at);
+            self.errors.connect += 1;
+            self.second.errors += 1;
+        }
+    }
+
+    /// A request was sent and not answered when the window ended.
+    pub(crate) fn unfinished(&mut self, stamp: Stamp, end: u64) {
+        if self.owns(stamp) {
+            self.unfinished += 1;
+            self.censored.saturating_record(end.saturating_sub(stamp.intended_ns));
+            if let Some(split) = &mut self.split {
+                split.service.saturating_record(end.saturating_sub(stamp.sent_ns));
+                split.send_lag.saturating_record(stamp.sent_ns.saturating_sub(stamp.intended_ns));
+            }
+        }
+    }
+
+    /// An arrival was due and not sent when the window ended.
+    pub(crate) fn unsent(&mut self, intended: u64, end: u64) {
+        let owned = self.span.is_some_and(|span| (span.start_ns..end).contains(&intended));
+        if let Some(split) = self.split.as_mut().filter(|_| owned) {
+            self.unsent += 1;
+            self.censored.saturating_record(end - intended);
+            split.send_lag.saturating_record(end - intended);
+        }
+    }
+
+    /// Ends the last second, however short it was.
+    pub(crate) fn close(&mut self, end: u64) {
+        self.roll(end);
+        if self.span.is_some() {
+            self.end_second();
+        }
+    }
+}

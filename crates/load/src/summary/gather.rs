@@ -1,0 +1,160 @@
+use std::collections::BTreeMap;
+
+use record::{Errors, Second};
+
+use crate::driver::Report;
+use crate::histogram::{Latencies, latencies};
+use crate::session::{Malformed, SecondTally, Span, Split};
+
+/// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    workers: usize,
+    /// Seconds that some workers have ended, with how many.
+    pending: BTreeMap<u32, (usize, SecondTally)>,
+    seconds: Vec<Second>,
+    response: Latencies,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+/// What a window brought, added up over the workers.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) span: Span,
+    pub(crate) partial: bool,
+    pub(crate) steady: bool,
+    pub(crate) seconds: Vec<Second>,
+    pub(crate) response: Latencies,
+    pub(crate) service: Option<Latencies>,
+    pub(crate) send_lag: Option<Latencies>,
+    pub(crate) requests: u64,
+    pub(crate) answers: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) errors: Errors,
+    pub(crate) unfinished: u64,
+    pub(crate) unsent: u64,
+    pub(crate) established: u64,
+    pub(crate) answers_per_lane: Vec<u64>,
+    pub(crate) in_flight_ns: u128,
+    pub(crate) cpu_ns: Vec<u64>,
+    pub(crate) user_share: f64,
+    pub(crate) malformed: Option<Malformed>,
+}
+
+impl Gathered {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { workers, pending: BTreeMap::new(), seconds: Vec::new(), response: latencies() }
+    }
+
+    /// Takes one worker's second; returns that second once it is complete.
+    pub(crate) fn second(&mut self, second: SecondTally) -> Option<(u32, Second)> {
+        let index = second.index;
+        let count = match self.pending.get_mut(&index) {
+            None => {
+                self.pending.insert(index, (1, second));
+                1
+            }
+            Some((count, sum)) => {
+                *count += 1;
+                sum.requests += second.requests;
+                sum.errors += second.errors;
+                add(&mut sum.response, &second.response);
+                *count
+            }
+        };
+        (count == self.workers).then(|| self.complete(index)).flatten()
+    }
+
+    fn complete(&mut self, index: u32) -> Option<(u32, Second)> {
+        let (_, sum) = self.pending.remove(&index)?;
+        add(&mut self.response, &sum.response);
+        let second = Second {
+            requests: sum.requests,
+            errors: sum.errors,
+            p50_ns: sum.response.value_at_quantile(0.5),
+            p99_ns: sum.response.value_at_quantile(0.99),
+        };
+        self.seconds.push(second);
+        Some((index, second))
+    }
+
+    pub(crate) fn finish(
+        mut self,
+        span: Span,
+        reports: Vec<Report>,
+        user_share: f64,
+        partial: bool,
+        steady: bool,
+    ) -> Measured {
+        let mut measured = Measured {
+            span,
+            partial,
+            steady,
+            seconds: Vec::new(),
+            response: latencies(),
+            service: None,
+            send_lag: None,
+            requests: 0,
+            answers: 0,
+            bytes_read: 0,
+            errors: Errors::default(),
+            unfinished: 0,
+            unsent: 0,
+            established: 0,
+            answers_per_lane: Vec::new(),
+            in_flight_ns: 0,
+            cpu_ns: Vec::new(),
+            user_share,
+            malformed: None,
+        };
+        for report in reports {
+            add_report(&mut measured, report);
+        }
+        // A worker that ended early has said nothing of later seconds.
+        while let Some(index) = self.pending.keys().next().copied() {
+            self.complete(index);
+        }
+        add(&mut measured.response, &self.response);
+        measured.seconds = self.seconds;
+        measured
+    }
+}
+
+fn add_report(sum: &mut Measured, report: Report) {
+    let finished = report.finished;
+    let tally = finished.tally;
+    add(&mut sum.response, &tally.censored);
+    if let Some(Split { service, send_lag }) = tally.split {
+        add(sum.service.get_or_insert_with(latencies), &service);
+        add(sum.send_lag.get_or_insert_with(latencies), &send_lag);
+    }
+    sum.requests += tally.requests;
+    sum.answers += tally.answers;
+    sum.bytes_read += tally.bytes_read;
+    add_errors(&mut sum.errors, tally.errors);
+    sum.unfinished += tally.unfinished;
+    sum.unsent += tally.unsent;
+    sum.established += report.established;
+    sum.answers_per_lane.extend(finished.answers_per_lane);
+    sum.in_flight_ns += finished.in_flight_ns;
+    sum.cpu_ns.push(report.cpu_ns);
+    sum.malformed = sum.malformed.or(finished.first_malformed);
+}
+
+fn add(sum: &mut Latencies, more: &Latencies) {
+    sum.add(more).expect("all histograms here have one shape");
+}
+
+fn add_errors(sum: &mut Errors, more: Errors) {
+    sum.connect += more.connect;
+    sum.read += more.read;
+    sum.write += more.write;
+    sum.timeout += more.timeout;
+    sum.status += more.status;
+    sum.parse += more.parse;
+}

@@ -1,0 +1,9 @@
+//! From what workers counted to a report. Pure.
+
+mod gather;
+mod percentiles;
+mod report;
+mod warnings;
+
+pub(crate) use gather::{Gathered, Measured};
+pub(crate) use report::report;

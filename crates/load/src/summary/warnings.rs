@@ -1,0 +1,148 @@
+use record::{LoadReport, Warning};
+use units::format_ns;
+
+use super::gather::Measured;
+
+/// Share of the arrivals that must be answered for a schedule to count as kept.
+const RATE_RATIO: f64 = 0.99;
+/// Busy share of a generator thread above which it may be what was measured.
+const BUSY: f64 = 0.95;
+/// Busy share in an open loop above which sends begin to be late.
+const BUSY_OPEN: f64 = 0.8;
+/// Send lag at p99 that is always small.
+const SEND_LAG_NS: u64 = 50_000;
+/// Send lag at p99 as a share of the median response, below which it does not matter.
+const SEND_LAG_SHARE: f64 = 0.05;
+/// Tolerance of Little's law in a closed loop.
+const LITTLE: f64 = 0.05;
+/// Jain's index below which some connections were starved.
+const JAIN: f64 = 0.9;
+/// Answers on each connection on average, below which their evenness is chance.
+const EVENNESS_ANSWERS: f64 = 10.0;
+
+/// What the reader of a report must know, most important first.
+pub(crate) fn warnings(report: &LoadReport, measured: &Measured) -> Vec<Warning> {
+    let checks =
+        [partial, connections, errors, parse, rate, busy, send_lag, little, evenness, unsteady, few_requests];
+    checks.iter().filter_map(|check| check(report, measured)).collect()
+}
+
+fn warning(id: &str, text: String) -> Option<Warning> {
+    Some(Warning { id: id.to_owned(), text })
+}
+
+fn partial(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let seconds = report.window_ns as f64 / 1e9;
+    (report.partial).then_some(())?;
+    warning("partial", format!("The run was stopped after {seconds:.1} s: every figure is of that time."))
+}
+
+fn connections(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let (open, asked) = (report.connections.established, report.connections.requested);
+    (open < asked).then_some(())?;
+    warning(
+        "connections",
+        format!(
+            "Only {open} of {asked} connections were open when the window began: the server refused the others or was too slow to accept them. Ask for fewer, or raise its backlog."
+        ),
+    )
+}
+
+fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let errors = report.errors;
+    (errors.total() > 0).then_some(())?;
+    warning(
+        "errors",
+        format!(
+            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
+            errors.connect, errors.read, errors.write, errors.timeout, errors.status, errors.parse
+        ),
+    )
+}
+
+fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
+    let malformed = measured.malformed?;
+    warning("malformed", format!("An answer was not HTTP/1.1: {malformed}. Is this the right port?"))
+}
+
+fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let ratio = report.rate_ratio.filter(|ratio| *ratio < RATE_RATIO)?;
+    let wanted = report.schedule.rate_per_s?;
+    warning(
+        "rate",
+        format!(
+            "Only {:.1} % of the requests that were due were answered ({} unfinished, {} unsent): the server does not keep up with {wanted:.0}/s, or there are too few connections. Lower the rate or add connections.",
+            ratio * 100.0,
+            report.unfinished,
+            report.unsent
+        ),
+    )
+}
+
+fn busy(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let limit = if report.rate_ratio.is_some() { BUSY_OPEN } else { BUSY };
+    (report.busiest_thread > limit).then_some(())?;
+    warning(
+        "generator_busy",
+        format!(
+            "A generator thread was {:.0} % busy, so that the figures may be the generator's own: add a thread (-t) and a CPU for it.",
+            report.busiest_thread * 100.0
+        ),
+    )
+}
+
+fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let lag = report.send_lag_ns.p99?;
+    let limit = report.response_ns.p50.map_or(0.0, |p50| p50 as f64 * SEND_LAG_SHARE).max(SEND_LAG_NS as f64);
+    (lag as f64 > limit).then_some(())?;
+    warning(
+        "send_lag",
+        format!(
+            "1 % of the requests were sent {} or more after they were due: the generator was late, or every connection was taken. Response times are charged with it; compare service times, or add connections or a CPU.",
+            format_ns(lag as f64)
+        ),
+    )
+}
+
+fn little(report: &LoadReport, measured: &Measured) -> Option<Warning> {
+    (report.rate_ratio.is_none() && measured.answers > 0).then_some(())?;
+    let expected = report.rate_per_s * report.response_ns.mean / 1e9;
+    let off = (expected / report.in_flight - 1.0).abs();
+    (report.in_flight > 0.0 && off > LITTLE).then_some(())?;
+    warning(
+        "little",
+        format!(
+            "Rate × mean latency is {expected:.1} and {:.1} requests were in flight on average: by Little's law these are equal in a steady state, so the latencies or the rate are not of one. Use a longer window.",
+            report.in_flight
+        ),
+    )
+}
+
+fn evenness(report: &LoadReport, measured: &Measured) -> Option<Warning> {
+    let even = report.per_connection;
+    let each = measured.answers as f64 / report.connections.requested as f64;
+    (each >= EVENNESS_ANSWERS && even.jain < JAIN).then_some(())?;
+    warning(
+        "uneven",
+        format!(
+            "The server answered some connections more than others ({} to {} answers, Jain's index {:.2}): percentiles hold mostly the favoured ones.",
+            even.min, even.max, even.jain
+        ),
+    )
+}
+
+fn unsteady(_: &LoadReport, measured: &Measured) -> Option<Warning> {
+    (!measured.steady).then_some(())?;
+    warning("not_steady", "The warm-up ended at its longest without a steady rate: the window may still be warming up. Allow a longer one.".to_owned())
+}
+
+fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    report.response_ns.p99.is_none().then_some(())?;
+    warning(
+        "few_requests",
+        format!(
+            "{} requests are too few for a p99, which needs 10 000: use a longer window.",
+            report.response_ns.count
+        ),
+    )
+}

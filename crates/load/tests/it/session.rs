@@ -1,0 +1,250 @@
+//! What a session sends, receives and records, on a simulated clock.
+
+use load::Latencies;
+use load::schedule::{Arrival, Dispatch, Intensity, Pace};
+use load::session::{Fate, Finished, Session, Span, Spec};
+use testkit::{ANSWER, Behaviour};
+
+use crate::simulation::{MILLI, ORIGIN, SECOND, constant, simulate, spec};
+
+fn response(finished: &Finished) -> Latencies {
+    let mut all = finished.tally.censored.clone();
+    finished.tally.full.iter().for_each(|second| all.add(&second.response).unwrap());
+    all
+}
+
+fn assert_near(found: u64, wanted: u64, what: &str) {
+    let off = (found as f64 - wanted as f64).abs();
+    assert!(off <= 0.002 * wanted as f64 + 1.0, "{what}: {found}, not {wanted}");
+}
+
+#[test]
+fn a_closed_loop_keeps_every_connection_busy_and_obeys_little() {
+    for depth in [1u32, 7, 16] {
+        let spec = Spec { depth, ..spec(8, Pace::Closed) };
+        let (finished, received) = simulate(spec, Behaviour::Delay { by_ns: MILLI }, SECOND);
+        let in_flight = u64::from(8 * depth);
+        // An answer each millisecond up to the last one, at the end of the window.
+        assert_eq!(finished.tally.requests, in_flight * 1000, "depth {depth}");
+        assert_eq!(received, finished.tally.requests + finished.tally.unfinished);
+        assert_near(finished.in_flight_ns as u64, in_flight * SECOND, "requests in flight");
+        assert!(finished.tally.split.is_none(), "a closed loop has no send lag");
+    }
+}
+
+#[test]
+fn an_open_loop_charges_the_wait_for_a_connection() {
+    // 100/s on one connection that takes 20 ms each: request k, due at 10·k ms, is done at 20·(k + 1) ms.
+    let (finished, _) = simulate(spec(1, constant(100.0)), Behaviour::Delay { by_ns: 20 * MILLI }, SECOND);
+    let tally = &finished.tally;
+    assert_eq!(
+        (tally.requests, tally.unfinished, tally.unsent),
+        (50, 1, 49),
+        "number 50 is sent at the very end"
+    );
+    let split = tally.split.as_ref().unwrap();
+    assert_near(split.service.max(), 20 * MILLI, "service");
+    // The last answered one, number 49, was due at 490 ms and done at 1000 ms.
+    assert_near(response(&finished).max(), 510 * MILLI, "response");
+    assert_near(split.send_lag.max(), 500 * MILLI, "send lag");
+}
+
+#[test]
+fn a_frozen_server_shows_in_the_median() {
+    let (finished, _) =
+        simulate(spec(10, constant(1000.0)), Behaviour::Freeze { after_ns: SECOND / 5 }, SECOND);
+    let all = response(&finished);
+    let tally = &finished.tally;
+    assert_eq!((tally.requests, tally.unfinished, tally.unsent), (200, 10, 790));
+    assert_eq!(all.len(), 1000);
+    // Of 1000 requests the 800 last are censored with ages evenly from 0 to 800 ms: the median is the 300th of them.
+    assert_near(all.value_at_quantile(0.5), 300 * MILLI, "median");
+    assert_near(all.value_at_quantile(0.99), 790 * MILLI, "p99");
+}
+
+#[test]
+fn the_connection_schedule_waits_for_its_connection() {
+    // Two connections in turn, one arrival each 10 ms; the third request is late by 100 ms.
+    let pace = |dispatch| Pace::Open {
+        intensity: Intensity::Flat { per_s: 100.0 },
+        arrival: Arrival::Constant,
+        dispatch,
+    };
+    let slow = Behaviour::Slow { one_in: 3, by_ns: 100 * MILLI };
+    let late = |dispatch| {
+        let (finished, _) = simulate(spec(2, pace(dispatch)), slow, 70 * MILLI);
+        finished.tally.split.unwrap().send_lag.count_between(MILLI, SECOND)
+    };
+    // Shared: the other connection serves 30, 40 and 50 ms, the sixth is late too, and 60 waits. Own: 40 and 60 wait.
+    assert_eq!((late(Dispatch::Shared), late(Dispatch::Connection)), (1, 2));
+}
+
+#[test]
+fn a_count_is_kept_to_the_letter() {
+    for (lanes, depth, count) in [(1, 1, 7), (13, 4, 10_007), (64, 16, 101)] {
+        let spec = Spec { depth, requests: Some(count), ..spec(lanes, Pace::Closed) };
+        let (finished, received) = simulate(spec, Behaviour::Delay { by_ns: MILLI }, 100 * SECOND);
+        assert_eq!((finished.tally.requests, received), (count, count));
+    }
+}
+
+#[test]
+fn a_timeout_counts_once_with_its_age_and_costs_the_connection() {
+    let spec = Spec { timeout_ns: Some(50 * MILLI), ..spec(4, constant(100.0)) };
+    let (finished, _) = simulate(spec, Behaviour::Freeze { after_ns: 0 }, SECOND);
+    let tally = &finished.tally;
+    assert_eq!(tally.requests, 0);
+    let all = tally.errors.timeout + tally.unfinished + tally.unsent;
+    assert_eq!(all, 100, "{:?}", tally.errors);
+    // Four connections, each free again after 50 ms: 4 × 20 timeouts, less those at the very end.
+    assert!((72..=80).contains(&tally.errors.timeout), "{}", tally.errors.timeout);
+    assert_near(tally.split.as_ref().unwrap().service.max(), 50 * MILLI, "age at the timeout");
+}
+
+/// A session with one connection that has sent `sent` requests at `ORIGIN`.
+fn asked(spec: Spec) -> Session {
+    let mut session = Session::new(spec);
+    session.opened(0);
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    write_all(&mut session, ORIGIN);
+    session
+}
+
+fn write_all(session: &mut Session, now: u64) -> usize {
+    session.pace(now);
+    let mut total = 0;
+    while let Some(lane) = session.next_write() {
+        while !session.outgoing(lane).is_empty() {
+            let bytes = session.outgoing(lane).len();
+            session.wrote(lane, bytes, now);
+            total += bytes;
+        }
+    }
+    total
+}
+
+#[test]
+fn every_framing_is_one_answer_wherever_it_is_cut() {
+    let head = "HTTP/1.1 200 OK\r\n";
+    let cases = [
+        (format!("{head}Content-Length: 5\r\n\r\nhello"), false),
+        (format!("{head}Content-Length: 0\r\n\r\n"), false),
+        (format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n"), false),
+        ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), false),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n".to_owned(), false),
+        (format!("HTTP/1.1 100 Continue\r\n\r\n{head}Content-Length: 1\r\n\r\nx"), false),
+        (format!("{head}Content-Length: 900\r\n\r\n"), true),
+    ];
+    for (answer, bodiless) in cases {
+        for piece in 1..=answer.len() {
+            let mut session = asked(Spec { head: bodiless, ..spec(1, Pace::Closed) });
+            let mut buf = vec![0; 1024];
+            for part in answer.as_bytes().chunks(piece) {
+                let kept = session.unstash(0, &mut buf);
+                buf[kept..kept + part.len()].copy_from_slice(part);
+                let fate = session.received(0, &buf[..kept + part.len()], part.len(), ORIGIN + 1);
+                assert_eq!(fate, Fate::Keep, "{answer:?} in pieces of {piece}");
+            }
+            let finished = session.finish(ORIGIN + SECOND);
+            assert_eq!(finished.tally.requests, 1, "{answer:?} in pieces of {piece}");
+            assert_eq!(finished.tally.bytes_read, answer.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_an_answer_costs_its_request() {
+    let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(70_000));
+    let cases = [
+        "SSH-2.0-OpenSSH\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        &endless,
+    ];
+    for bytes in cases {
+        let mut session = asked(spec(1, Pace::Closed));
+        let fate = session.received(0, bytes.as_bytes(), bytes.len(), ORIGIN + 1);
+        let shown = &bytes[..bytes.len().min(60)];
+        assert_eq!(fate, Fate::Replace, "{shown:?}");
+        let finished = session.finish(ORIGIN + SECOND);
+        assert_eq!((finished.tally.errors.parse, finished.tally.requests), (1, 0), "{shown:?}");
+        assert!(finished.first_malformed.is_some());
+    }
+}
+
+#[test]
+fn more_answers_than_requests_are_an_error() {
+    let mut session = asked(spec(1, constant(1.0)));
+    let twice = [ANSWER, ANSWER].concat();
+    assert_eq!(session.received(0, &twice, twice.len(), ORIGIN + 1), Fate::Replace);
+    let tally = session.finish(ORIGIN + SECOND).tally;
+    assert_eq!((tally.requests, tally.errors.parse), (1, 1));
+}
+
+#[test]
+fn an_early_end_costs_what_was_sent_and_a_close_in_order_nothing() {
+    let pipelined = || asked(Spec { depth: 3, ..spec(1, Pace::Closed) });
+    let mut session = pipelined();
+    assert_eq!(session.received(0, ANSWER, ANSWER.len(), ORIGIN + 1), Fate::Keep);
+    assert_eq!(session.closed(0, ORIGIN + 2), Fate::Replace);
+    let tally = session.finish(ORIGIN + SECOND).tally;
+    assert_eq!((tally.requests, tally.errors.read), (1, 2), "the third was answered, two were lost");
+
+    let mut session = pipelined();
+    let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(session.received(0, last, last.len(), ORIGIN + 1), Fate::Replace);
+    session.opened(0);
+    let request = spec(1, Pace::Closed).request.len();
+    assert_eq!(write_all(&mut session, ORIGIN + 2), 3 * request, "two again and a new one");
+    let tally = session.finish(ORIGIN + SECOND).tally;
+    assert_eq!((tally.requests, tally.errors.total()), (1, 0));
+}
+
+#[test]
+fn a_body_until_close_ends_with_the_connection() {
+    let mut session = asked(spec(1, Pace::Closed));
+    let body = b"HTTP/1.0 200 OK\r\n\r\nhello";
+    assert_eq!(session.received(0, body, body.len(), ORIGIN + 1), Fate::Keep);
+    assert_eq!(session.closed(0, ORIGIN + 7), Fate::Replace);
+    let finished = session.finish(ORIGIN + SECOND);
+    assert_eq!((finished.tally.requests, finished.tally.errors.total()), (1, 0));
+    assert_eq!(response(&finished).max(), 7);
+}
+
+#[test]
+fn a_write_in_pieces_is_sent_when_its_last_byte_is() {
+    let mut session = Session::new(Spec { depth: 2, ..spec(1, Pace::Closed) });
+    session.opened(0);
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    session.pace(ORIGIN);
+    let lane = session.next_write().unwrap();
+    let request = spec(1, Pace::Closed).request.len();
+    assert_eq!(session.outgoing(lane).len(), 2 * request);
+    session.wrote(lane, request + 3, ORIGIN + 10);
+    assert_eq!(session.outgoing(lane).len(), request - 3);
+    session.wrote(lane, request - 3, ORIGIN + 20);
+    assert!(session.outgoing(lane).is_empty());
+    let both = [ANSWER, ANSWER].concat();
+    assert_eq!(session.received(lane, &both, both.len(), ORIGIN + 30), Fate::Keep);
+    let finished = session.finish(ORIGIN + SECOND);
+    let all = response(&finished);
+    assert_eq!((all.min(), all.max()), (10, 20), "20 ns and 10 ns after they were sent");
+}
+
+#[test]
+fn requests_due_before_the_window_do_not_count() {
+    let mut session = Session::new(spec(4, constant(1000.0)));
+    (0..4).for_each(|lane| session.opened(lane));
+    session.begin_warmup(ORIGIN);
+    write_all(&mut session, ORIGIN + 2 * MILLI);
+    session.begin_window(Span { start_ns: ORIGIN + 3 * MILLI, end_ns: ORIGIN + SECOND });
+    for lane in 0..3 {
+        assert_eq!(session.received(lane, ANSWER, ANSWER.len(), ORIGIN + 3 * MILLI), Fate::Keep);
+    }
+    write_all(&mut session, ORIGIN + 3 * MILLI);
+    let tally = session.finish(ORIGIN + 3 * MILLI + 1).tally;
+    // Three from the warm-up were answered in the window; its own first request is in flight.
+    assert_eq!((tally.requests, tally.answers, tally.unfinished, tally.unsent), (0, 3, 1, 0));
+}

@@ -1,0 +1,220 @@
+//! What is reported against what the server's own log and the schedule say.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use load::schedule::{Arrival, Pace, Part, Schedule};
+use load::{Config, Event, Outcome, Target, Warmup, run};
+use testkit::{Behaviour, Log, Reply, Server, ServerSpec};
+
+const MILLI: u64 = 1_000_000;
+/// The way through the kernel and the wake-up of a thread on a machine with other work, in neither log nor schedule.
+const UNSEEN_NS: f64 = 150_000.0;
+
+/// Tests of time run one after the other: a client and a server take the two cores that any machine has.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Run {
+    outcome: Outcome,
+    log: Log,
+    start_ns: u64,
+}
+
+fn drive(spec: ServerSpec, change: impl FnOnce(&mut Config)) -> Run {
+    let _alone = alone();
+    let server = Server::start(spec);
+    let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+    config.threads = 1;
+    config.connections = 32;
+    config.window = Duration::from_secs(3);
+    change(&mut config);
+    let mut start_ns = 0;
+    let outcome = run(&config, &AtomicBool::new(false), &mut |event| {
+        if let Event::WindowStart { at_ns, .. } = event {
+            start_ns = at_ns;
+        }
+    });
+    Run { outcome: outcome.unwrap(), log: server.finish(), start_ns }
+}
+
+/// done − intended of every arrival in the window, as the server's log and the schedule have it; one that was not
+/// answered in the window took at least until its end. Arrivals are received in the order in which they are due.
+fn true_responses(run: &Run, pace: &Pace, seed: u64) -> Vec<u64> {
+    let Pace::Open { intensity, arrival, .. } = pace else { panic!("a closed loop has no schedule") };
+    let window_ns = run.outcome.report.window_ns;
+    let mut answers = run.log.entries.iter().map(|entry| entry.answered_ns);
+    let schedule = Schedule::new(intensity.clone(), *arrival, seed, Part { part: 0, parts: 1 });
+    let mut responses: Vec<u64> = schedule
+        .take_while(|intended| *intended < window_ns)
+        .map(|intended| {
+            let end = run.start_ns + window_ns;
+            answers.next().unwrap_or(u64::MAX).min(end) - (run.start_ns + intended)
+        })
+        .collect();
+    responses.sort_unstable();
+    responses
+}
+
+/// The first percentile that is not the truth, as a sentence.
+fn lie(run: &Run, truth: &[u64]) -> Option<String> {
+    let report = &run.outcome.report;
+    assert_eq!(report.response_ns.count, truth.len() as u64, "every arrival is in the histogram");
+    [0.5, 0.99, 0.999].into_iter().find_map(|quantile| {
+        let reported = run.outcome.response.value_at_quantile(quantile) as f64;
+        let truth = truth[((truth.len() as f64 * quantile).ceil() as usize).max(1) - 1] as f64;
+        let off = (reported - truth).abs();
+        (off > 0.05 * truth && off > UNSEEN_NS)
+            .then(|| format!("the {quantile} quantile is {truth} ns and was reported as {reported} ns"))
+    })
+}
+
+#[test]
+fn percentiles_are_those_of_the_servers_own_log() {
+    let behaviours = [
+        ("prompt", Behaviour::Prompt, 0),
+        ("stall", Behaviour::Stall { every_ns: 1_000 * MILLI, for_ns: 100 * MILLI }, 0),
+        ("freeze", Behaviour::Freeze { after_ns: 1_000 * MILLI }, 0),
+        ("slow", Behaviour::Slow { one_in: 100, by_ns: 20 * MILLI }, 0),
+        ("queue", Behaviour::Queue { service_ns: MILLI / 5 }, 0),
+        ("late accept", Behaviour::Prompt, 400),
+    ];
+    for arrival in [Arrival::Constant, Arrival::Poisson] {
+        for (name, behaviour, late_ms) in behaviours {
+            let spec =
+                ServerSpec { accept_after: Duration::from_millis(late_ms), ..ServerSpec::new(behaviour) };
+            let pace = Pace::open(4_000.0, arrival);
+            let attempt = |_| {
+                let run = drive(spec.clone(), |config| config.pace = pace.clone());
+                lie(&run, &true_responses(&run, &pace, 1))
+            };
+            // Other work on the machine delays the client where the server's log cannot see it: it has three tries.
+            let lies: Vec<String> = (0..3).map_while(attempt).collect();
+            assert!(lies.len() < 3, "{name}, {arrival:?}: {lies:?}");
+        }
+    }
+}
+
+#[test]
+fn a_prime_number_asked_for_is_counted_on_both_sides() {
+    for (pace, pipeline, threads, count) in [
+        (Pace::Closed, 1, 1, 10_007),
+        (Pace::Closed, 16, 2, 100_003),
+        (Pace::open(20_000.0, Arrival::Poisson), 1, 2, 5_003),
+        (Pace::open(20_000.0, Arrival::Constant), 4, 1, 7_919),
+    ] {
+        let run = drive(ServerSpec::new(Behaviour::Prompt), |config| {
+            config.pace = pace.clone();
+            config.pipeline = pipeline;
+            config.threads = threads;
+            config.requests = Some(count);
+            config.window = Duration::from_secs(20);
+        });
+        let report = &run.outcome.report;
+        let ours = (report.requests, report.errors.total(), report.unfinished, report.unsent);
+        assert_eq!(ours, (count, 0, 0, 0), "{pace:?}");
+        assert_eq!(run.log.entries.len() as u64, count, "{pace:?}: the server's count");
+        assert_eq!(run.log.connections, 32, "{pace:?}");
+        assert_eq!(report.response_ns.count, count);
+    }
+}
+
+#[test]
+fn bad_answers_cost_one_request_each_and_the_run_goes_on() {
+    let head = "HTTP/1.1 200 OK\r\n";
+    let endless = format!("{head}X: {}", "x".repeat(200_000));
+    let bad = [
+        ("garbage", "\0\x01\x02 garbage\r\n\r\n".to_owned(), true),
+        ("an endless head", endless, true),
+        ("a wrong length", format!("{head}Content-Length: 2\r\n\r\nhello"), true),
+        ("a huge chunk", format!("{head}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n"), true),
+        ("a close in the middle", format!("{head}Content-Length: 100\r\n\r\nhello"), false),
+    ];
+    for (name, bytes, parse) in bad {
+        let close = !parse;
+        let mut replies = vec![Reply::good(); 9];
+        replies.push(Reply { bytes: bytes.into_bytes(), close });
+        let spec = ServerSpec { replies, ..ServerSpec::new(Behaviour::Prompt) };
+        let run = drive(spec, |config| {
+            config.connections = 4;
+            config.requests = Some(1_009);
+            config.window = Duration::from_secs(10);
+        });
+        let report = run.outcome.report;
+        let errors = if parse { report.errors.parse } else { report.errors.read };
+        // A wrong length is an answer and then bytes that answer nothing.
+        let lost = if name == "a wrong length" { 0 } else { errors };
+        assert_eq!(errors, 100, "{name}: {:?}", report.errors);
+        assert_eq!(report.requests + lost, 1_009, "{name}: {:?}", report.errors);
+    }
+}
+
+#[test]
+fn connections_that_close_in_order_are_opened_again() {
+    let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let spec = ServerSpec {
+        replies: vec![Reply { bytes: last, close: true }],
+        ..ServerSpec::new(Behaviour::Prompt)
+    };
+    let run = drive(spec, |config| config.requests = Some(503));
+    assert_eq!((run.outcome.report.requests, run.outcome.report.errors.total()), (503, 0));
+    assert_eq!(run.log.entries.len(), 503);
+}
+
+#[test]
+fn a_refused_connection_is_an_error_before_anything_is_sent() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    let _ = server.finish();
+    let config = Config::new(Target::resolve(&url).unwrap());
+    let error = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("is the server listening there?"), "{error}");
+}
+
+#[test]
+fn a_stopped_run_reports_what_it_measured() {
+    let _alone = alone();
+    let stop = AtomicBool::new(false);
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+    config.window = Duration::from_secs(60);
+    let outcome = run(&config, &stop, &mut |event| {
+        if matches!(event, Event::Second { index: 0, .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let report = outcome.unwrap().report;
+    assert!(report.partial && report.requests > 0);
+    assert!((1_000 * MILLI..2_000 * MILLI).contains(&report.window_ns), "{}", report.window_ns);
+    assert!(report.warnings.iter().any(|warning| warning.id == "partial"));
+}
+
+#[test]
+fn events_tell_the_phases_in_order() {
+    let _alone = alone();
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+    config.window = Duration::from_secs(2);
+    config.warmup = Warmup {
+        min: Duration::from_secs(1),
+        max: Duration::from_secs(30),
+        steady: |seconds| seconds.len() == 2 && seconds.iter().all(|count| *count > 0),
+    };
+    let mut story = String::new();
+    let outcome = run(&config, &AtomicBool::new(false), &mut |event| {
+        story.push(match event {
+            Event::Connected { established: 10, requested: 10 } => 'c',
+            Event::WarmupSecond { completed } if completed > 0 => 'w',
+            Event::WindowStart { steady: true, .. } => '[',
+            Event::Second { .. } => 's',
+            Event::WindowEnd { .. } => ']',
+            _ => '?',
+        });
+    });
+    assert!(outcome.is_ok());
+    assert!(story == "cww[s]s" || story == "cww[ss]", "{story}");
+    assert_eq!(outcome.unwrap().report.seconds.len(), 2);
+}
