@@ -21,8 +21,10 @@ import java.util.concurrent.locks.LockSupport;
 public final class Planted {
     private static final int HEAD_BYTES_MAX = 8192;
     private static final int WAIT_NS = 50_000;
-    /** Alive long enough to leave the young generation, so that full collections are needed. */
-    private static final byte[][] CACHE = new byte[20_000][];
+    /** What is in it has left the young generation when it is replaced: full collections are needed. */
+    private static final Object[] CACHE = new Object[20_000];
+    /** 100 objects of 24 bytes: 46 MiB when the cache is full. */
+    private static final int CHAIN_LINKS = 100;
     private static final DateTimeFormatter DATE =
         DateTimeFormatter.ofPattern("EEE, dd MMM yyyy HH:mm:ss 'GMT'", Locale.ENGLISH);
     private static final AtomicLong REQUESTS = new AtomicLong();
@@ -57,7 +59,7 @@ public final class Planted {
     private static Runnable plant(String name) {
         switch (name) {
             case "none": return () -> { };
-            case "gc": return () -> CACHE[(int) (REQUESTS.get() % CACHE.length)] = new byte[2048];
+            case "gc": return () -> CACHE[(int) (REQUESTS.get() % CACHE.length)] = chain();
             case "wait": return () -> LockSupport.parkNanos(WAIT_NS);
             case "lock": return () -> {
                 synchronized (LOCK) {
@@ -66,6 +68,14 @@ public final class Planted {
             };
             default: throw new IllegalArgumentException("no plant " + name);
         }
+    }
+
+    private static Object chain() {
+        Object[] last = null;
+        for (int i = 0; i < CHAIN_LINKS; i++) {
+            last = new Object[] {last};
+        }
+        return last;
     }
 
     private void add(SocketChannel socket) throws IOException {
