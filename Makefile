@@ -1,0 +1,24 @@
+# The commands that a newcomer needs; everything else is `cargo xtask --help` and `whyslow --help`.
+
+WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
+
+.PHONY: help build demo test targets
+
+help:
+	@echo 'make demo      build whyslow and compare its built-in servers (a few minutes)'
+	@echo 'make test      every check and every test, as CI runs them'
+	@echo 'make targets   build every server under targets/ that this machine can build'
+	@echo 'make build     build whyslow alone'
+
+build:
+	cargo build --release -p whyslow
+
+demo: build
+	$(WHYSLOW) compare
+
+test:
+	cargo xtask ci
+
+# One that does not build is told, and the others go on.
+targets: build
+	$(WHYSLOW) targets list | awk '$$3 == "ready" || $$3 == "buildable" { print $$1 }' | xargs $(WHYSLOW) targets build
