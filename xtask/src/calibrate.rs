@@ -1,8 +1,156 @@
-//! Calibration.
-/// Arguments.
-#[derive(clap::Args)]
-pub struct Args {}
-/// Runs.
-pub fn run(_: &Args) -> anyhow::Result<()> {
-    Ok(())
+//! Calibrations: the instrument against known truths, with real servers on this machine.
+//!
+//! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
+//! a file, so that a long calibration can be stopped and goes on where it was.
+
+mod session;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+
+use crate::shell::{root, run};
+use session::{Found, Session};
+
+/// What is calibrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Question {
+    /// The same program as both arms: how often is a difference seen that is not there?
+    Aa,
+    /// A planted difference of CPU per request: how often is it found, and does the interval cover it?
+    Planted,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// What is calibrated
+    #[arg(value_enum)]
+    question: Question,
+    /// Sessions, those of an earlier call included
+    #[arg(long, default_value_t = 20)]
+    runs: u32,
+    /// Planted difference in percent of the baseline's CPU per request
+    #[arg(long, default_value_t = 10.0)]
+    percent: f64,
+    /// Blocks of a session; the quick design (6 blocks of 3 s windows) where none is given
+    #[arg(long)]
+    blocks: Option<u32>,
+    /// Window of a session with --blocks
+    #[arg(long, default_value = "10s")]
+    window: String,
+    /// Forget the sessions of earlier calls
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl Args {
+    /// The name under which sessions of one kind are kept together.
+    fn name(&self) -> String {
+        let design =
+            self.blocks.map_or_else(|| "quick".to_owned(), |blocks| format!("{blocks}x{}", self.window));
+        match self.question {
+            Question::Aa => format!("aa-{design}"),
+            Question::Planted => format!("planted-{}-{design}", self.percent),
+        }
+    }
+
+    fn design(&self) -> String {
+        match self.blocks {
+            None => "6 blocks, windows of 3 s".to_owned(),
+            Some(blocks) => format!("{blocks} blocks, windows of {}", self.window),
+        }
+    }
+}
+
+/// Runs the sessions that are missing and prints what all of them found.
+pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
+    run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
+    run(&["target/release/whyslow", "targets", "build", "planted"])?;
+    let folder = root().join("target/calibrate");
+    fs::create_dir_all(&folder).context("cannot make target/calibrate")?;
+    let file = folder.join(format!("{}.ndjson", args.name()));
+    if args.fresh && file.exists() {
+        fs::remove_file(&file).context("cannot forget earlier sessions")?;
+    }
+    let mut found = read(&file)?;
+    let amount = plant_ns(args)?;
+    for number in found.len() as u32..args.runs {
+        let session = Session { amount_ns: amount, blocks: args.blocks, window: &args.window, number };
+        let one = session.run(&folder)?;
+        println!("{}/{}: {}", number + 1, args.runs, one.line());
+        append(&file, &one)?;
+        found.push(one);
+    }
+    let text = summary(args, &found);
+    print!("{text}");
+    let page = root().join("docs/benchmarks").join(format!("calibrate-{}.md", args.name()));
+    fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
+    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+/// Nanoseconds to burn in each request, from the baseline's cost in a short session.
+fn plant_ns(args: &Args) -> anyhow::Result<Option<u64>> {
+    if args.question == Question::Aa {
+        return Ok(None);
+    }
+    let base = session::baseline_cpu_ns(&root().join("target/calibrate"))?;
+    Ok(Some((base * args.percent / 100.0).round() as u64))
+}
+
+fn read(file: &PathBuf) -> anyhow::Result<Vec<Found>> {
+    let Ok(text) = fs::read_to_string(file) else { return Ok(Vec::new()) };
+    text.lines()
+        .map(|line| serde_json::from_str(line).context("an earlier session does not read: use --fresh"))
+        .collect()
+}
+
+fn append(file: &PathBuf, found: &Found) -> anyhow::Result<()> {
+    let mut out =
+        OpenOptions::new().create(true).append(true).open(file).context("cannot keep the session")?;
+    writeln!(out, "{}", serde_json::to_string(found)?).context("cannot keep the session")
+}
+
+/// What all sessions found, as Markdown.
+fn summary(args: &Args, found: &[Found]) -> String {
+    let count = |word: &str| found.iter().filter(|one| one.verdict == word).count();
+    let covered = found.iter().filter(|one| one.covers()).count();
+    let right = match args.question {
+        Question::Aa => count("equal") + count("inconclusive"),
+        Question::Planted => found.iter().filter(|one| one.verdict == "slower" && one.covers()).count(),
+    };
+    let what = match args.question {
+        Question::Aa => "sessions without a false alarm".to_owned(),
+        Question::Planted => format!("sessions that found the planted {} % and cover it", args.percent),
+    };
+    let mut text = format!(
+        "# {}: {right} of {} {what}\n\nEach session: CPU per request at capacity, {}, 64 connections. Repeat with \
+         `cargo xtask calibrate {:?} …`.\n\nslower {}, faster {}, equal {}, inconclusive {}, invalid {}; interval covers \
+         the truth in {covered}; median standard deviation of a pair {:.2} %\n\n",
+        args.name(),
+        found.len(),
+        args.design(),
+        args.question,
+        count("slower"),
+        count("faster"),
+        count("equal"),
+        count("inconclusive"),
+        count("invalid"),
+        median(found.iter().map(|one| one.paired_sd).collect()) * 100.0,
+    );
+    text.push_str(
+        "| session | verdict | ratio | interval | truth | sd of a pair |\n|--:|---|--:|--:|--:|--:|\n",
+    );
+    for (index, one) in found.iter().enumerate() {
+        text.push_str(&one.row(index + 1));
+    }
+    text
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -9,7 +9,7 @@ const TOOLS: &str = "target/tools";
 const DENY_VERSION: &str = "0.20.2";
 
 /// Every check and every test; the first failure ends it.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     shell::run(&["cargo", "fmt", "--all", "--check"])?;
     tidy::run()?;
     shell::run(&[

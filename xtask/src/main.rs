@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
-        Task::Calibrate(args) => calibrate::run(&args),
+        Task::Calibrate(args) => calibrate::calibrate(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

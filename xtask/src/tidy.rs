@@ -10,13 +10,13 @@ use anyhow::bail;
 use sources::Source;
 
 /// What a check looked at and what it found.
-pub struct Finding {
+pub(crate) struct Finding {
     /// What was counted.
-    pub checked: usize,
+    pub(crate) checked: usize,
     /// Its name, plural.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// One line for each breach.
-    pub breaches: Vec<String>,
+    pub(crate) breaches: Vec<String>,
 }
 
 type Check = fn(&[Source]) -> anyhow::Result<Finding>;
@@ -34,7 +34,7 @@ const CHECKS: [(&str, Check); 9] = [
 ];
 
 /// Runs all checks; a check that looked at nothing fails too.
-pub fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let sources = sources::read()?;
     let mut failed = 0;
     for (name, check) in CHECKS {

@@ -5,7 +5,7 @@ mod generator;
 mod load;
 mod place;
 
-use record::{RoundRecord, VoidReason};
+use record::{HostUsage, RoundRecord, VoidReason, Window};
 
 pub use answers::difference;
 pub(crate) use generator::{server_busy, set_busy};
@@ -107,25 +107,28 @@ impl PerArm {
 /// What the host did to a round that makes it count for nothing; the orchestrator repeats such a round.
 #[must_use]
 pub fn host_fault(record: &RoundRecord) -> Option<VoidReason> {
-    record.windows.iter().find_map(|window| {
-        let sets = [(&window.server_cpus, "server"), (&window.load_cpus, "load")];
-        let faults = sets.iter().filter_map(|(usage, set)| set_fault(usage, set));
-        faults.map(|text| VoidReason { gate: "host".to_owned(), text }).next()
-    })
+    let text = record.windows.iter().find_map(window_fault)?;
+    Some(VoidReason { gate: "host".to_owned(), text })
 }
 
-fn set_fault(usage: &record::HostUsage, set: &str) -> Option<String> {
-    let capacity_ns = (usage.wall_ns * u64::from(usage.cpus)).max(1) as f64;
-    let steal = usage.steal_ns as f64 / capacity_ns;
-    let others = usage.others_ns as f64 / capacity_ns;
+fn window_fault(window: &Window) -> Option<String> {
+    let sets = [(&window.server_cpus, "server"), (&window.load_cpus, "load")];
+    // Where the other processes ran is not known, so their time is weighed against all CPUs measured on.
+    let all_ns: u64 = sets.iter().map(|(usage, _)| usage.wall_ns * u64::from(usage.cpus)).sum();
+    let others = window.server_cpus.others_ns as f64 / all_ns.max(1) as f64;
+    if others > MAX_OTHERS {
+        return Some(format!("other processes used {} of the CPUs measured on: stop them", percent(others)));
+    }
+    sets.iter().find_map(|(usage, set)| set_fault(usage, set))
+}
+
+fn set_fault(usage: &HostUsage, set: &str) -> Option<String> {
+    let steal = usage.steal_ns as f64 / (usage.wall_ns * u64::from(usage.cpus)).max(1) as f64;
     if steal > MAX_STEAL {
         return Some(format!("the hypervisor took {} of the {set} CPUs", percent(steal)));
     }
     if usage.throttled_ns > 0 {
         return Some("the cgroup was throttled: raise its CPU quota".to_owned());
-    }
-    if others > MAX_OTHERS {
-        return Some(format!("other processes used {} of the {set} CPUs: stop them", percent(others)));
     }
     match usage.frequency_khz {
         Some([low, high]) if (low as f64) < high as f64 * (1.0 - MAX_FREQUENCY_FALL) => {

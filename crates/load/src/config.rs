@@ -1,4 +1,5 @@
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
 
 use crate::schedule::Pace;
 use crate::{Request, Target};
@@ -39,6 +40,11 @@ pub struct Config {
     pub timeout: Option<Duration>,
     /// How a worker waits.
     pub idle: Idle,
+    /// Local addresses that connections come from, in turn; empty for the system's choice. Each has ports of its own.
+    pub sources: Vec<IpAddr>,
+    /// When the window begins, so that shards begin together: the warm-up goes on until then. A time that has passed
+    /// is now.
+    pub start_at: Option<SystemTime>,
 }
 
 impl Config {
@@ -59,6 +65,8 @@ impl Config {
             requests: None,
             timeout: None,
             idle: Idle::Sleep,
+            sources: Vec::new(),
+            start_at: None,
         }
     }
 }

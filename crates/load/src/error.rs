@@ -36,13 +36,23 @@ pub enum LoadError {
         /// What the limit allows.
         hard: u64,
     },
+    /// The source addresses have too few ports.
+    #[error(
+        "{needed} connections are asked for and there are {available} local ports to one address: ask for fewer, add source addresses, or widen net.ipv4.ip_local_port_range"
+    )]
+    Ports {
+        /// Connections asked for.
+        needed: u64,
+        /// Ports of all source addresses together.
+        available: u64,
+    },
     /// No connection could be opened.
-    #[error("no connection to {address} could be opened ({source}): is the server listening there?")]
+    #[error("no connection to {address} could be opened ({why}): is the server listening there?")]
     Connect {
         /// Where.
         address: String,
         /// The first failure.
-        source: io::Error,
+        why: String,
     },
     /// The operating system refused something that a worker cannot do without.
     #[error("the system refused to {what} ({source})")]

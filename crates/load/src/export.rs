@@ -27,23 +27,42 @@ pub struct Interval<'a> {
 }
 
 /// A log of intervals in the format of HdrHistogram (`.hlog`, V2 compressed), its values nanoseconds.
+#[must_use]
+pub fn hlog(started: SystemTime, intervals: &[Interval<'_>]) -> String {
+    intervals.iter().fold(hlog_header(started), |text, interval| text + &hlog_line(interval))
+}
+
+/// What a log begins with.
 ///
 /// Source: HdrHistogram, `HistogramLogWriter`, log format version 1.3.
 #[must_use]
-pub fn hlog(started: SystemTime, intervals: &[Interval<'_>]) -> String {
-    let mut bytes = Vec::new();
-    let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
+pub fn hlog_header(started: SystemTime) -> String {
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder
         .add_comment("[Histogram log format version 1.3]")
         .add_comment("[Values are nanoseconds, Interval_Max is in milliseconds]")
         .with_start_time(started)
-        .with_base_time(started)
-        .with_max_value_divisor(MILLISECOND_NS)
-        .begin_log_with(&mut bytes, &mut serializer)
-        .expect("writing to memory cannot fail");
-    for interval in intervals {
-        let tag = interval.tag.and_then(Tag::new);
-        log.write_histogram(interval.latencies, interval.begin, interval.length, tag)
+        .with_base_time(started);
+    log_text(&builder, None)
+        + "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+}
+
+/// The line of one interval, so that a long log can be written as it grows.
+#[must_use]
+pub fn hlog_line(interval: &Interval<'_>) -> String {
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder.with_max_value_divisor(MILLISECOND_NS);
+    let text = log_text(&builder, Some(interval));
+    // The writer repeats its divisor in a comment before the line.
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect()
+}
+
+fn log_text(builder: &IntervalLogWriterBuilder, interval: Option<&Interval<'_>>) -> String {
+    let mut bytes = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = builder.begin_log_with(&mut bytes, &mut serializer).expect("writing to memory cannot fail");
+    if let Some(Interval { latencies, tag, begin, length }) = interval {
+        log.write_histogram(latencies, *begin, *length, tag.and_then(Tag::new))
             .expect("writing to memory cannot fail, and a histogram of counted requests fits the format");
     }
     String::from_utf8(bytes).expect("the log is base64 and digits")

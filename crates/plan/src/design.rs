@@ -5,7 +5,7 @@ use units::{Rate, Span};
 use crate::{Arm, Placement, PlanError};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
-const MAX_BLOCKS: u32 = 1000;
+const MAX_BLOCKS: u32 = 500;
 /// Most connections of one run; what the machine has descriptors and ports for is checked before the first round.
 const MAX_CONNECTIONS: u32 = 1_000_000;
 /// Most requests in flight on a connection; servers cap a batch far below it.
@@ -109,6 +109,9 @@ pub struct Timing {
     /// Longest warm-up; a target still moving then is recorded as without steady state.
     #[schemars(with = "String")]
     pub warmup_cap: Span,
+    /// Longest wait for a target's first right answer.
+    #[schemars(with = "String")]
+    pub ready_limit: Span,
 }
 
 /// The statistical design of a run.
@@ -161,7 +164,7 @@ impl Plan {
 
     fn validate_figures(&self) -> Result<(), PlanError> {
         let Workload { path, connections, pipeline, .. } = &self.workload;
-        let window = self.timing.window;
+        let Timing { window, warmup, warmup_cap, ready_limit, .. } = self.timing;
         let blocks = self.design.blocks.first();
         range(
             "--path",
@@ -177,8 +180,9 @@ impl Plan {
         )?;
         range("--pipeline", pipeline, (1..=MAX_PIPELINE).contains(pipeline), "between 1 and 1024")?;
         range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
-        range("--warmup", &self.timing.warmup, self.timing.warmup <= self.timing.warmup_cap, "at most 2m")?;
-        range("--blocks", &blocks, (1..=MAX_BLOCKS).contains(&blocks), "between 1 and 1000")
+        range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
+        range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;
+        range("--blocks", &blocks, (1..=MAX_BLOCKS).contains(&blocks), "between 1 and 500")
     }
 
     /// Seconds that one block takes if every warm-up is steady at once; `overhead_s` is start and stop of one round.

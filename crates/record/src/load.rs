@@ -166,6 +166,10 @@ pub struct LoadReport {
     pub per_connection: PerConnection,
     /// Requests in flight on average over time, counted apart from latencies: the other side of Little's law.
     pub in_flight: f64,
+    /// Spearman correlation of one response with the next, −1 to 1.
+    pub autocorrelation: f64,
+    /// How many independent requests the responses are worth; the intervals are as wide as this many make them.
+    pub effective_requests: u64,
     /// The window second by second.
     pub seconds: Vec<Second>,
     /// Whether the window ended early (interrupted).

@@ -2,13 +2,16 @@
 //!
 //! [`Behaviour`] says when a request that came at one instant is answered. It is pure. [`Server`] keeps to it on a
 //! socket, [`Memory`] in memory against a clock that is an argument; a test of a client can use either and compare
-//! what the client reports with what the formula or the log says.
+//! what the client reports with what the formula or the log says. [`load_report`] is what a generator says when nothing
+//! went wrong, for tests of what reads reports.
 #![forbid(unsafe_code)]
 
 mod behaviour;
 mod memory;
+mod report;
 mod server;
 
 pub use behaviour::{Behaviour, Model, NEVER};
 pub use memory::{Delivery, Memory};
+pub use report::{load_report, percentiles};
 pub use server::{ANSWER, Entry, Log, Reply, Server, ServerSpec, now_ns};

@@ -95,6 +95,12 @@ pub(crate) struct CompareArgs {
     /// Shortest warm-up [default: 3s; 20s for a target with a just-in-time compiler]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
+    /// Longest warm-up: it goes on past --warmup until the rate is steady, and at the cap the round is marked unsteady
+    #[arg(long, default_value = "2m")]
+    pub(crate) warmup_cap: Span,
+    /// Longest wait for a target's first right answer
+    #[arg(long, default_value = "1m")]
+    pub(crate) ready_limit: Span,
     /// CPUs of the servers [default: the first half of those allowed]
     #[arg(long, value_name = "LIST")]
     pub(crate) server_cpus: Option<CpuSet>,

@@ -1,7 +1,7 @@
 //! `whyslow load`: flags → generator → report.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
@@ -13,6 +13,10 @@ use crate::cli::{self, Format, IdleKind, LoadArgs, ScheduleKind};
 use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
+
+/// How long the connections stay open for whoever takes readings at the end of a window: a server with some hundred
+/// threads takes milliseconds to read.
+const READINGS_TAKE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let config = config(args).map_err(Stop::usage)?;
@@ -50,7 +54,11 @@ fn tell(event: load::Event) -> anyhow::Result<()> {
     match event {
         load::Event::WarmupSecond { completed } => print_event(&Told::WarmupSecond { requests: completed }),
         load::Event::WindowStart { steady, .. } => print_event(&Told::WindowStart { steady }),
-        load::Event::WindowEnd { .. } => print_event(&Told::WindowEnd),
+        load::Event::WindowEnd { .. } => {
+            print_event(&Told::WindowEnd)?;
+            std::thread::sleep(READINGS_TAKE);
+            Ok(())
+        }
         load::Event::Connected { .. } | load::Event::Second { .. } => Ok(()),
     }
 }
@@ -63,9 +71,8 @@ fn print_event(event: &Told) -> anyhow::Result<()> {
 /// Writes the histograms that were asked for.
 fn keep(args: &LoadArgs, started: SystemTime, measured: &Measured) -> anyhow::Result<()> {
     if let Some(file) = &args.hlog {
-        let length = std::time::Duration::from_nanos(measured.report.window_ns);
-        let interval =
-            |latencies, tag| export::Interval { latencies, tag, begin: std::time::Duration::ZERO, length };
+        let length = Duration::from_nanos(measured.report.window_ns);
+        let interval = |latencies, tag| export::Interval { latencies, tag, begin: Duration::ZERO, length };
         let mut intervals = vec![interval(&measured.response, None)];
         intervals.extend(measured.service.as_ref().map(|service| interval(service, Some("service"))));
         intervals.extend(measured.send_lag.as_ref().map(|lag| interval(lag, Some("send_lag"))));

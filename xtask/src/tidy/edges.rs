@@ -41,7 +41,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
 ];
 
 /// Edges within the workspace, outside tests, are those of [`ALLOWED`].
-pub fn dependencies(_: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn dependencies(_: &[Source]) -> anyhow::Result<Finding> {
     let members: Vec<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
     let (mut checked, mut breaches) = (0, Vec::new());
     for (name, allowed) in ALLOWED {
@@ -58,7 +58,7 @@ pub fn dependencies(_: &[Source]) -> anyhow::Result<Finding> {
 }
 
 /// Every outside dependency of the workspace has a comment behind it that says why.
-pub fn reasons(_: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn reasons(_: &[Source]) -> anyhow::Result<Finding> {
     let text = fs::read_to_string(root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
     let section =
         text.split("[workspace.dependencies]").nth(1).context("there is no [workspace.dependencies]")?;

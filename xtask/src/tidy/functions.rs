@@ -17,7 +17,7 @@ struct Function<'a> {
 }
 
 /// At most [`HARD_LIMIT`] lines each, and [`USUAL_SHARE`] of them at most [`USUAL_LIMIT`].
-pub fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
     let code = sources.iter().filter(|source| !source.is_test());
     let functions: Vec<Function> = code.flat_map(functions_of).collect();
     let mut breaches: Vec<String> = functions

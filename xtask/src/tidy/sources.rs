@@ -29,33 +29,33 @@ const IMPURE: [&str; 8] = [
 const FILE_OWNER: &str = "crates/record/src/dir.rs";
 
 /// A Rust file that git tracks.
-pub struct Source {
+pub(crate) struct Source {
     /// Path from the root.
-    pub path: String,
+    pub(crate) path: String,
     /// Its text.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl Source {
     /// The crate it belongs to; empty outside `crates/`.
-    pub fn crate_name(&self) -> &str {
+    pub(crate) fn crate_name(&self) -> &str {
         self.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()).unwrap_or("")
     }
 
     /// Whether it is a test, a benchmark or an example as a whole.
-    pub fn is_test(&self) -> bool {
+    pub(crate) fn is_test(&self) -> bool {
         ["/tests/", "/benches/", "/examples/"].iter().any(|part| self.path.contains(part))
             || self.path.ends_with("/tests.rs")
     }
 
     /// Its lines before a test module at its end.
-    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
     }
 }
 
 /// All Rust files that git tracks or would track.
-pub fn read() -> anyhow::Result<Vec<Source>> {
+pub(crate) fn read() -> anyhow::Result<Vec<Source>> {
     let listed = command(&["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).output();
     let listed = listed.context("cannot ask git for the files")?;
     let names = String::from_utf8(listed.stdout).context("file names are text")?;
@@ -68,7 +68,7 @@ pub fn read() -> anyhow::Result<Vec<Source>> {
 }
 
 /// Files of at most [`MAX_FILE_LINES`].
-pub fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
     let code = || sources.iter().filter(|source| !source.is_test());
     let breaches = code()
         .map(|source| (source.code().count(), &source.path))
@@ -79,7 +79,7 @@ pub fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
 }
 
 /// `#![forbid(unsafe_code)]` at every root, and no `unsafe` outside the places for it.
-pub fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
     let mut breaches = Vec::new();
     let mut checked = 0;
     for source in sources.iter().filter(|source| !source.is_test() && source.path.starts_with("crates/")) {
@@ -105,7 +105,7 @@ pub fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
 }
 
 /// Processes are started by `launch` alone; run files are written by `record` alone.
-pub fn owners(sources: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn owners(sources: &[Source]) -> anyhow::Result<Finding> {
     let owned = [
         ("Command::new", "launch"),
         ("fs::write", "record"),
@@ -126,7 +126,7 @@ pub fn owners(sources: &[Source]) -> anyhow::Result<Finding> {
 }
 
 /// Pure crates are given what they need.
-pub fn purity(sources: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn purity(sources: &[Source]) -> anyhow::Result<Finding> {
     let pure = |source: &&Source| {
         PURE.contains(&source.crate_name())
             && !source.is_test()

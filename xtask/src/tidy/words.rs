@@ -35,7 +35,7 @@ fn words() -> Vec<String> {
 }
 
 /// No tracked file says one of [`words`].
-pub fn forbidden(_: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn forbidden(_: &[Source]) -> anyhow::Result<Finding> {
     let listed = command(&["git", "ls-files"]).output().context("cannot ask git for the files")?;
     let names = String::from_utf8(listed.stdout).context("file names are text")?;
     let (mut checked, mut breaches) = (0, Vec::new());
@@ -51,7 +51,7 @@ pub fn forbidden(_: &[Source]) -> anyhow::Result<Finding> {
 }
 
 /// The documents are there, the map is short, and what they link to within the repository exists.
-pub fn documents(_: &[Source]) -> anyhow::Result<Finding> {
+pub(crate) fn documents(_: &[Source]) -> anyhow::Result<Finding> {
     let (mut checked, mut breaches) = (0, Vec::new());
     for name in DOCUMENTS {
         let Ok(text) = fs::read_to_string(root().join(name)) else {

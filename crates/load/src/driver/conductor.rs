@@ -1,12 +1,12 @@
 //! The calling thread's part: it sets the phases, tells the events, and gathers what the workers counted.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Event;
 use super::clock::{SECOND_NS, now_ns};
-use super::control::{Control, Handle};
+use super::control::{Control, Handle, Told};
 use super::cpu::Ticks;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
@@ -27,7 +27,7 @@ pub(crate) fn conduct(
     config: &Config,
     plan: Plan,
     stop: &AtomicBool,
-    events: &mut dyn FnMut(Event),
+    events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Measured, LoadError> {
     let control = Control::new();
     let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
@@ -44,8 +44,6 @@ pub(crate) fn conduct(
             gathered: Gathered::new(plan.specs.len()),
             done: Vec::new(),
             ready: 0,
-            established: 0,
-            first_error: None,
         };
         for setup in setups {
             let name = "load".to_owned();
@@ -60,7 +58,7 @@ pub(crate) fn conduct(
 }
 
 fn setups<'a>(
-    config: &Config,
+    config: &'a Config,
     plan: &'a Plan,
     control: &'a Control,
     handles: &'a [Handle],
@@ -69,6 +67,7 @@ fn setups<'a>(
     let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| Setup {
         spec: spec.clone(),
         address: &plan.address,
+        sources: &config.sources,
         idle: config.idle,
         control,
         handle,
@@ -83,12 +82,10 @@ struct Conductor<'a> {
     handles: &'a [Handle],
     messages: Receiver<Message>,
     stop: &'a AtomicBool,
-    events: &'a mut dyn FnMut(Event),
+    events: &'a mut dyn FnMut(Event<'_>),
     gathered: Gathered,
     done: Vec<Report>,
     ready: usize,
-    established: u64,
-    first_error: Option<std::io::Error>,
 }
 
 impl Conductor<'_> {
@@ -140,14 +137,10 @@ impl Conductor<'_> {
 
     fn take(&mut self, message: Message) -> Result<(), LoadError> {
         match message {
-            Message::Ready { established, first_error } => {
-                self.ready += 1;
-                self.established += established;
-                self.first_error = self.first_error.take().or(first_error);
-            }
+            Message::Ready => self.ready += 1,
             Message::Second(second) => {
-                if let Some((index, second)) = self.gathered.second(second) {
-                    (self.events)(Event::Second { index, second });
+                if let Some((index, second, response)) = self.gathered.second(second) {
+                    (self.events)(Event::Second { index, second, response: &response });
                 }
             }
             Message::Done(report) => self.done.push(*report),
@@ -158,12 +151,12 @@ impl Conductor<'_> {
 
     fn await_connections(&mut self, address: &Address) -> Result<(), LoadError> {
         self.listen(now_ns() + CONNECT_NS, |this| this.ready == this.handles.len())?;
-        if self.established == 0 && !self.stopped() {
-            let source = self.first_error.take().unwrap_or_else(|| std::io::ErrorKind::TimedOut.into());
-            return Err(LoadError::Connect { address: address.to_string(), source });
+        let established = self.sum(|told| &told.established);
+        if established == 0 && !self.stopped() {
+            return Err(self.refusal(address));
         }
         let requested = u64::from(self.config.connections);
-        (self.events)(Event::Connected { established: self.established, requested });
+        (self.events)(Event::Connected { established, requested });
         Ok(())
     }
 
@@ -182,7 +175,7 @@ impl Conductor<'_> {
             if !self.listen(next_ns, |_| false)? {
                 return Ok(false);
             }
-            let completed = self.completed();
+            let completed = self.sum(|told| &told.completed);
             seconds.push(completed - completed_before);
             (self.events)(Event::WarmupSecond { completed: completed - completed_before });
             completed_before = completed;
@@ -194,12 +187,34 @@ impl Conductor<'_> {
         }
     }
 
-    fn completed(&self) -> u64 {
-        self.handles.iter().map(|handle| handle.completed.0.load(Ordering::Relaxed)).sum()
+    fn sum(&self, of: fn(&Told) -> &AtomicU64) -> u64 {
+        self.handles.iter().map(|handle| of(&handle.told).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Why nothing could be opened, in the words of the first worker that knows.
+    fn refusal(&mut self, address: &Address) -> LoadError {
+        self.dismiss();
+        let why = match self.hand_over() {
+            Ok(()) => self.done.iter_mut().find_map(|report| report.connect_error.take()),
+            Err(error) => return error,
+        };
+        let why = why.unwrap_or_else(|| "no answer".to_owned());
+        LoadError::Connect { address: address.to_string(), why }
+    }
+
+    /// The instant at which the window begins: soon, or when all shards begin theirs.
+    fn await_start(&mut self) -> Result<u64, LoadError> {
+        if let Some(start) = self.config.start_at {
+            let left = start.duration_since(SystemTime::now()).unwrap_or_default();
+            let start_ns = now_ns() + as_ns(left);
+            self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)?;
+            return Ok(start_ns.max(now_ns()));
+        }
+        Ok(now_ns() + LEAD_NS)
     }
 
     fn window(&mut self, steady: bool) -> Result<Measured, LoadError> {
-        let start_ns = now_ns() + LEAD_NS;
+        let start_ns = self.await_start()?;
         let span = Span { start_ns, end_ns: start_ns + as_ns(self.config.window) };
         // Without a warm-up, the workers go from ready to the window.
         self.control.set_window(span);

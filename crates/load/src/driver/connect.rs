@@ -15,6 +15,9 @@ const FIRST_PAUSE_NS: u64 = SECOND_NS / 100;
 /// Longest pause: a server that is away for a minute is found again within a second.
 const LONGEST_PAUSE_NS: u64 = SECOND_NS;
 
+/// How long one attempt may take: a lost SYN is sent again after 1, 3 and 7 s, and then hope is over.
+const ATTEMPT_NS: u64 = 10 * SECOND_NS;
+
 /// The socket of one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -30,11 +33,13 @@ pub(crate) struct Slot {
 pub(crate) struct Opener {
     waiting: VecDeque<u32>,
     pausing: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Attempts under way, oldest first: when each is given up, its lane and generation.
+    attempts: VecDeque<(u64, u32, u32)>,
     opening: usize,
     /// Lanes whose first attempt has not ended.
     pub(crate) untried: usize,
     pub(crate) established: u64,
-    pub(crate) first_error: Option<io::Error>,
+    pub(crate) first_error: Option<String>,
 }
 
 impl Opener {
@@ -55,15 +60,27 @@ impl Opener {
         Some(lane)
     }
 
-    /// When a pause ends; `u64::MAX` if none does.
+    /// When there is something to do; `u64::MAX` if not by itself.
     pub(crate) fn wake_ns(&self) -> u64 {
+        let overdue_ns = self.attempts.front().map_or(u64::MAX, |(until, ..)| *until);
         if self.opening >= OPENING {
-            return u64::MAX;
+            return overdue_ns;
         }
         match self.waiting.is_empty() {
             false => 0,
-            true => self.pausing.peek().map_or(u64::MAX, |Reverse((until, _))| *until),
+            true => self.pausing.peek().map_or(u64::MAX, |Reverse((until, _))| *until).min(overdue_ns),
         }
+    }
+
+    /// An attempt has begun.
+    pub(crate) fn begun(&mut self, lane: u32, slot: &Slot, now: u64) {
+        self.attempts.push_back((now.saturating_add(ATTEMPT_NS), lane, slot.generation));
+    }
+
+    /// A lane and generation whose attempt, if it still goes on, has taken too long.
+    pub(crate) fn overdue(&mut self, now: u64) -> Option<(u32, u32)> {
+        let (_, lane, generation) = self.attempts.pop_front_if(|(until, ..)| *until <= now)?;
+        Some((lane, generation))
     }
 
     pub(crate) fn succeeded(&mut self, slot: &mut Slot) {
@@ -73,10 +90,12 @@ impl Opener {
         slot.pause_ns = 0;
     }
 
-    pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: io::Error, now: u64) {
+    pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: &io::Error, now: u64) {
         self.opening -= 1;
         self.tried(slot);
-        self.first_error.get_or_insert(error);
+        self.first_error.get_or_insert_with(|| error.to_string());
+        slot.socket = None;
+        slot.connecting = false;
         slot.pause_ns = (slot.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
         self.pausing.push(Reverse((now.saturating_add(slot.pause_ns), lane)));
     }

@@ -59,20 +59,26 @@ impl Control {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) waker: OwnedFd,
-    /// Answers so far. On a cache line of its own, since its worker writes it at every turn.
-    pub(crate) completed: Line,
+    pub(crate) told: Told,
 }
 
-/// A counter that shares its cache line with nothing. Source: Intel optimisation manual, 2.6: lines come in pairs.
+/// What a worker tells at every turn, on cache lines that it shares with nobody.
+///
+/// Source: Intel, "Optimization Reference Manual", 3.7.3: lines are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Line(pub(crate) AtomicU64);
+pub(crate) struct Told {
+    /// Answers so far.
+    pub(crate) completed: AtomicU64,
+    /// Connections open.
+    pub(crate) established: AtomicU64,
+}
 
 impl Handle {
     pub(crate) fn new() -> Result<Self, LoadError> {
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(LoadError::system("open an eventfd"))?;
-        Ok(Self { waker, completed: Line::default() })
+        Ok(Self { waker, told: Told::default() })
     }
 
     pub(crate) fn wake(&self) {

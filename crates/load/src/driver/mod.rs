@@ -19,7 +19,7 @@ use record::LoadReport;
 
 /// What happens in a run, told as it happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Event {
+pub enum Event<'a> {
     /// All connections were tried; nothing has been sent.
     Connected {
         /// Open.
@@ -45,6 +45,8 @@ pub enum Event {
         index: u32,
         /// What it brought.
         second: record::Second,
+        /// Its responses in nanoseconds, for a log of intervals.
+        response: &'a Latencies,
     },
     /// The window ends now: take readings.
     WindowEnd {
@@ -73,7 +75,11 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`LoadError`] where nothing could be measured; single failures are counted in the report.
-pub fn run(config: &Config, stop: &AtomicBool, events: &mut dyn FnMut(Event)) -> Result<Outcome, LoadError> {
+pub fn run(
+    config: &Config,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, LoadError> {
     let plan = prepare::prepare(config)?;
     let measured: Measured = conductor::conduct(config, plan, stop, events)?;
     let report = report(config, &measured);

@@ -27,6 +27,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
     let request = config.request.render()?;
     raise_descriptor_limit(config)?;
+    check_ports(config)?;
     let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
     Ok(Plan { address: choose_address(config)?, specs })
 }
@@ -64,10 +65,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         head: config.request.method == "HEAD",
         pace: config.pace.clone(),
         seed: config.seed,
-        part: Part {
-            part: u64::from(shard.index) + u64::from(shard.of) * u64::from(thread),
-            parts: u64::from(shard.of) * threads,
-        },
+        part: Part { part: shard.index.into(), parts: shard.of.into() }.split(thread.into(), threads),
         requests: config.requests.map(share),
         timeout_ns: config.timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
     }
@@ -88,6 +86,20 @@ fn raise_descriptor_limit(config: &Config) -> Result<(), LoadError> {
         .map_err(LoadError::system("raise the limit of open files"))
 }
 
+/// Whether every connection to one address can have a local port of its own.
+fn check_ports(config: &Config) -> Result<(), LoadError> {
+    if config.target.addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
+        return Ok(());
+    }
+    // Where it is not to be read, the first connection without a port says so.
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut edges = range.split_whitespace().map(str::parse::<u64>);
+    let (Some(Ok(low)), Some(Ok(high))) = (edges.next(), edges.next()) else { return Ok(()) };
+    let available = (high + 1).saturating_sub(low) * config.sources.len().max(1) as u64;
+    let needed = u64::from(config.connections);
+    if needed <= available { Ok(()) } else { Err(LoadError::Ports { needed, available }) }
+}
+
 /// The first address that accepts. A single one is not tried beforehand, so that the server sees no connection more
 /// than was asked for.
 fn choose_address(config: &Config) -> Result<Address, LoadError> {
@@ -103,5 +115,5 @@ fn choose_address(config: &Config) -> Result<Address, LoadError> {
         }
     }
     let (address, source) = failure.ok_or(LoadError::Config("the target has no address"))?;
-    Err(LoadError::Connect { address: address.to_string(), source })
+    Err(LoadError::Connect { address: address.to_string(), why: source.to_string() })
 }

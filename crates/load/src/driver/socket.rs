@@ -1,20 +1,20 @@
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, recv, send,
     socket_with, sockopt,
 };
 
 use crate::Address;
 
-/// A socket that is connecting or connected.
+/// A socket that is connecting or connected, bound to `source` if there is one.
 ///
 /// # Errors
 /// What the system says; a refusal may also come later, see [`connected`].
-pub(crate) fn open(address: &Address) -> io::Result<OwnedFd> {
+pub(crate) fn open(address: &Address, source: Option<IpAddr>) -> io::Result<OwnedFd> {
     let family = match address {
         Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
         Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
@@ -22,6 +22,10 @@ pub(crate) fn open(address: &Address) -> io::Result<OwnedFd> {
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    if let Some(source) = source {
+        const ANY_PORT: u16 = 0;
+        bind(&socket, &SocketAddr::new(source, ANY_PORT))?;
+    }
     let started = match address {
         Address::Tcp(address) => {
             sockopt::set_tcp_nodelay(&socket, true)?;

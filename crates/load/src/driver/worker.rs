@@ -1,5 +1,6 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ const WAKER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Every connection was tried once.
-    Ready { established: u64, first_error: Option<std::io::Error> },
+    Ready,
     /// A second of the window is over.
     Second(SecondTally),
     /// The window is over.
@@ -47,10 +48,15 @@ pub(crate) struct Report {
     pub(crate) cpu_ns: u64,
     /// Connections open when the window began.
     pub(crate) established: u64,
+    /// Why the first connection that failed did.
+    pub(crate) connect_error: Option<String>,
     pub(crate) ended_ns: u64,
+    /// The connections, open until the report is used up: whoever takes readings at the end of the window finds the
+    /// server as it was under load, and not the threads of connections gone.
+    _connections: Vec<Slot>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Opening,
     Ready,
@@ -63,6 +69,7 @@ enum Phase {
 pub(crate) struct Setup<'a> {
     pub(crate) spec: Spec,
     pub(crate) address: &'a Address,
+    pub(crate) sources: &'a [IpAddr],
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
@@ -123,6 +130,7 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Result<Report, LoadError> {
         loop {
             let now = now_ns();
+            self.tell();
             self.follow_control(now);
             if now > self.span.end_ns || self.is_done() {
                 return Ok(self.finish(now));
@@ -145,7 +153,21 @@ impl<'a> Worker<'a> {
         for second in finished.tally.full.drain(..) {
             let _ = self.setup.messages.send(Message::Second(second));
         }
-        Report { finished, cpu_ns, established: self.established, ended_ns }
+        Report {
+            finished,
+            cpu_ns,
+            established: self.established,
+            connect_error: self.opener.first_error,
+            ended_ns,
+            _connections: self.slots,
+        }
+    }
+
+    #[inline]
+    fn tell(&self) {
+        let told = &self.setup.handle.told;
+        told.completed.store(self.session.completed(), Ordering::Relaxed);
+        told.established.store(self.opener.established, Ordering::Relaxed);
     }
 
     /// Enters the phase that the conductor has set for this moment.
@@ -154,13 +176,10 @@ impl<'a> Worker<'a> {
         self.span = self.setup.control.window();
         if self.phase == Phase::Opening && self.opener.untried == 0 {
             self.phase = Phase::Ready;
-            let first_error = self.opener.first_error.take();
-            let _ = self
-                .setup
-                .messages
-                .send(Message::Ready { established: self.opener.established, first_error });
+            let _ = self.setup.messages.send(Message::Ready);
         }
-        if self.phase == Phase::Ready && now >= self.setup.control.warmup_ns() {
+        // The conductor need not wait for every connection.
+        if self.phase < Phase::Warmup && now >= self.setup.control.warmup_ns() {
             self.phase = Phase::Warmup;
             self.session.begin_warmup(now);
         }
@@ -175,7 +194,6 @@ impl<'a> Worker<'a> {
     /// What is done at every turn rather than for every request.
     #[inline]
     fn housekeep(&mut self, now: u64) {
-        self.setup.handle.completed.0.store(self.session.completed(), Ordering::Relaxed);
         for second in self.session.take_seconds(now) {
             let _ = self.setup.messages.send(Message::Second(second));
         }
@@ -184,6 +202,7 @@ impl<'a> Worker<'a> {
             slots[lane as usize].socket = None;
             opener.lost(lane);
         });
+        self.end_attempts(now);
         while let Some(lane) = self.opener.next(now) {
             self.open(lane, now);
         }
@@ -191,6 +210,7 @@ impl<'a> Worker<'a> {
 
     #[cold]
     fn open(&mut self, lane: u32, now: u64) {
+        let source = self.source(lane);
         let slot = &mut self.slots[lane as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.connecting = true;
@@ -198,34 +218,52 @@ impl<'a> Worker<'a> {
         // Edges, asked for once: no call per request. A short read says that nothing is left.
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let opened = socket::open(self.setup.address).and_then(|socket| {
+        let opened = socket::open(self.setup.address, source).and_then(|socket| {
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
         match opened {
-            Ok(socket) => slot.socket = Some(socket),
-            Err(error) => {
-                self.opener.failed(lane, slot, error, now);
-                self.session.connect_failed(now);
+            Ok(socket) => {
+                slot.socket = Some(socket);
+                self.opener.begun(lane, slot, now);
+            }
+            Err(error) => self.open_failed(lane, &error, now),
+        }
+    }
+
+    /// The address that a lane's connection comes from: each in turn.
+    fn source(&self, lane: u32) -> Option<IpAddr> {
+        let sources = self.setup.sources;
+        (!sources.is_empty()).then(|| sources[lane as usize % sources.len()])
+    }
+
+    #[cold]
+    fn open_failed(&mut self, lane: u32, error: &std::io::Error, now: u64) {
+        self.opener.failed(lane, &mut self.slots[lane as usize], error, now);
+        self.session.connect_failed(now);
+    }
+
+    /// Gives up attempts to connect that take too long.
+    fn end_attempts(&mut self, now: u64) {
+        while let Some((lane, generation)) = self.opener.overdue(now) {
+            let slot = &self.slots[lane as usize];
+            if slot.connecting && slot.generation == generation {
+                self.open_failed(lane, &std::io::ErrorKind::TimedOut.into(), now);
             }
         }
     }
 
+    /// A socket that was connecting has something to say.
     #[cold]
     fn connected(&mut self, lane: u32) {
         let slot = &mut self.slots[lane as usize];
         let Some(socket) = &slot.socket else { return };
-        slot.connecting = false;
         match socket::connected(socket) {
             Ok(()) => {
+                slot.connecting = false;
                 self.opener.succeeded(slot);
                 self.session.opened(lane);
             }
-            Err(error) => {
-                slot.socket = None;
-                let now = now_ns();
-                self.opener.failed(lane, slot, error, now);
-                self.session.connect_failed(now);
-            }
+            Err(error) => self.open_failed(lane, &error, now_ns()),
         }
     }
 

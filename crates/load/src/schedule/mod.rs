@@ -37,6 +37,19 @@ impl Pace {
     pub fn open(per_s: f64, arrival: Arrival) -> Self {
         Self::Open { intensity: Intensity::Flat { per_s }, arrival, dispatch: Dispatch::Shared }
     }
+
+    /// The same at the rate of its begin for ever.
+    #[must_use]
+    pub fn steady(&self) -> Self {
+        match self {
+            Self::Closed => Self::Closed,
+            Self::Open { intensity, arrival, dispatch } => Self::Open {
+                intensity: Intensity::Flat { per_s: intensity.first_per_s() },
+                arrival: *arrival,
+                dispatch: *dispatch,
+            },
+        }
+    }
 }
 
 /// How arrivals are spread.
@@ -64,6 +77,14 @@ pub struct Part {
     pub part: u64,
     /// How many there are.
     pub parts: u64,
+}
+
+impl Part {
+    /// Of this part, arrival j goes to part `index` if j mod `of` is `index`.
+    #[must_use]
+    pub const fn split(self, index: u64, of: u64) -> Self {
+        Self { part: self.part + index * self.parts, parts: self.parts * of }
+    }
 }
 
 /// Yields the intended instants of one part, in nanoseconds since the schedule's origin, never falling.
@@ -94,6 +115,22 @@ impl Schedule {
             Arrival::Poisson => Unit::Poisson { random: SplitMix64::fork(seed, "arrivals", 0), sum: 0.0 },
         };
         Self { intensity, unit, part, next: 0 }
+    }
+
+    /// The arrivals of one connection with a schedule of its own.
+    ///
+    /// Constant ones take turns. Poisson ones are independent of those of other parts, so that not every connection
+    /// draws the arrivals of all: together they are a Poisson process again.
+    #[must_use]
+    pub fn of_connection(intensity: &Intensity, arrival: Arrival, seed: u64, part: Part) -> Self {
+        match arrival {
+            Arrival::Constant => Self::new(intensity.clone(), arrival, seed, part),
+            Arrival::Poisson => {
+                let seed = SplitMix64::fork(seed, "connection", part.part).next_u64();
+                let intensity = intensity.scaled(1.0 / part.parts as f64);
+                Self::new(intensity, arrival, seed, Part { part: 0, parts: 1 })
+            }
+        }
     }
 
     /// The instant of the next arrival over all parts in the unit-rate process.

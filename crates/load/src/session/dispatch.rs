@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::schedule::{AT_ONCE, Schedule};
+use crate::schedule::{AT_ONCE, Dispatch, Pace, Part, Schedule};
 
 /// Stands for "never".
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -17,11 +17,11 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// A closed loop: a request is due whenever a connection is free.
-    pub(crate) const CLOSED: Self = Self { schedule: None, origin_ns: 0, next_ns: AT_ONCE };
+    const CLOSED: Self = Self { schedule: None, origin_ns: 0, next_ns: AT_ONCE };
     /// Nothing is ever due.
-    pub(crate) const SILENT: Self = Self { schedule: None, origin_ns: 0, next_ns: NEVER };
+    const SILENT: Self = Self { schedule: None, origin_ns: 0, next_ns: NEVER };
 
-    pub(crate) fn open(schedule: Schedule, origin_ns: u64) -> Self {
+    fn open(schedule: Schedule, origin_ns: u64) -> Self {
         let mut timeline = Self { schedule: Some(schedule), origin_ns, next_ns: NEVER };
         timeline.advance();
         timeline
@@ -56,6 +56,31 @@ pub(crate) enum Dispatcher {
 }
 
 impl Dispatcher {
+    /// Nothing is ever due.
+    pub(crate) fn silent() -> Self {
+        Self::Shared { timeline: Timeline::SILENT, idle: VecDeque::new() }
+    }
+
+    /// The arrivals of `part` at `pace` from `origin_ns` on, for `lanes` connections.
+    pub(crate) fn new(pace: &Pace, seed: u64, part: Part, lanes: u32, origin_ns: u64) -> Self {
+        let shared = |timeline| Self::Shared { timeline, idle: VecDeque::with_capacity(lanes as usize) };
+        match pace {
+            Pace::Closed => shared(Timeline::CLOSED),
+            Pace::Open { intensity, arrival, dispatch: Dispatch::Shared } => {
+                shared(Timeline::open(Schedule::new(intensity.clone(), *arrival, seed, part), origin_ns))
+            }
+            Pace::Open { intensity, arrival, dispatch: Dispatch::Connection } => Self::Own {
+                timelines: (0..u64::from(lanes))
+                    .map(|lane| {
+                        Schedule::of_connection(intensity, *arrival, seed, part.split(lane, lanes.into()))
+                    })
+                    .map(|schedule| Timeline::open(schedule, origin_ns))
+                    .collect(),
+                idle: BinaryHeap::with_capacity(lanes as usize),
+            },
+        }
+    }
+
     /// When something is due for a connection with room; [`NEVER`] if none has.
     #[inline]
     pub(crate) fn due_ns(&self) -> u64 {

@@ -12,20 +12,28 @@
 
 mod answer;
 mod dispatch;
+mod drift;
+mod ending;
+mod faults;
+mod occupancy;
+mod pairs;
 mod ring;
 mod source;
 mod tally;
 
 pub use answer::Malformed;
+pub use drift::{Drift, SLICES, Slice};
+pub use ending::Finished;
+pub use pairs::Pairs;
 pub use tally::{SecondTally, Span, Split, Tally};
 
-use crate::schedule::{AT_ONCE, Arrival, Dispatch, Intensity, Pace, Part, Schedule};
+use crate::schedule::{AT_ONCE, Pace, Part};
 use answer::{Answer, Heads, Reader};
-use dispatch::{Dispatcher, NEVER, Timeline};
+use dispatch::{Dispatcher, NEVER};
+use occupancy::Occupancy;
 use ring::{Cursor, Rings, Stamp};
 use source::Source;
 use std::collections::VecDeque;
-use tally::Fault;
 
 /// What a session is made for.
 #[derive(Debug, Clone)]
@@ -108,7 +116,7 @@ impl Session {
             rings: Rings::new(spec.lanes as usize, spec.depth),
             source: Source::new(&spec.request, spec.depth),
             heads: Heads::new(spec.head),
-            dispatcher: Dispatcher::Shared { timeline: Timeline::SILENT, idle: VecDeque::new() },
+            dispatcher: Dispatcher::silent(),
             dirty: VecDeque::with_capacity(spec.lanes as usize),
             again: VecDeque::new(),
             quota: u64::MAX,
@@ -123,16 +131,8 @@ impl Session {
 
     /// Begins to send at `now`, at the schedule's first rate and without counting.
     pub fn begin_warmup(&mut self, now: u64) {
-        let steady = match &self.spec.pace {
-            Pace::Closed => Pace::Closed,
-            Pace::Open { intensity, arrival, dispatch } => Pace::Open {
-                intensity: Intensity::Flat { per_s: intensity.first_per_s() },
-                arrival: *arrival,
-                dispatch: *dispatch,
-            },
-        };
         // Another seed, so that the window's arrivals do not depend on whether there was a warm-up.
-        let dispatcher = self.dispatcher_for(&steady, !self.spec.seed, now);
+        let dispatcher = self.dispatcher_for(&self.spec.pace.steady(), !self.spec.seed, now);
         self.dispatcher.replace(dispatcher);
     }
 
@@ -148,22 +148,7 @@ impl Session {
     }
 
     fn dispatcher_for(&self, pace: &Pace, seed: u64, origin_ns: u64) -> Dispatcher {
-        let Spec { part, lanes, .. } = self.spec;
-        let shared =
-            |timeline| Dispatcher::Shared { timeline, idle: VecDeque::with_capacity(lanes as usize) };
-        match pace {
-            Pace::Closed => shared(Timeline::CLOSED),
-            Pace::Open { intensity, arrival, dispatch: Dispatch::Shared } => {
-                shared(Timeline::open(Schedule::new(intensity.clone(), *arrival, seed, part), origin_ns))
-            }
-            Pace::Open { intensity, arrival, dispatch: Dispatch::Connection } => Dispatcher::Own {
-                timelines: (0..lanes)
-                    .map(|lane| own_schedule(intensity, *arrival, seed, part, lane, lanes))
-                    .map(|schedule| Timeline::open(schedule, origin_ns))
-                    .collect(),
-                idle: Default::default(),
-            },
-        }
+        Dispatcher::new(pace, seed, self.spec.part, self.spec.lanes, origin_ns)
     }
 
     /// A connection is open.
@@ -341,95 +326,6 @@ impl Session {
         Fate::Keep
     }
 
-    /// The server closed the connection at `at`.
-    pub fn closed(&mut self, lane: u32, at: u64) -> Fate {
-        let state = &mut self.lanes[lane as usize];
-        if let Some(answer) = state.reader.end() {
-            return self.answered(lane, answer, at);
-        }
-        self.broken(lane, Fault::Read, at)
-    }
-
-    /// Reading or writing failed at `at`.
-    pub fn failed(&mut self, lane: u32, writing: bool, at: u64) -> Fate {
-        self.broken(lane, if writing { Fault::Write } else { Fault::Read }, at)
-    }
-
-    /// A connection could not be opened.
-    pub fn connect_failed(&mut self, at: u64) {
-        self.tally.connect_failed(at);
-    }
-
-    #[cold]
-    fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
-        self.first_malformed.get_or_insert(malformed);
-        if self.lanes[lane as usize].cursor.held == 0 {
-            self.tally.fault(Fault::Parse, at);
-        }
-        self.broken(lane, Fault::Parse, at)
-    }
-
-    /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
-    #[cold]
-    fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
-        let state = &mut self.lanes[lane as usize];
-        let mut fault = fault;
-        while state.cursor.held > state.unwritten {
-            self.rings.pop(lane, &mut state.cursor);
-            self.occupancy.add(at, -1);
-            self.tally.fault(fault, at);
-            fault = Fault::Read;
-        }
-        if state.offset > 0 {
-            self.rings.pop(lane, &mut state.cursor);
-            state.unwritten -= 1;
-            self.tally.fault(fault, at);
-        }
-        self.abandon(lane, at);
-        Fate::Replace
-    }
-
-    /// Takes back what a connection still holds, to send it on another.
-    #[cold]
-    fn abandon(&mut self, lane: u32, at: u64) {
-        let state = &mut self.lanes[lane as usize];
-        let sent = state.cursor.held - state.unwritten;
-        self.occupancy.add(at, -i64::from(sent));
-        while state.cursor.held > 0 {
-            self.again.push_back(self.rings.pop(lane, &mut state.cursor).intended_ns);
-        }
-        (state.unwritten, state.offset) = (0, 0);
-        state.reader = Reader::default();
-        state.open = false;
-    }
-
-    /// Gives up requests that are too old at `now`; `replace` is told of each connection that this costs.
-    ///
-    /// A request counts once. Those behind it on the same connection are sent again on another.
-    pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {
-        let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
-        self.expiry_ns = NEVER;
-        for lane in 0..self.spec.lanes {
-            let Some(oldest) = self.oldest(lane) else { continue };
-            let deadline = oldest.sent_ns.saturating_add(timeout_ns);
-            if deadline > now {
-                self.expiry_ns = self.expiry_ns.min(deadline);
-                continue;
-            }
-            self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
-            self.occupancy.add(now, -1);
-            self.tally.timeout(oldest, now);
-            self.abandon(lane, now);
-            replace(lane);
-        }
-    }
-
-    /// The stamp of the oldest request of `lane` that was sent.
-    fn oldest(&mut self, lane: u32) -> Option<Stamp> {
-        let state = &self.lanes[lane as usize];
-        (state.cursor.held > state.unwritten).then(|| *self.rings.at(lane, state.cursor, 0))
-    }
-
     /// When the session next has something to do by itself; `u64::MAX` if never.
     #[inline]
     #[must_use]
@@ -458,110 +354,5 @@ impl Session {
             && self.occupancy.now == 0
             && self.again.is_empty()
             && self.lanes.iter().all(|lane| lane.cursor.held == 0)
-    }
-
-    /// Ends the window at `end`: what is in flight, assigned or due becomes censored.
-    #[must_use]
-    pub fn finish(mut self, end: u64) -> Finished {
-        for lane in 0..self.spec.lanes {
-            while self.lanes[lane as usize].cursor.held > 0 {
-                self.censor_next(lane, end);
-            }
-        }
-        for intended_ns in std::mem::take(&mut self.again) {
-            self.tally.unsent(intended_ns, end);
-        }
-        self.censor_due(end);
-        self.tally.close(end);
-        Finished {
-            answers_per_lane: self.lanes.iter().map(|lane| lane.answers).collect(),
-            in_flight_ns: self.occupancy.area_until(end),
-            tally: self.tally,
-            first_malformed: self.first_malformed,
-        }
-    }
-
-    fn censor_next(&mut self, lane: u32, end: u64) {
-        let state = &mut self.lanes[lane as usize];
-        let sent = state.cursor.held > state.unwritten;
-        let stamp = self.rings.pop(lane, &mut state.cursor);
-        match sent {
-            true => self.tally.unfinished(stamp, end),
-            false => {
-                state.unwritten -= 1;
-                self.tally.unsent(stamp.intended_ns, end);
-            }
-        }
-    }
-
-    /// Every arrival that was due and that no connection took.
-    fn censor_due(&mut self, end: u64) {
-        for timeline in self.dispatcher.timelines_mut() {
-            while timeline.next_ns() < end && timeline.next_ns() != AT_ONCE && self.quota > 0 {
-                self.quota -= 1;
-                self.tally.unsent(timeline.take(), end);
-            }
-        }
-    }
-}
-
-/// The schedule of one connection: constant arrivals take turns, Poisson arrivals are independent of the others'.
-fn own_schedule(
-    intensity: &Intensity,
-    arrival: Arrival,
-    seed: u64,
-    part: Part,
-    lane: u32,
-    lanes: u32,
-) -> Schedule {
-    let (lane, lanes) = (u64::from(lane), u64::from(lanes));
-    // Arrival k of this session is the whole schedule's k·parts + part.
-    let own = Part { part: part.part + lane * part.parts, parts: part.parts * lanes };
-    match arrival {
-        Arrival::Constant => Schedule::new(intensity.clone(), arrival, seed, own),
-        Arrival::Poisson => {
-            let alone = Part { part: 0, parts: 1 };
-            let seed = plan::SplitMix64::fork(seed, "connection", own.part).next_u64();
-            Schedule::new(intensity.scaled(1.0 / own.parts as f64), arrival, seed, alone)
-        }
-    }
-}
-
-/// What a session leaves behind.
-#[derive(Debug)]
-pub struct Finished {
-    /// What was counted.
-    pub tally: Tally,
-    /// Answers on each connection in the window.
-    pub answers_per_lane: Vec<u64>,
-    /// Requests in flight, summed over the nanoseconds of the window.
-    pub in_flight_ns: u128,
-    /// What was wrong with the first answer that was not HTTP.
-    pub first_malformed: Option<Malformed>,
-}
-
-/// Requests in flight as an area over time, the left side of Little's law.
-#[derive(Debug, Default)]
-struct Occupancy {
-    now: i64,
-    last_ns: u64,
-    area: u128,
-}
-
-impl Occupancy {
-    #[inline]
-    fn add(&mut self, at: u64, change: i64) {
-        self.area += u128::from(at.saturating_sub(self.last_ns)) * self.now as u128;
-        self.last_ns = self.last_ns.max(at);
-        self.now += change;
-    }
-
-    fn restart(&mut self, at: u64) {
-        (self.area, self.last_ns) = (0, at);
-    }
-
-    fn area_until(&mut self, end: u64) -> u128 {
-        self.add(end, 0);
-        self.area
     }
 }

@@ -1,5 +1,7 @@
 use record::Errors;
 
+use super::drift::Drift;
+use super::pairs::Pairs;
 use super::ring::Stamp;
 use crate::histogram::{Latencies, latencies};
 
@@ -63,6 +65,10 @@ pub struct Tally {
     pub full: Vec<SecondTally>,
     /// Service and send lag; `None` in a closed loop, where the response says it all.
     pub split: Option<Split>,
+    /// How responses moved over the window.
+    pub drift: Drift,
+    /// How each response went with the next.
+    pub pairs: Pairs,
     /// Requests that were unanswered or unsent when the window ended, each with its age then.
     pub censored: Latencies,
     /// Answers to requests of the window, in the window.
@@ -90,6 +96,8 @@ impl Tally {
             second_end_ns: u64::MAX,
             full: Vec::new(),
             split: open_loop.then(|| Split { service: latencies(), send_lag: latencies() }),
+            drift: Drift::new(0, 0),
+            pairs: Pairs::default(),
             censored: latencies(),
             requests: 0,
             answers: 0,
@@ -102,6 +110,7 @@ impl Tally {
 
     pub(crate) fn open(&mut self, span: Span) {
         self.span = Some(span);
+        self.drift = Drift::new(span.start_ns, span.end_ns);
         self.second_end_ns = span.start_ns.saturating_add(SECOND_NS);
     }
 
@@ -160,7 +169,10 @@ impl Tally {
 
     #[inline]
     fn record(&mut self, stamp: Stamp, done: u64) {
-        self.second.response.saturating_record(done.saturating_sub(stamp.intended_ns));
+        let response_ns = done.saturating_sub(stamp.intended_ns);
+        self.second.response.saturating_record(response_ns);
+        self.drift.note(done, response_ns);
+        self.pairs.note(response_ns);
         if let Some(split) = &mut self.split {
             split.service.saturating_record(done.saturating_sub(stamp.sent_ns));
             split.send_lag.saturating_record(stamp.sent_ns.saturating_sub(stamp.intended_ns));

@@ -4,7 +4,7 @@ use record::{Errors, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, latencies};
-use crate::session::{Malformed, SecondTally, Span, Split};
+use crate::session::{Malformed, SLICES, SecondTally, Slice, Span, Split};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ pub(crate) struct Measured {
     pub(crate) cpu_ns: Vec<u64>,
     pub(crate) user_share: f64,
     pub(crate) malformed: Option<Malformed>,
+    pub(crate) slices: [Slice; SLICES],
+    /// Pairs of one response and the next, of all workers.
+    pub(crate) pairs: Vec<(u64, u64)>,
+    /// Why the first connection that failed did.
+    pub(crate) connect_error: Option<String>,
 }
 
 impl Gathered {
@@ -52,7 +57,7 @@ impl Gathered {
     }
 
     /// Takes one worker's second; returns that second once it is complete.
-    pub(crate) fn second(&mut self, second: SecondTally) -> Option<(u32, Second)> {
+    pub(crate) fn second(&mut self, second: SecondTally) -> Option<(u32, Second, Latencies)> {
         let index = second.index;
         let count = match self.pending.get_mut(&index) {
             None => {
@@ -70,7 +75,7 @@ impl Gathered {
         (count == self.workers).then(|| self.complete(index)).flatten()
     }
 
-    fn complete(&mut self, index: u32) -> Option<(u32, Second)> {
+    fn complete(&mut self, index: u32) -> Option<(u32, Second, Latencies)> {
         let (_, sum) = self.pending.remove(&index)?;
         add(&mut self.response, &sum.response);
         let second = Second {
@@ -80,7 +85,7 @@ impl Gathered {
             p99_ns: sum.response.value_at_quantile(0.99),
         };
         self.seconds.push(second);
-        Some((index, second))
+        Some((index, second, sum.response))
     }
 
     pub(crate) fn finish(
@@ -111,6 +116,9 @@ impl Gathered {
             cpu_ns: Vec::new(),
             user_share,
             malformed: None,
+            slices: Default::default(),
+            pairs: Vec::new(),
+            connect_error: None,
         };
         for report in reports {
             add_report(&mut measured, report);
@@ -142,6 +150,12 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.established += report.established;
     sum.answers_per_lane.extend(finished.answers_per_lane);
     sum.in_flight_ns += finished.in_flight_ns;
+    for (sum, slice) in sum.slices.iter_mut().zip(tally.drift.slices) {
+        sum.requests += slice.requests;
+        sum.log_sum += slice.log_sum;
+    }
+    sum.pairs.extend(tally.pairs.kept);
+    sum.connect_error = sum.connect_error.take().or(report.connect_error);
     sum.cpu_ns.push(report.cpu_ns);
     sum.malformed = sum.malformed.or(finished.first_malformed);
 }

@@ -7,8 +7,9 @@ const BEYOND: f64 = 100.0;
 /// Half width of a normal 95 % interval in standard deviations.
 const Z95: f64 = 1.959_964;
 
-/// The percentiles of `latencies` that it has enough requests for, each with its interval.
-pub(crate) fn percentiles(latencies: &Latencies) -> Percentiles {
+/// The percentiles of `latencies` that it has enough requests for, each with its interval; `effective` is how many
+/// independent requests it is worth.
+pub(crate) fn percentiles(latencies: &Latencies, effective: f64) -> Percentiles {
     let mut result = Percentiles {
         count: latencies.len(),
         max: if latencies.is_empty() { 0 } else { latencies.max() },
@@ -28,7 +29,7 @@ pub(crate) fn percentiles(latencies: &Latencies) -> Percentiles {
     for (name, quantile, place) in wanted {
         if supports(latencies.len(), quantile) {
             *place = Some(latencies.value_at_quantile(quantile));
-            result.ci.insert(name.to_owned(), interval(latencies, quantile));
+            result.ci.insert(name.to_owned(), interval(latencies, quantile, effective));
         }
     }
     result
@@ -44,9 +45,8 @@ pub(crate) fn supports(count: u64, quantile: f64) -> bool {
 ///
 /// Source: Conover, "Practical Nonparametric Statistics", 3rd edition, section 3.2: the number of values below the
 /// quantile is binomial; with 100 values beyond it, its normal approximation is good to a rank.
-fn interval(latencies: &Latencies, quantile: f64) -> [u64; 2] {
-    let count = latencies.len() as f64;
-    let half = Z95 * (quantile * (1.0 - quantile) / count).sqrt();
+fn interval(latencies: &Latencies, quantile: f64, effective: f64) -> [u64; 2] {
+    let half = Z95 * (quantile * (1.0 - quantile) / effective).sqrt();
     let at = |share: f64| latencies.value_at_quantile(share.clamp(0.0, 1.0));
     [at(quantile - half), at(quantile + half)]
 }
@@ -74,6 +74,8 @@ mod tests {
         let mut uniform = latencies();
         (1..=1000).for_each(|value| uniform.record(value).unwrap());
         // 1.96 · sqrt(1000 · 0.25) = 31 ranks.
-        assert_eq!(percentiles(&uniform).ci["p50"], [470, 531]);
+        assert_eq!(percentiles(&uniform, 1000.0).ci["p50"], [470, 531]);
+        // Worth a quarter as many, it is twice as wide.
+        assert_eq!(percentiles(&uniform, 250.0).ci["p50"], [439, 562]);
     }
 }

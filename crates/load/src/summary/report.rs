@@ -1,10 +1,11 @@
 use record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts};
 
+use super::correlation::{effective, spearman};
 use super::gather::Measured;
 use super::percentiles::percentiles;
 use super::warnings::warnings;
-use crate::Config;
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace};
+use crate::{Config, Latencies};
 
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
@@ -13,6 +14,8 @@ const SECOND_NS: f64 = 1e9;
 pub(crate) fn report(config: &Config, measured: &Measured) -> LoadReport {
     let window_ns = measured.span.end_ns.saturating_sub(measured.span.start_ns);
     let per_window = |amount: f64| if window_ns == 0 { 0.0 } else { amount / (window_ns as f64 / SECOND_NS) };
+    let correlation = spearman(&measured.pairs);
+    let percentiles = |latencies: &Latencies| percentiles(latencies, effective(latencies.len(), correlation));
     let response = percentiles(&measured.response);
     let service = measured.service.as_ref().map_or_else(|| response.clone(), percentiles);
     let mut report = LoadReport {
@@ -40,6 +43,8 @@ pub(crate) fn report(config: &Config, measured: &Measured) -> LoadReport {
         busiest_thread: measured.cpu_ns.iter().map(|ns| share(*ns, window_ns)).fold(0.0, f64::max),
         per_connection: evenness(&measured.answers_per_lane),
         in_flight: if window_ns == 0 { 0.0 } else { measured.in_flight_ns as f64 / window_ns as f64 },
+        autocorrelation: correlation,
+        effective_requests: effective(measured.response.len(), correlation) as u64,
         seconds: measured.seconds.clone(),
         partial: measured.partial,
         warnings: Vec::new(),

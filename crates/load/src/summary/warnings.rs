@@ -2,6 +2,7 @@ use record::{LoadReport, Warning};
 use units::format_ns;
 
 use super::gather::Measured;
+use super::stationarity::trend;
 
 /// Share of the arrivals that must be answered for a schedule to count as kept.
 const RATE_RATIO: f64 = 0.99;
@@ -22,8 +23,20 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 
 /// What the reader of a report must know, most important first.
 pub(crate) fn warnings(report: &LoadReport, measured: &Measured) -> Vec<Warning> {
-    let checks =
-        [partial, connections, errors, parse, rate, busy, send_lag, little, evenness, unsteady, few_requests];
+    let checks = [
+        partial,
+        connections,
+        errors,
+        parse,
+        rate,
+        busy,
+        send_lag,
+        little,
+        evenness,
+        unsteady,
+        drift,
+        few_requests,
+    ];
     checks.iter().filter_map(|check| check(report, measured)).collect()
 }
 
@@ -37,13 +50,14 @@ fn partial(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning("partial", format!("The run was stopped after {seconds:.1} s: every figure is of that time."))
 }
 
-fn connections(report: &LoadReport, _: &Measured) -> Option<Warning> {
+fn connections(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     let (open, asked) = (report.connections.established, report.connections.requested);
     (open < asked).then_some(())?;
+    let why = measured.connect_error.as_deref().unwrap_or("the others were still being opened");
     warning(
         "connections",
         format!(
-            "Only {open} of {asked} connections were open when the window began: the server refused the others or was too slow to accept them. Ask for fewer, or raise its backlog."
+            "Only {open} of {asked} connections were open when the window began ({why}): ask for fewer, or raise the server's backlog."
         ),
     )
 }
@@ -134,6 +148,18 @@ fn evenness(report: &LoadReport, measured: &Measured) -> Option<Warning> {
 fn unsteady(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     (!measured.steady).then_some(())?;
     warning("not_steady", "The warm-up ended at its longest without a steady rate: the window may still be warming up. Allow a longer one.".to_owned())
+}
+
+fn drift(_: &LoadReport, measured: &Measured) -> Option<Warning> {
+    let trend = trend(&measured.slices).filter(|_| !measured.partial)?;
+    warning(
+        "drift",
+        format!(
+            "The typical response went from {} to {} within the window: it was still warming up, or a queue grew. Use a longer warm-up, or a lower rate.",
+            format_ns(trend.from_ns),
+            format_ns(trend.to_ns)
+        ),
+    )
 }
 
 fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {

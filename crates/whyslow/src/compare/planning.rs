@@ -25,7 +25,6 @@ const WINDOW: Span = Span::from_secs(10);
 const WINDOW_JIT: Span = Span::from_secs(20);
 const WARMUP: Span = Span::from_secs(3);
 const WARMUP_JIT: Span = Span::from_secs(20);
-const WARMUP_CAP: Span = Span::from_secs(120);
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
@@ -158,7 +157,8 @@ fn timing(args: &CompareArgs, jit: bool) -> Timing {
         window: args.window.unwrap_or(window),
         warmup: args.warmup.unwrap_or(WARMUP),
         warmup_jit: args.warmup.unwrap_or(WARMUP_JIT),
-        warmup_cap: WARMUP_CAP,
+        warmup_cap: args.warmup_cap,
+        ready_limit: args.ready_limit,
     }
 }
 

@@ -15,8 +15,6 @@ use super::generator::{Event, Phase, Running};
 use super::progress::Progress;
 use crate::interrupt::Interrupt;
 
-/// Longest wait for the first right answer: a large Java service takes most of a minute.
-const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Load before every window but the first, whose warm-up is the round's: the change of load must have passed.
 const SETTLE: Span = Span(Duration::from_millis(500));
 /// Length of a pilot's window: its rate only has to be right within some percent.
@@ -141,7 +139,8 @@ impl Bench<'_> {
         };
         let mut process = self.launcher.start(&spec).map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let ready = wait_ready(&mut process, address, &self.plan.workload.path, &arm.expect, READY_LIMIT)
+        let limit = self.plan.timing.ready_limit.0;
+        let ready = wait_ready(&mut process, address, &self.plan.workload.path, &arm.expect, limit)
             .map_err(failed)?;
         record.ready_ms = ready.ready_ms;
         record.answer = Some(ready.answer);

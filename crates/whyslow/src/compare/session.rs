@@ -10,8 +10,10 @@ use record::{Build, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION};
 use super::progress::Progress;
 use super::round::{Bench, Early, placeholders};
 
-/// How often a round that the host spoilt is repeated before it stays void.
+/// How often one round that the host spoilt is repeated before it stays void.
 const MAX_REPEATS: u32 = 2;
+/// Repeats over the whole run, as a share of its rounds: with more void rounds than that the run is invalid anyway.
+const MAX_REPEATED_SHARE: f64 = 0.2;
 /// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
 const ROUND_OVERHEAD_S: f64 = 0.8;
 /// Seconds that a pilot takes.
@@ -23,6 +25,8 @@ pub(super) struct Session<'a> {
     manifest: Manifest,
     /// Whether an arm still takes part; one that failed does not.
     alive: Vec<bool>,
+    /// Repeats that are still to be had.
+    repeats: u32,
     progress: Progress,
 }
 
@@ -34,7 +38,15 @@ impl<'a> Session<'a> {
         let plan = bench.plan;
         let blocks = f64::from(plan.design.blocks.first());
         let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
-        Self { alive: vec![true; plan.arms.len()], progress: Progress::new(seconds), bench, manifest }
+        let rounds = blocks * plan.arms.len() as f64;
+        let repeats = (rounds * MAX_REPEATED_SHARE).ceil() as u32;
+        Self {
+            alive: vec![true; plan.arms.len()],
+            repeats,
+            progress: Progress::new(seconds),
+            bench,
+            manifest,
+        }
     }
 
     /// Runs to the end, to the user's interruption, or to the first failure of our own.
@@ -148,9 +160,10 @@ impl<'a> Session<'a> {
             let record = self.bench.run(&round, conditions, &mut self.progress)?;
             self.bench.dir.write_round(&record)?;
             let fault = analyse::host_fault(&record);
-            if fault.is_none() || round.attempt == MAX_REPEATS {
+            if fault.is_none() || round.attempt == MAX_REPEATS || self.repeats == 0 {
                 return Ok(record);
             }
+            self.repeats -= 1;
             round.attempt += 1;
             let text = fault.map(|fault| fault.text).unwrap_or_default();
             self.progress.say(&format!("  round void, repeated: {text}"));

@@ -1,0 +1,227 @@
+//! Each gate: green where nothing is wrong, red for its reason, and what it then voids.
+
+use analyse::{Metric, Verdict, analyse};
+use record::{Run, Window};
+
+use crate::support::{change, gates, pair, row};
+
+const CAPACITY: usize = 0;
+const EQUAL_RATE: usize = 1;
+const LATENCIES: [Metric; 4] = [Metric::P50, Metric::P90, Metric::P99, Metric::P999];
+
+/// A way to spoil the windows of `pr`, the gate that must see it, what it says, and what it voids.
+struct Fault {
+    gate: &'static str,
+    condition: usize,
+    spoil: fn(&mut Window),
+    text: &'static str,
+    voids: &'static [Metric],
+}
+
+const FAULTS: [Fault; 12] = [
+    Fault {
+        gate: "errors",
+        condition: CAPACITY,
+        spoil: |window| window.load.errors.timeout = window.load.requests / 100,
+        text: "'pr' failed 0.8 % of its requests (timeout ",
+        voids: &Metric::ALL,
+    },
+    Fault {
+        gate: "errors",
+        condition: EQUAL_RATE,
+        spoil: |window| window.load.errors.status = window.load.requests,
+        text: "(status 2000000): look at its log",
+        voids: &Metric::ALL,
+    },
+    Fault {
+        gate: "generator",
+        condition: CAPACITY,
+        spoil: |window| {
+            idle_server(window);
+            window.load.busiest_thread = 0.97;
+        },
+        text: "at capacity 'pr' was 60 % busy while the generator was 97 % busy: the rate is the generator's.",
+        voids: &[Metric::Rate],
+    },
+    Fault {
+        gate: "generator",
+        condition: EQUAL_RATE,
+        spoil: |window| window.load.busiest_thread = 0.81,
+        text: "at an equal rate, 'pr': the generator was 81 % busy: lower the rate or add --load-cpus",
+        voids: &LATENCIES,
+    },
+    Fault {
+        gate: "generator",
+        condition: EQUAL_RATE,
+        spoil: |window| window.load.rate_ratio = Some(0.98),
+        text: "98 % of the intended rate was answered: the server is overloaded",
+        voids: &LATENCIES,
+    },
+    Fault {
+        gate: "generator",
+        condition: EQUAL_RATE,
+        spoil: |window| window.load.send_lag_ns.p99 = Some(51_000),
+        text: "requests left 51.0 µs late (send lag p99): add connections or --load-cpus",
+        voids: &LATENCIES,
+    },
+    Fault {
+        gate: "little",
+        condition: CAPACITY,
+        spoil: |window| window.load.response_ns.mean *= 0.9,
+        text: "'pr': rate x mean response differs from the requests in flight by 10 %",
+        voids: &[],
+    },
+    Fault {
+        gate: "stall",
+        condition: CAPACITY,
+        spoil: |window| {
+            window.load.per_connection.min = 3;
+            window.load.per_connection.max = 3;
+        },
+        text: "'pr' gave every connection the same few answers and then none (block 1)",
+        voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
+    },
+    Fault {
+        gate: "stall",
+        condition: EQUAL_RATE,
+        spoil: |window| window.load.seconds.last_mut().unwrap().requests = 0,
+        text: "'pr' gave no answer in the last second (block 1)",
+        voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
+    },
+    Fault {
+        gate: "stall",
+        condition: EQUAL_RATE,
+        spoil: |window| {
+            window.load.per_connection.min = 0;
+            window.load.per_connection.jain = 0.89;
+        },
+        text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved",
+        voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
+    },
+    Fault {
+        gate: "utilisation",
+        condition: CAPACITY,
+        spoil: |window| window.target.cpu.total_ns = window.target.wall_ns * 11 / 10,
+        text: "'pr' is said to have used 110 % of its CPUs: a counter is wrong",
+        voids: &[Metric::CpuPerRequest],
+    },
+    Fault {
+        gate: "fairness",
+        condition: CAPACITY,
+        spoil: |window| window.target.cpu.total_ns = window.target.cpu.total_ns / 2,
+        text: "'pr' kept 0.49 cores busy, 'main' 0.98 (50 %): compare rates per core",
+        voids: &[],
+    },
+];
+
+fn idle_server(window: &mut Window) {
+    let busy_ns = window.target.wall_ns * 6 / 10;
+    window.target.cpu.total_ns = busy_ns;
+    window.target.busiest_thread_ns = busy_ns;
+    window.server_cpus.user_ns = busy_ns;
+}
+
+fn spoilt(fault: &Fault) -> Run {
+    let mut run = pair(1.0);
+    change(&mut run, "pr", fault.condition, fault.spoil);
+    run
+}
+
+#[test]
+fn all_nine_gates_are_green_on_a_good_run() {
+    let findings = analyse(&pair(1.1));
+    let ids = [
+        "parity",
+        "errors",
+        "generator",
+        "little",
+        "stall",
+        "utilisation",
+        "host",
+        "environment",
+        "fairness",
+    ];
+    for id in ids {
+        let gates = gates(&findings, id);
+        assert!(!gates.is_empty(), "{id} was not judged");
+        for gate in gates {
+            assert!(gate.ok && gate.voids.is_empty() && !gate.text.is_empty(), "{gate:?}");
+        }
+    }
+    assert!(findings.gates.iter().all(|gate| ids.contains(&gate.id.as_str())));
+}
+
+#[test]
+fn each_fault_turns_its_gate_red_with_its_reason() {
+    for fault in FAULTS {
+        let findings = analyse(&spoilt(&fault));
+        let red: Vec<_> = gates(&findings, fault.gate).into_iter().filter(|gate| !gate.ok).collect();
+        assert_eq!(red.len(), 1, "{}: {:?}", fault.text, gates(&findings, fault.gate));
+        assert!(red[0].text.contains(fault.text), "'{}' is not in '{}'", fault.text, red[0].text);
+        assert_eq!(red[0].arm.as_deref(), Some("pr"), "{}", fault.text);
+        assert_eq!(red[0].voids, fault.voids, "{}", fault.text);
+    }
+}
+
+#[test]
+fn a_red_gate_leaves_no_verdict_on_what_it_voids_and_one_on_the_rest() {
+    for fault in FAULTS {
+        let findings = analyse(&spoilt(&fault));
+        let voided: Vec<Metric> = findings.gates.iter().flat_map(|gate| gate.voids.clone()).collect();
+        for comparison in &findings.comparisons {
+            let invalid = comparison.verdict == Verdict::Invalid;
+            assert_eq!(invalid, voided.contains(&comparison.metric), "{}: {comparison:?}", fault.text);
+            assert_eq!(invalid, !comparison.void_by.is_empty(), "{}", fault.text);
+        }
+        for metric in fault.voids {
+            assert!(row(&findings, "pr", *metric).void_by.contains(&fault.gate.to_owned()), "{}", fault.text);
+        }
+    }
+}
+
+#[test]
+fn a_fault_of_one_arm_does_not_void_another() {
+    let arms = [("main", 10_000.0), ("good", 10_000.0), ("bad", 10_000.0)];
+    let mut run = crate::support::run(1, 10, &arms.map(|(name, cpu)| crate::support::arm(name, cpu)));
+    change(&mut run, "bad", CAPACITY, |window| window.load.errors.read = window.load.requests);
+    let findings = analyse(&run);
+    assert_eq!(row(&findings, "bad", Metric::CpuPerRequest).verdict, Verdict::Invalid);
+    assert_eq!(row(&findings, "good", Metric::CpuPerRequest).verdict, Verdict::Equal);
+}
+
+#[test]
+fn a_fault_of_the_baseline_voids_every_arm() {
+    let mut run = pair(1.0);
+    change(&mut run, "main", CAPACITY, |window| window.load.errors.read = window.load.requests);
+    assert!(analyse(&run).comparisons.iter().all(|row| row.verdict == Verdict::Invalid));
+}
+
+#[test]
+fn a_server_that_waits_with_a_generator_at_ease_is_still_the_limit() {
+    let mut run = pair(1.0);
+    change(&mut run, "pr", CAPACITY, idle_server);
+    assert!(gates(&analyse(&run), "generator").iter().all(|gate| gate.ok));
+}
+
+#[test]
+fn a_cpu_set_that_an_arm_changed_voids_everything() {
+    let mut run = pair(1.0);
+    let moved = run.rounds.iter_mut().filter(|record| record.arm == "pr");
+    moved.for_each(|record| record.fairness.allowed_cpus = "0-1".to_owned());
+    let findings = analyse(&run);
+    let gate = gates(&findings, "environment")[0];
+    assert_eq!(gate.text, "'pr' ran on CPUs 0-1, 'main' on 0: it changed its own CPU set");
+    assert_eq!((gate.ok, gate.voids.as_slice()), (false, Metric::ALL.as_slice()));
+}
+
+#[test]
+fn what_differs_between_the_arms_is_printed() {
+    let findings = analyse(&pair(1.0));
+    assert_eq!(gates(&findings, "environment")[0].text, "same host and CPUs; the arms differ in command");
+    let mut run = pair(1.0);
+    run.manifest.plan.placement.shared = true;
+    run.manifest.plan.arms[1].env.insert("A".to_owned(), "1".to_owned());
+    let findings = analyse(&run);
+    let want = "same host and CPUs; the arms differ in command, environment variables; server and generator share CPUs";
+    assert_eq!(gates(&findings, "environment")[0].text, want);
+}

@@ -1,0 +1,85 @@
+//! What the host does to a round: void and repeated, and the end of a run that has too much of it.
+
+use analyse::{Metric, Verdict, analyse, host_fault};
+use record::{HostUsage, Run};
+
+use crate::support::{gates, pair, row};
+
+const S: u64 = 1_000_000_000;
+
+/// A disturbance of ten seconds on one CPU, and what is said of it; nothing where it is allowed.
+type Disturbance = (fn(&mut HostUsage), Option<&'static str>);
+
+const DISTURBANCES: [Disturbance; 8] = [
+    (|usage| usage.steal_ns = S / 10, None),
+    (|usage| usage.steal_ns = S / 5, Some("the hypervisor took 2.0 % of the server CPUs")),
+    (|usage| usage.throttled_ns = 1, Some("the cgroup was throttled: raise its CPU quota")),
+    (|usage| usage.others_ns = S / 5, None),
+    (|usage| usage.others_ns = S / 2, Some("other processes used 5.0 % of the server CPUs: stop them")),
+    (|usage| usage.frequency_khz = Some([2_900_000, 3_000_000]), None),
+    (
+        |usage| usage.frequency_khz = Some([2_000_000, 3_000_000]),
+        Some("the CPU frequency moved between 2000000 and 3000000 kHz: fix the governor"),
+    ),
+    (|_| (), None),
+];
+
+#[test]
+fn a_disturbed_round_is_void_with_the_reason() {
+    for (disturb, want) in DISTURBANCES {
+        let mut record = pair(1.0).rounds.remove(0);
+        disturb(&mut record.windows[1].server_cpus);
+        let found = host_fault(&record);
+        assert_eq!(found.as_ref().map(|reason| reason.text.as_str()), want);
+        assert!(found.is_none_or(|reason| reason.gate == "host"));
+    }
+}
+
+#[test]
+fn the_generators_cpus_count_too() {
+    let mut record = pair(1.0).rounds.remove(0);
+    record.windows[0].load_cpus.steal_ns = S;
+    assert_eq!(host_fault(&record).unwrap().text, "the hypervisor took 10 % of the load CPUs");
+}
+
+/// A run of 20 rounds of which the first `count` were disturbed.
+fn disturbed(count: usize) -> Run {
+    let mut run = pair(1.1);
+    run.rounds.iter_mut().take(count).for_each(|record| record.windows[0].server_cpus.steal_ns = S);
+    run
+}
+
+#[test]
+fn a_void_round_takes_its_pair_with_it_and_nothing_more() {
+    let findings = analyse(&disturbed(1));
+    assert_eq!(findings.void_rounds.len(), 1);
+    assert_eq!(findings.void_rounds[0].reason.text, "the hypervisor took 10 % of the server CPUs");
+    let row = row(&findings, "pr", Metric::CpuPerRequest);
+    assert_eq!((row.blocks, row.verdict), (9, Verdict::Slower));
+    let gate = gates(&findings, "host")[0];
+    assert!(gate.ok && gate.text.starts_with("1 of 20 rounds void"), "{}", gate.text);
+}
+
+#[test]
+fn more_than_a_fifth_void_is_the_end_of_the_run() {
+    for (count, ok) in [(0, true), (4, true), (5, false), (20, false)] {
+        let findings = analyse(&disturbed(count));
+        let gate = gates(&findings, "host")[0];
+        assert_eq!(gate.ok, ok, "{count} void: {}", gate.text);
+        let invalid = findings.comparisons.iter().all(|row| row.verdict == Verdict::Invalid);
+        assert_eq!(invalid, !ok, "{count} void");
+        assert_eq!(findings.next.as_deref(), (!ok).then_some("mend gate 'host'"), "{count} void");
+    }
+}
+
+#[test]
+fn a_repeated_round_takes_the_place_of_the_void_one() {
+    let mut run = disturbed(1);
+    let mut again = run.rounds[0].clone();
+    again.round.attempt = 1;
+    again.windows[0].server_cpus.steal_ns = 0;
+    run.rounds.insert(1, again);
+    let findings = analyse(&run);
+    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 10);
+    assert_eq!(findings.void_rounds.len(), 1, "what was void stays told");
+}

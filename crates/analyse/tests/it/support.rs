@@ -1,0 +1,197 @@
+//! Runs made up from figures: one server CPU, one generator CPU, a window at capacity and one at an equal rate.
+
+use analyse::{Comparison, Findings, Gate, Metric};
+use plan::{
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, WarmupClass,
+    Workload,
+};
+use record::{
+    Answer, CpuTimes, Fairness, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
+    SCHEMA_VERSION, Usage, Warmup, Window,
+};
+use units::{Rate, Span};
+
+/// The equal rate in requests per second.
+pub(crate) const EQUAL_RATE_PER_S: f64 = 20_000.0;
+/// Busy share of the server's one CPU at capacity.
+const BUSY: f64 = 0.98;
+/// Share of CPU per request that is user time.
+const USER_SHARE: f64 = 0.3;
+/// Spread of a figure from round to round, each way, where a test names none.
+const JITTER: f64 = 0.002;
+
+/// How an arm behaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behaves {
+    pub(crate) name: &'static str,
+    /// CPU per request in nanoseconds.
+    pub(crate) cpu_ns: f64,
+    /// Relative spread from round to round, each way.
+    pub(crate) jitter: f64,
+}
+
+/// An arm of so much CPU per request, in nanoseconds.
+pub(crate) fn arm(name: &'static str, cpu_ns: f64) -> Behaves {
+    Behaves { name, cpu_ns, jitter: JITTER }
+}
+
+/// A complete run of `blocks` blocks, looked at once; the first arm is the baseline.
+pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
+    let plan = plan(seed, blocks, arms);
+    let mut random = SplitMix64::fork(seed, "jitter", 0);
+    let mut rounds = Vec::new();
+    for block in 0..blocks {
+        for round in plan.rounds(block) {
+            let arm = arms[round.arm];
+            let jitter = 1.0 + arm.jitter * (2.0 * random.unit() - 1.0);
+            rounds.push(record(round, arm.name, arm.cpu_ns * jitter));
+        }
+    }
+    let manifest = Manifest {
+        schema: SCHEMA_VERSION,
+        run_id: "made-up".to_owned(),
+        status: RunStatus::Complete,
+        started_unix_s: 0,
+        command: vec!["whyslow".to_owned(), "compare".to_owned()],
+        plan,
+        builds: Vec::new(),
+        pilot_per_s: vec![0.0; arms.len()],
+    };
+    Run { manifest, host: Host::default(), rounds, damaged: Vec::new() }
+}
+
+/// Two arms, 10 blocks: `main` of 10 µs a request and `pr` of `ratio` times that.
+pub(crate) fn pair(ratio: f64) -> Run {
+    run(1, 10, &[arm("main", 10_000.0), arm("pr", 10_000.0 * ratio)])
+}
+
+fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
+    let rate = Rate::per_s(EQUAL_RATE_PER_S).unwrap();
+    Plan {
+        case: "compare".to_owned(),
+        seed,
+        baseline: 0,
+        arms: arms.iter().map(|arm| command_arm(arm.name)).collect(),
+        workload: Workload {
+            path: "/".to_owned(),
+            connections: 64,
+            pipeline: 1,
+            poisson: false,
+            conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
+            allow_difference: false,
+        },
+        timing: Timing {
+            window: Span::from_secs(10),
+            warmup: Span::from_secs(3),
+            warmup_jit: Span::from_secs(20),
+            warmup_cap: Span::from_secs(120),
+            ready_limit: Span::from_secs(60),
+        },
+        design: Design { blocks: Blocks::Fixed { blocks }, second_baseline: false },
+        placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
+    }
+}
+
+fn command_arm(name: &str) -> Arm {
+    Arm {
+        name: name.to_owned(),
+        source: ArmSource::Command,
+        build: Vec::new(),
+        run: vec![format!("./{name}"), "{port}".to_owned()],
+        env: std::collections::BTreeMap::new(),
+        dir: None,
+        build_dir: None,
+        port_env: false,
+        warmup: WarmupClass::Native,
+        expect: Expect::default(),
+    }
+}
+
+fn record(round: plan::Round, arm: &str, cpu_ns: f64) -> RoundRecord {
+    RoundRecord {
+        schema: SCHEMA_VERSION,
+        round,
+        arm: arm.to_owned(),
+        started_unix_ms: 0,
+        port: 40_000,
+        ready_ms: 5,
+        answer: Some(answer()),
+        fairness: Fairness { threads: 1, allowed_cpus: "0".to_owned() },
+        warmup: Warmup { per_second: vec![100_000; 5], steady: true },
+        windows: vec![at_capacity(cpu_ns), at_equal_rate(cpu_ns)],
+        failure: None,
+    }
+}
+
+pub(crate) fn answer() -> Answer {
+    let headers = [("Content-Type", "text/plain"), ("Content-Length", "13"), ("Date", "x")];
+    Answer {
+        status: 200,
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        body_bytes: 13,
+        body_sha256: "ab".repeat(32),
+        wire_bytes: 130,
+    }
+}
+
+fn at_capacity(cpu_ns: f64) -> Window {
+    window(Condition::Capacity, testkit::load_report(BUSY * 1e9 / cpu_ns), cpu_ns)
+}
+
+fn at_equal_rate(cpu_ns: f64) -> Window {
+    let rate = Rate::per_s(EQUAL_RATE_PER_S).unwrap();
+    let mut load = testkit::load_report(EQUAL_RATE_PER_S);
+    load.rate_ratio = Some(1.0);
+    load.response_ns = testkit::percentiles(load.requests, (cpu_ns * 20.0) as u64);
+    load.send_lag_ns = testkit::percentiles(load.requests, 5_000);
+    window(Condition::EqualRate { rate }, load, cpu_ns)
+}
+
+fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
+    let wall_ns = load.window_ns;
+    let total_ns = (load.requests as f64 * cpu_ns).round() as u64;
+    let user_ns = (total_ns as f64 * USER_SHARE).round() as u64;
+    let cpu = CpuTimes { total_ns, user_ns, system_ns: total_ns - user_ns };
+    let set = |busy_ns: u64| HostUsage {
+        wall_ns,
+        cpus: 1,
+        user_ns: busy_ns,
+        idle_ns: wall_ns - busy_ns,
+        ..HostUsage::default()
+    };
+    Window {
+        condition,
+        load,
+        target: Usage {
+            wall_ns,
+            cpu,
+            rss_peak_bytes: 8 << 20,
+            busiest_thread_ns: total_ns,
+            ..Usage::default()
+        },
+        generator: Usage {
+            wall_ns,
+            cpu: CpuTimes { total_ns: wall_ns / 2, ..CpuTimes::default() },
+            ..Usage::default()
+        },
+        server_cpus: set(total_ns),
+        load_cpus: set(wall_ns / 2),
+        observer_cpu_ns: 0,
+    }
+}
+
+/// Changes every window of `arm` under the condition at `index`.
+pub(crate) fn change(run: &mut Run, arm: &str, index: usize, change: impl Fn(&mut Window)) {
+    let records = run.rounds.iter_mut().filter(|record| record.arm == arm);
+    records.for_each(|record| change(&mut record.windows[index]));
+}
+
+/// The gates called `id`.
+pub(crate) fn gates<'a>(findings: &'a Findings, id: &str) -> Vec<&'a Gate> {
+    findings.gates.iter().filter(|gate| gate.id == id).collect()
+}
+
+/// The row of `arm` in `metric`.
+pub(crate) fn row<'a>(findings: &'a Findings, arm: &str, metric: Metric) -> &'a Comparison {
+    findings.comparisons.iter().find(|row| row.arm == arm && row.metric == metric).unwrap()
+}

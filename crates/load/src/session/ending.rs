@@ -1,0 +1,64 @@
+//! The end of a window: what is censored, and what is handed over.
+
+use super::answer::Malformed;
+use super::{Session, Tally};
+use crate::schedule::AT_ONCE;
+
+/// What a session leaves behind.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was counted.
+    pub tally: Tally,
+    /// Answers on each connection in the window.
+    pub answers_per_lane: Vec<u64>,
+    /// Requests in flight, summed over the nanoseconds of the window.
+    pub in_flight_ns: u128,
+    /// What was wrong with the first answer that was not HTTP.
+    pub first_malformed: Option<Malformed>,
+}
+
+impl Session {
+    /// Ends the window at `end`: what is in flight, assigned or due becomes censored.
+    #[must_use]
+    pub fn finish(mut self, end: u64) -> Finished {
+        for lane in 0..self.spec.lanes {
+            while self.lanes[lane as usize].cursor.held > 0 {
+                self.censor_next(lane, end);
+            }
+        }
+        for intended_ns in std::mem::take(&mut self.again) {
+            self.tally.unsent(intended_ns, end);
+        }
+        self.censor_due(end);
+        self.tally.close(end);
+        Finished {
+            answers_per_lane: self.lanes.iter().map(|lane| lane.answers).collect(),
+            in_flight_ns: self.occupancy.area_until(end),
+            tally: self.tally,
+            first_malformed: self.first_malformed,
+        }
+    }
+
+    fn censor_next(&mut self, lane: u32, end: u64) {
+        let state = &mut self.lanes[lane as usize];
+        let sent = state.cursor.held > state.unwritten;
+        let stamp = self.rings.pop(lane, &mut state.cursor);
+        match sent {
+            true => self.tally.unfinished(stamp, end),
+            false => {
+                state.unwritten -= 1;
+                self.tally.unsent(stamp.intended_ns, end);
+            }
+        }
+    }
+
+    /// Every arrival that was due and that no connection took.
+    fn censor_due(&mut self, end: u64) {
+        for timeline in self.dispatcher.timelines_mut() {
+            while timeline.next_ns() < end && timeline.next_ns() != AT_ONCE && self.quota > 0 {
+                self.quota -= 1;
+                self.tally.unsent(timeline.take(), end);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What becomes of requests whose connection ends, breaks or stays silent.
+
+use super::answer::{Malformed, Reader};
+use super::dispatch::NEVER;
+use super::ring::Stamp;
+use super::tally::Fault;
+use super::{Fate, Session};
+
+impl Session {
+    /// The server closed the connection at `at`.
+    pub fn closed(&mut self, lane: u32, at: u64) -> Fate {
+        let state = &mut self.lanes[lane as usize];
+        if let Some(answer) = state.reader.end() {
+            return self.answered(lane, answer, at);
+        }
+        self.broken(lane, Fault::Read, at)
+    }
+
+    /// Reading or writing failed at `at`.
+    pub fn failed(&mut self, lane: u32, writing: bool, at: u64) -> Fate {
+        self.broken(lane, if writing { Fault::Write } else { Fault::Read }, at)
+    }
+
+    /// A connection could not be opened.
+    pub fn connect_failed(&mut self, at: u64) {
+        self.tally.connect_failed(at);
+    }
+
+    #[cold]
+    pub(super) fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
+        self.first_malformed.get_or_insert(malformed);
+        if self.lanes[lane as usize].cursor.held == 0 {
+            self.tally.fault(Fault::Parse, at);
+        }
+        self.broken(lane, Fault::Parse, at)
+    }
+
+    /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
+    #[cold]
+    fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
+        let state = &mut self.lanes[lane as usize];
+        let mut fault = fault;
+        while state.cursor.held > state.unwritten {
+            self.rings.pop(lane, &mut state.cursor);
+            self.occupancy.add(at, -1);
+            self.tally.fault(fault, at);
+            fault = Fault::Read;
+        }
+        if state.offset > 0 {
+            self.rings.pop(lane, &mut state.cursor);
+            state.unwritten -= 1;
+            self.tally.fault(fault, at);
+        }
+        self.abandon(lane, at);
+        Fate::Replace
+    }
+
+    /// Takes back what a connection still holds, to send it on another.
+    #[cold]
+    pub(super) fn abandon(&mut self, lane: u32, at: u64) {
+        let state = &mut self.lanes[lane as usize];
+        let sent = state.cursor.held - state.unwritten;
+        self.occupancy.add(at, -i64::from(sent));
+        while state.cursor.held > 0 {
+            self.again.push_back(self.rings.pop(lane, &mut state.cursor).intended_ns);
+        }
+        (state.unwritten, state.offset) = (0, 0);
+        state.reader = Reader::default();
+        state.open = false;
+    }
+
+    /// Gives up requests that are too old at `now`; `replace` is told of each connection that this costs.
+    ///
+    /// A request counts once. Those behind it on the same connection are sent again on another.
+    pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {
+        let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
+        self.expiry_ns = NEVER;
+        for lane in 0..self.spec.lanes {
+            let Some(oldest) = self.oldest(lane) else { continue };
+            let deadline = oldest.sent_ns.saturating_add(timeout_ns);
+            if deadline > now {
+                self.expiry_ns = self.expiry_ns.min(deadline);
+                continue;
+            }
+            self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
+            self.occupancy.add(now, -1);
+            self.tally.timeout(oldest, now);
+            self.abandon(lane, now);
+            replace(lane);
+        }
+    }
+
+    /// The stamp of the oldest request of `lane` that was sent.
+    fn oldest(&mut self, lane: u32) -> Option<Stamp> {
+        let state = &self.lanes[lane as usize];
+        (state.cursor.held > state.unwritten).then(|| *self.rings.at(lane, state.cursor, 0))
+    }
+}

@@ -1,0 +1,8 @@
+//! Orders, seeds, placements, refusals and target files.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
+
+mod order;
+mod placement;
+mod refusals;
+mod support;
+mod targets;

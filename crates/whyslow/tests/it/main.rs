@@ -1,0 +1,2 @@
+//! The program from outside: what it refuses, what it serves, what it measures, what it leaves behind.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]

@@ -1,0 +1,146 @@
+//! One comparison of the planted server with itself, and what it found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::shell::{command, root};
+
+/// A session to run.
+pub(super) struct Session<'a> {
+    /// Nanoseconds burnt in each request of the second arm; none for the same server twice.
+    pub(super) amount_ns: Option<u64>,
+    pub(super) blocks: Option<u32>,
+    pub(super) window: &'a str,
+    pub(super) number: u32,
+}
+
+/// What a session found of CPU per request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) verdict: String,
+    ratio: Option<f64>,
+    ci_low: Option<f64>,
+    ci_high: Option<f64>,
+    /// The true ratio: 1, or what the server says of itself when it ends.
+    truth: f64,
+    pub(super) paired_sd: f64,
+}
+
+impl Found {
+    /// Whether the interval covers the truth.
+    pub(super) fn covers(&self) -> bool {
+        self.ci_low.zip(self.ci_high).is_some_and(|(low, high)| low <= self.truth && self.truth <= high)
+    }
+
+    pub(super) fn line(&self) -> String {
+        format!("{} {} {}, truth {:.4}", self.verdict, number(self.ratio), self.interval(), self.truth)
+    }
+
+    pub(super) fn row(&self, index: usize) -> String {
+        let (ratio, interval) = (number(self.ratio), self.interval());
+        format!(
+            "| {index} | {} | {ratio} | {interval} | {:.4} | {:.2} % |\n",
+            self.verdict,
+            self.truth,
+            self.paired_sd * 100.0
+        )
+    }
+
+    fn interval(&self) -> String {
+        format!("[{}, {}]", number(self.ci_low), number(self.ci_high))
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"))
+}
+
+impl Session<'_> {
+    /// Runs the comparison in a folder of its own below `folder`.
+    pub(super) fn run(&self, folder: &Path) -> anyhow::Result<Found> {
+        let dir = folder.join(format!("session-{}-{}", std::process::id(), self.number));
+        let found = self.run_in(&dir);
+        // The run is worth keeping only where it went wrong.
+        if found.is_ok() {
+            fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
+        }
+        found
+    }
+
+    fn run_in(&self, dir: &Path) -> anyhow::Result<Found> {
+        let blocks = self.blocks.map(|blocks| blocks.to_string());
+        let mut words = match &blocks {
+            None => vec!["--quick"],
+            Some(blocks) => vec!["--blocks", blocks, "--window", self.window],
+        };
+        let seed = (1000 + self.number).to_string();
+        words.extend(["--seed", &seed]);
+        let findings = compare(self.amount_ns, &words, dir)?;
+        let row = cpu_row(&findings)?;
+        let figure = |name: &str| row[name].as_f64();
+        Ok(Found {
+            verdict: row["verdict"].as_str().context("a comparison has a verdict")?.to_owned(),
+            ratio: figure("ratio"),
+            ci_low: figure("ci_low"),
+            ci_high: figure("ci_high"),
+            truth: if self.amount_ns.is_some() { truth(&dir.join("logs"))? } else { 1.0 },
+            paired_sd: figure("paired_sd").unwrap_or(f64::NAN),
+        })
+    }
+}
+
+/// CPU per request of the baseline in nanoseconds, from two short blocks.
+pub(super) fn baseline_cpu_ns(folder: &Path) -> anyhow::Result<f64> {
+    let dir = folder.join(format!("baseline-{}", std::process::id()));
+    let findings = compare(None, &["--blocks", "2", "--window", "2s"], &dir)?;
+    fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
+    findings["arms"][0]["cpu_ns_per_request"]["total"].as_f64().context("the baseline gave no figures")
+}
+
+fn compare(amount_ns: Option<u64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
+    let planted = root().join("targets/.build/planted/plain/planted");
+    let base = format!("{} --port {{port}} --plant none", planted.display());
+    let arm = match amount_ns {
+        None => base.clone(),
+        Some(amount) => format!("{} --port {{port}} --plant spin --amount {amount}", planted.display()),
+    };
+    let whyslow: PathBuf = root().join("target/release/whyslow");
+    let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
+    let mut argv =
+        vec![whyslow.to_str().context("the workspace has a name that is not text")?, "compare", &base, &arm];
+    argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--format", "json", "--out"]);
+    argv.push(dir.to_str().context("the workspace has a name that is not text")?);
+    argv.extend(words);
+    let output = command(&argv).output().context("cannot run whyslow")?;
+    if !matches!(output.status.code(), Some(0 | 4 | 5)) {
+        bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")
+}
+
+fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {
+    let rows = findings["comparisons"].as_array().context("findings have comparisons")?;
+    rows.iter().find(|row| row["metric"] == "cpu_per_request").context("findings compare CPU per request")
+}
+
+/// The true ratio by the servers' own accounts: all their CPU over what is left without the plant; the median of rounds.
+fn truth(logs: &Path) -> anyhow::Result<f64> {
+    let mut ratios = Vec::new();
+    for entry in fs::read_dir(logs).context("a run has logs")? {
+        let text = fs::read_to_string(entry?.path()).unwrap_or_default();
+        for line in text.lines().filter(|line| line.contains("plant=spin")) {
+            let figure = |name: &str| -> Option<f64> {
+                line.split_whitespace()
+                    .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+            };
+            let (cpu, plant) = (figure("cpu_ns"), figure("plant_ns"));
+            ratios.extend(cpu.zip(plant).map(|(cpu, plant)| cpu / (cpu - plant)));
+        }
+    }
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().context("no server told what it burnt")
+}
