@@ -5,6 +5,9 @@ use super::*;
 /// Lengths that end before, in and after words and blocks.
 const LENGTHS: [usize; 9] = [0, 1, 7, 8, 9, 15, 16, 17, 40];
 
+/// Under Miri, which takes a thousand times as long, every so manieth input stands for all.
+const STEP: usize = if cfg!(miri) { 97 } else { 1 };
+
 type Scan = fn(&[u8], usize) -> usize;
 
 const SCANS: [(Scan, &Class); 3] = [(token_end, &TOKEN), (text_end, &TEXT), (target_end, &TARGET)];
@@ -13,7 +16,7 @@ fn by_table(buf: &[u8], from: usize, class: &Class) -> usize {
     (from..buf.len()).find(|&at| !class[usize::from(buf[at])]).unwrap_or(buf.len())
 }
 
-/// Every byte at every place, each time followed by every byte: a mark must not spill over to the next one.
+/// Every byte at every place.
 #[test]
 fn scans_stop_where_their_tables_say() {
     let mut checked = 0;
@@ -21,7 +24,7 @@ fn scans_stop_where_their_tables_say() {
         for length in LENGTHS {
             for at in 0..length {
                 let mut buf = vec![b'a'; length];
-                for byte in 0..=255 {
+                for byte in (0..=255).step_by(STEP) {
                     buf[at] = byte;
                     let from = byte as usize % (at + 1);
                     assert_eq!(scan(&buf, from), by_table(&buf, from, class), "{}", buf.escape_ascii());
@@ -30,13 +33,14 @@ fn scans_stop_where_their_tables_say() {
             }
         }
     }
-    assert_eq!(checked, 3 * 256 * LENGTHS.iter().sum::<usize>());
+    assert_eq!(checked, 3 * 256_usize.div_ceil(STEP) * LENGTHS.iter().sum::<usize>());
 }
 
+/// A mark that spills over into the next byte must not count, nor hide one.
 #[test]
 fn a_byte_does_not_hide_or_mark_the_next() {
     for (scan, class) in SCANS {
-        for pair in 0..=u16::MAX {
+        for pair in (0..=u16::MAX).step_by(STEP) {
             let mut buf = *b"aaa..aaaaaaaaaaaaaaaaaaa";
             buf[3..5].copy_from_slice(&pair.to_be_bytes());
             assert_eq!(scan(&buf, 0), by_table(&buf, 0, class), "{}", buf.escape_ascii());

@@ -6,7 +6,7 @@ use crate::support::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Inputs of each kind.
-const INPUTS: u64 = if cfg!(miri) { 200 } else { 60_000 };
+const INPUTS: u64 = if cfg!(miri) { 100 } else { 60_000 };
 
 /// How often each outcome came up.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,44 +1,67 @@
 //! A protected page and a generator of random numbers.
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-use std::ptr::{NonNull, null_mut};
+pub(crate) use guarded::Guarded;
 
-/// Size of a page, in bytes, at least as large as on any platform the tests run on.
-const PAGE_BYTES: usize = 64 * 1024;
+/// A mapping with a page after it that cannot be read.
+#[cfg(not(miri))]
+mod guarded {
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+    use std::ptr::{NonNull, null_mut};
 
-/// Bytes in front of a page that cannot be read: a parser that reads one byte too many crashes.
-pub(crate) struct Guarded {
-    start: NonNull<u8>,
-    room: usize,
-}
+    /// Size of a page, in bytes, at least as large as on any platform the tests run on.
+    const PAGE_BYTES: usize = 64 * 1024;
 
-impl Guarded {
-    pub(crate) fn new(room: usize) -> Self {
-        let room = room.next_multiple_of(PAGE_BYTES);
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory in use.
-        let start = unsafe { mmap_anonymous(null_mut(), room + PAGE_BYTES, protection, flags) }.unwrap();
-        // SAFETY: the range is the last page of the mapping made above, and nothing refers to it.
-        unsafe { mprotect(start.byte_add(room), PAGE_BYTES, MprotectFlags::empty()) }.unwrap();
-        Self { start: NonNull::new(start.cast()).unwrap(), room }
+    /// Bytes in front of a page that cannot be read: a parser that reads one byte too many crashes.
+    pub(crate) struct Guarded {
+        start: NonNull<u8>,
+        room: usize,
     }
 
-    /// A copy of `bytes` whose last byte is the last that can be read.
-    pub(crate) fn copy<'g>(&'g mut self, bytes: &[u8]) -> &'g [u8] {
-        assert!(bytes.len() <= self.room, "the input is larger than the guarded room");
-        // SAFETY: the first `room` bytes of the mapping can be read and written for as long as `self` lives, and
-        // `&mut self` keeps any other slice of them away.
-        let room = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.room) };
-        let flush = &mut room[self.room - bytes.len()..];
-        flush.copy_from_slice(bytes);
-        flush
+    impl Guarded {
+        pub(crate) fn new(room: usize) -> Self {
+            let room = room.next_multiple_of(PAGE_BYTES);
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory in use.
+            let start = unsafe { mmap_anonymous(null_mut(), room + PAGE_BYTES, protection, flags) }.unwrap();
+            // SAFETY: the range is the last page of the mapping made above, and nothing refers to it.
+            unsafe { mprotect(start.byte_add(room), PAGE_BYTES, MprotectFlags::empty()) }.unwrap();
+            Self { start: NonNull::new(start.cast()).unwrap(), room }
+        }
+
+        /// A copy of `bytes` whose last byte is the last that can be read.
+        pub(crate) fn copy<'g>(&'g mut self, bytes: &[u8]) -> &'g [u8] {
+            assert!(bytes.len() <= self.room, "the input is larger than the guarded room");
+            // SAFETY: the first `room` bytes of the mapping can be read and written for as long as `self` lives, and
+            // `&mut self` keeps any other slice of them away.
+            let room = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.room) };
+            let flush = &mut room[self.room - bytes.len()..];
+            flush.copy_from_slice(bytes);
+            flush
+        }
+    }
+
+    impl Drop for Guarded {
+        fn drop(&mut self) {
+            // SAFETY: the mapping was made by `new` with this size, and no slice of it outlives `self`.
+            unsafe { munmap(self.start.as_ptr().cast(), self.room + PAGE_BYTES) }.unwrap();
+        }
     }
 }
 
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this size, and no slice of it outlives `self`.
-        unsafe { munmap(self.start.as_ptr().cast(), self.room + PAGE_BYTES) }.unwrap();
+/// The same under Miri, which has no mappings and needs none: it knows where each allocation ends.
+#[cfg(miri)]
+mod guarded {
+    pub(crate) struct Guarded(Box<[u8]>);
+
+    impl Guarded {
+        pub(crate) fn new(_: usize) -> Self {
+            Self(Box::default())
+        }
+
+        pub(crate) fn copy(&mut self, bytes: &[u8]) -> &[u8] {
+            self.0 = bytes.into();
+            &self.0
+        }
     }
 }
 

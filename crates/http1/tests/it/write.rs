@@ -45,7 +45,7 @@ fn days_follow_each_other() {
     let text = |day: u64| String::from_utf8(write::date(day * 86_400).to_vec()).unwrap();
     let number = |text: &str| text[5..7].parse::<u32>().unwrap();
     let mut previous = number(&text(0));
-    let days = 400 * 366;
+    let days = if cfg!(miri) { 400 } else { 400 * 366 };
     for day in 1..days {
         let text = text(day);
         assert_eq!(&text[..3], names[day as usize % 7]);
