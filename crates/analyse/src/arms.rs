@@ -1,11 +1,10 @@
-//! One row for each arm: medians over its valid rounds.
+//! One row for each arm: counts pooled over its valid rounds, percentiles as medians over them.
 
 use plan::{Arm, ArmSource};
 use record::{LoadReport, RoundRecord, Window};
 
 use crate::findings::{ArmFindings, CpuPerRequest, Latency, Switches};
 use crate::gates::{server_busy, set_busy};
-use crate::metric::per_request;
 use crate::sheet::Sheet;
 use crate::{Metric, limiter};
 
@@ -23,6 +22,7 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
     let (target, variant) = source(&arm.source);
     let windows = sheet.windows(name, sheet.main);
     let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
     let rounds = sheet.rounds_of(name).count() as u32;
     let mut row = ArmFindings {
         name: name.to_owned(),
@@ -34,13 +34,13 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         rounds,
         requests: windows.iter().map(|window| window.load.requests).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
-        rate_per_s: median(&|window| Metric::Rate.of(window)),
-        cpu_ns_per_request: cpu(&median),
+        rate_per_s: mean(&windows, |window| window.load.rate_per_s),
+        cpu_ns_per_request: cpu(pooled),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
-        busy_cores: median(&|window| Some(busy_cores(window))),
+        busy_cores: mean(&windows, busy_cores),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
-        context_switches_per_request: switches(&median),
-        run_wait_ns_per_request: median(&|window| per_request(window, window.target.run_wait_ns)),
+        context_switches_per_request: switches(pooled),
+        run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
         rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
         limiter: median(&|window| Some(server_busy(window))).map(|_| limiter::name(sheet, name)),
@@ -67,22 +67,23 @@ fn build_id(sheet: &Sheet, name: &str) -> Option<String> {
     sheet.run.manifest.builds.iter().find(|build| build.arm == name)?.sha256.clone()
 }
 
-type Median<'m> = dyn Fn(&dyn Fn(&Window) -> Option<f64>) -> Option<f64> + 'm;
+fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> Option<f64> {
+    stats::descriptive::mean(&windows.iter().map(|window| figure(window)).collect::<Vec<_>>())
+}
 
-fn cpu(median: &Median) -> Option<CpuPerRequest> {
-    let part = |pick: fn(&Window) -> u64| median(&move |window| per_request(window, pick(window)));
+fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
     Some(CpuPerRequest {
-        total: part(|window| window.target.cpu.total_ns)?,
-        user: part(|window| window.target.cpu.user_ns)?,
-        system: part(|window| window.target.cpu.system_ns)?,
-        softirq: part(|window| window.server_cpus.softirq_ns)?,
+        total: pooled(|window| window.target.cpu.total_ns)?,
+        user: pooled(|window| window.target.cpu.user_ns)?,
+        system: pooled(|window| window.target.cpu.system_ns)?,
+        softirq: pooled(|window| window.server_cpus.softirq_ns)?,
     })
 }
 
-fn switches(median: &Median) -> Option<Switches> {
+fn switches(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Switches> {
     Some(Switches {
-        voluntary: median(&|window| per_request(window, window.target.voluntary_switches))?,
-        involuntary: median(&|window| per_request(window, window.target.involuntary_switches))?,
+        voluntary: pooled(|window| window.target.voluntary_switches)?,
+        involuntary: pooled(|window| window.target.involuntary_switches)?,
     })
 }
 

@@ -106,7 +106,8 @@ pub struct Latency {
     pub mean: Option<f64>,
 }
 
-/// One arm. Figures are medians over its valid rounds, at the condition of the findings.
+/// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
+/// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmFindings {
     /// Name.
@@ -303,7 +304,7 @@ pub struct Cause {
     pub text: String,
 }
 
-/// ln(rate ratio) = ln(busy cores ratio) − ln(CPU per request ratio), on medians over rounds.
+/// ln(rate ratio) = ln(busy cores ratio) − ln(CPU per request ratio), on figures pooled over rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Split {
     /// The arm.

@@ -1,4 +1,4 @@
-use record::{LoadReport, Window};
+use record::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::verdict::HigherIs;
@@ -93,14 +93,15 @@ impl Metric {
     }
 }
 
-/// A count of the target over the observer's readings, per request completed in the generator's window.
+/// A count of the target over the observer's readings, scaled to the generator's window.
 ///
-/// The two intervals differ by the observer's delay, so the count is taken as a rate before it is divided.
+/// The two intervals differ by the observer's delay, so the count is taken as a rate.
+pub(crate) fn in_window(window: &Window, count: u64) -> f64 {
+    count as f64 * window.load.window_ns as f64 / window.target.wall_ns.max(1) as f64
+}
+
+/// A count of the target per request completed in the window.
 #[must_use]
 pub fn per_request(window: &Window, count: u64) -> Option<f64> {
-    let LoadReport { requests, window_ns, .. } = window.load;
-    if requests == 0 || window.target.wall_ns == 0 {
-        return None;
-    }
-    Some(count as f64 * window_ns as f64 / window.target.wall_ns as f64 / requests as f64)
+    (window.load.requests > 0).then(|| in_window(window, count) / window.load.requests as f64)
 }

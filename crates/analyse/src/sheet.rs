@@ -3,6 +3,7 @@ use record::{RoundRecord, Run, VoidReason, Window};
 
 use crate::findings::VoidRound;
 use crate::gates::host_fault;
+use crate::metric::in_window;
 use crate::{Metric, describe_condition};
 
 /// The run as the analysis sees it: which rounds count, and which condition answers which question.
@@ -112,6 +113,15 @@ impl<'a> Sheet<'a> {
             .into_iter()
             .filter_map(|(block, value)| Some((block, (value / in_block(block)?).ln())))
             .collect()
+    }
+
+    /// A count of the target per request, pooled over the valid rounds of `arm`: all counts over all requests, so that
+    /// parts of a whole still sum to it.
+    pub(crate) fn pooled(&self, arm: &str, index: usize, count: impl Fn(&Window) -> u64) -> Option<f64> {
+        let windows = self.windows(arm, index);
+        let requests: u64 = windows.iter().map(|window| window.load.requests).sum();
+        let counted: f64 = windows.iter().map(|window| in_window(window, count(window))).sum();
+        (requests > 0).then(|| counted / requests as f64)
     }
 
     /// Median over the valid rounds of `arm` of a figure of its window under the condition at `index`.

@@ -75,7 +75,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value = "max", value_name = "max|N")]
     pub(crate) rate: String,
     /// With --rate max: the equal rates in percent of the slowest arm's capacity, or 'none'
-    #[arg(long, default_value = "50", value_name = "LIST|none")]
+    #[arg(long, default_value = "25", value_name = "LIST|none")]
     pub(crate) equal_rates: String,
     /// Arrivals at an equal rate
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
