@@ -13,7 +13,7 @@ const FOLDER_VARIABLE: &str = "WHYSLOW_TARGETS";
 const BUILDS: &str = ".build";
 
 /// The built-in models, in the order in which a comparison without targets takes them.
-pub(crate) const BUILT_IN: [&str; 2] = ["threads", "futures"];
+pub(crate) const BUILT_IN: [&str; 3] = ["threads", "futures", "coroutines"];
 
 /// Where targets are found.
 pub(crate) struct Catalogue {

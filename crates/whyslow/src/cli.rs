@@ -262,6 +262,8 @@ pub(crate) enum Model {
     Threads,
     /// Futures: hyper on tokio
     Futures,
+    /// Coroutines: straightline, blocking-style handlers at event-loop speed
+    Coroutines,
 }
 
 #[derive(Debug, Args)]

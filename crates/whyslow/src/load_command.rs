@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::{Config, Idle, Outcome as Measured, Request, Target, Warmup, export};
+use load::{Config, Idle, LoadError, Outcome as Measured, Request, Target, Warmup, export};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
@@ -30,11 +30,23 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         if args.events && told.is_ok() {
             told = tell(event);
         }
-    })?;
+    })
+    .map_err(refused)?;
     told?;
     keep(args, started, &measured)?;
     show(args, measured)?;
     Ok(Exit::Done)
+}
+
+/// What the command line asked for and cannot be had is its own fault; all else went wrong on the way.
+fn refused(error: LoadError) -> Stop {
+    match error {
+        LoadError::Config(_)
+        | LoadError::Request(_)
+        | LoadError::Descriptors { .. }
+        | LoadError::Ports { .. } => Stop::usage(error),
+        other => other.into(),
+    }
 }
 
 fn show(args: &LoadArgs, measured: Measured) -> anyhow::Result<()> {

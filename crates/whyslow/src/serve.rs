@@ -1,6 +1,7 @@
 //! The built-in servers: the same handler under different models of concurrency, so that a comparison of them compares
 //! the models and not the answers.
 
+mod coroutines;
 mod futures;
 mod threads;
 
@@ -34,5 +35,6 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     match args.model {
         Model::Threads => threads::serve(&listener, args.workers),
         Model::Futures => futures::serve(&listener, args.workers),
+        Model::Coroutines => coroutines::serve(listener, args.workers),
     }
 }

@@ -1,2 +1,11 @@
 //! The program from outside: what it refuses, what it serves, what it measures, what it leaves behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
+
+mod compare;
+mod ended;
+mod failures;
+mod load;
+mod manual;
+mod refusals;
+mod serve;
+mod support;

@@ -1,0 +1,94 @@
+//! A whole comparison, from the command line to the page and back from the run directory.
+
+use record::{RunDir, RunStatus};
+
+use crate::support::{SHORT, arm, assert_schema, fresh_folder, whyslow_in};
+
+/// Undecided after one block, or void on a busy machine: these tests look at the structure and not at the verdict.
+const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
+
+#[test]
+fn the_built_in_servers_are_compared_and_analysed_again() {
+    let folder = fresh_folder();
+    let args = ["compare", "--equal-rates", "none", "--seed", "42", "--format", "json", "--out", "run"];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    assert_eq!(said.err, "run kept in run\n", "no progress without a terminal");
+    let json = said.json();
+    assert_schema("compare", &json);
+    assert_eq!((&json["seed"], &json["baseline"]), (&42.into(), &"threads".into()));
+    for arm in json["arms"].as_array().unwrap() {
+        assert_eq!((&arm["ok"], &arm["error"]), (&true.into(), &serde_json::Value::Null), "{arm}");
+    }
+    let run = RunDir::open(&folder.join("run")).read().unwrap();
+    assert_eq!(run.manifest.status, RunStatus::Complete);
+    assert!(run.rounds.len() >= 2 && run.damaged.is_empty(), "{} rounds", run.rounds.len());
+    for record in &run.rounds {
+        assert_eq!(record.windows.len(), 1);
+        let window = &record.windows[0];
+        assert!(window.load.requests > 0 && window.target.cpu.total_ns > 0, "{window:?}");
+        assert_eq!(record.answer.as_ref().unwrap().body_bytes, 13);
+    }
+    assert!(run.manifest.builds.iter().all(|build| build.sha256.as_ref().unwrap().len() == 64));
+
+    let again = whyslow_in(&folder, &["analyse", "run", "--format", "json"]);
+    assert_eq!(again.out, said.out, "the directory alone gives the same bytes");
+    let text = whyslow_in(&folder, &["analyse", "run"]);
+    assert_eq!(json["text"], text.out);
+    assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+}
+
+#[test]
+fn a_run_is_not_written_over() {
+    let folder = fresh_folder();
+    std::fs::create_dir(folder.join("run")).unwrap();
+    std::fs::write(folder.join("run/manifest.json"), "{}").unwrap();
+    let said = whyslow_in(&folder, &["compare", "--out", "run"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("give another place with --out"), "{said:?}");
+}
+
+#[test]
+fn forty_bytes_more_of_headers_are_caught_and_named() {
+    let folder = fresh_folder();
+    let (main, pr) = (arm("main", "none"), arm("pr", "header"));
+    let args = ["compare", &main, &pr, "--out", "run", "--format", "json"];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert_eq!(said.code, Some(5), "{said:?}");
+    let json = said.json();
+    assert_schema("compare", &json);
+    let gates = json["gates"].as_array().unwrap();
+    let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
+    assert_eq!((&parity["ok"], &parity["arm"]), (&false.into(), &"pr".into()));
+    let text = parity["text"].as_str().unwrap();
+    assert!(text.contains("extra header x-padding, 40 bytes more in each answer"), "{text}");
+    assert!(text.contains("--allow-difference"), "{text}");
+    for row in json["comparisons"].as_array().unwrap() {
+        assert_eq!(row["verdict"], "invalid", "{row}");
+    }
+}
+
+#[test]
+fn an_allowed_difference_is_measured_at_a_rate_and_told() {
+    let folder = fresh_folder();
+    let (main, pr) = (arm("main", "none"), arm("pr", "header"));
+    let args = ["compare", &main, &pr, "--allow-difference", "--rate", "200", "--format", "json"];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let json = said.json();
+    assert_eq!(json["condition"], "200 requests/s");
+    let gates = json["gates"].as_array().unwrap();
+    let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
+    assert_eq!(parity["ok"], true);
+    assert!(parity["text"].as_str().unwrap().contains("40 bytes more"), "{parity}");
+    let runs = std::fs::read_dir(folder.join("whyslow-runs")).unwrap();
+    assert_eq!(runs.count(), 1, "without --out a run has a place of its own");
+}
+
+#[test]
+fn the_built_in_servers_pass_every_check_of_verify() {
+    let said = whyslow_in(&fresh_folder(), &["compare", "--verify"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.lines().count() >= 10, "{}", said.out);
+    assert!(said.out.lines().all(|line| line.starts_with("ok ")), "{}", said.out);
+}

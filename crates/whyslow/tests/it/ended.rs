@@ -1,0 +1,88 @@
+//! A comparison that is ended in the middle of a round: nothing stays behind, and what was measured can be read.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use record::{RunDir, RunStatus};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Said, WHYSLOW, fresh_folder, whyslow_in, within};
+
+/// After this long nothing may be left of a run that was killed.
+const CLEAR_LIMIT: Duration = Duration::from_secs(2);
+/// Until a crowded machine is in the second round.
+const ROUND_LIMIT: Duration = Duration::from_secs(60);
+
+/// A comparison in its second round, run by a program file of its own, so that all its processes can be told.
+struct Running {
+    child: Child,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Running {
+    fn in_second_round() -> Self {
+        let folder = fresh_folder();
+        let program = folder.join("whyslow-marked");
+        std::fs::hard_link(WHYSLOW, &program).unwrap();
+        let args = "compare --blocks 2 --window 3s --warmup 1s --warmup-cap 1s --connections 4 --equal-rates none --out run";
+        let mut command = Command::new(&program);
+        command.args(args.split(' ')).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Self { child: command.spawn().unwrap(), program, folder };
+        let log = running.folder.join("run/logs/b000-p1-generator.log");
+        let begun = within(ROUND_LIMIT, || log.exists() || running.child.try_wait().unwrap().is_some());
+        assert!(begun && log.exists(), "the second round was not reached");
+        // Itself, a supervisor and a server, a supervisor and a generator.
+        let started = within(CLEAR_LIMIT, || processes(&running.program).len() >= 5);
+        assert!(started, "only {:?} are there", processes(&running.program));
+        running
+    }
+
+    /// Its end, and what it said.
+    fn end(self) -> (Said, PathBuf, PathBuf) {
+        (Said::of(self.child.wait_with_output().unwrap()), self.program, self.folder)
+    }
+}
+
+/// Processes whose executable is `program`.
+fn processes(program: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let runs_it = |path: &PathBuf| std::fs::read_link(path.join("exe")).is_ok_and(|exe| exe == program);
+    entries.map(|entry| entry.path()).filter(runs_it).map(|path| path.display().to_string()).collect()
+}
+
+/// Nothing runs any more, and the directory says how it ended; gives the analysis.
+fn nothing_left(program: &Path, folder: &Path, status: RunStatus) -> String {
+    let cleared = within(CLEAR_LIMIT, || processes(program).is_empty());
+    assert!(cleared, "left behind: {:?}", processes(program));
+    let run = RunDir::open(&folder.join("run")).read().unwrap();
+    assert_eq!(run.manifest.status, status);
+    assert!(run.damaged.is_empty(), "{:?}", run.damaged);
+    assert!(!run.rounds.is_empty(), "the first round was whole before the second began");
+    assert!(run.rounds.iter().all(|record| record.windows.len() == 1), "only whole rounds are kept");
+    let analysed = whyslow_in(folder, &["analyse", "run"]);
+    assert_eq!(analysed.code, Some(0), "{analysed:?}");
+    analysed.out
+}
+
+#[test]
+fn killed_it_leaves_no_process_and_a_run_that_reads_as_partial() {
+    let mut running = Running::in_second_round();
+    running.child.kill().unwrap();
+    let (_, program, folder) = running.end();
+    let text = nothing_left(&program, &folder, RunStatus::Running);
+    assert!(text.starts_with("PARTIAL RUN: not ended (killed, or still running) in block 1."), "{text}");
+}
+
+#[test]
+fn interrupted_it_keeps_what_was_measured_and_exits_with_1() {
+    let running = Running::in_second_round();
+    let pid = Pid::from_raw(i32::try_from(running.child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let (said, program, folder) = running.end();
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.out.starts_with("PARTIAL RUN: interrupted in block 1"), "{said:?}");
+    let text = nothing_left(&program, &folder, RunStatus::Partial);
+    assert_eq!(text, said.out, "the analysis of the directory is what was printed");
+}

@@ -1,0 +1,79 @@
+//! What the program says of itself.
+
+use crate::support::{repository, whyslow};
+
+const COMMANDS: [&str; 8] =
+    ["compare", "load", "serve", "targets", "analyse", "schema", "completions", "man"];
+
+#[test]
+fn every_command_is_listed_and_its_help_has_an_example() {
+    let program = whyslow(&["--help"]);
+    for command in COMMANDS {
+        assert!(program.out.contains(&format!("  {command} ")), "{command} is not in: {}", program.out);
+        let help = whyslow(&[command, "--help"]);
+        assert_eq!(help.code, Some(0));
+        let example = help.out.split_once("Example").map(|(_, example)| example).unwrap_or_default();
+        assert!(example.contains(&format!("whyslow {command}")), "{command}: {}", help.out);
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page_and_every_shell_a_completion() {
+    for command in COMMANDS {
+        let page = whyslow(&["man", command]);
+        assert!(page.out.starts_with(".ie") && page.out.contains(".SH NAME"), "{command}: {page:?}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let completion = whyslow(&["completions", shell]);
+        assert!(COMMANDS.iter().all(|command| completion.out.contains(command)), "{shell}: {completion:?}");
+    }
+}
+
+#[test]
+fn the_committed_schemas_are_those_that_are_printed() {
+    for output in ["compare", "load"] {
+        let committed =
+            std::fs::read_to_string(repository(&format!("docs/schema/{output}.schema.json"))).unwrap();
+        assert!(
+            whyslow(&["schema", output]).out == committed,
+            "cargo run -p whyslow -- schema {output} > docs/schema/{output}.schema.json"
+        );
+    }
+}
+
+#[test]
+fn the_plan_is_listed_and_nothing_is_started() {
+    let args =
+        ["compare", "--list", "--seed", "7", "--blocks", "4", "--server-cpus", "0", "--load-cpus", "0"];
+    let listed = whyslow(&args);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    for want in [
+        "4 blocks of 2 arms",
+        "seed 7",
+        "threads (baseline)",
+        "futures",
+        "server on CPU 0, generator on CPU 0",
+    ] {
+        assert!(listed.out.contains(want), "'{want}' is not in {}", listed.out);
+    }
+    assert_eq!(listed.err, "");
+    let plan = whyslow(&[&args[..], &["--format", "json"]].concat()).json();
+    let plan: plan::Plan = serde_json::from_value(plan).unwrap();
+    assert_eq!((plan.seed, plan.arms.len(), plan.placement.shared), (7, 2, true));
+}
+
+#[test]
+fn the_targets_of_the_repository_are_listed() {
+    let folder = repository("targets");
+    let listed = whyslow_with_targets(&folder, &["targets", "list", "--format", "json"]);
+    let text = listed.to_string();
+    for name in ["threads", "futures", "planted", "nginx", "warp"] {
+        assert!(text.contains(&format!("\"{name}\"")), "{name} is not in {text}");
+    }
+}
+
+fn whyslow_with_targets(folder: &std::path::Path, args: &[&str]) -> serde_json::Value {
+    let mut command = std::process::Command::new(crate::support::WHYSLOW);
+    let output = command.args(args).env("WHYSLOW_TARGETS", folder).output().unwrap();
+    crate::support::Said::of(output).json()
+}

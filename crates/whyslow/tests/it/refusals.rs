@@ -1,0 +1,89 @@
+//! Bad input: exit code 2, one sentence that says what and how to mend it, nothing started.
+
+use std::process::Command;
+
+use crate::support::{Said, WHYSLOW, fresh_folder};
+
+/// A command line, and what its one sentence says.
+const CASES: &[(&[&str], &str)] = &[
+    (&["compare", "--no-such-flag"], "unexpected argument '--no-such-flag'"),
+    (&["no-such-command"], "unrecognized subcommand 'no-such-command'"),
+    (&["compare", "no-such-target"], "there is no target 'no-such-target': choose one of threads, futures"),
+    (&["compare", "../planted", "threads"], "there is no target '../planted'"),
+    (&["compare", "threads"], "a comparison needs two arms"),
+    (&["compare", "--rate", "fast"], "'fast' is not a rate: write requests per second"),
+    (&["compare", "--rate", "0"], "'0' is not a rate"),
+    (&["compare", "--equal-rates", "100"], "--equal-rates '100' is not a percentage"),
+    (&["compare", "--server-cpus", "first"], "'first' is not a CPU list: write Linux list notation"),
+    (
+        &["compare", "--server-cpus", "8191"],
+        "--server-cpus names CPU 8191, which this process may not use: it has ",
+    ),
+    (
+        &["compare", "--load-cpus", "8191"],
+        "--load-cpus names CPU 8191, which this process may not use: it has ",
+    ),
+    (
+        &["compare", "a=./s", "b=./s {port}"],
+        "the command of 'a' has no {port}: put {port} where the port goes",
+    ),
+    (
+        &["compare", "a=./s '{port}", "b=./s {port}"],
+        "the command of 'a' cannot be split into words: check its quotes",
+    ),
+    (&["compare", "a=", "b=./s {port}"], "the command of 'a' cannot be split into words"),
+    (&["compare", "a=./s {port}", "a=./t {port}"], "two arms are called 'a': give one another name"),
+    (&["compare", "a/b=./s {port}", "c=./t {port}"], "'a/b' cannot name an arm"),
+    (
+        &["compare", "--cmd", "./s {port}"],
+        "--cmd './s {port}' has no name: write --cmd NAME='COMMAND with {port}'",
+    ),
+    (&["compare", "--baseline", "x"], "the baseline 'x' is not an arm: choose one of threads, futures"),
+    (
+        &["compare", "--fail-if", "is it much slower"],
+        "--fail-if 'is it much slower' is not a condition: write",
+    ),
+    (&["compare", "--fail-if", "x slower"], "--fail-if 'x slower' names no arm: there is no 'x'"),
+    (&["compare", "--fail-if", "threads bad"], "--fail-if 'threads bad': 'bad' is no verdict; write slower"),
+    (&["compare", "--fail-if", "threads slower in p42"], "no metric 'p42'"),
+    (&["compare", "--window", "0s"], "--window is 0s: it must be between 1s and 1h"),
+    (&["compare", "--window", "5"], "'5' is not a duration: write a number and a unit"),
+    (&["compare", "--warmup", "3m"], "--warmup is 3m: it must be at most --warmup-cap"),
+    (&["compare", "--blocks", "0"], "--blocks is 0: it must be between 1 and 500"),
+    (&["compare", "--connections", "0"], "--connections is 0: it must be between 1 and 1000000"),
+    (&["compare", "--pipeline", "0"], "--pipeline is 0: it must be between 1 and 1024"),
+    (&["compare", "--path", "users"], "--path is users: it must be a path that begins with /"),
+    // File descriptors or ports, whichever this machine has fewer of.
+    (&["compare", "--connections", "1000000"], "1000000 connections need "),
+    (&["compare", "--expect-body", "no-such-file"], "cannot read --expect-body no-such-file"),
+    (&["compare", "--blocks", "3", "--quick"], "'--blocks <BLOCKS>' cannot be used with '--quick'"),
+    (&["load", "ftp://127.0.0.1/"], "ftp://127.0.0.1/"),
+    (&["load", "-R", "0", "http://127.0.0.1:9/"], "'0' is not a rate"),
+    (&["load", "-H", "nothing", "http://127.0.0.1:9/"], "-H 'nothing' is not a header: write 'Name: value'"),
+    (
+        &["load", "--cpus", "8191", "http://127.0.0.1:9/"],
+        "--cpus names CPU 8191, which this process may not use",
+    ),
+    (&["load", "-c", "0", "http://127.0.0.1:9/"], "connection"),
+    (&["load", "--body", "@no-such-file", "http://127.0.0.1:9/"], "cannot read --body @no-such-file"),
+    (&["serve", "--model", "goroutines"], "invalid value 'goroutines'"),
+    (&["serve", "--model", "threads", "--workers", "0"], "0 is not in 1..=1024"),
+    (&["man", "nothing"], "there is no command 'nothing'"),
+];
+
+#[test]
+fn each_is_refused_with_its_sentence_and_nothing_is_started() {
+    let folder = fresh_folder();
+    for (args, want) in CASES {
+        let output = Command::new(WHYSLOW).args(*args).current_dir(&folder).output().unwrap();
+        let said = Said::of(output);
+        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
+        assert_eq!(said.out, "", "{args:?}: standard output is for data");
+        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{args:?}: {}", said.err);
+        // The argument parser adds how to get help; all else is one line.
+        let lines = said.err.lines().count();
+        assert!(lines == 1 || said.err.contains("--help"), "{args:?}: {}", said.err);
+        let left = std::fs::read_dir(&folder).unwrap().count();
+        assert_eq!(left, 0, "{args:?} left something: a run was begun");
+    }
+}

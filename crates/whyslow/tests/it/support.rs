@@ -1,0 +1,85 @@
+//! The program run to its end, folders to run it in, and schemas to hold its output against.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub(crate) const WHYSLOW: &str = env!("CARGO_BIN_EXE_whyslow");
+pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_whyslow-fixture");
+
+/// A small comparison whose warm-up has one length, so that a busy machine takes no longer.
+pub(crate) const SHORT: [&str; 10] =
+    ["--blocks", "1", "--window", "1s", "--warmup", "1s", "--warmup-cap", "1s", "--connections", "4"];
+
+/// A folder of its own for each call, empty.
+pub(crate) fn fresh_folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("whyslow-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+}
+
+/// Runs whyslow in `folder` to its end.
+pub(crate) fn whyslow_in(folder: &Path, args: &[&str]) -> Said {
+    Said::of(Command::new(WHYSLOW).args(args).current_dir(folder).output().unwrap())
+}
+
+/// Runs whyslow in a folder of its own to its end.
+pub(crate) fn whyslow(args: &[&str]) -> Said {
+    whyslow_in(&fresh_folder(), args)
+}
+
+/// An arm whose server has a fault (see `fixture/server.rs`).
+pub(crate) fn arm(name: &str, fault: &str) -> String {
+    format!("{name}='{FIXTURE}' {{port}} {fault}")
+}
+
+/// A file of the repository.
+pub(crate) fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Checks `json` against the committed schema of `output`.
+pub(crate) fn assert_schema(output: &str, json: &Value) {
+    let file = repository(&format!("docs/schema/{output}.schema.json"));
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(errors, [""; 0]);
+}
+
+/// Waits until `holds`; `false` where it does not within `limit`.
+pub(crate) fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
