@@ -8,11 +8,9 @@ use stats::{Estimate, Rng, descriptive, holm, paired};
 
 use crate::findings::{Comparison, Gate, Verdict};
 use crate::sheet::Sheet;
-use crate::{Metric, SECOND_BASELINE_SUFFIX};
+use crate::{FLOOR_LEVEL, Metric, SECOND_BASELINE_SUFFIX};
 
-/// Level of the interval that a noise floor is read from.
-const FLOOR_LEVEL: f64 = 0.95;
-/// Normal quantile of that level, two-sided.
+/// Normal quantile of [`FLOOR_LEVEL`], two-sided.
 const FLOOR_Z: f64 = 1.96;
 
 /// All comparisons, primary metrics first; gates have the last word.
@@ -28,7 +26,17 @@ pub(crate) fn all(sheet: &Sheet, gates: &[Gate]) -> Vec<Comparison> {
     }
     let look = look(sheet);
     judge_family(&mut rows, look);
+    // Where the spread asks for no more blocks than there are, the second look is taken at once on the same data.
+    let mut open = rows.iter().filter(|row| row.primary && row.verdict == Verdict::Inconclusive).peekable();
+    if look == Look::First && open.peek().is_some() && open.all(|row| !needs_more(row)) {
+        judge_family(&mut rows, Look::Last);
+    }
     rows
+}
+
+/// Whether the spread asks for more blocks than there are.
+fn needs_more(row: &Comparison) -> bool {
+    row.blocks_needed.is_none_or(|needed| needed > u64::from(row.blocks))
 }
 
 /// The look that the blocks done so far amount to.

@@ -28,6 +28,9 @@ use sheet::Sheet;
 /// What the second copy of the baseline is called: the baseline's name with this behind it.
 pub const SECOND_BASELINE_SUFFIX: &str = "_again";
 
+/// Level of the interval that a noise floor is read from.
+const FLOOR_LEVEL: f64 = 0.95;
+
 /// Everything that follows from a run.
 #[must_use]
 pub fn analyse(run: &Run) -> Findings {
@@ -35,9 +38,9 @@ pub fn analyse(run: &Run) -> Findings {
     let gates = gates::all(&sheet);
     let comparisons = compare::all(&sheet, &gates);
     let arms = arms::all(&sheet);
-    let splits = split::all(&arms, sheet.baseline());
-    let causes = split::causes(&splits, &comparisons, &arms);
     let plan = sheet.plan();
+    let splits = if plan.design.why { split::all(&arms, sheet.baseline()) } else { Vec::new() };
+    let causes = split::causes(&splits, &comparisons, &arms);
     let mut findings = Findings {
         schema: FINDINGS_SCHEMA,
         run_id: run.manifest.run_id.clone(),
@@ -115,13 +118,13 @@ fn workload(sheet: &Sheet) -> String {
 }
 
 fn partial(run: &Run) -> Option<String> {
-    let blocks = run.rounds.iter().map(|record| record.round.block + 1).max().unwrap_or(0);
+    let block = run.rounds.iter().map(|record| record.round.block + 1).max();
+    let place =
+        block.map_or_else(|| "before its first round ended".to_owned(), |block| format!("in block {block}"));
     match run.manifest.status {
         RunStatus::Complete => None,
-        RunStatus::Partial => {
-            Some(format!("interrupted in block {blocks}: figures are of what was measured"))
-        }
-        RunStatus::Running => Some(format!("not ended (killed, or still running) in block {blocks}")),
+        RunStatus::Partial => Some(format!("interrupted {place}: figures are of what was measured")),
+        RunStatus::Running => Some(format!("not ended (killed, or still running) {place}")),
     }
 }
 

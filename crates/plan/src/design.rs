@@ -15,6 +15,9 @@ const MIN_WINDOW: Span = Span::from_secs(1);
 /// Longest window: an hour is a soak test, not a round.
 const MAX_WINDOW: Span = Span::from_secs(3600);
 
+/// Seconds of warm-up that a steady state is judged by.
+const STEADY_SPAN: Span = Span::from_secs(5);
+
 /// How many blocks are run and when they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -121,6 +124,8 @@ pub struct Design {
     pub blocks: Blocks,
     /// Whether a second copy of the baseline is an arm of every block (A′).
     pub second_baseline: bool,
+    /// Whether a difference is explained; without, the findings end with the verdict.
+    pub why: bool,
 }
 
 /// Everything that will be done, validated. Recorded with the run before its first round.
@@ -191,12 +196,18 @@ impl Plan {
         let windows = self.timing.window.0.as_secs_f64() * self.workload.conditions.len() as f64;
         self.arms
             .iter()
-            .map(|arm| self.timing.warmup_of(arm.warmup).0.as_secs_f64() + windows + overhead_s)
+            .map(|arm| self.timing.expected_warmup(arm.warmup).0.as_secs_f64() + windows + overhead_s)
             .sum()
     }
 }
 
 impl Timing {
+    /// The warm-up of a target that is steady from its first second: a steady state takes some seconds to be seen.
+    fn expected_warmup(&self, class: crate::WarmupClass) -> Span {
+        let shortest = self.warmup_of(class);
+        if self.warmup_cap > shortest { shortest.max(STEADY_SPAN) } else { shortest }
+    }
+
     /// The shortest warm-up for a class of target.
     #[must_use]
     pub fn warmup_of(&self, class: crate::WarmupClass) -> Span {

@@ -95,9 +95,10 @@ pub(crate) struct CompareArgs {
     /// Shortest warm-up [default: 3s; 20s for a target with a just-in-time compiler]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
-    /// Longest warm-up: it goes on past --warmup until the rate is steady, and at the cap the round is marked unsteady
-    #[arg(long, default_value = "2m")]
-    pub(crate) warmup_cap: Span,
+    /// Longest warm-up; a target still moving then is recorded as without steady state [default: 2m; that of --warmup
+    /// with --quick]
+    #[arg(long)]
+    pub(crate) warmup_cap: Option<Span>,
     /// Longest wait for a target's first right answer
     #[arg(long, default_value = "1m")]
     pub(crate) ready_limit: Span,
@@ -110,7 +111,7 @@ pub(crate) struct CompareArgs {
     /// Arm that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
-    /// Seed of order, ports, padding and arrivals [default: from the clock, recorded]
+    /// Seed of order, ports, padding and arrivals [default: a random one, recorded]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Commands read their port from PORT in the environment

@@ -104,7 +104,7 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     let mut config = Config::new(target);
     config.request = request;
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
-    config.threads = args.threads.min(args.connections);
+    config.threads = args.threads.min(args.connections.max(1));
     config.connections = args.connections;
     config.pipeline = args.pipeline;
     config.pace = pace(args);

@@ -44,7 +44,7 @@ impl Source {
 
     /// Whether it is a test, a benchmark or an example as a whole.
     pub(crate) fn is_test(&self) -> bool {
-        ["/tests/", "/benches/", "/examples/"].iter().any(|part| self.path.contains(part))
+        ["/tests/", "/benches/", "/examples/", "/fixture/"].iter().any(|part| self.path.contains(part))
             || self.path.ends_with("/tests.rs")
     }
 

@@ -1,11 +1,12 @@
 //! Gates on where the arms ran.
 
 use plan::Arm;
+use stats::noise::Noise;
 
 use super::holds;
 use crate::findings::Gate;
 use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use crate::{FLOOR_LEVEL, Metric, SECOND_BASELINE_SUFFIX, percent};
 
 /// Busy cores that differ by more than this are not the same use of the machine.
 const MAX_CORES_DIFFERENCE: f64 = 0.10;
@@ -31,11 +32,36 @@ pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
             }];
         }
     }
+    let effects: Vec<Gate> =
+        Metric::PRIMARY.into_iter().filter_map(|metric| position_effect(sheet, metric)).collect();
+    if !effects.is_empty() {
+        return effects;
+    }
     let shared = if sheet.plan().placement.shared { "; server and generator share CPUs" } else { "" };
     vec![holds(
         "environment",
         format!("same host and CPUs; the arms differ in {}{shared}", differences(sheet)),
     )]
+}
+
+/// The two copies of the baseline in a rigorous run differ by as much as would be named: then the place within a block
+/// decides, and no arm can be compared in that metric.
+fn position_effect(sheet: &Sheet, metric: Metric) -> Option<Gate> {
+    let (first, suffix) = (sheet.baseline(), SECOND_BASELINE_SUFFIX);
+    let pairs = sheet.pairs(&format!("{first}{suffix}"), metric);
+    let differences: Vec<f64> = pairs.into_iter().map(|(_, difference)| difference).collect();
+    let noise = Noise::of_pairs(&differences, FLOOR_LEVEL).ok()?;
+    let (ratio, bar) = (noise.estimate.ratio(), metric.delta() / 2.0);
+    (noise.position_effect() && (ratio - 1.0).abs() >= bar).then(|| {
+        let text = format!(
+            "the second copy of '{first}' differs from the first by {} in {}: the place within a block decides; \
+             look for what the first rounds leave behind",
+            percent((ratio - 1.0).abs()),
+            metric.label()
+        );
+        let (value, limit) = (Some(ratio), Some(1.0 + bar));
+        Gate { ok: false, value, limit, voids: vec![metric], ..holds("environment", text) }
+    })
 }
 
 fn differences(sheet: &Sheet) -> String {

@@ -25,6 +25,7 @@ const WINDOW: Span = Span::from_secs(10);
 const WINDOW_JIT: Span = Span::from_secs(20);
 const WARMUP: Span = Span::from_secs(3);
 const WARMUP_JIT: Span = Span::from_secs(20);
+const WARMUP_CAP: Span = Span::from_secs(120);
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
@@ -43,7 +44,7 @@ pub(super) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         baseline,
         workload: workload(args, target_path)?,
         timing: timing(args, jit),
-        design: Design { blocks: blocks(args), second_baseline: args.rigorous },
+        design: Design { blocks: blocks(args), second_baseline: args.rigorous, why: !args.no_why },
         placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
         arms,
     };
@@ -153,11 +154,14 @@ fn timing(args: &CompareArgs, jit: bool) -> Timing {
         (false, false) => WINDOW,
         (false, true) => WINDOW_JIT,
     };
+    let (warmup, warmup_jit) = (args.warmup.unwrap_or(WARMUP), args.warmup.unwrap_or(WARMUP_JIT));
+    // Five seconds are the fewest that show a steady state; a quick run does not wait for them.
+    let cap = if quick(args) { warmup.max(if jit { warmup_jit } else { warmup }) } else { WARMUP_CAP };
     Timing {
         window: args.window.unwrap_or(window),
-        warmup: args.warmup.unwrap_or(WARMUP),
-        warmup_jit: args.warmup.unwrap_or(WARMUP_JIT),
-        warmup_cap: args.warmup_cap,
+        warmup,
+        warmup_jit,
+        warmup_cap: args.warmup_cap.unwrap_or(cap),
         ready_limit: args.ready_limit,
     }
 }

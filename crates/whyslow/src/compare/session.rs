@@ -222,9 +222,11 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
 
 /// Builds the arms that are built; their logs lie beside those of the rounds.
 pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::Result<()> {
-    for arm in plan.arms.iter().filter(|arm| !arm.build.is_empty()) {
+    for arm in plan.arms.iter().filter(|arm| arm.build_dir.is_some()) {
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
-        crate::say(&format!("building {}", arm.name));
+        if !arm.build.is_empty() {
+            crate::say(&format!("building {}", arm.name));
+        }
         let built = launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut |_| {});
         if let Err(launch::LaunchError::Build { log: lines, .. }) = &built {
             bail!(
