@@ -42,7 +42,9 @@ struct Borrowed(&'static Big);
 impl Borrowed {
     fn new(bytes: usize) -> io::Result<Self> {
         let fits = |big: &&Big| {
-            big.stack_bytes >= bytes && big.stack_bytes < 2 * bytes && !big.taken.swap(true, Ordering::Acquire)
+            big.stack_bytes >= bytes
+                && big.stack_bytes < 2 * bytes
+                && !big.taken.swap(true, Ordering::Acquire)
         };
         match all().find(fits) {
             Some(big) => Ok(Self(big)),
@@ -60,12 +62,8 @@ fn map(stack_bytes: usize) -> io::Result<&'static Big> {
     };
     guard(start.cast(), GUARD_BYTES, kind())?;
     let mut next = STACKS.load(Ordering::Acquire);
-    let big = Box::leak(Box::new(Big {
-        start: start as usize,
-        stack_bytes,
-        taken: AtomicBool::new(true),
-        next,
-    }));
+    let big =
+        Box::leak(Box::new(Big { start: start as usize, stack_bytes, taken: AtomicBool::new(true), next }));
     let pointer: *mut Big = big;
     while let Err(newer) = STACKS.compare_exchange(next, pointer, Ordering::AcqRel, Ordering::Acquire) {
         next = newer;

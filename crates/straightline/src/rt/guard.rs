@@ -40,7 +40,12 @@ pub(crate) fn kind() -> GuardKind {
     const PROBE_BYTES: usize = super::arena::PAGE_BYTES;
     // SAFETY: A fresh mapping at an address of the kernel's choice touches no memory that exists.
     let page = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), PROBE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        mmap_anonymous(
+            std::ptr::null_mut(),
+            PROBE_BYTES,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
     };
     let Ok(page) = page else { return GuardKind::Protect };
     let works = guard(page.cast(), PROBE_BYTES, GuardKind::Markers).is_ok();

@@ -36,8 +36,11 @@ pub(crate) trait Source {
     /// Its timer expired.
     fn expired(self: Rc<Self>) {}
 
-    /// The shard ends: what is idle is to be closed.
+    /// The shard is to end: what is idle is closed.
     fn drain(&self) {}
+
+    /// The shard ends: whatever is still open is cut off.
+    fn cut_off(&self) {}
 
     /// The coroutine that serves it is about to be suspended, somewhere in a handler.
     fn parking(&self) {}
@@ -246,7 +249,6 @@ impl Shard {
     pub(crate) fn suspensions(&self) -> u64 {
         self.suspensions.get()
     }
-
 }
 
 /// Descriptors and timers.

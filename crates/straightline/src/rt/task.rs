@@ -61,11 +61,14 @@ where
         kept.keep(catch_unwind(AssertUnwindSafe(body)));
     };
     match current() {
-        Some(shard) => shard.spawn(Name::of(std::any::type_name::<F>()), Box::new(move || {
-            if Place::take_up(&place) {
-                whole();
-            }
-        })),
+        Some(shard) => shard.spawn(
+            Name::of(std::any::type_name::<F>()),
+            Box::new(move || {
+                if Place::take_up(&place) {
+                    whole();
+                }
+            }),
+        ),
         None => drop(std::thread::spawn(whole)),
     }
     JoinHandle { promise, place: key }

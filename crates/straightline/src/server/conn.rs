@@ -184,11 +184,16 @@ impl Conn {
         }
     }
 
+    /// Bytes that wait to be sent, or to be allowed to.
+    #[inline]
+    pub(crate) fn holds(&self) -> usize {
+        self.output.borrow().held()
+    }
+
     /// Sends what may go out, as far as the socket takes it; whether everything went.
     #[inline]
     pub(crate) fn try_flush(&self) -> sys::Result<bool> {
-        // Within a suspension somewhere below, the output may be in use; then it is being flushed already.
-        let Ok(mut output) = self.output.try_borrow_mut() else { return Ok(false) };
+        let mut output = self.output.borrow_mut();
         while !output.sendable().is_empty() {
             match self.transport.send(&self.socket, output.sendable()) {
                 Ok(count) => {
@@ -544,9 +549,15 @@ impl Source for Conn {
     }
 
     fn drain(&self) {
-        if self.phase.get() == Phase::Receive && self.stash.borrow().is_empty() {
+        // A request that is on its way in is still answered.
+        let idle = self.phase.get() == Phase::Receive && !self.has_stash();
+        if idle && !matches!(sys::peek(&self.socket), Ok(1..)) {
             self.close();
         }
+    }
+
+    fn cut_off(&self) {
+        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
     }
 
     fn parking(&self) {

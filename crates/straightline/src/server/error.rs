@@ -43,10 +43,12 @@ impl fmt::Display for Error {
             Self::NotOurAddress(address) => write!(out, "{address} is not an address of this machine"),
             Self::NotPermitted(address) => write!(out, "{address} may not be bound by this user"),
             Self::Bind { address, cause } => write!(out, "{address} cannot be bound: {cause}"),
-            Self::NoSocketHandedOver => {
-                out.write_str("no listening socket was handed over: LISTEN_PID and LISTEN_FDS are not set for us")
+            Self::NoSocketHandedOver => out.write_str(
+                "no listening socket was handed over: LISTEN_PID and LISTEN_FDS are not set for us",
+            ),
+            Self::Limit { name, range } => {
+                write!(out, "the limit `{name}` is out of range: it may be {range}")
             }
-            Self::Limit { name, range } => write!(out, "the limit `{name}` is out of range: it may be {range}"),
             Self::Io(cause) => cause.fmt(out),
         }
     }

@@ -17,8 +17,6 @@ mod response;
 mod run;
 mod service;
 mod threads;
-#[cfg(feature = "tls")]
-mod tls;
 mod transport;
 mod turn;
 mod upgrade;
@@ -72,8 +70,6 @@ pub(crate) struct Options {
     pub(crate) on_event: OnEvent,
     pub(crate) signals: Option<Duration>,
     pub(crate) hold_limit: Duration,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 /// A coroutine that holds its shard longer is reported: every other connection of the shard waits meanwhile.
@@ -126,8 +122,6 @@ impl Server {
             on_event: Box::new(|_| {}),
             signals: None,
             hold_limit: HOLD_LIMIT,
-            #[cfg(feature = "tls")]
-            tls: None,
         };
         Self { listening, options }
     }
@@ -186,13 +180,6 @@ impl Server {
         self
     }
 
-    /// Encrypts every connection.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> Self {
-        self.options.tls = Some(config);
-        self
-    }
-
     /// Serves until the server is drained, by a signal or a [`Handle`].
     ///
     /// # Errors
@@ -222,8 +209,6 @@ impl Server {
             name: Name::of(options.name.unwrap_or(std::any::type_name::<F>())),
             limits: options.limits,
             on_event: options.on_event,
-            #[cfg(feature = "tls")]
-            tls: options.tls,
         };
         let plan = run::Plan {
             workers: options.workers,

@@ -27,11 +27,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     #[inline]
-    pub(crate) fn new(
-        exchange: &'a Exchange<'a>,
-        head: http1::request::Request<'a>,
-        body: Body<'a>,
-    ) -> Self {
+    pub(crate) fn new(exchange: &'a Exchange<'a>, head: http1::request::Request<'a>, body: Body<'a>) -> Self {
         Self { exchange, head, body }
     }
 

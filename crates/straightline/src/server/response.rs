@@ -403,7 +403,7 @@ impl Write for Response<'_, Streaming> {
             Framing::UntilClose => self.write_plain(bytes)?,
             Framing::Chunked => self.fill_chunk(bytes),
         };
-        if self.exchange.conn.output().borrow().held() >= OUTPUT_BYTES {
+        if self.exchange.conn.holds() >= OUTPUT_BYTES {
             self.exchange.conn.flush()?;
         }
         Ok(count)

@@ -99,10 +99,7 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
 }
 
 /// What every shard said of its start, in order; the first failure ends the others.
-fn collect(
-    reports: mpsc::Receiver<(usize, io::Result<Link>)>,
-    count: usize,
-) -> Result<Vec<Link>, Error> {
+fn collect(reports: mpsc::Receiver<(usize, io::Result<Link>)>, count: usize) -> Result<Vec<Link>, Error> {
     let mut links: Vec<(usize, Link)> = Vec::with_capacity(count);
     let mut failure = None;
     for (index, report) in reports {
@@ -213,6 +210,8 @@ impl Source for Drain {
 
     fn expired(self: Rc<Self>) {
         if self.hurried.replace(true) {
+            // What does not listen keeps its connection, and so the descriptor, for good.
+            self.shard.sources().iter().for_each(|source| source.cut_off());
             return self.worker.abandon();
         }
         self.shard.cancel_all();

@@ -19,23 +19,11 @@ pub(crate) struct Service {
     pub(crate) name: &'static Name,
     pub(crate) limits: Limits,
     pub(crate) on_event: OnEvent,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<std::sync::Arc<rustls::ServerConfig>>,
 }
 
 impl Service {
     /// The way of a new connection.
-    #[cfg(not(feature = "tls"))]
     pub(crate) fn transport(&self) -> io::Result<Transport> {
         Ok(Transport::Plain)
-    }
-
-    /// The way of a new connection.
-    #[cfg(feature = "tls")]
-    pub(crate) fn transport(&self) -> io::Result<Transport> {
-        match &self.tls {
-            None => Ok(Transport::Plain),
-            Some(config) => super::tls::Session::new(config).map(Transport::Tls),
-        }
     }
 }

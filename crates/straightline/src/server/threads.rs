@@ -162,10 +162,7 @@ enum Found {
 /// Waits for bytes, the bell, or the deadline.
 fn wait(fd: BorrowedFd<'_>, bell: &OwnedFd, deadline: Option<Instant>) -> io::Result<Found> {
     loop {
-        let mut fds = [
-            PollFd::from_borrowed_fd(fd, PollFlags::IN),
-            PollFd::new(bell, PollFlags::IN),
-        ];
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
         let timeout = deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }

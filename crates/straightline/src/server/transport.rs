@@ -1,4 +1,4 @@
-//! How bytes get from and to a socket: as they are, or encrypted.
+//! How bytes get from and to a socket. As they are; an encrypted way would be another variant.
 
 use super::conn::Io;
 use crate::rt::sys;
@@ -7,8 +7,6 @@ use rustix::fd::OwnedFd;
 /// The way between a connection and its socket. No call blocks.
 pub(crate) enum Transport {
     Plain,
-    #[cfg(feature = "tls")]
-    Tls(super::tls::Session),
 }
 
 impl Transport {
@@ -16,8 +14,6 @@ impl Transport {
     pub(crate) fn recv(&self, socket: &OwnedFd, into: &mut [u8]) -> Io {
         match self {
             Self::Plain => sys::recv(socket, into),
-            #[cfg(feature = "tls")]
-            Self::Tls(session) => session.recv(socket, into),
         }
     }
 
@@ -26,8 +22,6 @@ impl Transport {
     pub(crate) fn is_drained(&self) -> bool {
         match self {
             Self::Plain => true,
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => false,
         }
     }
 
@@ -35,8 +29,6 @@ impl Transport {
     pub(crate) fn send(&self, socket: &OwnedFd, bytes: &[u8]) -> Io {
         match self {
             Self::Plain => sys::send(socket, bytes),
-            #[cfg(feature = "tls")]
-            Self::Tls(session) => session.send(socket, bytes),
         }
     }
 
@@ -45,8 +37,6 @@ impl Transport {
         match self {
             Self::Plain if first.is_empty() => sys::send(socket, second),
             Self::Plain => sys::send_two(socket, first, second),
-            #[cfg(feature = "tls")]
-            Self::Tls(session) => session.send(socket, if first.is_empty() { second } else { first }),
         }
     }
 
@@ -55,8 +45,6 @@ impl Transport {
     pub(crate) fn flush(&self, _socket: &OwnedFd) -> sys::Result<bool> {
         match self {
             Self::Plain => Ok(true),
-            #[cfg(feature = "tls")]
-            Self::Tls(session) => session.flush(_socket),
         }
     }
 
@@ -64,8 +52,6 @@ impl Transport {
     pub(crate) fn say_goodbye(&self, _socket: &OwnedFd) {
         match self {
             Self::Plain => {}
-            #[cfg(feature = "tls")]
-            Self::Tls(session) => session.say_goodbye(_socket),
         }
     }
 }

@@ -82,7 +82,7 @@ fn batch(conn: &Conn, input: &mut Input, served: &mut u16) -> Option<After> {
         if after.is_some() {
             return after;
         }
-        if conn.output().borrow().held() >= OUTPUT_BYTES && conn.flush().is_err() {
+        if conn.holds() >= OUTPUT_BYTES && conn.flush().is_err() {
             return Some(After::Close);
         }
     }

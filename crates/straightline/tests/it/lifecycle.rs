@@ -264,8 +264,7 @@ fn a_signal_drains_and_another_shows_the_stacks() {
 fn serve_until_a_signal() {
     let tell = |event: Event| writeln!(std::io::stdout(), "{event}").unwrap();
     let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
-    let running =
-        server.on_event(tell).on_signals(Duration::from_secs(2)).spawn(echo).unwrap();
+    let running = server.on_event(tell).on_signals(Duration::from_secs(2)).spawn(echo).unwrap();
     let me = rustix::process::getpid();
     for signal in [rustix::process::Signal::USR1, rustix::process::Signal::TERM] {
         std::thread::sleep(Duration::from_millis(100));

@@ -19,9 +19,8 @@ fn limited(model: Model, limits: Limits) -> TestServer {
 fn sizes_are_limited_at_their_limit() {
     let server = TestServer::new(echo);
     let with_target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "t".repeat(length - 1));
-    let with_fields = |count: usize| {
-        format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count - 1))
-    };
+    let with_fields =
+        |count: usize| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count - 1));
     let with_head = |length: usize| {
         let rest = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\n\r\n".len();
         format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "v".repeat(length - rest))
@@ -144,7 +143,9 @@ fn a_client_that_takes_nothing_is_given_up() {
         let server = TestServer::with(configure, move |_, response| response.send(&large));
         let mut client = server.connect();
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        server.until("the connection is given up", |server| server.metric("open_connections") == 0);
+        server.until("the connection is given up", |server| {
+            server.metric("accepted_total") == 1 && server.metric("open_connections") == 0
+        });
         let mut got = Vec::new();
         client.stream.read_to_end(&mut got).ok();
         assert!(got.len() < 16 * 1024 * 1024, "{model:?}");

@@ -1,8 +1,8 @@
 //! Tests over real sockets. Each starts a server of its own on a free port.
 
 mod hazards;
-mod limits;
 mod lifecycle;
+mod limits;
 mod protocol;
 mod responses;
 mod runtime;

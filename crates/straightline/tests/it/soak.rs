@@ -1,1 +1,187 @@
-//! To come.
+//! Random faults for long: what is counted, held and open is in the end what it was in the beginning.
+
+use crate::support::{PATIENCE, Random, TestServer};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use straightline::{Done, Request, Response, rt};
+
+/// Requests made unless `STRAIGHTLINE_SOAK` says another number; a million takes some minutes.
+const REQUESTS: u64 = 20_000;
+const CLIENTS: u64 = 8;
+/// Growth of memory that is no leak: caches of allocator, pools and stacks, in KiB.
+const SLACK_KIB: u64 = 24 * 1024;
+
+/// Waits, panics, errs and streams as its path says; buffers on its stack are checked after each wait.
+fn handle(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
+    let canary = std::hint::black_box([0x5a_u8; 64]);
+    let mut buffer = [0; 4096];
+    let mut sum = 0u64;
+    loop {
+        let count = request.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        sum += buffer[..count].iter().map(|&byte| u64::from(byte)).sum::<u64>();
+    }
+    let outcome = match request.path() {
+        "/panic" => std::panic::resume_unwind(Box::new("meant to")),
+        "/error" => Err(io::Error::other("meant to")),
+        "/sleep" => {
+            rt::sleep(Duration::from_micros(sum % 2_000))?;
+            response.send(b"slept")
+        }
+        "/child" => {
+            let sum = rt::spawn(move || sum + 1).join()?;
+            response.send(sum.to_string().as_bytes())
+        }
+        "/stream" => {
+            let mut response = response.start()?;
+            for _ in 0..20 {
+                response.write_all(&[b'x'; 5_000])?;
+            }
+            response.end()
+        }
+        "/panic-in-stream" => {
+            let mut response = response.start()?;
+            response.write_all(&[b'x'; 100])?;
+            response.flush()?;
+            std::panic::resume_unwind(Box::new("meant to"))
+        }
+        _ => response.send(sum.to_string().as_bytes()),
+    };
+    assert!(
+        std::hint::black_box(canary).iter().all(|&byte| byte == 0x5a),
+        "the stack was written by another"
+    );
+    outcome
+}
+
+const PATHS: [&str; 8] = ["/", "/", "/panic", "/error", "/sleep", "/child", "/stream", "/panic-in-stream"];
+
+fn request(random: &mut Random) -> Vec<u8> {
+    let path = PATHS[random.below(PATHS.len() as u64) as usize];
+    let length = random.below(3) * random.below(3_000);
+    let mut bytes = match random.below(3) {
+        0 => format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes(),
+        1 => {
+            let mut bytes =
+                format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+            bytes.extend((0..length).map(|index| index as u8));
+            bytes
+        }
+        _ => {
+            let mut bytes =
+                format!("POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
+            http1::write::chunk(&mut bytes, &vec![7; length as usize]);
+            http1::write::last_chunk(&mut bytes);
+            bytes
+        }
+    };
+    if random.below(20) == 0 {
+        // A byte that was flipped on the way.
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+    }
+    bytes
+}
+
+/// One connection, treated badly; how many requests it sent.
+fn torment(address: SocketAddr, random: &mut Random) -> u64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let count = 1 + random.below(6);
+    for _ in 0..count {
+        let bytes = request(random);
+        let cut = bytes.len() - random.below(4) as usize * random.below(bytes.len() as u64) as usize / 3;
+        let piece = if random.below(10) == 0 { 1 } else { bytes.len() };
+        for part in bytes[..cut.min(600)].chunks(piece).chain([&bytes[cut.min(600)..cut]]) {
+            if stream.write_all(part).is_err() {
+                return count;
+            }
+        }
+        if random.below(2) == 0 {
+            let mut buffer = vec![0; 1 + random.below(4_000) as usize];
+            stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+            stream.read(&mut buffer).ok();
+        }
+    }
+    match random.below(4) {
+        0 => {}
+        1 => {
+            stream.shutdown(Shutdown::Write).ok();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            io::copy(&mut stream, &mut io::sink()).ok();
+        }
+        2 => drop(rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))),
+        _ => std::thread::sleep(Duration::from_millis(random.below(3))),
+    }
+    count
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn round(server: &TestServer, requests: u64, seed: u64) {
+    let sent = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let sent = &sent;
+            scope.spawn(move || {
+                let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (client + 1));
+                while sent.load(Ordering::Relaxed) < requests {
+                    let count = torment(server.address, &mut random);
+                    sent.fetch_add(count, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    server.until("every connection ends", |server| server.metric("open_connections") == 0);
+}
+
+/// Runs in a process of its own, where nothing else opens descriptors.
+#[test]
+fn random_faults_leave_nothing_behind() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", "soak::torment_a_server"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn torment_a_server() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let requests = number("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
+    let limits = straightline::Limits {
+        head_time: Duration::from_millis(300),
+        body_grace: Duration::from_millis(300),
+        linger_time: Duration::from_millis(300),
+        ..Default::default()
+    };
+    let seed = number("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
+    writeln!(io::stdout(), "seed {seed}").unwrap();
+    let server = TestServer::with(|server| server.workers(2).limits(limits), handle);
+    round(&server, requests / 4, seed);
+    let (fds, kib) = (descriptors(), resident_kib());
+    round(&server, requests, seed + 1);
+    let (fds_after, kib_after) = (descriptors(), resident_kib());
+    writeln!(io::stdout(), "{fds} to {fds_after} descriptors, {kib} to {kib_after} KiB").unwrap();
+    assert_eq!(fds_after, fds, "descriptors leaked");
+    assert!(kib_after < kib + SLACK_KIB, "memory grew from {kib} to {kib_after} KiB");
+    assert_eq!(server.metric("coroutines"), 0);
+    assert!(server.metric("requests_total") > requests / 4);
+    assert!(server.metric("handler_panics_total") > 0 && server.metric("refused_total") > 0);
+    server.assert_serves("the soak");
+}

@@ -165,7 +165,9 @@ impl Client {
                 self.pending.extend_from_slice(&buffer[..count]);
                 count > 0
             }
-            Err(error) => panic!("cannot receive: {error}; so far {:?}", String::from_utf8_lossy(&self.pending)),
+            Err(error) => {
+                panic!("cannot receive: {error}; so far {:?}", String::from_utf8_lossy(&self.pending))
+            }
         }
     }
 
@@ -180,7 +182,9 @@ impl Client {
                 .unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(&self.pending)));
             match parsed {
                 Some(head) => break head,
-                None => assert!(self.receive(), "ended in a head: {:?}", String::from_utf8_lossy(&self.pending)),
+                None => {
+                    assert!(self.receive(), "ended in a head: {:?}", String::from_utf8_lossy(&self.pending))
+                }
             }
         };
         let text = String::from_utf8(self.pending.drain(..head.head_bytes).collect()).unwrap();

@@ -45,7 +45,8 @@ fn check_expiry(wheel: &mut Wheel<u64>, waiting: &mut Vec<(u64, u64, TimerKey)>,
     let mut expired = Vec::new();
     wheel.advance(now_ns, &mut expired);
     for id in expired {
-        let at = waiting.iter().position(|timer| timer.0 == id).expect("it expires once, and not after a cancel");
+        let at =
+            waiting.iter().position(|timer| timer.0 == id).expect("it expires once, and not after a cancel");
         let (_, deadline_ns, _) = waiting.swap_remove(at);
         assert!(deadline_ns <= now_ns, "seed {seed}: early");
     }
