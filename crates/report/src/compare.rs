@@ -13,7 +13,7 @@ pub(crate) fn document(findings: &Findings) -> Document {
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
         &mut page,
-        &format!("Arms at {} (medians over rounds)", findings.condition),
+        &format!("Arms at {} (over all valid rounds)", findings.condition),
         vec![arm_table(findings)],
     );
     section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
@@ -275,6 +275,13 @@ fn run(findings: &Findings) -> Vec<String> {
             "host: {}, {} CPUs, Linux {}",
             findings.host.cpu_model, findings.host.cpus, findings.host.kernel
         ),
-        format!("repeat with: {}", findings.command.join(" ")),
+        format!("repeat with: {}", shell_words(&findings.command)),
     ]
+}
+
+/// A command as it can be pasted into a shell.
+fn shell_words(words: &[String]) -> String {
+    let quoted = shlex::try_join(words.iter().map(String::as_str));
+    // Only a word with a zero byte cannot be quoted, and no command line has one.
+    quoted.unwrap_or_else(|_| words.join(" "))
 }

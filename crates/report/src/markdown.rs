@@ -34,7 +34,7 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            '|' | '*' | '`' | '\\' => out.extend(['\\', c]),
+            '|' | '*' | '`' | '[' | '\\' => out.extend(['\\', c]),
             _ => out.push(c),
         }
     }

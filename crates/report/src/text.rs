@@ -49,8 +49,9 @@ fn wrap(out: &mut String, words: &str, first: &str, rest: &str) {
     push_line(out, &line);
 }
 
+/// `word` in pieces that fit. Logs of targets may hold escape sequences, which a terminal must not act on.
 fn pieces(word: &str, most: usize) -> Vec<String> {
-    let chars: Vec<char> = word.chars().collect();
+    let chars: Vec<char> = word.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     chars.chunks(most).map(|piece| piece.iter().collect()).collect()
 }
 

@@ -108,7 +108,7 @@ const FAULTS: [Fault; 12] = [
     Fault {
         gate: "fairness",
         condition: CAPACITY,
-        spoil: |window| window.target.cpu.total_ns = window.target.cpu.total_ns / 2,
+        spoil: |window| window.target.cpu.total_ns /= 2,
         text: "'pr' kept 0.49 cores busy, 'main' 0.98 (50 %): compare rates per core",
         voids: &[],
     },
@@ -224,4 +224,29 @@ fn what_differs_between_the_arms_is_printed() {
     let findings = analyse(&run);
     let want = "same host and CPUs; the arms differ in command, environment variables; server and generator share CPUs";
     assert_eq!(gates(&findings, "environment")[0].text, want);
+}
+
+#[test]
+fn two_copies_of_the_baseline_that_differ_void_what_they_differ_in() {
+    let arms = |again_ns: f64| {
+        let [main, pr, again] = [("main", 1e4), ("pr", 1.1e4), ("main_again", again_ns)]
+            .map(|(name, cpu_ns)| crate::support::arm(name, cpu_ns));
+        analyse(&crate::support::run(1, 10, &[main, pr, again]))
+    };
+    let findings = arms(1.03e4);
+    let gate = gates(&findings, "environment")[0];
+    assert!(
+        !gate.ok && gate.text.starts_with("the second copy of 'main' differs from the first by 3.0 %"),
+        "{gate:?}"
+    );
+    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).verdict, Verdict::Invalid);
+    assert_eq!(
+        row(&findings, "pr", Metric::P50).verdict,
+        Verdict::Slower,
+        "only the primary metrics are judged"
+    );
+    // Less than half of what matters is no reason, however clearly it is seen.
+    for again_ns in [1.005e4, 1e4] {
+        assert!(gates(&arms(again_ns), "environment")[0].ok);
+    }
 }

@@ -7,15 +7,16 @@ use crate::support::{gates, pair, row};
 
 const S: u64 = 1_000_000_000;
 
-/// A disturbance of ten seconds on one CPU, and what is said of it; nothing where it is allowed.
+/// A disturbance of a window of ten seconds, and what is said of it; nothing where it is allowed.
 type Disturbance = (fn(&mut HostUsage), Option<&'static str>);
 
 const DISTURBANCES: [Disturbance; 8] = [
     (|usage| usage.steal_ns = S / 10, None),
     (|usage| usage.steal_ns = S / 5, Some("the hypervisor took 2.0 % of the server CPUs")),
     (|usage| usage.throttled_ns = 1, Some("the cgroup was throttled: raise its CPU quota")),
-    (|usage| usage.others_ns = S / 5, None),
-    (|usage| usage.others_ns = S / 2, Some("other processes used 5.0 % of the server CPUs: stop them")),
+    // Of ten seconds on both CPUs.
+    (|usage| usage.others_ns = 2 * S / 5, None),
+    (|usage| usage.others_ns = S, Some("other processes used 5.0 % of the CPUs measured on: stop them")),
     (|usage| usage.frequency_khz = Some([2_900_000, 3_000_000]), None),
     (
         |usage| usage.frequency_khz = Some([2_000_000, 3_000_000]),

@@ -87,7 +87,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::Fixed { blocks }, second_baseline: false },
+        design: Design { blocks: Blocks::Fixed { blocks }, second_baseline: false, why: true },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
     }
 }

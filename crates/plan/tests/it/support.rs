@@ -42,7 +42,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::Fixed { blocks: 10 }, second_baseline: false },
+        design: Design { blocks: Blocks::Fixed { blocks: 10 }, second_baseline: false, why: true },
         placement: Placement::choose(&allowed, None, None).unwrap(),
     }
 }

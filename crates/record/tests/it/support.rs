@@ -66,7 +66,7 @@ fn plan() -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::TwoLooks { first: 10, max: 30 }, second_baseline: false },
+        design: Design { blocks: Blocks::TwoLooks { first: 10, max: 30 }, second_baseline: false, why: true },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
     }
 }

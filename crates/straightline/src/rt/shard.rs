@@ -69,6 +69,9 @@ pub(crate) enum Refused {
 }
 
 type Switch = Yielder<Resume, ()>;
+
+/// How a running coroutine gives the thread back, and whom it waits for.
+type WayOut = (*const Switch, Option<Rc<dyn Source>>);
 type Stackful = Coroutine<Resume, (), (), Slot>;
 
 /// What is to be remembered of a coroutine, running or not.
@@ -514,7 +517,7 @@ impl Shard {
     }
 
     /// The way out of the running coroutine, unless it is cancelled.
-    fn before_suspension(&self) -> Result<(*const Switch, Option<Rc<dyn Source>>), Refused> {
+    fn before_suspension(&self) -> Result<WayOut, Refused> {
         let mut running = self.running.borrow_mut();
         let frame = running.as_mut().expect("only the running coroutine is suspended");
         if !frame.cancelled {
@@ -538,11 +541,12 @@ impl Shard {
     }
 
     fn wake_for(&self, key: Key, why: Resume) {
-        if let Some(parked) = self.parked.borrow_mut().get_mut(key) {
-            if !parked.queued && parked.coroutine.is_some() {
-                parked.queued = true;
-                self.queue.borrow_mut().push_back(Job::Resume(key, why));
-            }
+        if let Some(parked) = self.parked.borrow_mut().get_mut(key)
+            && !parked.queued
+            && parked.coroutine.is_some()
+        {
+            parked.queued = true;
+            self.queue.borrow_mut().push_back(Job::Resume(key, why));
         }
     }
 

@@ -101,7 +101,7 @@ impl Watchdog {
     /// Looks at the shard; the name of a coroutine and its time so far, once for each run that is over the limit.
     pub(crate) fn look(&mut self, now: Instant) -> Option<(&'static str, Duration)> {
         let switches = self.watch.switches.load(Ordering::Acquire);
-        if switches != self.seen || switches % 2 == 0 {
+        if switches != self.seen || switches.is_multiple_of(2) {
             (self.seen, self.since) = (switches, now);
             return None;
         }

@@ -246,10 +246,12 @@ impl<'b> Body<'b> {
 
     /// Reads as `Read::read` does.
     pub(crate) fn read(&mut self, exchange: &Exchange<'_>, into: &mut [u8]) -> io::Result<usize> {
-        if self.piece == 0 && into.len() >= DIRECT_BYTES && self.ready().is_empty() {
-            if let State::Length(left) = self.framing {
-                return self.read_directly(exchange, into, left);
-            }
+        if self.piece == 0
+            && into.len() >= DIRECT_BYTES
+            && self.ready().is_empty()
+            && let State::Length(left) = self.framing
+        {
+            return self.read_directly(exchange, into, left);
         }
         let count = self.fill(exchange)?.read(into)?;
         self.consume(count);

@@ -526,10 +526,10 @@ impl Source for Conn {
             Phase::Receive if self.may_receive() || self.again.get() => self.begin(),
             Phase::Receive | Phase::Closed => {}
             Phase::Serve => {
-                if let (Some((wanted, key)), Some(shard)) = (self.waiting.get(), self.worker.shard()) {
-                    if ready.has(wanted) {
-                        shard.wake(key);
-                    }
+                if let (Some((wanted, key)), Some(shard)) = (self.waiting.get(), self.worker.shard())
+                    && ready.has(wanted)
+                {
+                    shard.wake(key);
                 }
             }
             Phase::Flush(after) => self.continue_flush(after),

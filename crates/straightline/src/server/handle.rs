@@ -64,7 +64,7 @@ impl Handle {
     pub fn metrics(&self) -> String {
         match &self.inner.kind {
             Kind::Shards(links) => {
-                ask(links, |shard| super::run::sample(shard));
+                ask(links, super::run::sample);
                 prometheus(links.iter().map(|link| &*link.counters))
             }
             Kind::Threads(threads) => prometheus(std::iter::once(&threads.sum())),

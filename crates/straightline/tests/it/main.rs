@@ -1,4 +1,5 @@
 //! Tests over real sockets. Each starts a server of its own on a free port.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod hazards;
 mod lifecycle;

@@ -10,7 +10,19 @@ const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
 #[test]
 fn the_built_in_servers_are_compared_and_analysed_again() {
     let folder = fresh_folder();
-    let args = ["compare", "--equal-rates", "none", "--seed", "42", "--format", "json", "--out", "run"];
+    let args = [
+        "compare",
+        "threads",
+        "futures",
+        "--equal-rates",
+        "none",
+        "--seed",
+        "42",
+        "--format",
+        "json",
+        "--out",
+        "run",
+    ];
     let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
     assert!(NO_VERDICT.contains(&said.code), "{said:?}");
     assert_eq!(said.err, "run kept in run\n", "no progress without a terminal");

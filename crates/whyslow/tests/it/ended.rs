@@ -23,10 +23,10 @@ struct Running {
 
 impl Running {
     fn in_second_round() -> Self {
-        let folder = fresh_folder();
+        let folder = fresh_folder().canonicalize().unwrap();
         let program = folder.join("whyslow-marked");
         std::fs::hard_link(WHYSLOW, &program).unwrap();
-        let args = "compare --blocks 2 --window 3s --warmup 1s --warmup-cap 1s --connections 4 --equal-rates none --out run";
+        let args = "compare threads futures --blocks 2 --window 3s --warmup 1s --warmup-cap 1s --connections 4 --equal-rates none --out run";
         let mut command = Command::new(&program);
         command.args(args.split(' ')).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Self { child: command.spawn().unwrap(), program, folder };

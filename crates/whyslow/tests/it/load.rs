@@ -20,7 +20,7 @@ fn a_prime_number_of_requests_is_counted_by_both_sides() {
         let (url, prime) = (server.url(), PRIME.to_string());
         // The window is only the longest that a crowded machine may take.
         let common = ["load", "--requests", &prime, "-d", "120s", "--timeout", "60s", "--format", "json"];
-        let said = whyslow(&[&common, way, &[url.as_str()]].concat());
+        let said = whyslow(&[&common[..], way, &[url.as_str()]].concat());
         assert_eq!(said.code, Some(0), "{way:?}: {said:?}");
         let report = said.json();
         assert_schema("load", &report);

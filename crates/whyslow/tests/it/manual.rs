@@ -32,10 +32,11 @@ fn every_command_has_a_man_page_and_every_shell_a_completion() {
 #[test]
 fn the_committed_schemas_are_those_that_are_printed() {
     for output in ["compare", "load"] {
-        let committed =
-            std::fs::read_to_string(repository(&format!("docs/schema/{output}.schema.json"))).unwrap();
+        let file = repository(&format!("docs/schema/{output}.schema.json"));
+        let committed: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
         assert!(
-            whyslow(&["schema", output]).out == committed,
+            whyslow(&["schema", output]).json() == committed,
             "cargo run -p whyslow -- schema {output} > docs/schema/{output}.schema.json"
         );
     }
@@ -43,23 +44,16 @@ fn the_committed_schemas_are_those_that_are_printed() {
 
 #[test]
 fn the_plan_is_listed_and_nothing_is_started() {
-    let args =
-        ["compare", "--list", "--seed", "7", "--blocks", "4", "--server-cpus", "0", "--load-cpus", "0"];
+    let args = ["compare", "threads", "futures", "--list", "--seed", "7", "--blocks", "4"];
     let listed = whyslow(&args);
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    for want in [
-        "4 blocks of 2 arms",
-        "seed 7",
-        "threads (baseline)",
-        "futures",
-        "server on CPU 0, generator on CPU 0",
-    ] {
+    for want in ["4 blocks of 2 arms", "seed 7", "threads (baseline)", "futures", "server on CPU "] {
         assert!(listed.out.contains(want), "'{want}' is not in {}", listed.out);
     }
     assert_eq!(listed.err, "");
     let plan = whyslow(&[&args[..], &["--format", "json"]].concat()).json();
     let plan: plan::Plan = serde_json::from_value(plan).unwrap();
-    assert_eq!((plan.seed, plan.arms.len(), plan.placement.shared), (7, 2, true));
+    assert_eq!((plan.seed, plan.arms.len(), plan.arms[1].name.as_str()), (7, 2, "futures"));
 }
 
 #[test]

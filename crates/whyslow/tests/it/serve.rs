@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::WHYSLOW;
 
+const MODELS: [&str; 3] = ["threads", "futures", "coroutines"];
 /// Longest wait for bytes: far above what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -95,11 +96,13 @@ fn questions() -> Vec<(&'static str, String, Vec<bool>)> {
 }
 
 #[test]
-fn both_models_answer_byte_for_byte_alike() {
-    let (threads, futures) = (Server::start("threads"), Server::start("futures"));
+fn all_models_answer_byte_for_byte_alike() {
+    let [first, others @ ..] = MODELS.map(Server::start);
     for (name, request, bodies) in questions() {
-        let expected = threads.answers(request.as_bytes(), &bodies);
-        assert_eq!(futures.answers(request.as_bytes(), &bodies), expected, "{name}");
+        let expected = first.answers(request.as_bytes(), &bodies);
+        for (other, model) in others.iter().zip(&MODELS[1..]) {
+            assert_eq!(other.answers(request.as_bytes(), &bodies), expected, "{name}, {model}");
+        }
         assert_eq!(expected.matches("HTTP/1.1 ").count(), bodies.len(), "{name}: {expected}");
         // The body follows the blank line in as many answers as should have one.
         let full = expected.matches("\r\n\r\nHello, World!").count()
@@ -110,7 +113,7 @@ fn both_models_answer_byte_for_byte_alike() {
 
 #[test]
 fn a_request_in_pieces_is_answered_once_it_is_whole() {
-    for model in ["threads", "futures"] {
+    for model in MODELS {
         let server = Server::start(model);
         let mut stream = server.connect();
         stream.set_nodelay(true).unwrap();
@@ -127,7 +130,7 @@ fn a_request_in_pieces_is_answered_once_it_is_whole() {
 
 #[test]
 fn a_connection_that_is_to_be_closed_is_closed() {
-    for model in ["threads", "futures"] {
+    for model in MODELS {
         let mut stream = Server::start(model).connect_and_keep();
         stream.1.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
         let mut all = String::new();

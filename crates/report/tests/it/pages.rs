@@ -1,0 +1,189 @@
+//! Text and Markdown.
+
+use analyse::{Findings, Verdict};
+use report::{TEXT_COLUMNS, findings_markdown, findings_text, headline, load_markdown, load_text};
+
+use crate::support::{about, findings};
+
+/// Longest arm name there may be.
+const LONG: &str = "a-name-as-long-as-a-name-may-be-1234567890123456789012345678901@";
+
+fn all_fit(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= TEXT_COLUMNS, "{} columns: {line}", line.chars().count());
+        assert_eq!(line, line.trim_end(), "no space at the end");
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+}
+
+/// Findings with everything in them that is long, odd, or somebody else's.
+fn nasty() -> Findings {
+    let mut findings = about(LONG, &LONG.replace('a', "b"));
+    findings.arms[1].error = Some("it ".to_owned() + &"answered wrongly ".repeat(20));
+    findings.arms[1].log =
+        vec!["x".repeat(500), "\u{1b}[31mred\u{1b}[0m \u{7} bell".to_owned(), "ünï 漢字 ".repeat(40)];
+    findings.gates[0].text = format!("{} no space anywhere", "/a/path".repeat(60));
+    findings.warnings = vec!["word ".repeat(100)];
+    findings.command.push("very-long-flag=".repeat(30));
+    findings.arms[0].rate_per_s = Some(1e12);
+    findings.arms[0].rss_peak_bytes = Some(1e15);
+    findings
+}
+
+#[test]
+fn text_fits_a_terminal_whatever_is_in_it() {
+    all_fit(&findings_text(&findings()));
+    all_fit(&findings_text(&nasty()));
+    let mut three = nasty();
+    let more: Vec<_> = three
+        .comparisons
+        .iter()
+        .cloned()
+        .map(|row| analyse::Comparison { arm: "c".to_owned(), ..row })
+        .collect();
+    three.comparisons.extend(more);
+    three.arms.push(analyse::ArmFindings { name: "c".to_owned(), ..three.arms[1].clone() });
+    all_fit(&findings_text(&three));
+}
+
+#[test]
+fn a_load_reports_text_fits_too() {
+    let mut report = testkit::load_report(98_000.0);
+    report.url = format!("http://127.0.0.1/{}", "x".repeat(300));
+    report.schedule.rate_per_s = Some(1e9);
+    report.rate_ratio = Some(0.5);
+    report.warnings = vec![record::Warning { id: "x".to_owned(), text: "why ".repeat(80) }];
+    all_fit(&load_text(&report));
+}
+
+#[test]
+fn nothing_is_lost_when_long_words_are_broken() {
+    let text = findings_text(&nasty());
+    let joined: String = text.split_whitespace().collect();
+    assert!(joined.contains(&"x".repeat(500)), "the log line is whole");
+    assert!(joined.contains(&"/a/path".repeat(60)));
+}
+
+#[test]
+fn sections_come_in_the_order_of_the_questions() {
+    let mut findings = findings();
+    findings.partial = Some("interrupted in block 7".to_owned());
+    findings.arms[0].error = Some("it crashed".to_owned());
+    let order = [
+        "PARTIAL RUN: interrupted in block 7.",
+        "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity",
+        "Verdicts (arm against baseline)",
+        "Arms at capacity",
+        "Response at 20000 requests/s",
+        "What limits each",
+        "Why",
+        "Ruled out",
+        "Gates",
+        "Warnings",
+        "Failed",
+        "Run",
+        "Next: --blocks 12 would decide at this spread.",
+    ];
+    let text = findings_text(&findings);
+    let places: Vec<usize> = order
+        .iter()
+        .map(|title| text.find(title).unwrap_or_else(|| panic!("no '{title}' in:\n{text}")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?} in:\n{text}");
+}
+
+#[test]
+fn empty_sections_are_left_out() {
+    let mut findings = findings();
+    findings.warnings.clear();
+    findings.causes.clear();
+    findings.unattributed_share = None;
+    findings.next = None;
+    let text = findings_text(&findings);
+    for title in ["\nWarnings\n", "\nWhy\n", "\nRuled out\n", "\nFailed\n", "Next:"] {
+        assert!(!text.contains(title), "'{title}' in:\n{text}");
+    }
+}
+
+#[test]
+fn each_verdict_has_its_sentence() {
+    let cases = [
+        (Verdict::Slower, "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity"),
+        (Verdict::Faster, "pr is 1.100x [1.095, 1.105] faster than main in CPU per request at capacity"),
+        (Verdict::Equal, "pr equals main in CPU per request at capacity: ratio 1.100 [1.095, 1.105]"),
+        (Verdict::Inconclusive, "pr against main: inconclusive in CPU per request at capacity, ratio 1.100"),
+        (Verdict::Invalid, "pr against main: no verdict in CPU per request at capacity: gate parity failed."),
+    ];
+    for (verdict, want) in cases {
+        let mut findings = findings();
+        findings.comparisons.truncate(1);
+        findings.comparisons[0].verdict = verdict;
+        findings.comparisons[0].void_by = vec!["parity".to_owned()];
+        let found = headline(&findings, "pr");
+        assert!(found.starts_with(want), "{found}");
+    }
+    let mut failed = findings();
+    failed.arms[1].error = Some("it exited with 7 before it was ready".to_owned());
+    assert_eq!(headline(&failed, "pr"), "pr gave no verdict: it exited with 7 before it was ready.");
+}
+
+#[test]
+fn a_smaller_ratio_is_said_as_times_faster() {
+    let mut findings = findings();
+    let row = &mut findings.comparisons[0];
+    (row.verdict, row.ratio, row.ci_low, row.ci_high) = (Verdict::Faster, Some(0.5), Some(0.4), Some(0.625));
+    let found = headline(&findings, "pr");
+    assert!(found.starts_with("pr is 2.000x [1.600, 2.500] faster than main"), "{found}");
+}
+
+#[test]
+fn a_red_gate_says_what_it_voids_and_a_note_does_not() {
+    let text = findings_text(&findings());
+    for line in [
+        "ok parity: what parity saw.",
+        "FAILED stall: what stall saw. Voids p50.",
+        "NOTE fairness: what fairness saw.",
+    ] {
+        assert!(text.contains(line), "'{line}' is not in:\n{text}");
+    }
+}
+
+#[test]
+fn the_command_that_repeats_a_run_can_be_pasted() {
+    let text = findings_text(&findings());
+    let at = text.find("repeat with: ").unwrap();
+    let line: Vec<&str> = text[at + "repeat with: ".len()..].lines().take(2).map(str::trim).collect();
+    let words = shlex::split(&line.join(" ")).unwrap();
+    assert_eq!(words[..5], findings().command[..5], "{line:?}");
+}
+
+#[test]
+fn markdown_acts_on_nothing_that_came_from_outside() {
+    let mut findings = findings();
+    findings.arms[1].error = Some("<script>alert(1)</script> & *bold* `code` [a](http://b) a|b".to_owned());
+    let page = findings_markdown(&findings);
+    assert!(!page.contains("<script>"), "{page}");
+    let want = r"&lt;script&gt;alert(1)&lt;/script&gt; &amp; \*bold\* \`code\` \[a](http://b) a\|b";
+    assert!(page.contains(want), "{page}");
+}
+
+#[test]
+fn markdown_tables_have_as_many_cells_in_every_row() {
+    let mut report = testkit::load_report(98_000.0);
+    report.schedule.rate_per_s = Some(1e5);
+    for page in [findings_markdown(&findings()), findings_markdown(&nasty()), load_markdown(&report)] {
+        let rows = |line: &&str| line.starts_with('|');
+        let cells: Vec<usize> =
+            page.lines().filter(rows).map(|line| line.replace(r"\|", "").matches('|').count()).collect();
+        assert!(cells.len() >= 4, "{page}");
+        assert!(
+            page.split("\n\n").all(|part| {
+                let mut counts =
+                    part.lines().filter(rows).map(|line| line.replace(r"\|", "").matches('|').count());
+                let first = counts.next();
+                counts.all(|count| Some(count) == first)
+            }),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Findings in which every section has something to say.
+
+use analyse::{
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Metric,
+    Split, Switches, Verdict, VoidRound,
+};
+use record::{Host, VoidReason};
+
+/// Findings on `pr` against `main`.
+pub(crate) fn findings() -> Findings {
+    about("main", "pr")
+}
+
+/// Findings on `arm` against `baseline`.
+pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
+    Findings {
+        schema: FINDINGS_SCHEMA,
+        run_id: "20260102-030405-9f3c".to_owned(),
+        case: "compare".to_owned(),
+        seed: 7,
+        host: Host { cpu_model: "Some CPU".to_owned(), cpus: 2, kernel: "6.1".to_owned(), ..Host::default() },
+        command: ["whyslow", "compare", "main=./old --port {port}", "--seed", "7"]
+            .map(str::to_owned)
+            .to_vec(),
+        workload: "GET / over 64 connections; server on CPU 0, generator on CPU 1".to_owned(),
+        partial: None,
+        condition: "capacity".to_owned(),
+        latency_condition: Some("20000 requests/s".to_owned()),
+        window_ns: 10_000_000_000,
+        baseline: baseline.to_owned(),
+        arms: vec![row(baseline, 10_000.0), row(arm, 11_000.0)],
+        comparisons: vec![
+            comparison(baseline, arm, Metric::CpuPerRequest, Verdict::Slower),
+            comparison(baseline, arm, Metric::Rate, Verdict::Inconclusive),
+            comparison(baseline, arm, Metric::P99, Verdict::Equal),
+        ],
+        gates: vec![
+            gate("parity", true, &[]),
+            gate("stall", false, &[Metric::P50]),
+            gate("fairness", false, &[]),
+        ],
+        causes: vec![
+            cause(baseline, arm, "user_time", Grade::AccountsFor),
+            cause(baseline, arm, "context_switches", Grade::RuledOut),
+        ],
+        splits: vec![Split {
+            arm: arm.to_owned(),
+            rate_ratio: 0.909,
+            busy_cores_ratio: 1.0,
+            cpu_per_request_ratio: 1.1,
+            residual_ln: 0.0,
+            user_ns: 900.0,
+            system_ns: 100.0,
+            total_ns: 1000.0,
+        }],
+        unattributed_share: Some(0.0),
+        warnings: vec!["something that the reader must know".to_owned()],
+        void_rounds: vec![VoidRound {
+            block: 1,
+            arm: arm.to_owned(),
+            reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
+        }],
+        next: Some("--blocks 12 would decide at this spread".to_owned()),
+    }
+}
+
+fn row(name: &str, cpu_ns: f64) -> ArmFindings {
+    ArmFindings {
+        name: name.to_owned(),
+        command: format!("./{name} --port {{port}}"),
+        ok: true,
+        rounds: 10,
+        requests: 9_800_000,
+        rate_per_s: Some(0.98e9 / cpu_ns),
+        connections: 64,
+        cpu_ns_per_request: Some(CpuPerRequest {
+            total: cpu_ns,
+            user: cpu_ns * 0.3,
+            system: cpu_ns * 0.7,
+            softirq: 0.0,
+        }),
+        busy_cores: Some(0.98),
+        context_switches_per_request: Some(Switches::default()),
+        latency_ns: Latency { p50: Some(2e5), p99: Some(1e6), ..Latency::default() },
+        rss_peak_bytes: Some(8e6),
+        limiter: Some("its CPU (98 % of 1 busy)".to_owned()),
+        ..ArmFindings::default()
+    }
+}
+
+fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Verdict) -> Comparison {
+    Comparison {
+        baseline: baseline.to_owned(),
+        arm: arm.to_owned(),
+        metric,
+        primary: metric.is_primary(),
+        condition: "capacity".to_owned(),
+        verdict,
+        ratio: Some(1.1),
+        ci_low: Some(1.095),
+        ci_high: Some(1.105),
+        level: Some(0.98),
+        p_wilcoxon: Some(0.002),
+        p_sign_flip: Some(0.002),
+        blocks: 10,
+        paired_sd: Some(0.004),
+        noise_floor: Some(0.003),
+        noise_floor_from: Some("within_run".to_owned()),
+        delta: metric.delta(),
+        blocks_needed: Some(3),
+        pairs: vec![(0, 0.0953), (1, 0.0953)],
+        void_by: Vec::new(),
+    }
+}
+
+fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
+    Gate {
+        id: id.to_owned(),
+        ok,
+        arm: None,
+        value: Some(1.0),
+        limit: None,
+        text: format!("what {id} saw"),
+        voids: voids.to_vec(),
+    }
+}
+
+fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
+    Cause {
+        id: id.to_owned(),
+        grade,
+        baseline: baseline.to_owned(),
+        arm: arm.to_owned(),
+        ns_per_request: 900.0,
+        share: Some(0.9),
+        text: format!("{id} was weighed"),
+    }
+}
