@@ -221,7 +221,7 @@ impl<'a> Response<'a, Fresh> {
             out.extend_from_slice(b"Connection: keep-alive\r\n");
         }
         match length {
-            Some(length) if !self.state.dated => worker.push_date_and_length(out, length),
+            Some(length) if !self.state.dated => worker.push_length_and_date(out, length),
             Some(length) => write::content_length(out, length),
             None if !self.state.dated => worker.push_date(out),
             None => {}

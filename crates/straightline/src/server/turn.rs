@@ -224,7 +224,7 @@ fn answer(conn: &Conn, status: u16, message: &str, keep: bool, is_head: bool) {
     if !keep {
         out.extend_from_slice(b"Connection: close\r\n");
     }
-    worker.push_date_and_length(out, message.len() as u64 + 1);
+    worker.push_length_and_date(out, message.len() as u64 + 1);
     http1::write::end_of_head(out);
     if !is_head {
         out.extend_from_slice(message.as_bytes());

@@ -180,19 +180,19 @@ impl Worker {
 
 /// Dates.
 impl Worker {
-    /// Appends the fields `Date` and `Content-Length`.
+    /// Appends the fields `Content-Length` and `Date`.
     #[inline]
-    pub(crate) fn push_date_and_length(&self, out: &mut Vec<u8>, length: u64) {
+    pub(crate) fn push_length_and_date(&self, out: &mut Vec<u8>, length: u64) {
         self.refresh_date();
-        out.extend_from_slice(&self.date.borrow().text);
+        out.extend_from_slice(b"Content-Length: ");
         out.extend_from_slice(digits(length, &mut [0; DIGITS]));
-        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.date.borrow().line);
     }
 
     /// Appends the field `Date`.
     pub(crate) fn push_date(&self, out: &mut Vec<u8>) {
         self.refresh_date();
-        out.extend_from_slice(&self.date.borrow().text[..DATE_LINE_BYTES]);
+        out.extend_from_slice(&self.date.borrow().line[LINE_END.len()..]);
     }
 
     #[inline]
@@ -204,29 +204,29 @@ impl Worker {
     }
 }
 
-/// `Date: `, a date, and a line end.
-const DATE_LINE_BYTES: usize = 6 + DATE_BYTES + 2;
-const LENGTH_NAME: &[u8] = b"Content-Length: ";
+const LINE_END: &[u8] = b"\r\n";
+/// The end of the line before, `Date: `, a date, and a line end.
+const DATE_START: usize = LINE_END.len() + b"Date: ".len();
+const DATE_LINE_BYTES: usize = DATE_START + DATE_BYTES + LINE_END.len();
 
-/// The lines that nearly every answer has, and how long they are right.
+/// The line that nearly every answer ends its head with, and how long it is right.
 struct DateLines {
-    text: [u8; DATE_LINE_BYTES + LENGTH_NAME.len()],
+    line: [u8; DATE_LINE_BYTES],
     good_until_ns: u64,
 }
 
 impl DateLines {
     fn new() -> Self {
-        let mut text = [0; DATE_LINE_BYTES + LENGTH_NAME.len()];
-        text[..6].copy_from_slice(b"Date: ");
-        text[6 + DATE_BYTES..DATE_LINE_BYTES].copy_from_slice(b"\r\n");
-        text[DATE_LINE_BYTES..].copy_from_slice(LENGTH_NAME);
-        Self { text, good_until_ns: 0 }
+        let mut line = [0; DATE_LINE_BYTES];
+        line[..DATE_START].copy_from_slice(b"\r\nDate: ");
+        line[DATE_START + DATE_BYTES..].copy_from_slice(LINE_END);
+        Self { line, good_until_ns: 0 }
     }
 
     #[cold]
     fn refresh(&mut self, now_ns: u64) {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        self.text[6..6 + DATE_BYTES].copy_from_slice(&date(since_1970.as_secs()));
+        self.line[DATE_START..DATE_START + DATE_BYTES].copy_from_slice(&date(since_1970.as_secs()));
         let rest_of_second = 1_000_000_000 - u64::from(since_1970.subsec_nanos());
         self.good_until_ns = now_ns.saturating_add(rest_of_second);
     }

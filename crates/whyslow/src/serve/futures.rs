@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::TcpListener;
 
 use anyhow::Context;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -51,7 +51,9 @@ async fn accept(listener: TcpListener) -> anyhow::Result<()> {
         .await
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    // The other models read what no handler asked for, so that the connection goes on; hyper would close it.
+    while let Some(Ok(_)) = request.body_mut().frame().await {}
     let reply = super::handle(request.uri().path());
     let mut response = Response::new(Full::new(Bytes::from_static(reply.body)));
     *response.status_mut() =

