@@ -13,6 +13,30 @@ const MILLISECOND_NS: f64 = 1e6;
 /// Steps per halving of the distance to 100 %, as HdrHistogram's tools print it.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
+/// Parts of an octave that a shape tells apart: 4 to 6 %, fine enough for a peak, coarse enough for a record.
+const PARTS_PER_OCTAVE: u64 = 16;
+
+/// The shape of a histogram: `[lower edge in ns, count]` of every bucket that is not empty, 16 an octave, rising.
+#[must_use]
+pub fn octave_buckets(latencies: &Latencies) -> Vec<[u64; 2]> {
+    let mut buckets: Vec<[u64; 2]> = Vec::new();
+    for step in latencies.iter_recorded() {
+        let edge = octave_edge(step.value_iterated_to());
+        match buckets.last_mut() {
+            Some([last, count]) if *last == edge => *count += step.count_at_value(),
+            _ => buckets.push([edge, step.count_at_value()]),
+        }
+    }
+    buckets
+}
+
+/// The largest edge that is not above `value`: a power of two, or one of the 15 even steps to the next.
+fn octave_edge(value: u64) -> u64 {
+    let octave = 1_u64 << value.max(1).ilog2();
+    let part = (octave / PARTS_PER_OCTAVE).max(1);
+    octave + (value.max(1) - octave) / part * part
+}
+
 /// One interval of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Interval<'a> {

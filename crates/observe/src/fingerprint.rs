@@ -67,6 +67,7 @@ pub fn fingerprint() -> Host {
         descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile)
             .maximum
             .unwrap_or(u64::MAX),
+        unit_costs: None,
     }
 }
 

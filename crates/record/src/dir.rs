@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Host, Manifest, RoundRecord, SCHEMA_VERSION};
+use crate::{DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION};
 
 /// Why a run cannot be written or read; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +73,11 @@ fn write_and_rename(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<(
     }
 }
 
+/// Folder of the scored rounds.
+const ROUNDS: &str = "rounds";
+/// Folder of the diagnostic rounds; runs of before they were made have none.
+const DIAGNOSTICS: &str = "diagnostics";
+
 /// A run as read from its directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -82,6 +87,8 @@ pub struct Run {
     pub host: Host,
     /// Its rounds, in order of block and position.
     pub rounds: Vec<RoundRecord>,
+    /// Its diagnostic rounds, in order of block and arm.
+    pub diagnostics: Vec<DiagnosticRecord>,
     /// Round files that could not be read, one sentence each.
     pub damaged: Vec<String>,
 }
@@ -100,7 +107,7 @@ impl RunDir {
         if path.join("manifest.json").exists() {
             return Err(wrong(io::Error::new(io::ErrorKind::AlreadyExists, "it holds a run already")));
         }
-        for folder in ["rounds", "logs"] {
+        for folder in [ROUNDS, DIAGNOSTICS, "logs"] {
             fs::create_dir_all(path.join(folder)).map_err(wrong)?;
         }
         Ok(Self(path.to_owned()))
@@ -154,6 +161,14 @@ impl RunDir {
         self.write_json(&format!("rounds/{}.json", stem(&record.round)), record)
     }
 
+    /// Writes one diagnostic round.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_diagnostic(&self, record: &DiagnosticRecord) -> Result<(), RecordError> {
+        self.write_json(&format!("{DIAGNOSTICS}/d{:03}-{}.json", record.block, record.arm), record)
+    }
+
     /// Writes a round's latency log.
     ///
     /// # Errors
@@ -176,19 +191,34 @@ impl RunDir {
     pub fn read(&self) -> Result<Run, RecordError> {
         let manifest = read_json(&self.0.join("manifest.json"))?;
         let host = read_json(&self.0.join("host.json"))?;
-        let (mut rounds, mut damaged) = (Vec::new(), Vec::new());
-        for path in self.round_files()? {
-            match read_json::<RoundRecord>(&path) {
-                Ok(record) => rounds.push(record),
+        let mut damaged = Vec::new();
+        let mut rounds: Vec<RoundRecord> = self.read_all(ROUNDS, &mut damaged)?;
+        rounds.sort_by_key(|record| (record.round.block, record.round.position, record.round.attempt));
+        let diagnostics = match self.0.join(DIAGNOSTICS).exists() {
+            true => self.read_all(DIAGNOSTICS, &mut damaged)?,
+            false => Vec::new(),
+        };
+        Ok(Run { manifest, host, rounds, diagnostics, damaged })
+    }
+
+    /// Every record in `folder`, in order of file names.
+    fn read_all<T: DeserializeOwned>(
+        &self,
+        folder: &str,
+        damaged: &mut Vec<String>,
+    ) -> Result<Vec<T>, RecordError> {
+        let mut records = Vec::new();
+        for path in self.files(folder)? {
+            match read_json(&path) {
+                Ok(record) => records.push(record),
                 Err(error) => damaged.push(error.to_string()),
             }
         }
-        rounds.sort_by_key(|record| (record.round.block, record.round.position, record.round.attempt));
-        Ok(Run { manifest, host, rounds, damaged })
+        Ok(records)
     }
 
-    fn round_files(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let folder = self.0.join("rounds");
+    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, RecordError> {
+        let folder = self.0.join(folder);
         let read = |source| RecordError::Read { path: folder.clone(), source };
         let mut files = Vec::new();
         for entry in fs::read_dir(&folder).map_err(read)? {

@@ -3,8 +3,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::UnitCosts;
+
 /// The machine a run was made on: what must be alike for two runs to be compared.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Version of whyslow.
     pub tool_version: String,
@@ -30,4 +32,7 @@ pub struct Host {
     pub sysctls: BTreeMap<String, String>,
     /// Descriptors this process may open, hard limit.
     pub descriptors: u64,
+    /// What one system call, write, switch … costs here; absent where it was not calibrated.
+    #[serde(default)]
+    pub unit_costs: Option<UnitCosts>,
 }

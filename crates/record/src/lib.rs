@@ -5,6 +5,7 @@
 //! RUN/host.json              where it was done
 //! RUN/rounds/b000-p0.json    one round: its windows, counters and answers
 //! RUN/rounds/b000-p0.hlog    its latencies, HdrHistogram log V2
+//! RUN/diagnostics/d000-NAME.json  one diagnostic round: watched more closely, never scored
 //! RUN/logs/b000-p0-NAME.log  what the target printed
 //! ```
 //!
@@ -12,13 +13,18 @@
 //! it is written under a temporary name, synchronised, then renamed.
 #![forbid(unsafe_code)]
 
+mod counts;
+mod diagnostic;
 mod dir;
 mod host;
 mod load;
 mod manifest;
 mod round;
+mod unit_costs;
 mod usage;
 
+pub use counts::Counts;
+pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Run, RunDir, write_atomically};
 pub use host::Host;
 pub use load::{
@@ -26,6 +32,7 @@ pub use load::{
 };
 pub use manifest::{Build, Manifest, RunStatus};
 pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
+pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
 
 /// Version of everything in a run directory; a reader refuses a newer one by name.

@@ -86,6 +86,10 @@ pub struct Window {
     pub load_cpus: HostUsage,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
+    /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising
+    /// order, 16 buckets an octave. Runs of before it was kept have none.
+    #[serde(default)]
+    pub response_buckets: Vec<[u64; 2]>,
 }
 
 /// Why a round counts for nothing.

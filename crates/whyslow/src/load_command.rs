@@ -51,7 +51,8 @@ fn refused(error: LoadError) -> Stop {
 
 fn show(args: &LoadArgs, measured: Measured) -> anyhow::Result<()> {
     if args.events {
-        return print_event(&Told::Report { report: Box::new(measured.report) });
+        let response_buckets = export::octave_buckets(&measured.response);
+        return print_event(&Told::Report { report: Box::new(measured.report), response_buckets });
     }
     let report = &measured.report;
     crate::print(&match args.format {

@@ -57,7 +57,7 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
         builds: Vec::new(),
         pilot_per_s: vec![0.0; arms.len()],
     };
-    Run { manifest, host: Host::default(), rounds, damaged: Vec::new() }
+    Run { manifest, host: Host::default(), rounds, diagnostics: Vec::new(), damaged: Vec::new() }
 }
 
 /// Two arms, 10 blocks: `main` of 10 µs a request and `pr` of `ratio` times that.
@@ -177,6 +177,7 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         server_cpus: set(total_ns),
         load_cpus: set(wall_ns / 2),
         observer_cpu_ns: 0,
+        response_buckets: Vec::new(),
     }
 }
 

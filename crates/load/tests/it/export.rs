@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use load::export::{Interval, hgrm, hlog};
+use load::export::{Interval, hgrm, hlog, octave_buckets};
 use load::latencies;
 
 #[test]
@@ -54,4 +54,19 @@ fn a_distribution_has_the_lines_of_hdrhistogram() {
         text.contains("#[Max     =        4.00") && text.contains("Total count    =            4]"),
         "{text}"
     );
+}
+
+#[test]
+fn buckets_keep_every_count_at_an_edge_not_above_it() {
+    let mut latencies = latencies();
+    let values = [1, 15, 16, 17, 1023, 1024, 1087, 1088, 40_000_000, 40_000_001, 80_000_000_000];
+    values.iter().for_each(|value| latencies.record(*value).unwrap());
+    let buckets = octave_buckets(&latencies);
+    assert!(buckets.windows(2).all(|pair| pair[0][0] < pair[1][0]), "rising: {buckets:?}");
+    assert_eq!(buckets.iter().map(|[_, count]| count).sum::<u64>(), values.len() as u64);
+    for value in values {
+        let below = buckets.iter().rev().find(|[edge, _]| *edge <= value + value / 1000).unwrap()[0];
+        assert!(value - below.min(value) <= value / 15, "{value} is in the bucket at {below}");
+    }
+    assert!(buckets.contains(&[1024, 2]), "{buckets:?}");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use record::{RecordError, RunDir, RunStatus, SCHEMA_VERSION};
 
-use crate::support::{failed_round, fresh_folder, host, manifest, names, round};
+use crate::support::{diagnostic, failed_round, fresh_folder, host, manifest, names, round};
 
 /// A run of two blocks, with a repeated round and a failed one.
 fn written(status: RunStatus) -> RunDir {
@@ -14,6 +14,9 @@ fn written(status: RunStatus) -> RunDir {
     // Not in the order in which they are to be read.
     for record in [failed_round(1, 1), round(1, 0, 0), round(0, 1, 1), round(0, 1, 0), round(0, 0, 0)] {
         dir.write_round(&record).unwrap();
+    }
+    for record in [diagnostic("pr", 1), diagnostic("pr", 0), diagnostic("main", 1)] {
+        dir.write_diagnostic(&record).unwrap();
     }
     dir
 }
@@ -25,7 +28,16 @@ fn what_was_written_is_read_in_order() {
     assert_eq!(run.host, host());
     let want = [round(0, 0, 0), round(0, 1, 0), round(0, 1, 1), round(1, 0, 0), failed_round(1, 1)];
     assert_eq!(run.rounds, want);
+    assert_eq!(run.diagnostics, [diagnostic("pr", 0), diagnostic("main", 1), diagnostic("pr", 1)]);
     assert!(run.damaged.is_empty());
+}
+
+#[test]
+fn a_run_of_before_there_were_diagnostic_rounds_is_read() {
+    let dir = written(RunStatus::Complete);
+    std::fs::remove_dir_all(dir.path().join("diagnostics")).unwrap();
+    let run = dir.read().unwrap();
+    assert_eq!((run.rounds.len(), run.diagnostics.len()), (5, 0));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use plan::{
     Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, WarmupClass, Workload,
 };
 use record::{
-    Answer, Build, Failure, FailureKind, Fairness, Host, HostUsage, Manifest, RoundRecord, RunStatus,
-    SCHEMA_VERSION, Usage, Warmup, Window,
+    Answer, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Host, HostUsage, Manifest, Pass,
+    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, UnitCosts, Usage, Warmup, Window,
 };
 use units::Span;
 
@@ -85,7 +85,29 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
 }
 
 pub(crate) fn host() -> Host {
-    Host { cpu_model: "Some CPU".to_owned(), cpus: 2, descriptors: u64::MAX, ..Host::default() }
+    Host {
+        cpu_model: "Some CPU".to_owned(),
+        cpus: 2,
+        descriptors: u64::MAX,
+        unit_costs: Some(unit_costs()),
+        ..Host::default()
+    }
+}
+
+fn unit_costs() -> UnitCosts {
+    UnitCosts { syscall_ns: 99.5, memcpy_kib_ns: 0.1 + 0.2, ..UnitCosts::default() }
+}
+
+/// A diagnostic round of two passes.
+pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
+    let counts = Counts {
+        events: [("task_clock_ns".to_owned(), u64::MAX)].into(),
+        syscalls: [("epoll_wait".to_owned(), 7)].into(),
+        missing: vec!["no hardware counters".to_owned()],
+    };
+    let pass = |kind, counts| Pass { kind, window: window(), counts, missing: Vec::new() };
+    let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
+    DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
 }
 
 fn window() -> Window {
@@ -97,6 +119,7 @@ fn window() -> Window {
         server_cpus: HostUsage { cpus: 1, frequency_khz: Some([1, 2]), ..HostUsage::default() },
         load_cpus: HostUsage::default(),
         observer_cpu_ns: 12,
+        response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }
 }
 

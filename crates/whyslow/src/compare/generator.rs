@@ -32,6 +32,8 @@ pub(crate) enum Event {
     Report {
         /// The report.
         report: Box<LoadReport>,
+        /// Lower edge in nanoseconds and count of every bucket of the responses.
+        response_buckets: Vec<[u64; 2]>,
     },
 }
 

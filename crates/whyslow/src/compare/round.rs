@@ -38,6 +38,9 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
     }
 }
 
+/// What a generator reports: its figures, and the shape of the responses.
+type Measured = (LoadReport, Vec<[u64; 2]>);
+
 /// What rounds are run with.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
@@ -85,7 +88,7 @@ impl Bench<'_> {
                 window: PILOT_WINDOW,
                 ..bench.phase(server, record, Condition::Capacity, &log)
             };
-            let (report, _) = bench.drive(&phase, server, &mut Warmup::default(), progress)?;
+            let ((report, _), _) = bench.drive(&phase, server, &mut Warmup::default(), progress)?;
             per_s = report.rate_per_s;
             Ok(())
         });
@@ -183,12 +186,12 @@ impl Bench<'_> {
         let (warmup, warmup_until) = if first { (warmup, timing.warmup_cap) } else { (SETTLE, SETTLE) };
         let phase = Phase { warmup, warmup_until, hlog, ..self.phase(server, record, condition, &log) };
         let mut settled = Warmup::default();
-        let (report, observed) = self.drive(&phase, server, &mut settled, progress)?;
+        let (measured, observed) = self.drive(&phase, server, &mut settled, progress)?;
         if first {
             record.warmup = settled;
         }
         let observed = observed.context("the generator measured no window")?;
-        Ok(joined(condition, report, observed))
+        Ok(joined(condition, measured, observed))
     }
 
     /// Follows a generator through its events and reads the counters at the edges of its window.
@@ -198,11 +201,11 @@ impl Bench<'_> {
         server: &mut Server,
         warmup: &mut Warmup,
         progress: &mut Progress,
-    ) -> Result<(LoadReport, Option<Observed>), Early> {
+    ) -> Result<(Measured, Option<Observed>), Early> {
         let mut generator = phase.start(self.launcher)?;
         let sampler = self.sampler(server, &generator)?;
         let (mut before, mut observed) = (None, None);
-        let report = loop {
+        let measured = loop {
             match generator.next(self.interrupt)? {
                 None => return Err(Early::Interrupted),
                 Some(Event::WarmupSecond { requests }) => warmup.per_second.push(requests),
@@ -214,13 +217,13 @@ impl Bench<'_> {
                     let after = self.read(&sampler, server)?;
                     observed = before.take().map(|before| after.since(&before));
                 }
-                Some(Event::Report { report }) => break *report,
+                Some(Event::Report { report, response_buckets }) => break (*report, response_buckets),
             }
             progress.tick();
         };
         generator.finish();
         crashed(server)?;
-        Ok((report, observed))
+        Ok((measured, observed))
     }
 
     fn sampler(&self, server: &Server, generator: &Running) -> anyhow::Result<Sampler> {
@@ -238,7 +241,7 @@ impl Bench<'_> {
 }
 
 /// What the generator measured and what was observed meanwhile.
-fn joined(condition: Condition, load: LoadReport, observed: Observed) -> Window {
+fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -> Window {
     Window {
         condition,
         load,
@@ -247,6 +250,7 @@ fn joined(condition: Condition, load: LoadReport, observed: Observed) -> Window 
         server_cpus: observed.server_cpus,
         load_cpus: observed.load_cpus,
         observer_cpu_ns: observed.observer_cpu_ns,
+        response_buckets: buckets,
     }
 }
 
