@@ -111,6 +111,15 @@ impl Group {
         Ok((rss_bytes, threads))
     }
 
+    /// The process ids of all that is watched now.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn processes(&self) -> Result<Vec<u32>, ObserveError> {
+        let table = Table::read(&mut Reader::new())?;
+        Ok(self.watched(&table)?.iter().map(|member| member.pid).collect())
+    }
+
     /// The processes that are watched.
     pub(crate) fn watched(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
         let mut members = self.members(table)?;

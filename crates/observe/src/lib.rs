@@ -4,10 +4,14 @@
 //! it, [`HostWatch`] for a set of CPUs, and [`Sampler`] for both at once. A reading is a snapshot; what happened between
 //! two of them is [`Snapshot::since`], pure arithmetic into the types of `record`.
 //!
+//! Tier 1 ([`Counting`]) attaches counting perf events to every thread of a group. [`unit_costs`] measures what one
+//! system call, write or switch costs here.
+//!
 //! What a kernel does not offer is left out and named by [`capabilities`]; it is never a panic and never a wrong number.
 #![deny(unsafe_code)]
 
 mod capability;
+mod counting;
 mod error;
 mod file;
 mod fingerprint;
@@ -18,8 +22,11 @@ mod sampler;
 mod series;
 mod snapshot;
 mod sys;
+mod tracefs;
+mod unit_costs;
 
 pub use capability::{Capability, capabilities};
+pub use counting::{Counting, counts_since};
 pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;
@@ -27,3 +34,4 @@ pub use host::{HostSnapshot, HostWatch, busy_share};
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;
+pub use unit_costs::unit_costs;

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 pub struct UnitCosts {
     /// Entering and leaving the kernel: the cheapest system call.
     pub syscall_ns: f64,
-    /// One small write to a loopback TCP socket, the kernel's work for it included (segment, soft interrupt, wake-up).
+    /// One small write to a loopback TCP socket whose reader is awake: call, segment, soft interrupt.
     pub loopback_write_ns: f64,
     /// One small read from a loopback TCP socket that has data.
     pub loopback_read_ns: f64,
-    /// Waking a thread that waits on a futex, and its waiting again.
+    /// Handing over to a thread that waits on a futex on the same CPU: wake, wait and switch.
     pub futex_wake_ns: f64,
-    /// One switch to another thread on the same CPU.
+    /// One switch to another thread on the same CPU, its wake-up included and the calls that led to it not.
     pub context_switch_ns: f64,
     /// First touch of a page.
     pub minor_fault_ns: f64,

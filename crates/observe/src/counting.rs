@@ -1,0 +1,257 @@
+//! Tier 1: what the kernel counts for exactly the threads of a group.
+
+use std::io;
+
+use perf_event_open::config::{Cpu, Inherit, Opts, Proc};
+use perf_event_open::count::Counter;
+use perf_event_open::event::hw::Hardware;
+use perf_event_open::event::sw::Software;
+use perf_event_open::event::tp::Tracepoint;
+use record::Counts;
+
+use crate::file::numbered;
+use crate::tracefs::Tracefs;
+use crate::{Group, ObserveError};
+
+/// How often attaching begins anew because a thread began meanwhile; a group that starts threads all the time is
+/// then counted without those.
+const ATTEMPTS: u32 = 5;
+/// Descriptors that stay free for whoever uses this process beside us.
+const SPARE_DESCRIPTORS: u64 = 256;
+
+/// What is said where perf events are refused altogether.
+const NO_EVENTS: &str = "nothing is counted by perf events: set kernel.perf_event_paranoid to 1 or lower, or give \
+                         CAP_PERFMON";
+/// What is said where the tracepoints cannot be found.
+const NO_TRACEPOINTS: &str =
+    "system calls are not counted by name: mount tracefs at /sys/kernel/tracing and let this user read it";
+/// What is said where the machine has no counter unit that we may use.
+const NO_HARDWARE: &str = "no cycles or instructions: this CPU, or its hypervisor, offers no counters";
+
+/// Counters attached to all threads of a group, and to those that they start.
+pub struct Counting {
+    counters: Vec<Attached>,
+    missing: Vec<String>,
+}
+
+/// One thing that is counted, thread by thread.
+struct Attached {
+    what: Wanted,
+    counters: Vec<Counter>,
+}
+
+/// One thing to be counted.
+#[derive(Debug, Clone)]
+struct Wanted {
+    name: String,
+    /// Whether the name is a system call's.
+    syscall: bool,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Software(Software),
+    Hardware(Hardware),
+    Tracepoint(u64),
+}
+
+impl Counting {
+    /// Attaches counters to all threads of `group`: everything that can be counted here, with the common system calls
+    /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
+    ///
+    /// # Errors
+    /// [`ObserveError::Ended`] where the group is gone. What may not be counted is no error but said in [`Counts`].
+    pub fn attach(group: &Group) -> Result<Self, ObserveError> {
+        let (wanted, missing) = wanted();
+        let mut threads = threads_of(group)?;
+        for _ in 0..ATTEMPTS {
+            let counting = Self::attach_to(&threads, wanted.clone(), missing.clone());
+            let now = threads_of(group)?;
+            if now.iter().all(|thread| threads.contains(thread)) {
+                return Ok(counting);
+            }
+            // Whether the new threads were inherited cannot be told: they began before or after their parent's counters.
+            threads = now;
+        }
+        Ok(Self::attach_to(&threads, wanted, missing))
+    }
+
+    fn attach_to(threads: &[u32], mut wanted: Vec<Wanted>, mut missing: Vec<String>) -> Self {
+        let needed = (threads.len() * wanted.len()) as u64;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        if needed + SPARE_DESCRIPTORS > limit {
+            wanted.retain(|one| !one.syscall);
+            missing.push(format!(
+                "system calls are not counted by name: that needs {} descriptors and {limit} are allowed; raise them \
+                 with ulimit -n",
+                needed + SPARE_DESCRIPTORS
+            ));
+        }
+        let mut counters: Vec<Attached> = Vec::new();
+        for what in wanted {
+            let opened: io::Result<Vec<Counter>> =
+                threads.iter().filter_map(|thread| open(&what.kind, *thread).transpose()).collect();
+            // Refusals of one kind are told once, below.
+            counters.extend(opened.ok().map(|counters| Attached { what, counters }));
+        }
+        if counters.is_empty() {
+            missing = vec![NO_EVENTS.to_owned()];
+        } else if !counters.iter().any(|one| matches!(one.what.kind, Kind::Hardware(_))) {
+            missing.push(NO_HARDWARE.to_owned());
+        }
+        Self { counters, missing }
+    }
+
+    /// What was counted so far; threads that ended are included. A counter that cannot be read is left out.
+    #[must_use]
+    pub fn read(&self) -> Counts {
+        let mut counts = Counts { missing: self.missing.clone(), ..Counts::default() };
+        for Attached { what, counters } in &self.counters {
+            let sum: io::Result<u64> =
+                counters.iter().map(|counter| counter.stat().map(|stat| stat.count)).sum();
+            let place = if what.syscall { &mut counts.syscalls } else { &mut counts.events };
+            place.extend(sum.ok().map(|sum| (what.name.clone(), sum)));
+        }
+        counts
+    }
+
+    /// Lets the counters go in a thread of its own: the kernel takes some 40 ms for each tracepoint.
+    pub fn detach(self) {
+        drop(std::thread::spawn(move || drop(self)));
+    }
+}
+
+/// The difference of two readings of the same counters, name by name.
+#[must_use]
+pub fn counts_since(now: &Counts, earlier: &Counts) -> Counts {
+    let since = |now: &std::collections::BTreeMap<String, u64>,
+                 earlier: &std::collections::BTreeMap<String, u64>| {
+        let before = |name| earlier.get(name).copied().unwrap_or(0);
+        now.iter().map(|(name, count)| (name.clone(), count.saturating_sub(before(name)))).collect()
+    };
+    Counts {
+        events: since(&now.events, &earlier.events),
+        syscalls: since(&now.syscalls, &earlier.syscalls),
+        missing: now.missing.clone(),
+    }
+}
+
+/// What the kernel counts by itself, or with a counter unit where the machine has one.
+const BUILT_IN: [(&str, Kind); 9] = [
+    ("task_clock_ns", Kind::Software(Software::TaskClock)),
+    ("context_switches", Kind::Software(Software::CtxSwitch)),
+    ("cpu_migrations", Kind::Software(Software::CpuMigration)),
+    ("minor_faults", Kind::Software(Software::MinorPageFault)),
+    ("major_faults", Kind::Software(Software::MajorPageFault)),
+    ("cycles", Kind::Hardware(Hardware::CpuCycle)),
+    ("instructions", Kind::Hardware(Hardware::Instr)),
+    ("cache_misses", Kind::Hardware(Hardware::CacheMiss)),
+    ("branch_misses", Kind::Hardware(Hardware::BranchMiss)),
+];
+
+/// Tracepoints that are counted: name, system, tracepoint. They count for the thread in whose name the kernel works.
+const TRACED: [(&str, &str, &str); 4] = [
+    ("syscalls", "raw_syscalls", "sys_enter"),
+    ("wakeups", "sched", "sched_wakeup"),
+    ("packets_sent", "net", "net_dev_queue"),
+    ("retransmits", "tcp", "tcp_retransmit_skb"),
+];
+
+/// System calls that are counted by name, as tracepoints call them: what servers do for a request, a connection, a
+/// thread, memory and time. The kernel takes some 40 ms to let the counters of one go, so that it is not all of them;
+/// `syscalls` counts those too that are not named here.
+const SYSCALLS: [&str; 51] = [
+    "accept",
+    "accept4",
+    "brk",
+    "clock_gettime",
+    "clock_nanosleep",
+    "clone",
+    "clone3",
+    "close",
+    "connect",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "fcntl",
+    "fdatasync",
+    "fsync",
+    "futex",
+    "getpid",
+    "getppid",
+    "getrandom",
+    "gettid",
+    "io_uring_enter",
+    "ioctl",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "munmap",
+    "nanosleep",
+    "newfstat",
+    "newfstatat",
+    "openat",
+    "poll",
+    "ppoll",
+    "pread64",
+    "pselect6",
+    "pwrite64",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "rt_sigprocmask",
+    "sched_yield",
+    "select",
+    "sendfile64",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    "timerfd_settime",
+    "write",
+    "writev",
+];
+
+/// What is to be counted here, and what cannot be.
+fn wanted() -> (Vec<Wanted>, Vec<String>) {
+    let one = |name: &str, syscall, kind| Wanted { name: name.to_owned(), syscall, kind };
+    let mut wanted: Vec<Wanted> =
+        BUILT_IN.iter().map(|(name, kind)| one(name, false, kind.clone())).collect();
+    let Some(tracefs) = Tracefs::open() else { return (wanted, vec![NO_TRACEPOINTS.to_owned()]) };
+    for (name, system, tracepoint) in TRACED {
+        wanted.extend(tracefs.id(system, tracepoint).map(|id| one(name, false, Kind::Tracepoint(id))));
+    }
+    for name in SYSCALLS {
+        let id = tracefs.id("syscalls", &format!("sys_enter_{name}"));
+        wanted.extend(id.map(|id| one(name, true, Kind::Tracepoint(id))));
+    }
+    let missing = if wanted.iter().any(|one| one.syscall) { Vec::new() } else { vec![NO_NAMES.to_owned()] };
+    (wanted, missing)
+}
+
+/// What is said where the kernel has tracepoints, but none for system calls.
+const NO_NAMES: &str = "system calls are not counted by name: the kernel lacks CONFIG_FTRACE_SYSCALLS";
+
+/// A counter for one thread and those it starts; `None` where the thread has ended.
+fn open(kind: &Kind, thread: u32) -> io::Result<Option<Counter>> {
+    let opts = Opts { inherit: Some(Inherit::NewChild), enable: true, ..Opts::default() };
+    let target = (Proc(thread), Cpu::ALL);
+    let opened = match kind {
+        Kind::Software(event) => Counter::new(*event, target, opts),
+        Kind::Hardware(event) => Counter::new(event.clone(), target, opts),
+        Kind::Tracepoint(id) => Counter::new(Tracepoint { id: *id }, target, opts),
+    };
+    match opened {
+        Ok(counter) => Ok(Some(counter)),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn threads_of(group: &Group) -> Result<Vec<u32>, ObserveError> {
+    let processes = group.processes()?;
+    Ok(processes.iter().flat_map(|pid| numbered(&format!("/proc/{pid}/task")).unwrap_or_default()).collect())
+}

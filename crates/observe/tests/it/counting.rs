@@ -1,0 +1,138 @@
+//! Counters agree with what a child was told to do, exactly where that is possible.
+
+use std::process::{Command, Stdio};
+
+use observe::{Counting, Group, counts_since, unit_costs};
+use record::Counts;
+
+use crate::support::Told;
+
+/// System calls of one request of the fixture, by name.
+const OF_ONE_REQUEST: [(&str, u64); 3] = [("getppid", 3), ("read", 1), ("write", 2)];
+const REQUESTS: u64 = 10_007;
+/// Beside its requests, the fixture hears us, answers, and waits again.
+const BESIDE: u64 = 20;
+
+/// What is counted while a fixture works; `None`, and said, where this user may not count.
+#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
+fn counted(role: &[&str]) -> Option<(Counts, record::Usage)> {
+    let mut told = Told::new(role);
+    let group = Group::of(told.pid()).unwrap();
+    let counting = Counting::attach(&group).unwrap();
+    let (before, used) = (counting.read(), group.snapshot().unwrap());
+    told.work();
+    let counts = counts_since(&counting.read(), &before);
+    if counts.events.is_empty() {
+        eprintln!("skipped: {:?}", counts.missing);
+        return None;
+    }
+    Some((counts, group.snapshot().unwrap().since(&used)))
+}
+
+#[test]
+fn system_calls_are_counted_exactly_by_name() {
+    for role in ["requests", "requests-in-new-thread"] {
+        let Some((counts, _)) = counted(&[role, &REQUESTS.to_string()]) else { return };
+        if counts.syscalls.is_empty() {
+            assert!(counts.missing.iter().any(|text| text.contains("by name")), "{counts:?}");
+            return;
+        }
+        for (name, times) in OF_ONE_REQUEST {
+            let extra = counts.syscalls[name] - times * REQUESTS;
+            assert!(extra <= if name == "getppid" { 0 } else { 3 }, "{role}: {extra} more {name}");
+        }
+        let (all, named) = (counts.event("syscalls").unwrap(), counts.syscalls.values().sum::<u64>());
+        assert!((6 * REQUESTS..6 * REQUESTS + 2 * BESIDE).contains(&all) && named <= all, "{counts:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
+fn counts_per_request_equal_those_of_strace() {
+    let Some((counts, _)) = counted(&["requests", "2000"]) else { return };
+    let Some(traced) = straced(&["requests", "2000"]).filter(|_| !counts.syscalls.is_empty()) else {
+        eprintln!("skipped: strace is not installed, may not trace here, or calls are not counted by name");
+        return;
+    };
+    for (name, times) in OF_ONE_REQUEST {
+        let ours = counts.syscalls[name] as f64 / 2000.0;
+        let strace = traced.iter().find(|(other, _)| other == name).map_or(0, |(_, calls)| *calls) as f64;
+        assert!((ours - strace / 2000.0).abs() < 0.002, "{name}: {ours} and {}", strace / 2000.0);
+        assert_eq!(ours.round() as u64, times);
+    }
+}
+
+/// Calls by name as `strace -c` counts them while a fixture works.
+fn straced(role: &[&str]) -> Option<Vec<(String, u64)>> {
+    let mut told = Told::new(role);
+    let pid = told.pid().to_string();
+    let strace = Command::new("strace").args(["-c", "-f", "-p", &pid]).stderr(Stdio::piped()).spawn().ok()?;
+    let status = format!("/proc/{pid}/status");
+    let attached = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        !std::fs::read_to_string(&status).unwrap().contains("TracerPid:\t0")
+    });
+    if attached {
+        told.work();
+    }
+    drop(told);
+    let output = strace.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // % time, seconds, usecs/call, calls, errors (may be empty), syscall
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some(((*words.last()?).to_owned(), words.get(3)?.parse().ok()?))
+    };
+    attached.then(|| text.lines().filter_map(row).collect())
+}
+
+#[test]
+fn user_and_system_time_agree_with_the_task_clock() {
+    for role in [["spin", "400"], ["system", "400"], ["short-threads", "3"]] {
+        let role: Vec<&str> =
+            role.iter().copied().chain((role[0] == "short-threads").then_some("100")).collect();
+        let Some((counts, usage)) = counted(&role) else { return };
+        let (clock, sum) = (counts.event("task_clock_ns").unwrap(), usage.cpu.user_ns + usage.cpu.system_ns);
+        assert!(clock.abs_diff(sum) * 50 <= clock, "{role:?}: task clock {clock}, user and system {sum}");
+        assert!(clock > 290_000_000, "{role:?}: {clock}");
+    }
+}
+
+#[test]
+fn sleeps_are_switches_and_pages_are_faults() {
+    let Some((counts, _)) = counted(&["sleep", "211"]) else { return };
+    assert!((211..=216).contains(&counts.event("context_switches").unwrap()), "{counts:?}");
+    let (counts, _) = counted(&["faults", "4999"]).unwrap();
+    assert!((4999..5100).contains(&counts.event("minor_faults").unwrap()), "{counts:?}");
+}
+
+#[test]
+fn with_too_few_descriptors_calls_are_not_counted_by_name_and_that_is_said() {
+    let told = Told::new(&["threads", "1500"]);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let counts = Counting::attach(&Group::of(told.pid()).unwrap()).unwrap().read();
+    if limit.is_some_and(|limit| limit < 1501 * 50) && !counts.events.is_empty() {
+        assert!(counts.syscalls.is_empty());
+        assert!(counts.missing.iter().any(|text| text.contains("ulimit -n")), "{:?}", counts.missing);
+    }
+}
+
+#[test]
+fn unit_costs_are_those_of_a_computer_and_take_less_than_three_seconds() {
+    let begin = std::time::Instant::now();
+    let costs = unit_costs().unwrap();
+    assert!(begin.elapsed().as_secs_f64() < 3.0, "{:?} {costs:?}", begin.elapsed());
+    for (name, ns, least, most) in [
+        ("syscall", costs.syscall_ns, 20.0, 5_000.0),
+        ("loopback write", costs.loopback_write_ns, 300.0, 50_000.0),
+        ("loopback read", costs.loopback_read_ns, 50.0, 20_000.0),
+        ("futex wake", costs.futex_wake_ns, 50.0, 50_000.0),
+        ("context switch", costs.context_switch_ns, 100.0, 50_000.0),
+        ("minor fault", costs.minor_fault_ns, 50.0, 20_000.0),
+        ("malloc and free", costs.malloc_free_ns, 1.0, 2_000.0),
+        ("memcpy of 1 KiB", costs.memcpy_kib_ns, 2.0, 1_000.0),
+    ] {
+        assert!((least..most).contains(&ns), "{name}: {ns} ns; all: {costs:?}");
+    }
+    assert!(costs.loopback_write_ns > costs.syscall_ns && costs.loopback_read_ns > costs.syscall_ns);
+}
