@@ -1,5 +1,7 @@
 use std::io;
 
+use crate::session::FeedError;
+
 /// Why a run could not be done. Each display is one sentence that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,6 +55,14 @@ pub enum LoadError {
         address: String,
         /// The first failure.
         why: String,
+    },
+    /// What was to be sent is not known: a script is wrong.
+    #[error("{error}")]
+    Feed {
+        /// What the feed says.
+        error: FeedError,
+        /// Whether requests had been sent by then.
+        after: bool,
     },
     /// The operating system refused something that a worker cannot do without.
     #[error("the system refused to {what} ({source})")]

@@ -23,7 +23,7 @@ mod summary;
 mod target;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
-pub use driver::{Event, Outcome, run};
+pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use request::Request;

@@ -10,7 +10,7 @@ use super::control::{Control, Handle, Told};
 use super::cpu::Ticks;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
-use crate::session::Span;
+use crate::session::{Feed, Span};
 use crate::summary::{Gathered, Measured};
 use crate::{Address, Config, LoadError};
 
@@ -26,6 +26,7 @@ const HANDOVER_NS: u64 = 60 * SECOND_NS;
 pub(crate) fn conduct(
     config: &Config,
     plan: Plan,
+    feeds: Vec<Box<dyn Feed>>,
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Measured, LoadError> {
@@ -33,7 +34,7 @@ pub(crate) fn conduct(
     let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
     let (sender, messages) = channel();
     std::thread::scope(|scope| {
-        let setups = setups(config, &plan, &control, &handles, sender);
+        let setups = setups(config, &plan, feeds, &control, &handles, sender);
         let conductor = Conductor {
             config,
             control: &control,
@@ -60,18 +61,25 @@ pub(crate) fn conduct(
 fn setups<'a>(
     config: &'a Config,
     plan: &'a Plan,
+    feeds: Vec<Box<dyn Feed>>,
     control: &'a Control,
     handles: &'a [Handle],
     messages: Sender<Message>,
 ) -> Vec<Setup<'a>> {
-    let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| Setup {
-        spec: spec.clone(),
-        address: &plan.address,
-        sources: &config.sources,
-        idle: config.idle,
-        control,
-        handle,
-        messages: messages.clone(),
+    let mut feeds = feeds.into_iter();
+    let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| {
+        let feed = feeds.next();
+        let own_address = feed.as_ref().and_then(|feed| feed.address());
+        Setup {
+            spec: spec.clone(),
+            feed,
+            address: own_address.unwrap_or_else(|| plan.address.clone()),
+            sources: &config.sources,
+            idle: config.idle,
+            control,
+            handle,
+            messages: messages.clone(),
+        }
     };
     plan.specs.iter().zip(handles).map(setup).collect()
 }
@@ -144,6 +152,10 @@ impl Conductor<'_> {
                 }
             }
             Message::Done(report) => self.done.push(*report),
+            Message::Failed(LoadError::Feed { error, after }) => {
+                let after = after || self.sum(|told| &told.completed) > 0;
+                return Err(LoadError::Feed { error, after });
+            }
             Message::Failed(error) => return Err(error),
         }
         Ok(())

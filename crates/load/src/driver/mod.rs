@@ -13,6 +13,7 @@ pub(crate) use worker::Report;
 
 use std::sync::atomic::AtomicBool;
 
+use crate::session::Feed;
 use crate::summary::{Measured, report};
 use crate::{Config, Latencies, LoadError};
 use record::LoadReport;
@@ -66,6 +67,8 @@ pub struct Outcome {
     pub service: Option<Latencies>,
     /// sent − intended; `None` in a closed loop, where it is 0.
     pub send_lag: Option<Latencies>,
+    /// Answers per second of each thread in each tenth of a second.
+    pub thread_rates_per_s: Vec<f64>,
 }
 
 /// Opens all connections, warms up, measures one window, and reports it.
@@ -80,13 +83,27 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, LoadError> {
+    run_fed(config, Vec::new(), stop, events)
+}
+
+/// The same with requests from `feeds`, one for each thread, in the place of `config.request`.
+///
+/// # Errors
+/// [`LoadError`], [`LoadError::Feed`] included.
+pub fn run_fed(
+    config: &Config,
+    feeds: Vec<Box<dyn Feed>>,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, LoadError> {
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, stop, events)?;
+    let measured: Measured = conductor::conduct(config, plan, feeds, stop, events)?;
     let report = report(config, &measured);
     Ok(Outcome {
         report,
         response: measured.response,
         service: measured.service,
         send_lag: measured.send_lag,
+        thread_rates_per_s: measured.thread_rates_per_s,
     })
 }

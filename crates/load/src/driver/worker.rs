@@ -14,7 +14,7 @@ use super::clock::{now_ns, thread_cpu_ns, timespec};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
 use super::socket::{self, Moved};
-use crate::session::{Fate, Finished, SecondTally, Session, Span, Spec};
+use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::{Address, Idle, LoadError};
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
@@ -68,7 +68,9 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) spec: Spec,
-    pub(crate) address: &'a Address,
+    /// Where its requests come from; `None` where they are all the same.
+    pub(crate) feed: Option<Box<dyn Feed>>,
+    pub(crate) address: Address,
     pub(crate) sources: &'a [IpAddr],
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
@@ -104,7 +106,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(setup: Setup<'a>) -> Result<Self, LoadError> {
+    fn new(mut setup: Setup<'a>) -> Result<Self, LoadError> {
         // A kernel without it keeps its 50 µs, and the send lag shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoll =
@@ -116,7 +118,10 @@ impl<'a> Worker<'a> {
             events: Vec::with_capacity(EVENTS),
             slots: (0..setup.spec.lanes).map(|_| Slot::default()).collect(),
             opener: Opener::new(setup.spec.lanes),
-            session: Session::new(setup.spec.clone()),
+            session: match setup.feed.take() {
+                None => Session::new(setup.spec.clone()),
+                Some(feed) => Session::fed(setup.spec.clone(), feed),
+            },
             buf: vec![0; READ_BYTES].into(),
             unread: Vec::new(),
             phase: Phase::Opening,
@@ -132,6 +137,7 @@ impl<'a> Worker<'a> {
             let now = now_ns();
             self.tell();
             self.follow_control(now);
+            self.check_feed()?;
             if now > self.span.end_ns || self.is_done() {
                 return Ok(self.finish(now));
             }
@@ -143,7 +149,15 @@ impl<'a> Worker<'a> {
     }
 
     fn is_done(&self) -> bool {
-        self.phase == Phase::Window && self.session.is_exhausted()
+        self.phase == Phase::Window && (self.session.is_exhausted() || self.session.is_over())
+    }
+
+    #[inline]
+    fn check_feed(&mut self) -> Result<(), LoadError> {
+        match self.session.take_failure() {
+            None => Ok(()),
+            Some(error) => Err(LoadError::Feed { error, after: self.session.has_sent() }),
+        }
     }
 
     fn finish(self, now: u64) -> Report {
@@ -218,7 +232,7 @@ impl<'a> Worker<'a> {
         // Edges, asked for once: no call per request. A short read says that nothing is left.
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let opened = socket::open(self.setup.address, source).and_then(|socket| {
+        let opened = socket::open(&self.setup.address, source).and_then(|socket| {
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
         match opened {

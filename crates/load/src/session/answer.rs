@@ -1,3 +1,4 @@
+use super::feed::Heard;
 use http1::HeadLimits;
 use http1::chunked::{ChunkError, ChunkedDecoder, Event};
 use http1::response::{Framing, ResponseError, ResponseHead, parse_head};
@@ -43,6 +44,14 @@ pub(crate) struct Heads {
 impl Heads {
     pub(crate) fn new(bodiless: bool) -> Self {
         Self { limits: HeadLimits::DEFAULT, bodiless, bytes: Vec::new(), head: None }
+    }
+
+    /// The next answer is one to HEAD, or not.
+    #[inline]
+    pub(crate) fn expect(&mut self, bodiless: bool) {
+        if bodiless != self.bodiless {
+            *self = Self::new(bodiless);
+        }
     }
 
     #[inline]
@@ -99,28 +108,32 @@ impl Reader {
         self.stash.extend_from_slice(rest);
     }
 
-    /// The next complete answer in `buf` from `at` on; `at` moves past what was used.
+    /// The next complete answer in `buf` from `at` on; `at` moves past what was used, and `heard` keeps it.
     #[inline]
     pub(crate) fn next(
         &mut self,
         buf: &[u8],
         at: &mut usize,
         heads: &mut Heads,
+        mut heard: Option<&mut Heard>,
     ) -> Result<Option<Answer>, Malformed> {
         while *at < buf.len() {
             let complete = match &mut self.part {
                 Part::Head => match heads.parse(&buf[*at..])? {
                     None => return Ok(None),
                     Some(head) => {
+                        if let Some(heard) = &mut heard {
+                            heard.begin(head.status, &buf[*at..*at + head.head_bytes]);
+                        }
                         *at += head.head_bytes;
                         self.begin_body(&head)?
                     }
                 },
-                Part::Length(left) => skip(left, buf.len(), at),
-                Part::Chunked(decoder) => decode(decoder, buf, at)?,
+                Part::Length(left) => skip(left, buf, at, heard.as_deref_mut()),
+                Part::Chunked(decoder) => decode(decoder, buf, at, heard.as_deref_mut())?,
                 Part::UntilClose => {
-                    *at = buf.len();
-                    false
+                    let mut endless = u64::MAX;
+                    skip(&mut endless, buf, at, heard.as_deref_mut())
                 }
             };
             if complete {
@@ -156,16 +169,28 @@ impl Reader {
 
 /// Passes over bytes of a body; true at its end.
 #[inline]
-fn skip(left: &mut u64, end: usize, at: &mut usize) -> bool {
-    let there = (end - *at) as u64;
+fn skip(left: &mut u64, buf: &[u8], at: &mut usize, heard: Option<&mut Heard>) -> bool {
+    let there = (buf.len() - *at) as u64;
     let taken = there.min(*left);
+    let from = *at;
     *left -= taken;
     *at += taken as usize;
+    if let Some(heard) = heard {
+        heard.more(&buf[from..*at]);
+    }
     *left == 0
 }
 
-fn decode(decoder: &mut ChunkedDecoder, buf: &[u8], at: &mut usize) -> Result<bool, ChunkError> {
+fn decode(
+    decoder: &mut ChunkedDecoder,
+    buf: &[u8],
+    at: &mut usize,
+    heard: Option<&mut Heard>,
+) -> Result<bool, ChunkError> {
     let step = decoder.decode(&buf[*at..])?;
+    if let (Some(heard), Event::Data(data)) = (heard, &step.event) {
+        heard.more(&buf[*at + data.start..*at + data.end]);
+    }
     *at += step.consumed;
     Ok(step.event == Event::Done)
 }

@@ -64,6 +64,9 @@ impl Session {
         while state.cursor.held > 0 {
             self.again.push_back(self.rings.pop(lane, &mut state.cursor).intended_ns);
         }
+        if let Some(each) = self.source.each() {
+            each.clear(lane);
+        }
         (state.unwritten, state.offset) = (0, 0);
         state.reader = Reader::default();
         state.open = false;

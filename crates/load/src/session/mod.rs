@@ -15,6 +15,8 @@ mod dispatch;
 mod drift;
 mod ending;
 mod faults;
+mod fed;
+mod feed;
 mod occupancy;
 mod pairs;
 mod ring;
@@ -24,6 +26,7 @@ mod tally;
 pub use answer::Malformed;
 pub use drift::{Drift, SLICES, Slice};
 pub use ending::Finished;
+pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use pairs::Pairs;
 pub use tally::{SecondTally, Span, Split, Tally};
 
@@ -32,7 +35,7 @@ use answer::{Answer, Heads, Reader};
 use dispatch::{Dispatcher, NEVER};
 use occupancy::Occupancy;
 use ring::{Cursor, Rings, Stamp};
-use source::Source;
+use source::{Each, Same, Source};
 use std::collections::VecDeque;
 
 /// What a session is made for.
@@ -92,6 +95,8 @@ pub struct Session {
     lanes: Vec<Lane>,
     rings: Rings,
     source: Source,
+    /// The answer that each connection is reading, where a feed wants to hear them; else empty.
+    heard: Box<[Heard]>,
     heads: Heads,
     dispatcher: Dispatcher,
     dirty: VecDeque<u32>,
@@ -110,11 +115,31 @@ impl Session {
     /// A session whose connections are all closed and for which nothing is due.
     #[must_use]
     pub fn new(spec: Spec) -> Self {
+        let source = Source::Same(Same::new(&spec.request, spec.depth));
+        Self::with_source(spec, source, 1)
+    }
+
+    /// The same with requests from `feed` in the place of the one of `spec`.
+    #[must_use]
+    pub fn fed(spec: Spec, feed: Box<dyn Feed>) -> Self {
+        let (each, lanes) = (Each::new(feed, spec.lanes), spec.lanes as usize);
+        let (most, listens) = (each.most(), each.listens());
+        let mut session = Self::with_source(spec, Source::Each(Box::new(each)), most);
+        if listens {
+            session.heard = (0..lanes).map(|_| Heard::default()).collect();
+        }
+        session
+    }
+
+    /// `most` requests are assigned to a connection at once at most.
+    fn with_source(spec: Spec, source: Source, most: u32) -> Self {
         let open_loop = spec.pace != Pace::Closed;
         Self {
             lanes: (0..spec.lanes).map(|_| Lane::default()).collect(),
-            rings: Rings::new(spec.lanes as usize, spec.depth),
-            source: Source::new(&spec.request, spec.depth),
+            // A batch is assigned where there is room for one request.
+            rings: Rings::new(spec.lanes as usize, spec.depth + most - 1),
+            source,
+            heard: Box::default(),
             heads: Heads::new(spec.head),
             dispatcher: Dispatcher::silent(),
             dirty: VecDeque::with_capacity(spec.lanes as usize),
@@ -160,12 +185,19 @@ impl Session {
     /// Gives what is due to connections with room.
     #[inline]
     pub fn pace(&mut self, now: u64) {
+        if self.is_over() {
+            return;
+        }
+        self.end_rests(now);
         while self.dispatch_ns() <= now {
             let Some(lane) = self.dispatcher.leave() else { return };
             self.lanes[lane as usize].idle = false;
             if self.has_room(lane) {
                 let intended_ns = self.take(lane);
-                self.assign(lane, intended_ns);
+                match self.source {
+                    Source::Same(_) => self.assign(lane, intended_ns),
+                    Source::Each(_) => self.assign_batch(lane, intended_ns),
+                }
                 self.note_room(lane);
             }
         }
@@ -207,12 +239,12 @@ impl Session {
     #[inline]
     fn has_room(&self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
-        state.open && state.cursor.held < self.rings.depth()
+        state.open && state.cursor.held < self.spec.depth
     }
 
     #[inline]
     fn note_room(&mut self, lane: u32) {
-        if self.has_room(lane) && !self.lanes[lane as usize].idle {
+        if self.has_room(lane) && !self.lanes[lane as usize].idle && self.may_ask(lane) {
             self.lanes[lane as usize].idle = true;
             self.dispatcher.enter(lane);
         }
@@ -238,16 +270,15 @@ impl Session {
     #[must_use]
     pub fn outgoing(&self, lane: u32) -> &[u8] {
         let state = &self.lanes[lane as usize];
-        self.source.bytes(state.unwritten, state.offset)
+        self.source.bytes(lane, state.unwritten, state.offset)
     }
 
     /// `bytes` of what was outgoing are written, by a write that began at `at`.
     #[inline]
     pub fn wrote(&mut self, lane: u32, bytes: usize, at: u64) {
         let state = &mut self.lanes[lane as usize];
-        let written = state.offset + bytes;
-        let whole = (written / self.source.request_bytes()) as u32;
-        state.offset = written % self.source.request_bytes();
+        let (whole, offset) = self.source.advance(lane, state.unwritten, state.offset + bytes);
+        state.offset = offset;
         let first = state.cursor.held - state.unwritten;
         for nth in first..first + whole {
             let stamp = self.rings.at(lane, state.cursor, nth);
@@ -284,7 +315,9 @@ impl Session {
         }
         let mut from = 0;
         loop {
-            match self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads) {
+            self.expect_answer(lane);
+            let heard = self.heard.get_mut(lane as usize);
+            match self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads, heard) {
                 Ok(Some(answer)) => {
                     if self.answered(lane, answer, at) == Fate::Replace {
                         return Fate::Replace;
@@ -306,6 +339,7 @@ impl Session {
         }
         let early = state.unwritten == state.cursor.held;
         let mut stamp = self.rings.pop(lane, &mut state.cursor);
+        let timed = self.source.each().is_none_or(|each| each.pop(lane) || !each.times_batches());
         if early {
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
@@ -317,7 +351,8 @@ impl Session {
         }
         state.answers += u64::from(self.tally.covers(at));
         self.completed += 1;
-        self.tally.answer(stamp, at, answer.status);
+        self.tally.answer(stamp, at, answer.status, timed);
+        self.hear(lane);
         if early || !answer.keep_alive {
             self.abandon(lane, at);
             return Fate::Replace;
@@ -330,7 +365,7 @@ impl Session {
     #[inline]
     #[must_use]
     pub fn wake_ns(&self) -> u64 {
-        self.dispatch_ns().min(self.expiry_ns).min(self.tally.wake_ns())
+        self.dispatch_ns().min(self.expiry_ns).min(self.tally.wake_ns()).min(self.rest_end_ns())
     }
 
     /// The seconds of the window that ended before `now`.

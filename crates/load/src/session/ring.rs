@@ -25,10 +25,6 @@ impl Rings {
         Self { stamps: vec![Stamp::default(); lanes * depth as usize].into(), depth }
     }
 
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth
-    }
-
     /// The stamp of the request that `nth` others of its connection were assigned before.
     #[inline]
     pub(crate) fn at(&mut self, lane: u32, cursor: Cursor, nth: u32) -> &mut Stamp {

@@ -5,6 +5,10 @@ use super::pairs::Pairs;
 use super::ring::Stamp;
 use crate::histogram::{Latencies, latencies};
 
+/// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
+const TICK_NS: u64 = SECOND_NS / TICKS;
+/// Ticks of a second.
+const TICKS: u64 = 10;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -61,6 +65,11 @@ pub struct Tally {
     due_inside: bool,
     second: SecondTally,
     second_end_ns: u64,
+    tick_end_ns: u64,
+    /// Answers at the end of the last tick.
+    ticked: u64,
+    /// Answers in each tick that is over: 40 bytes for a second.
+    ticks: Vec<u32>,
     /// Seconds that are over, for the caller to take.
     pub full: Vec<SecondTally>,
     /// Service and send lag; `None` in a closed loop, where the response says it all.
@@ -94,6 +103,9 @@ impl Tally {
             due_inside: open_loop || counted_out,
             second: SecondTally::new(0),
             second_end_ns: u64::MAX,
+            tick_end_ns: u64::MAX,
+            ticked: 0,
+            ticks: Vec::new(),
             full: Vec::new(),
             split: open_loop.then(|| Split { service: latencies(), send_lag: latencies() }),
             drift: Drift::new(0, 0),
@@ -112,6 +124,7 @@ impl Tally {
         self.span = Some(span);
         self.drift = Drift::new(span.start_ns, span.end_ns);
         self.second_end_ns = span.start_ns.saturating_add(SECOND_NS);
+        self.tick_end_ns = span.start_ns.saturating_add(TICK_NS);
     }
 
     /// Whether `at` lies in the window.
@@ -132,12 +145,31 @@ impl Tally {
         self.second_end_ns.saturating_add(1)
     }
 
-    /// Ends every second that is over at `now`.
+    /// Ends every tick and second that is over at `now`.
     #[inline]
     pub(crate) fn roll(&mut self, now: u64) {
-        while now > self.second_end_ns {
+        while now > self.tick_end_ns {
+            self.end_tick();
+        }
+    }
+
+    #[cold]
+    fn end_tick(&mut self) {
+        self.push_tick();
+        if self.tick_end_ns == self.second_end_ns {
             self.end_second();
         }
+        self.tick_end_ns = self.tick_end_ns.saturating_add(TICK_NS);
+    }
+
+    fn push_tick(&mut self) {
+        self.ticks.push(u32::try_from(self.answers - self.ticked).unwrap_or(u32::MAX));
+        self.ticked = self.answers;
+    }
+
+    /// Answers per second in each whole tick of the window.
+    pub fn rates_per_s(&self) -> impl Iterator<Item = f64> {
+        self.ticks.iter().map(|answers| f64::from(*answers) * TICKS as f64)
     }
 
     #[cold]
@@ -147,8 +179,9 @@ impl Tally {
         self.second_end_ns = self.second_end_ns.saturating_add(SECOND_NS);
     }
 
+    /// An answer came; where it is not `timed`, it is only counted.
     #[inline]
-    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16) {
+    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, timed: bool) {
         const FIRST_ERROR_STATUS: u16 = 400;
         if !self.covers(done) {
             return;
@@ -160,7 +193,9 @@ impl Tally {
         }
         self.requests += 1;
         self.second.requests += 1;
-        self.record(stamp, done);
+        if timed {
+            self.record(stamp, done);
+        }
         if status >= FIRST_ERROR_STATUS {
             self.errors.status += 1;
             self.second.errors += 1;
@@ -235,6 +270,9 @@ impl Tally {
     pub(crate) fn close(&mut self, end: u64) {
         self.roll(end);
         if self.span.is_some() {
+            if end == self.tick_end_ns {
+                self.push_tick();
+            }
             self.end_second();
         }
     }

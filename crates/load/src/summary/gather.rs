@@ -42,6 +42,8 @@ pub(crate) struct Measured {
     pub(crate) answers_per_lane: Vec<u64>,
     pub(crate) in_flight_ns: u128,
     pub(crate) cpu_ns: Vec<u64>,
+    /// Answers per second of each worker in each tick.
+    pub(crate) thread_rates_per_s: Vec<f64>,
     pub(crate) user_share: f64,
     pub(crate) malformed: Option<Malformed>,
     pub(crate) slices: [Slice; SLICES],
@@ -114,6 +116,7 @@ impl Gathered {
             answers_per_lane: Vec::new(),
             in_flight_ns: 0,
             cpu_ns: Vec::new(),
+            thread_rates_per_s: Vec::new(),
             user_share,
             malformed: None,
             slices: Default::default(),
@@ -137,6 +140,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     let finished = report.finished;
     let tally = finished.tally;
     add(&mut sum.response, &tally.censored);
+    sum.thread_rates_per_s.extend(tally.rates_per_s());
     if let Some(Split { service, send_lag }) = tally.split {
         add(sum.service.get_or_insert_with(latencies), &service);
         add(sum.send_lag.get_or_insert_with(latencies), &send_lag);

@@ -1,0 +1,125 @@
+use std::fmt::Debug;
+
+use crate::Address;
+
+/// Longest body of an answer that [`Feed::heard`] is given; the rest is read and left out, so that no answer costs
+/// memory without bound.
+pub const HEARD_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Where the requests of one worker come from when they are not all the same: a script, a list.
+///
+/// A feed is asked on its worker's thread, in the order in which requests are sent. What takes long in there is send lag
+/// of what is due meanwhile.
+pub trait Feed: Debug + Send {
+    /// Requests that one call of [`Feed::next`] brings at most, from 1 on.
+    fn most(&self) -> u32 {
+        1
+    }
+
+    /// Fills the empty `batch` with the next requests: at least one, all for one connection.
+    ///
+    /// # Errors
+    /// [`FeedError`] ends the run.
+    fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError>;
+
+    /// Whether connections rest before they ask: then [`Feed::rest_ns`] is called before each [`Feed::next`].
+    fn rests(&self) -> bool {
+        false
+    }
+
+    /// How long a connection rests before it may ask, in nanoseconds.
+    ///
+    /// # Errors
+    /// [`FeedError`] ends the run.
+    fn rest_ns(&mut self) -> Result<u64, FeedError> {
+        Ok(0)
+    }
+
+    /// Whether it wants to hear answers; only then are they kept.
+    fn listens(&self) -> bool {
+        false
+    }
+
+    /// An answer is complete.
+    ///
+    /// # Errors
+    /// [`FeedError`] ends the run.
+    fn heard(&mut self, _answer: &Heard) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    /// Whether it wants its worker to end now.
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    /// Whether only the last answer of a batch is timed, not each.
+    fn times_batches(&self) -> bool {
+        false
+    }
+
+    /// Where its worker connects to, if not where all do.
+    fn address(&self) -> Option<Address> {
+        None
+    }
+}
+
+/// Why a feed cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FeedError(pub String);
+
+/// One request of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) bytes: usize,
+    /// Whether it is HEAD, whose answer has no body.
+    pub(super) head: bool,
+}
+
+/// Requests that go out together on one connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) requests: Vec<Asked>,
+}
+
+impl Batch {
+    /// Adds one request as it goes over the wire; an empty one is none.
+    pub fn push(&mut self, request: &[u8]) {
+        if !request.is_empty() {
+            self.bytes.extend_from_slice(request);
+            self.requests.push(Asked { bytes: request.len(), head: request.starts_with(b"HEAD ") });
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.requests.clear();
+    }
+}
+
+/// An answer as a feed hears it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Status code.
+    pub status: u16,
+    /// Status line and fields, as they came.
+    pub head: Vec<u8>,
+    /// Body without its chunks' framing, at most [`HEARD_BODY_BYTES`] of it.
+    pub body: Vec<u8>,
+}
+
+impl Heard {
+    pub(super) fn begin(&mut self, status: u16, head: &[u8]) {
+        self.status = status;
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.body.clear();
+    }
+
+    pub(super) fn more(&mut self, body: &[u8]) {
+        let room = HEARD_BODY_BYTES - self.body.len();
+        self.body.extend_from_slice(&body[..body.len().min(room)]);
+    }
+}
