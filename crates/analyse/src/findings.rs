@@ -4,7 +4,7 @@ use record::{Host, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Metric;
+use crate::{ArmResources, Metric};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -44,6 +44,8 @@ pub struct Findings {
     pub gates: Vec<Gate>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
+    /// Utilisation, saturation and errors of every resource, one table for each arm.
+    pub resources: Vec<ArmResources>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
     /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.

@@ -10,8 +10,11 @@ mod findings;
 mod gates;
 mod limiter;
 mod metric;
+pub mod profile;
+mod resources;
 mod sheet;
 mod split;
+mod watched;
 
 use plan::{Blocks, Condition};
 use record::{Run, RunStatus};
@@ -22,6 +25,9 @@ pub use findings::{
 };
 pub use gates::{difference, host_fault};
 pub use metric::{Metric, per_request};
+pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
+pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
+pub use watched::{LedgerRow, WatchInput, Watched, watched};
 
 use sheet::Sheet;
 
@@ -55,6 +61,7 @@ pub fn analyse(run: &Run) -> Findings {
         window_ns: plan.timing.window.as_ns(),
         baseline: sheet.baseline().to_owned(),
         unattributed_share: unattributed(&causes),
+        resources: resources::all(&sheet),
         arms,
         comparisons,
         gates,

@@ -98,6 +98,45 @@ impl Group {
         Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<units::CpuSet>().to_string() })
     }
 
+    /// The process that the group was made of.
+    pub(crate) fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Ids of the processes that are there now.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn pids(&self) -> Result<Vec<u32>, ObserveError> {
+        let table = Table::read(&mut Reader::new())?;
+        Ok(self.watched(&table)?.iter().map(|stat| stat.pid).collect())
+    }
+
+    /// Whether the process that the group was made of is still there.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let stat = read_stat(&mut Reader::new(), self.root);
+        // A zombie has ended, and only waits to be asked how.
+        stat.is_some_and(|stat| stat.start == self.start && stat.state != 'Z')
+    }
+
+    /// Ids of the processes that run a Java virtual machine.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn java_pids(&self) -> Result<Vec<u32>, ObserveError> {
+        let is_java = |pid: &u32| {
+            file::optional(format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("libjvm.so"))
+        };
+        Ok(self.pids()?.into_iter().filter(is_java).collect())
+    }
+
+    /// Ids of all their threads.
+    pub(crate) fn threads(&self) -> Result<Vec<u32>, ObserveError> {
+        let tids = |pid| numbered(&format!("/proc/{pid}/task")).unwrap_or_default();
+        Ok(self.pids()?.into_iter().flat_map(tids).collect())
+    }
+
     /// Resident memory in bytes and threads: what a cheap look once a second needs.
     pub(crate) fn size(&self, reader: &mut Reader) -> Result<(u64, u32), ObserveError> {
         let (mut rss_bytes, mut threads) = (0, 0);
@@ -144,6 +183,14 @@ impl Table {
     pub(crate) fn read(reader: &mut Reader) -> Result<Self, ObserveError> {
         let pids = numbered("/proc").map_err(cannot_read("/proc"))?;
         Ok(Self(pids.into_iter().filter_map(|pid| read_stat(reader, pid)).collect()))
+    }
+
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|stat| stat.pid)
+    }
+
+    pub(crate) fn parent(&self, pid: u32) -> Option<u32> {
+        self.0.iter().find(|stat| stat.pid == pid).map(|stat| stat.parent)
     }
 
     /// The processes that are `root`, in the group it leads (where `with_group`), or below one of these.

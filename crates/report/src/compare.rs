@@ -5,8 +5,9 @@ use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, Metric, Spl
 use units::format_ns;
 
 use crate::document::{Block, Document};
+use crate::resources::{self, Detail};
 
-pub(crate) fn document(findings: &Findings) -> Document {
+pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
     page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
     page.extend(others(findings).map(|arm| Block::Paragraph(headline(findings, &arm.name))));
@@ -20,6 +21,10 @@ pub(crate) fn document(findings: &Findings) -> Document {
     section(&mut page, "What limits each", list(limits(findings)));
     section(&mut page, "Why", list(why(findings)));
     section(&mut page, "Ruled out", list(ruled_out(findings)));
+    for arm in &findings.resources {
+        let title = format!("Resources of {}, most urgent first", arm.arm);
+        section(&mut page, &title, resources::use_table(&arm.rows, detail));
+    }
     section(&mut page, "Gates", list(gates(findings)));
     section(&mut page, "Warnings", list(findings.warnings.clone()));
     section(&mut page, "Failed", list(failures(findings)));

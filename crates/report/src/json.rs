@@ -1,6 +1,6 @@
 //! The JSON of scripts, with the schema that describes it.
 
-use analyse::Findings;
+use analyse::{Findings, Watched};
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,6 +37,18 @@ pub fn findings_schema() -> Value {
 #[must_use]
 pub fn load_schema() -> Value {
     schemars::schema_for!(LoadReport).to_value()
+}
+
+/// A running server as one JSON object.
+#[must_use]
+pub fn watch_json(watched: &Watched) -> String {
+    pretty(watched)
+}
+
+/// The schema of [`watch_json`].
+#[must_use]
+pub fn watch_schema() -> Value {
+    schemars::schema_for!(Watched).to_value()
 }
 
 fn pretty(value: &impl Serialize) -> String {

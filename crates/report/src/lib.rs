@@ -8,13 +8,17 @@ mod document;
 mod json;
 mod load;
 mod markdown;
+mod resources;
 mod text;
+mod watch;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema};
+pub use json::{findings_json, findings_schema, load_json, load_schema, watch_json, watch_schema};
 
-use analyse::Findings;
+use analyse::{Findings, Watched};
 use record::LoadReport;
+
+use resources::Detail;
 
 /// Widest line of text output, in characters.
 pub const TEXT_COLUMNS: usize = 80;
@@ -22,13 +26,13 @@ pub const TEXT_COLUMNS: usize = 80;
 /// A comparison as text of at most [`TEXT_COLUMNS`] columns.
 #[must_use]
 pub fn findings_text(findings: &Findings) -> String {
-    text::render(&compare::document(findings))
+    text::render(&compare::document(findings, Detail::Short))
 }
 
 /// A comparison as Markdown.
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
-    markdown::render(&compare::document(findings))
+    markdown::render(&compare::document(findings, Detail::Full))
 }
 
 /// One arm against the baseline in one sentence: the first primary metric that has a verdict.
@@ -47,4 +51,16 @@ pub fn load_text(report: &LoadReport) -> String {
 #[must_use]
 pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
+}
+
+/// A running server as text.
+#[must_use]
+pub fn watch_text(watched: &Watched) -> String {
+    text::render(&watch::document(watched, Detail::Short))
+}
+
+/// A running server as Markdown.
+#[must_use]
+pub fn watch_markdown(watched: &Watched) -> String {
+    markdown::render(&watch::document(watched, Detail::Full))
 }

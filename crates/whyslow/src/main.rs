@@ -5,12 +5,15 @@ mod analyse_command;
 mod catalogue;
 mod cli;
 mod compare;
+mod doctor;
 mod exit;
 mod interrupt;
+mod jvm;
 mod load_command;
 mod manual;
 mod serve;
 mod targets;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -41,6 +44,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

@@ -176,6 +176,7 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         },
         server_cpus: set(total_ns),
         load_cpus: set(wall_ns / 2),
+        resources: None,
         observer_cpu_ns: 0,
         response_buckets: Vec::new(),
     }

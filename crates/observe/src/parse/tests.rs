@@ -149,3 +149,49 @@ fn keyed_numbers_are_read_whole() {
     assert_eq!(keyed(text, "throttled"), None);
     assert_eq!(keyed("throttled_usec\n", "throttled_usec"), None);
 }
+
+/// One record as the kernel lays it out.
+fn perf_record(kind: u32, body: &[u64]) -> Vec<u8> {
+    let size = u16::try_from(8 + body.len() * 8).unwrap();
+    let mut bytes = [&kind.to_le_bytes()[..], &0_u16.to_le_bytes(), &size.to_le_bytes()].concat();
+    body.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    bytes
+}
+
+const KERNEL_MARK: u64 = -128_i64 as u64;
+const USER_MARK: u64 = -512_i64 as u64;
+
+#[test]
+fn perf_records_are_read_until_one_is_cut() {
+    let chain = [KERNEL_MARK, 1, 2, USER_MARK, 3];
+    let sample = perf_record(9, &[&[7 | 8 << 32, 5][..], &chain].concat());
+    let bytes = [sample.clone(), perf_record(3, &[1, 2]), perf_record(2, &[1, 41]), sample].concat();
+    let whole = PerfRecord::Sample { pid: 7, chain: chain.to_vec() };
+    let found: Vec<PerfRecord> = perf_records(&bytes).collect();
+    assert_eq!(found, [whole.clone(), PerfRecord::Lost(41), whole]);
+    for end in 0..bytes.len() {
+        assert!(perf_records(&bytes[..end]).count() < 3);
+    }
+    // A chain longer than its record, and a size below that of a header, end it.
+    assert_eq!(perf_records(&perf_record(9, &[7, 6, 1])).count(), 0);
+    assert_eq!(perf_records(&[9, 0, 0, 0, 0, 0, 3, 0, 0, 0]).count(), 0);
+}
+
+#[test]
+fn chains_are_split_at_their_marks() {
+    let guest = -2048_i64 as u64;
+    assert_eq!(split_chain(&[KERNEL_MARK, 1, 2, USER_MARK, 3]), (vec![1, 2], vec![3]));
+    assert_eq!(split_chain(&[USER_MARK, 3, 4, guest, 5]), (vec![], vec![3, 4]));
+    assert_eq!(split_chain(&[]), (vec![], vec![]));
+}
+
+#[test]
+fn mappings_are_read() {
+    let text = "55d0-55f0 r-xp 00001000 fe:00 123   /opt/a b (deleted)\n7f00-7f10 rw-p 00000000 00:00 0 \n\
+        7ff0-8000 r-xp 00000000 00:00 0   [vdso]\nnonsense\n";
+    let found = mappings(text);
+    let paths: Vec<(&str, bool, u64)> =
+        found.iter().map(|map| (map.path.as_str(), map.executable, map.offset)).collect();
+    assert_eq!(paths, [("/opt/a b", true, 0x1000), ("", false, 0), ("[vdso]", true, 0)]);
+    assert_eq!((found[0].begin, found[0].end), (0x55d0, 0x55f0));
+}

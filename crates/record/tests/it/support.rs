@@ -118,6 +118,7 @@ fn window() -> Window {
         generator: Usage::default(),
         server_cpus: HostUsage { cpus: 1, frequency_khz: Some([1, 2]), ..HostUsage::default() },
         load_cpus: HostUsage::default(),
+        resources: Some(record::Resources::default()),
         observer_cpu_ns: 12,
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }

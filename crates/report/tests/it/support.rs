@@ -60,8 +60,23 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             arm: arm.to_owned(),
             reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
         }],
+        resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         next: Some("--blocks 12 would decide at this spread".to_owned()),
     }
+}
+
+/// One red row and one green.
+pub(crate) fn use_rows() -> Vec<analyse::UseRow> {
+    let row = |level, resource: &str, errors| analyse::UseRow {
+        level,
+        scope: analyse::UseScope::Host,
+        resource: resource.to_owned(),
+        utilisation: Some(0.25),
+        saturation: None,
+        saturation_unit: String::new(),
+        errors: Some(errors),
+    };
+    vec![row(analyse::UseLevel::Red, "interfaces", 7), row(analyse::UseLevel::Green, "busiest disk", 0)]
 }
 
 fn row(name: &str, cpu_ns: f64) -> ArmFindings {

@@ -249,6 +249,7 @@ fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -
         generator: observed.generator,
         server_cpus: observed.server_cpus,
         load_cpus: observed.load_cpus,
+        resources: Some(observed.resources),
         observer_cpu_ns: observed.observer_cpu_ns,
         response_buckets: buckets,
     }

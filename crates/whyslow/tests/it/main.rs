@@ -9,3 +9,4 @@ mod manual;
 mod refusals;
 mod serve;
 mod support;
+mod watch;
