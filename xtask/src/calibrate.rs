@@ -3,6 +3,7 @@
 //! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
 //! a file, so that a long calibration can be stopped and goes on where it was.
 
+mod observer;
 mod session;
 
 use std::fs::{self, OpenOptions};
@@ -22,6 +23,16 @@ enum Question {
     Aa,
     /// A planted difference of CPU per request: how often is it found, and does the interval cover it?
     Planted,
+    /// What reading all counters once a second costs the server
+    Tier0,
+    /// What counting perf events cost it
+    Tier1,
+    /// What sampling stacks costs it
+    Tier2,
+    /// What taking a stack at every switch costs it
+    Tier3,
+    /// What `strace -c -f` costs it, for comparison
+    Strace,
 }
 
 /// Arguments of `calibrate`.
@@ -55,6 +66,7 @@ impl Args {
         match self.question {
             Question::Aa => format!("aa-{design}"),
             Question::Planted => format!("planted-{}-{design}", self.percent),
+            other => format!("{other:?}").to_lowercase(),
         }
     }
 
@@ -68,6 +80,12 @@ impl Args {
 
 /// Runs the sessions that are missing and prints what all of them found.
 pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
+    if matches!(
+        args.question,
+        Question::Tier0 | Question::Tier1 | Question::Tier2 | Question::Tier3 | Question::Strace
+    ) {
+        return observer::calibrate(args);
+    }
     run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
     run(&["target/release/whyslow", "targets", "build", "planted"])?;
     let folder = root().join("target/calibrate");
@@ -94,7 +112,7 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
 
 /// Nanoseconds to burn in each request, from the baseline's cost in a short session.
 fn plant_ns(args: &Args) -> anyhow::Result<Option<u64>> {
-    if args.question == Question::Aa {
+    if args.question != Question::Planted {
         return Ok(None);
     }
     let base = session::baseline_cpu_ns(&root().join("target/calibrate"))?;
@@ -120,11 +138,11 @@ fn summary(args: &Args, found: &[Found]) -> String {
     let covered = found.iter().filter(|one| one.covers()).count();
     let right = match args.question {
         Question::Aa => count("equal") + count("inconclusive"),
-        Question::Planted => found.iter().filter(|one| one.verdict == "slower" && one.covers()).count(),
+        _ => found.iter().filter(|one| one.verdict == "slower" && one.covers()).count(),
     };
     let what = match args.question {
         Question::Aa => "sessions without a false alarm".to_owned(),
-        Question::Planted => format!("sessions that found the planted {} % and cover it", args.percent),
+        _ => format!("sessions that found the planted {} % and cover it", args.percent),
     };
     let mut text = format!(
         "# {}: {right} of {} {what}\n\nEach session: CPU per request at capacity, {}, 64 connections. Repeat with \

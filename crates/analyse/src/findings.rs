@@ -4,7 +4,7 @@ use record::{Host, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmResources, Metric};
+use crate::{ArmResources, Metric, ProfileDifference};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -46,6 +46,8 @@ pub struct Findings {
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
     pub resources: Vec<ArmResources>,
+    /// Where in the code the difference is, one for each arm but the baseline that was sampled.
+    pub profiles: Vec<ProfileDifference>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
     /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.

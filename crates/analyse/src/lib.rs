@@ -62,6 +62,7 @@ pub fn analyse(run: &Run) -> Findings {
         baseline: sheet.baseline().to_owned(),
         unattributed_share: unattributed(&causes),
         resources: resources::all(&sheet),
+        profiles: profile::all(&sheet, &arms, |_| true),
         arms,
         comparisons,
         gates,

@@ -4,11 +4,14 @@ mod category;
 
 use std::collections::BTreeMap;
 
-use record::{Frame, Profile, Stack};
+use record::{Frame, PassKind, Profile, ProfileKind, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
+
+use crate::findings::ArmFindings;
+use crate::sheet::Sheet;
 
 /// Functions listed at most, those with the largest difference first.
 const MAX_FUNCTIONS: usize = 60;
@@ -75,6 +78,30 @@ type Counts<K> = BTreeMap<K, u64>;
 
 /// A function by name, package and kind of work.
 type Function = (String, String, Category);
+
+/// The profile of every arm against the baseline's, from the sampling passes of those for which they are `used`.
+pub(crate) fn all(
+    sheet: &Sheet,
+    arms: &[ArmFindings],
+    used: impl Fn(&str) -> bool,
+) -> Vec<ProfileDifference> {
+    let of = |name: &str| {
+        let arm = arms.iter().find(|arm| arm.name == name)?;
+        let cpu_ns = arm.cpu_ns_per_request?.total;
+        used(name).then(|| ArmProfile { name: &arm.name, profiles: sampled(sheet, name), cpu_ns })
+    };
+    let Some(baseline) = of(sheet.baseline()) else { return Vec::new() };
+    sheet.others().filter_map(|name| difference(&baseline, &of(name)?)).collect()
+}
+
+fn sampled<'a>(sheet: &Sheet<'a>, arm: &str) -> Vec<&'a Profile> {
+    let records = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);
+    let passes = records.flat_map(|record| &record.passes).filter(|pass| pass.kind == PassKind::Sampling);
+    passes
+        .filter_map(|pass| pass.profile.as_ref())
+        .filter(|profile| profile.kind == ProfileKind::Cpu)
+        .collect()
+}
 
 /// The difference between two arms; nothing where one of them has no samples.
 #[must_use]

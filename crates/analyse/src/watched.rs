@@ -1,6 +1,6 @@
 //! A running server under someone else's load: its ledger and its resources, by the second and by the request.
 
-use record::{HostUsage, Profile, Resources, Usage};
+use record::{HostUsage, Profile, ProfileKind, Resources, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,8 @@ pub struct WatchInput {
     pub resources: Resources,
     /// Requests by the server's own counter, where one was asked.
     pub counted: Option<u64>,
-    /// Its profile, where one was taken.
-    pub profile: Option<Profile>,
+    /// Its profiles, where any were taken.
+    pub profiles: Vec<Profile>,
     /// What could not be seen, one sentence each.
     pub notes: Vec<String>,
 }
@@ -74,6 +74,8 @@ pub struct Watched {
     pub resources: Vec<UseRow>,
     /// Its profile: in nanoseconds per request, or per second where requests are not known.
     pub profile: Option<ProfileDifference>,
+    /// Where its threads wait, likewise; in microseconds instead of samples.
+    pub waits: Option<ProfileDifference>,
     /// What the reader must know.
     pub notes: Vec<String>,
 }
@@ -84,10 +86,16 @@ pub fn watched(input: &WatchInput) -> Watched {
     let (requests, from) = requests(input);
     let seconds = input.usage.wall_ns.max(1) as f64 / 1e9;
     let each = requests.map_or(seconds, |requests| requests as f64);
-    let profile = input.profile.as_ref().and_then(|taken| {
-        let cpu_ns = input.usage.cpu.total_ns as f64 / each;
-        profile::alone(&ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns })
-    });
+    let profile = |kind: ProfileKind| {
+        let taken = input.profiles.iter().find(|profile| profile.kind == kind)?;
+        // Samples of CPU time divide what was counted; waits were timed themselves.
+        let time_ns = if kind == ProfileKind::Cpu { input.usage.cpu.total_ns } else { taken.time_ns() };
+        profile::alone(&ArmProfile {
+            name: &input.name,
+            profiles: vec![taken],
+            cpu_ns: time_ns as f64 / each,
+        })
+    };
     let mut notes = input.notes.clone();
     notes.extend(doubts(input, requests, from));
     Watched {
@@ -109,7 +117,8 @@ pub fn watched(input: &WatchInput) -> Watched {
             load_cpus: None,
             resources: Some(&input.resources),
         }),
-        profile,
+        profile: profile(ProfileKind::Cpu),
+        waits: profile(ProfileKind::OffCpu),
         notes,
     }
 }
@@ -139,7 +148,9 @@ fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<
     }
     let opened = input.cpus.tcp.passive_opens;
     if from == Some("segments") && opened as f64 > MANY_OPENED * requests.unwrap_or(0) as f64 {
-        doubts.push(format!("{opened} connections were opened meanwhile: requests on those that ended are missing."));
+        doubts.push(format!(
+            "{opened} connections were opened meanwhile: requests on those that ended are missing."
+        ));
     }
     doubts
 }

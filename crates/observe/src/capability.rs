@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::file::optional;
 use crate::host::own_hierarchies;
+use crate::tracefs::Tracefs;
 use crate::{parse, profile, sockets, sys};
 
 /// Something that can be observed here, or why it cannot.
@@ -179,7 +180,7 @@ fn sampling() -> Capability {
     Capability::new(
         "sampling",
         profile::permitted(false),
-        "Profiles of user code (perf events).",
+        "Profiles of user code, and of where threads wait (perf events).",
         "No profiles: set kernel.perf_event_paranoid to 2 or below, or give CAP_PERFMON (a container may also forbid \
          perf_event_open by seccomp).",
     )
@@ -213,10 +214,9 @@ fn jvm_symbols() -> Capability {
 }
 
 fn tracepoints() -> Capability {
-    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     Capability::new(
         "tracepoints",
-        folders.iter().any(|folder| readable(&format!("{folder}/events/raw_syscalls/sys_enter/id"))),
+        Tracefs::open().is_some_and(|tracefs| tracefs.id("raw_syscalls", "sys_enter").is_some()),
         "System calls by name, wakeups and TCP events counted (tracepoints).",
         "No counts of system calls: as root, mount -t tracefs nodev /sys/kernel/tracing (then for other users mount -o \
          remount,gid=GROUP,mode=0750).",
@@ -236,11 +236,15 @@ fn hardware_counters() -> Capability {
 }
 
 fn bpftrace() -> Capability {
+    // It finds tracepoints only where they are mounted for all to see.
+    let mounted =
+        ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"].iter().any(|path| there(path));
     Capability::new(
         "bpftrace",
-        program("bpftrace") && root(),
-        "Off-CPU time and run-queue latency (bpftrace).",
-        "No off-CPU time and run-queue latency: install bpftrace, and run as root.",
+        program("bpftrace") && root() && mounted,
+        "Tracing by hand beyond what whyslow does itself (bpftrace).",
+        "No tracing by hand: install bpftrace, mount -t tracefs nodev /sys/kernel/tracing, and run as root. whyslow itself \
+         needs none of it.",
     )
 }
 
@@ -249,7 +253,7 @@ fn btf() -> Capability {
         "btf",
         there("/sys/kernel/btf/vmlinux"),
         "Types of the kernel for BPF programs.",
-        "BPF programs do not know the kernel's types: it lacks CONFIG_DEBUG_INFO_BTF.",
+        "BPF programs do not know the kernel's types: it lacks CONFIG_DEBUG_INFO_BTF. whyslow itself needs none of it.",
     )
 }
 
@@ -258,8 +262,8 @@ fn strace() -> Capability {
     Capability::new(
         "strace",
         program("strace") && (root() || scope == 0),
-        "The mix of system calls by strace, the last resort.",
-        "No mix of system calls by strace: install strace, and set kernel.yama.ptrace_scope to 0 or run as root.",
+        "System calls by hand (strace), the last resort where tracepoints are forbidden: it slows a server many times.",
+        "No system calls by hand: install strace, and set kernel.yama.ptrace_scope to 0 or run as root.",
     )
 }
 

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Counts, Failure, SCHEMA_VERSION, Window};
+use crate::{Counts, Failure, Profile, SCHEMA_VERSION, Window};
 
 /// How closely the target was watched in one pass of a diagnostic round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,9 @@ pub struct Pass {
     /// What was counted, in a counting pass.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// Stacks, in a sampling pass.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// What could not be watched and what would allow it, one sentence each.
     #[serde(default)]
     pub missing: Vec<String>,

@@ -33,7 +33,7 @@ pub use load::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, ScheduleFacts, Second, Warning,
 };
 pub use manifest::{Build, Manifest, RunStatus};
-pub use profile::{Frame, Profile, Stack};
+pub use profile::{Frame, Profile, ProfileKind, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
 pub use unit_costs::UnitCosts;

@@ -23,12 +23,26 @@ pub struct Stack {
     pub samples: u64,
 }
 
-/// Stacks of one process group, sampled at even steps of its CPU time: raw, as folded stacks.
+/// What the samples of a profile are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileKind {
+    /// Even steps of CPU time.
+    #[default]
+    Cpu,
+    /// Microseconds without a CPU, from where a thread left it until it came back.
+    OffCpu,
+}
+
+/// Stacks of one process group with the time that was spent in them: raw, as folded stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// Schema version.
     pub schema: u32,
-    /// CPU time between two samples of a thread, in nanoseconds.
+    /// What the samples are.
+    #[serde(default)]
+    pub kind: ProfileKind,
+    /// Time that one sample stands for, in nanoseconds.
     pub period_ns: u64,
     /// Time that was sampled.
     pub wall_ns: u64,
@@ -54,9 +68,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// CPU time that the samples stand for, in nanoseconds.
+    /// Time that the samples stand for, in nanoseconds.
     #[must_use]
-    pub fn cpu_ns(&self) -> u64 {
+    pub fn time_ns(&self) -> u64 {
         self.samples.saturating_mul(self.period_ns)
     }
 

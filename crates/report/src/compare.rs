@@ -21,10 +21,8 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     section(&mut page, "What limits each", list(limits(findings)));
     section(&mut page, "Why", list(why(findings)));
     section(&mut page, "Ruled out", list(ruled_out(findings)));
-    for arm in &findings.resources {
-        let title = format!("Resources of {}, most urgent first", arm.arm);
-        section(&mut page, &title, resources::use_table(&arm.rows, detail));
-    }
+    section(&mut page, "Resources, most urgent first", use_tables(findings, detail));
+    section(&mut page, "Where the CPU time of a request goes", profiles(findings, detail));
     section(&mut page, "Gates", list(gates(findings)));
     section(&mut page, "Warnings", list(findings.warnings.clone()));
     section(&mut page, "Failed", list(failures(findings)));
@@ -236,6 +234,22 @@ fn cause_text(cause: &Cause) -> String {
 
 fn ruled_out(findings: &Findings) -> Vec<String> {
     findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
+}
+
+fn profiles(findings: &Findings, detail: Detail) -> Document {
+    let page = findings.profiles.iter().map(|profile| {
+        let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
+        let title = format!("{} against {} ({samples}):", profile.arm, profile.baseline);
+        (title, resources::profile(profile, detail))
+    });
+    page.flat_map(|(title, tables)| std::iter::once(Block::Paragraph(title)).chain(tables)).collect()
+}
+
+fn use_tables(findings: &Findings, detail: Detail) -> Document {
+    let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
+    tables
+        .flat_map(|(arm, table)| std::iter::once(Block::Paragraph(format!("{arm}:"))).chain(table))
+        .collect()
 }
 
 fn gates(findings: &Findings) -> Vec<String> {

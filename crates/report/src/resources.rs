@@ -57,20 +57,21 @@ fn use_row(row: &UseRow) -> [String; 5] {
 
 /// The tables of a profile: kinds of work, packages, functions.
 pub(crate) fn profile(difference: &ProfileDifference, detail: Detail) -> Document {
-    let alone = difference.baseline.is_empty();
     let tables = [
         ("kind of work", &difference.categories),
         ("crate, package or library", &difference.packages),
         ("function", &difference.functions),
     ];
-    let mut blocks: Document = tables.iter().flat_map(|(title, rows)| table(title, rows, alone, detail)).collect();
+    let mut blocks: Document =
+        tables.iter().flat_map(|(title, rows)| table(difference, title, rows, detail)).collect();
     if !difference.notes.is_empty() {
         blocks.push(Block::List(difference.notes.clone()));
     }
     blocks
 }
 
-fn table(title: &str, rows: &[ProfileRow], alone: bool, detail: Detail) -> Option<Block> {
+fn table(difference: &ProfileDifference, title: &str, rows: &[ProfileRow], detail: Detail) -> Option<Block> {
+    let alone = difference.baseline.is_empty();
     let largest = rows.iter().map(|row| row.difference_ns.abs()).fold(0.0, f64::max);
     let most = if detail == Detail::Short { SHORT_ROWS } else { usize::MAX };
     let worth = |row: &&ProfileRow| detail == Detail::Full || row.difference_ns.abs() > SMALL_PART * largest;
@@ -78,13 +79,18 @@ fn table(title: &str, rows: &[ProfileRow], alone: bool, detail: Detail) -> Optio
     if largest == 0.0 {
         return None;
     }
-    let error = |row: &ProfileRow| format!("{} ± {}", signed(row.difference_ns, alone), format_ns(row.error_ns));
+    let error =
+        |row: &ProfileRow| format!("{} ± {}", signed(row.difference_ns, alone), format_ns(row.error_ns));
     Some(if alone {
         Block::table([title, "time"], rows().map(|row| [name(row), error(row)]).collect())
     } else {
         let cells = rows().map(|row| {
-            let only = row.only_in.clone().unwrap_or_default();
-            [name(row), format_ns(row.baseline_ns), format_ns(row.arm_ns), error(row), only]
+            let only = match row.only_in.as_deref() {
+                Some(name) if name == difference.arm => "arm",
+                Some(_) => "baseline",
+                None => "",
+            };
+            [name(row), format_ns(row.baseline_ns), format_ns(row.arm_ns), error(row), only.to_owned()]
         });
         Block::table([title, "baseline", "arm", "difference", "only in"], cells.collect())
     })

@@ -12,13 +12,15 @@ pub(crate) fn document(watched: &Watched, detail: Detail) -> Document {
     page.push(Block::table(["", "each second", "each request"], watched.ledger.iter().map(row).collect()));
     page.push(Block::Heading("Resources, most urgent first".to_owned()));
     page.extend(resources::use_table(&watched.resources, detail));
+    let each = if watched.requests.is_some() { "request" } else { "second" };
     if let Some(profile) = &watched.profile {
-        let each = if watched.requests.is_some() { "request" } else { "second" };
-        page.push(Block::Heading(format!(
-            "Where the CPU time of a {each} goes ({} samples)",
-            profile.arm_samples
-        )));
+        let samples = profile.arm_samples;
+        page.push(Block::Heading(format!("Where the CPU time of a {each} goes ({samples} samples)")));
         page.extend(resources::profile(profile, detail));
+    }
+    if let Some(waits) = &watched.waits {
+        page.push(Block::Heading(format!("Where its threads wait, for each {each}")));
+        page.extend(resources::profile(waits, detail));
     }
     if !watched.notes.is_empty() {
         page.push(Block::Heading("Notes".to_owned()));

@@ -344,6 +344,9 @@ pub(crate) struct WatchArgs {
     /// Sample where its CPU time goes
     #[arg(long)]
     pub(crate) profile: bool,
+    /// Sample where its threads wait, and for how long
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
     /// Samples per second of its CPU time, 99 to 997
     #[arg(long, default_value_t = 199, value_parser = clap::value_parser!(u32).range(99..=997))]
     pub(crate) frequency: u32,

@@ -31,8 +31,9 @@ fn text(found: &[Capability]) -> String {
 }
 
 fn markdown(found: &[Capability]) -> String {
-    let line =
-        |capability: &Capability| format!("| {} | {} | {} |\n", capability.id, word(capability), capability.text);
+    let line = |capability: &Capability| {
+        format!("| {} | {} | {} |\n", capability.id, word(capability), capability.text)
+    };
     let lines: String = found.iter().map(line).collect();
     format!("| capability | here | what it gives, or what would allow it |\n|---|---|---|\n{lines}")
 }

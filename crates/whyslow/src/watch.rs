@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use analyse::{WatchInput, Watched};
 use anyhow::{Context, bail};
 use launch::Launcher;
-use observe::{Group, HostWatch, Profiler, ResourceSnapshot};
+use observe::{Group, HostWatch, Profiler, ResourceSnapshot, Samples};
+use record::Profile;
 
 use crate::cli::{Format, WatchArgs};
 use crate::exit::{Exit, Outcome, Stop};
@@ -62,7 +63,8 @@ struct Counter {
 
 impl Counter {
     fn parse(url: &str) -> anyhow::Result<Self> {
-        let rest = url.strip_prefix("http://").with_context(|| format!("'{url}' does not begin with http://"))?;
+        let rest =
+            url.strip_prefix("http://").with_context(|| format!("'{url}' does not begin with http://"))?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         let addr = host.to_socket_addrs().ok().and_then(|mut found| found.next());
@@ -85,13 +87,14 @@ impl Counter {
 fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Result<Watched> {
     let interrupt = Interrupt::listen()?;
     let group = Group::of(pid)?;
-    let notes = foreign(pid, args.profile)?;
+    let notes = foreign(pid, args.profile || args.off_cpu)?;
     let cpus = HostWatch::new(group.fairness()?.allowed_cpus.parse().context("no thread of it can be seen")?);
-    let profiler = args.profile.then(|| Profiler::start(&group, args.frequency)).transpose()?;
+    let mut profilers = attached(&group, args)?;
     let count = || counter.map(Counter::read).transpose();
     let counted = count()?;
     let before = (group.snapshot()?, cpus.snapshot()?, ResourceSnapshot::read(&group)?);
-    let lasted = wait(&group, args.duration.into(), &interrupt);
+    profilers.iter_mut().for_each(Profiler::begin);
+    let lasted = wait(&group, args.duration.0, &interrupt);
     if !group.is_alive() {
         bail!("process {pid} ended after {:.1} s of watching", lasted.as_secs_f64());
     }
@@ -103,14 +106,26 @@ fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Resul
         cpus: cpus.snapshot()?.since(&before.1),
         resources: ResourceSnapshot::read(&group)?.since(&before.2),
         counted: count()?.zip(counted).map(|(now, before)| now.saturating_sub(before)),
-        profile: profiler.map(|profiler| {
-            let samples = profiler.stop();
-            crate::jvm::write_maps(&group, &Launcher::this_program());
-            samples.resolve()
-        }),
+        profiles: resolved(profilers, &group),
         notes,
     };
     Ok(analyse::watched(&input))
+}
+
+/// The profilers that were asked for.
+fn attached(group: &Group, args: &WatchArgs) -> anyhow::Result<Vec<Profiler>> {
+    let cpu = args.profile.then(|| Profiler::attach(group, args.frequency)).transpose()?;
+    let off_cpu = args.off_cpu.then(|| Profiler::attach_off_cpu(group)).transpose()?;
+    Ok(cpu.into_iter().chain(off_cpu).collect())
+}
+
+fn resolved(profilers: Vec<Profiler>, group: &Group) -> Vec<Profile> {
+    // All of them end before the first is given names, which takes time.
+    let samples: Vec<Samples> = profilers.into_iter().map(Profiler::stop).collect();
+    if !samples.is_empty() {
+        crate::jvm::write_maps(group, &Launcher::this_program());
+    }
+    samples.into_iter().map(Samples::resolve).collect()
 }
 
 /// Waits for `duration`, until the group ends, or until we are asked to stop; how long it was.

@@ -38,8 +38,10 @@ pub enum Category {
     Runtime,
     /// Garbage collection, interpreters and compilers at run time.
     GcJit,
-    /// Copying and comparing bytes.
-    LibcCopies,
+    /// Copying, clearing and measuring bytes.
+    Copying,
+    /// Comparing strings and bytes, as a search through a list does.
+    Comparing,
     /// All other code of the program: what the handler does is in here.
     Handler,
     /// All other code of the kernel.
@@ -66,7 +68,8 @@ impl Category {
             Self::Serialisation => "serialisation",
             Self::Runtime => "runtime and server library",
             Self::GcJit => "GC and JIT",
-            Self::LibcCopies => "copying",
+            Self::Copying => "copying",
+            Self::Comparing => "comparing",
             Self::Handler => "own code",
             Self::KernelOther => "kernel, other",
         }
@@ -110,6 +113,7 @@ const KERNEL: Table = &[
     (
         Category::Scheduler,
         &[
+            "[waiting for a CPU]",
             "^schedule",
             "^__schedule",
             "^finish_task_switch",
@@ -315,19 +319,36 @@ const KERNEL: Table = &[
 /// Functions of programs, by what libraries and languages call them.
 const USER: Table = &[
     (
-        Category::LibcCopies,
+        Category::Comparing,
+        &[
+            "^strcmp",
+            "^strcasecmp",
+            "^strncmp",
+            "^strncasecmp",
+            "^memcmp",
+            "^bcmp",
+            "^__strcmp",
+            "^__strcasecmp",
+            "^__strncmp",
+            "^__strncasecmp",
+            "^__memcmp",
+            "^tolower",
+            "eq_ignore_ascii_case",
+            "EqualFold",
+        ],
+    ),
+    (
+        Category::Copying,
         &[
             "^memcpy",
             "^memmove",
             "^memset",
-            "^memcmp",
             "^memchr",
             "^__mem",
             "^str",
             "^__str",
             "compiler_builtins::mem",
             "^runtime.mem",
-            "^bcmp",
             "^wmem",
         ],
     ),

@@ -54,8 +54,9 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ),
         (
             "main;tokio::runtime::task::poll;httparse::Request::parse;__memmove_avx_unaligned_erms",
-            Category::LibcCopies,
+            Category::Copying,
         ),
+        ("main;find;__strcasecmp_l_avx2", Category::Comparing),
         ("main;handle;_int_malloc", Category::Memory),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Memory),
         ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),

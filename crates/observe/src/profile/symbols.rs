@@ -21,6 +21,8 @@ const NO_KERNEL_SYMBOLS: &str = "The kernel hides the names of its functions: se
 const NO_CALLERS: &str = "The program keeps no frame pointers, so callers are unknown and the profile is flat: build it \
                           with -fno-omit-frame-pointer (C, C++), -C force-frame-pointers=yes (Rust), or run it with \
                           -XX:+PreserveFramePointer (JVM).";
+/// Stands for the wait of a thread that was ready to run.
+const RUN_QUEUE: &str = "[waiting for a CPU]";
 const KERNEL_MODULE: &str = "[kernel]";
 /// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
 const FLAT_DEPTH: usize = 2;
@@ -34,7 +36,7 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
     let names = Names::new(chains);
     let mut stacks: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
     let (mut flat, mut user_samples) = (0, 0);
-    for ((pid, chain), samples) in chains {
+    for ((pid, chain, preempted), samples) in chains {
         let (kernel, user) = split_chain(chain);
         let mut frames = names.user(*pid, &user);
         if !user.is_empty() {
@@ -42,6 +44,7 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
             flat += if frames.len() <= FLAT_DEPTH { *samples } else { 0 };
         }
         frames.extend(names.kernel(&kernel));
+        frames.extend(preempted.then_some(names.run_queue).flatten());
         *stacks.entry(frames).or_default() += samples;
     }
     let callers = user_samples == 0 || (flat as f64) < FLAT_SHARE * user_samples as f64;
@@ -98,6 +101,8 @@ fn hint(module: &str) -> &'static str {
 struct Names {
     symbolizer: Symbolizer,
     kernel_symbols: bool,
+    /// The frame of threads that wait for a CPU, where there are any.
+    run_queue: Option<u32>,
     frames: Vec<Frame>,
     index: HashMap<Frame, u32>,
     /// Frames of an address, outermost first, several where functions were inlined; of the kernel under process 0.
@@ -111,13 +116,14 @@ impl Names {
         let mut names = Self {
             symbolizer: Symbolizer::new(),
             kernel_symbols: kernel_symbols(),
+            run_queue: None,
             frames: Vec::new(),
             index: HashMap::new(),
             known: HashMap::new(),
             maps: HashMap::new(),
         };
         let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for (pid, chain) in chains.keys() {
+        for (pid, chain, _) in chains.keys() {
             let (kernel, user) = split_chain(chain);
             wanted.entry(0).or_default().extend(call_sites(&kernel));
             wanted.entry(*pid).or_default().extend(call_sites(&user));
@@ -126,6 +132,10 @@ impl Names {
             addresses.sort_unstable();
             addresses.dedup();
             names.look_up(pid, &addresses);
+        }
+        if chains.keys().any(|(_, _, preempted)| *preempted) {
+            let (name, module) = (RUN_QUEUE.to_owned(), KERNEL_MODULE.to_owned());
+            names.run_queue = Some(names.intern(Frame { name, module, kernel: true, resolved: true }));
         }
         names
     }

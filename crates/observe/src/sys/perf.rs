@@ -36,12 +36,17 @@ struct Attr {
 // Source of all constants: Linux, include/uapi/linux/perf_event.h.
 const TYPE_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
+const CONTEXT_SWITCHES: u64 = 3;
 const SAMPLE_TID: u64 = 1 << 1;
+const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const USE_CLOCK_ID: u64 = 1 << 25;
+const RECORD_SWITCHES: u64 = 1 << 26;
 const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
@@ -54,21 +59,37 @@ const TAIL_OFFSET: usize = 1032;
 /// (`kernel.perf_event_mlock_kb`, 516 KiB).
 const DATA_PAGES: usize = 128;
 
+/// When a stack is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// After every so many nanoseconds of CPU time.
+    CpuTime(u64),
+    /// Whenever the thread leaves its CPU; its return is recorded too.
+    Switch,
+}
+
 /// Opens a disabled event that samples the stack of thread `tid`, and of all threads that it begins later, on `cpu`
-/// after every `period_ns` of CPU time; in user mode only where `kernel` is false.
+/// at every such moment; in user mode only where `kernel` is false.
 ///
 /// # Errors
 /// Those of perf_event_open(2): `EACCES` and `EPERM` where it is not allowed, `ESRCH` where there is no such thread.
-pub(crate) fn open_sampling(tid: u32, cpu: u32, period_ns: u64, kernel: bool) -> io::Result<OwnedFd> {
+pub(crate) fn open_sampling(tid: u32, cpu: u32, moment: Moment, kernel: bool) -> io::Result<OwnedFd> {
     let tid = libc::pid_t::try_from(tid).map_err(io::Error::other)?;
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
+    let (config, sample_period, more) = match moment {
+        Moment::CpuTime(period_ns) => (CPU_CLOCK, period_ns, 0),
+        Moment::Switch => (CONTEXT_SWITCHES, 1, RECORD_SWITCHES),
+    };
+    let mode = if kernel { 0 } else { EXCLUDE_KERNEL };
     let mut attr = Attr {
         kind: TYPE_SOFTWARE,
         size: u32::try_from(size_of::<Attr>()).expect("a hundred and twelve"),
-        config: CPU_CLOCK,
-        sample_period: period_ns,
-        sample_type: SAMPLE_TID | SAMPLE_CALLCHAIN,
-        flags: DISABLED | INHERIT | EXCLUDE_HYPERVISOR | if kernel { 0 } else { EXCLUDE_KERNEL },
+        config,
+        sample_period,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
+        flags: DISABLED | INHERIT | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | mode | more,
+        // One clock for all CPUs, as threads move between them.
+        clock_id: libc::CLOCK_MONOTONIC,
         ..Attr::default()
     };
     let no_group: libc::c_int = -1;

@@ -3,22 +3,28 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use observe::{Group, Profiler};
-use record::{Frame, Profile};
+use observe::{Group, ObserveError, Profiler};
+use record::{Frame, Profile, ProfileKind};
 
 use crate::support::Told;
 
 const HZ: u32 = 997;
 
 /// Samples a program from before its work until after it; nothing, and the reason said, where that is not allowed.
-fn sampled(mut told: Told) -> Option<Profile> {
-    let profiler = match Profiler::start(&Group::of(told.pid()).unwrap(), HZ) {
+fn sampled(told: Told) -> Option<Profile> {
+    let group = Group::of(told.pid()).unwrap();
+    watched(told, Profiler::attach(&group, HZ))
+}
+
+fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
+    let mut profiler = match attached {
         Ok(profiler) => profiler,
         Err(error) => {
             eprintln!("skipped: {error}");
             return None;
         }
     };
+    profiler.begin();
     told.work();
     Some(profiler.stop().resolve())
 }
@@ -153,4 +159,33 @@ fn a_stripped_program_gives_its_module_and_a_hint() {
     let inside = samples_in(&profile, |frame| !frame.resolved && frame.module.contains("stripped"));
     assert!(inside * 10 > profile.samples * 9, "{}", profile.folded());
     assert!(profile.notes.iter().any(|note| note.contains("no symbols")), "{:?}", profile.notes);
+}
+
+fn off_cpu(role: &[&str]) -> Option<Profile> {
+    let told = Told::new(role);
+    let group = Group::of(told.pid()).unwrap();
+    watched(told, Profiler::attach_off_cpu(&group))
+}
+
+#[test]
+fn sleeps_are_time_without_a_cpu() {
+    // 400 sleeps of 200 µs, each a little longer for the timer's slack (50 µs) and the way back.
+    let Some(profile) = off_cpu(&["sleep", "400"]) else { return };
+    assert_eq!((profile.kind, profile.period_ns), (ProfileKind::OffCpu, 1000));
+    let slept = if profile.kernel_symbols {
+        samples_with(&profile, |frame| frame.kernel && frame.name.contains("nanosleep"))
+    } else {
+        profile.samples
+    };
+    assert!((80_000..400_000).contains(&slept), "{slept} µs: {}", profile.folded());
+}
+
+#[test]
+fn threads_that_share_a_cpu_wait_in_the_run_queue() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
+    let Some(profile) = off_cpu(&["spin-twice-on", &cpu, "300"]) else { return };
+    let waited = samples_in(&profile, |frame| frame.name == "[waiting for a CPU]");
+    // While one of the two ran its 300 ms, the other waited, until the last one had the CPU for itself.
+    assert!(waited > 200_000, "{waited} µs: {}", profile.folded());
 }

@@ -61,7 +61,32 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
         }],
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
+        profiles: vec![profile(baseline, arm)],
         next: Some("--blocks 12 would decide at this spread".to_owned()),
+    }
+}
+
+/// A function that only the arm runs.
+fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
+    let row = analyse::ProfileRow {
+        name: "core::str::<impl str>::find::<a_pattern_with_a_very_long_name_that_does_not_fit>".to_owned(),
+        package: "core".to_owned(),
+        category: "own code".to_owned(),
+        arm_ns: 900.0,
+        difference_ns: 900.0,
+        error_ns: 20.0,
+        only_in: Some(arm.to_owned()),
+        ..analyse::ProfileRow::default()
+    };
+    analyse::ProfileDifference {
+        baseline: baseline.to_owned(),
+        arm: arm.to_owned(),
+        baseline_samples: 3000,
+        arm_samples: 3100,
+        categories: vec![analyse::ProfileRow { name: "own code".to_owned(), ..row.clone() }],
+        packages: Vec::new(),
+        functions: vec![row],
+        notes: vec![format!("{arm}: it keeps no frame pointers")],
     }
 }
 

@@ -42,7 +42,10 @@ fn requests_of_somebody_elses_load_are_counted_and_their_cost_is_told() {
     assert!((of("segments with data out", "per_request") - 1.0).abs() < 0.02, "{found}");
     assert!(of("voluntary switches", "per_request") > 0.9, "{found}");
     let resources = found["resources"].as_array().unwrap();
-    assert!(resources.iter().any(|row| row["resource"] == "accept queue" && row["errors"].is_u64()), "{found}");
+    assert!(
+        resources.iter().any(|row| row["resource"] == "accept queue" && row["errors"].is_u64()),
+        "{found}"
+    );
     assert!(found["profile"].is_null());
 }
 
@@ -105,7 +108,10 @@ fn a_server_that_ends_meanwhile_is_told() {
 fn the_doctor_tells_every_capability_in_every_format() {
     let found = whyslow(&["doctor", "--format", "json"]).json();
     let rows = found["capabilities"].as_array().unwrap();
-    assert!(rows.len() >= 20 && rows.iter().any(|row| row["id"] == "cpu_time" && row["ok"] == true), "{found}");
+    assert!(
+        rows.len() >= 20 && rows.iter().any(|row| row["id"] == "cpu_time" && row["ok"] == true),
+        "{found}"
+    );
     for format in ["text", "md"] {
         let said = whyslow(&["doctor", "--format", format]);
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
