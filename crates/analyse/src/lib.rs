@@ -28,6 +28,7 @@ pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use watched::{LedgerRow, WatchInput, Watched, watched};
+pub use sheet::main_condition;
 
 use sheet::Sheet;
 
@@ -119,8 +120,9 @@ fn workload(sheet: &Sheet) -> String {
     } else {
         String::new()
     };
+    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
     format!(
-        "GET {} over {} connections{depth}; server on CPU {}, generator on CPU {}",
+        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
         workload.path, workload.connections, plan.placement.server, plan.placement.load
     )
 }

@@ -75,6 +75,9 @@ pub(crate) struct CompareArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
+    /// A new connection for each request
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
     /// 'max': a closed loop, then an equal rate for all; a number: that rate only
     #[arg(long, default_value = "max", value_name = "max|N")]
     pub(crate) rate: String,

@@ -1,6 +1,7 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod condition;
+mod diagnose;
 pub(crate) mod generator;
 mod planning;
 mod preflight;
@@ -80,11 +81,18 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program();
     session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
-    dir.write_host(&observe::fingerprint())?;
+    dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).run()?;
     Ok(dir)
+}
+
+/// The facts of this machine; with what one of each costs here, where causes are to be ranked.
+fn host(plan: &Plan) -> record::Host {
+    // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
+    let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
+    record::Host { unit_costs, ..observe::fingerprint() }
 }
 
 /// The orchestrator shares the generator's CPUs: what it does there is seen, what it did on the server's would not be.

@@ -76,6 +76,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             path: "/".to_owned(),
             connections: 64,
             pipeline: 1,
+            keep_alive: true,
             poisson: false,
             conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
             allow_difference: false,

@@ -55,6 +55,7 @@ fn plan() -> Plan {
             path: "/".to_owned(),
             connections: 64,
             pipeline: 1,
+            keep_alive: true,
             poisson: true,
             conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
             allow_difference: false,
