@@ -5,6 +5,7 @@
 
 mod observer;
 mod session;
+mod why;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::shell::{root, run};
 use session::{Found, Session};
@@ -33,6 +36,8 @@ enum Question {
     Tier3,
     /// What `strace -c -f` costs it, for comparison
     Strace,
+    /// Planted causes: how often is the right one named?
+    Why,
 }
 
 /// Arguments of `calibrate`.
@@ -41,9 +46,9 @@ pub(crate) struct Args {
     /// What is calibrated
     #[arg(value_enum)]
     question: Question,
-    /// Sessions, those of an earlier call included
-    #[arg(long, default_value_t = 20)]
-    runs: u32,
+    /// Sessions, those of an earlier call included; of every planted cause for `why` [default: 20; 5 for why]
+    #[arg(long)]
+    runs: Option<u32>,
     /// Planted difference in percent of the baseline's CPU per request
     #[arg(long, default_value_t = 10.0)]
     percent: f64,
@@ -56,9 +61,25 @@ pub(crate) struct Args {
     /// Forget the sessions of earlier calls
     #[arg(long)]
     fresh: bool,
+    /// For why: only the arms whose names contain this
+    #[arg(long)]
+    only: Option<String>,
+    /// For why: end after so many sessions; the next call goes on
+    #[arg(long)]
+    sessions: Option<u32>,
+    /// For why: the program [default: a release build of this workspace]
+    #[arg(long)]
+    program: Option<String>,
 }
 
+/// Sessions where `--runs` names no number.
+const RUNS: u32 = 20;
+
 impl Args {
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(RUNS)
+    }
+
     /// The name under which sessions of one kind are kept together.
     fn name(&self) -> String {
         let design =
@@ -86,6 +107,9 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     ) {
         return observer::calibrate(args);
     }
+    if args.question == Question::Why {
+        return why::calibrate(args);
+    }
     run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
     run(&["target/release/whyslow", "targets", "build", "planted"])?;
     let folder = root().join("target/calibrate");
@@ -94,12 +118,12 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if args.fresh && file.exists() {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
-    let mut found = read(&file)?;
+    let mut found: Vec<Found> = read(&file)?;
     let amount = plant_ns(args)?;
-    for number in found.len() as u32..args.runs {
+    for number in found.len() as u32..args.runs() {
         let session = Session { amount_ns: amount, blocks: args.blocks, window: &args.window, number };
         let one = session.run(&folder)?;
-        println!("{}/{}: {}", number + 1, args.runs, one.line());
+        println!("{}/{}: {}", number + 1, args.runs(), one.line());
         append(&file, &one)?;
         found.push(one);
     }
@@ -119,14 +143,14 @@ fn plant_ns(args: &Args) -> anyhow::Result<Option<u64>> {
     Ok(Some((base * args.percent / 100.0).round() as u64))
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Vec<Found>> {
+fn read<T: DeserializeOwned>(file: &PathBuf) -> anyhow::Result<Vec<T>> {
     let Ok(text) = fs::read_to_string(file) else { return Ok(Vec::new()) };
     text.lines()
         .map(|line| serde_json::from_str(line).context("an earlier session does not read: use --fresh"))
         .collect()
 }
 
-fn append(file: &PathBuf, found: &Found) -> anyhow::Result<()> {
+fn append(file: &PathBuf, found: &impl Serialize) -> anyhow::Result<()> {
     let mut out =
         OpenOptions::new().create(true).append(true).open(file).context("cannot keep the session")?;
     writeln!(out, "{}", serde_json::to_string(found)?).context("cannot keep the session")

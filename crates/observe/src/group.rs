@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use record::Fairness;
@@ -236,7 +236,8 @@ fn add_process(snapshot: &mut Snapshot, reader: &mut Reader, stat: &Stat, cpu_ns
         ..ThreadSample::default()
     };
     snapshot.processes.insert(stat.pid, ProcessSample::new(stat, cpu_ns, &status));
-    read_threads(reader, stat.pid, main, &mut snapshot.threads);
+    snapshot.names.insert(stat.pid, status.name);
+    read_threads(reader, stat.pid, main, snapshot);
 }
 
 fn read_stat(reader: &mut Reader, pid: u32) -> Option<Stat> {
@@ -244,12 +245,7 @@ fn read_stat(reader: &mut Reader, pid: u32) -> Option<Stat> {
 }
 
 /// Reads every thread of a process. `main` is what the process's own files said of its first thread.
-fn read_threads(
-    reader: &mut Reader,
-    pid: u32,
-    main: ThreadSample,
-    threads: &mut BTreeMap<u32, ThreadSample>,
-) {
+fn read_threads(reader: &mut Reader, pid: u32, main: ThreadSample, snapshot: &mut Snapshot) {
     let path = format!("/proc/{pid}/task");
     let (Ok(folder), Ok(tids)) = (file::folder(&path), numbered(&path)) else { return };
     for tid in tids {
@@ -259,11 +255,12 @@ fn read_threads(
             let status = parse::status(text);
             sample.voluntary_switches = status.voluntary_switches;
             sample.involuntary_switches = status.involuntary_switches;
+            snapshot.names.insert(tid, status.name);
         }
         // Absent where the kernel was built without CONFIG_SCHED_INFO, which `capabilities` says.
         let text = reader.read_at(&folder, &format!("{tid}/schedstat"));
         sample.sched = text.ok().and_then(parse::schedstat).unwrap_or_default();
-        threads.insert(tid, sample);
+        snapshot.threads.insert(tid, sample);
     }
 }
 

@@ -47,14 +47,14 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     server.window(None)?;
     let mode = mode(args.question)?;
     let (mut cpu, mut rate) = (Vec::new(), Vec::new());
-    for pair in 0..args.runs {
+    for pair in 0..args.runs() {
         // Watched first as often as last.
         let order = if pair % 2 == 0 { [None, Some(mode)] } else { [Some(mode), None] };
         let windows = [server.window(order[0])?, server.window(order[1])?];
         let [plain, watched] = if pair % 2 == 0 { [0, 1] } else { [1, 0] }.map(|place| &windows[place]);
         cpu.push((watched.cpu_ns_per_request / plain.cpu_ns_per_request).ln());
         rate.push((watched.rate_per_s / plain.rate_per_s).ln());
-        println!("{}/{}: CPU x{:.4}, rate x{:.4}", pair + 1, args.runs, exp(&cpu), exp(&rate));
+        println!("{}/{}: CPU x{:.4}, rate x{:.4}", pair + 1, args.runs(), exp(&cpu), exp(&rate));
     }
     let cost = Cost { mode: mode.to_owned(), pairs: cpu.len(), cpu: interval(&cpu)?, rate: interval(&rate)? };
     let mut all = read()?;

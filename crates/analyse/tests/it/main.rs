@@ -9,3 +9,4 @@ mod resources;
 mod split;
 mod support;
 mod verdicts;
+mod why;

@@ -50,10 +50,11 @@ fn status_reads_what_is_there() {
         voluntary_switches: 101,
         involuntary_switches: 7,
         allowed_cpus: "0,2-3".to_owned(),
+        name: "a:b".to_owned(),
     };
     assert_eq!(status(text), expected);
     // A kernel thread has no memory, and some kernels lack a line.
-    assert_eq!(status("Name:\tkthreadd\n"), Status::default());
+    assert_eq!(status("Threads:\t1\n"), Status::default());
     assert_eq!(status("VmRSS:\t\nVmHWM: many kB\n\0"), Status::default());
 }
 

@@ -1,10 +1,10 @@
 //! Findings in which every section has something to say.
 
 use analyse::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Metric,
-    Split, Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency,
+    LedgerLine, Metric, PassFindings, Split, Switches, Verdict, VoidRound,
 };
-use record::{Host, VoidReason};
+use record::{Host, PassKind, VoidReason};
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -43,6 +43,8 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),
         ],
+        ledger: vec![ledger_line(arm)],
+        passes: vec![pass(arm)],
         splits: vec![Split {
             arm: arm.to_owned(),
             rate_ratio: 0.909,
@@ -162,6 +164,31 @@ fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
         limit: None,
         text: format!("what {id} saw"),
         voids: voids.to_vec(),
+    }
+}
+
+fn ledger_line(arm: &str) -> LedgerLine {
+    LedgerLine {
+        arm: arm.to_owned(),
+        id: "syscall:getppid".to_owned(),
+        unit: "count".to_owned(),
+        baseline: 0.0,
+        value: 10.0,
+        change: 10.0,
+        carries_ns: Some(843.5),
+    }
+}
+
+fn pass(arm: &str) -> PassFindings {
+    PassFindings {
+        arm: arm.to_owned(),
+        kind: PassKind::Counting,
+        rounds: 2,
+        slowdown: 1.07,
+        rate_slowdown: 1.06,
+        used: true,
+        text: format!("counting cost {arm} x1.070 CPU per request; used"),
+        missing: vec!["no cycles or instructions".to_owned()],
     }
 }
 

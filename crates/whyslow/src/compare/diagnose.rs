@@ -3,7 +3,8 @@
 
 use std::thread::JoinHandle;
 
-use observe::{Counting, Group, counts_since};
+use launch::Launcher;
+use observe::{Counting, Group, Profiler, Samples, counts_since};
 use plan::{Condition, Plan, Round};
 use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup};
 use units::Span;
@@ -15,7 +16,9 @@ use super::round::{Bench, Early, SETTLE, Server, joined, keep_failure};
 /// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
 pub(super) const ROUNDS: u32 = 2;
 /// Passes of one round, in this order: the tracepoints of the last one are let go only after the server has stopped.
-const PASSES: [PassKind; 2] = [PassKind::Untouched, PassKind::Counting];
+const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
+/// Samples per second of CPU time: as many as there may be, for a window is short.
+const SAMPLES_HZ: u32 = 997;
 /// Longest window of a pass: counts need no more, and sampling at the highest rate has 3000 samples of a busy CPU.
 const LONGEST_WINDOW: Span = Span::from_secs(3);
 
@@ -54,6 +57,15 @@ pub(super) enum Watch {
         /// Their reading at the window's begin, and then what was counted until its end.
         counts: Counts,
     },
+    /// Sampled stacks: the profiler until the window ends, then its samples.
+    Sampling {
+        /// At work.
+        profiler: Option<Profiler>,
+        /// Ended.
+        samples: Option<Samples>,
+    },
+    /// What was asked for cannot be had: why.
+    Refused(String),
 }
 
 impl Watch {
@@ -62,31 +74,47 @@ impl Watch {
             PassKind::Counting => {
                 Self::Counting { counting: Counting::attach(target)?, counts: Counts::default() }
             }
-            PassKind::Untouched | PassKind::Sampling => Self::Nothing,
+            PassKind::Sampling => match Profiler::attach(target, SAMPLES_HZ) {
+                Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
+                Err(error) => Self::Refused(format!("no profile: {error}")),
+            },
+            PassKind::Untouched => Self::Nothing,
         })
     }
 
     /// The window begins.
     pub(super) fn begin(&mut self) {
-        if let Self::Counting { counting, counts } = self {
-            *counts = counting.read();
+        match self {
+            Self::Counting { counting, counts } => *counts = counting.read(),
+            Self::Sampling { profiler: Some(profiler), .. } => profiler.begin(),
+            _ => {}
         }
     }
 
     /// The window ended.
     pub(super) fn end(&mut self) {
-        if let Self::Counting { counting, counts } = self {
-            *counts = counts_since(&counting.read(), counts);
+        match self {
+            Self::Counting { counting, counts } => *counts = counts_since(&counting.read(), counts),
+            Self::Sampling { profiler, samples } => *samples = profiler.take().map(Profiler::stop),
+            _ => {}
         }
     }
 
     /// Puts what was seen into the pass.
-    fn finish(self, pass: &mut Pass, releasing: &mut Releasing) {
-        if let Self::Counting { counting, counts } = self {
-            pass.missing.extend(counts.missing.iter().cloned());
-            pass.counts = Some(counts);
-            wait(releasing);
-            *releasing = Some(counting.detach());
+    fn finish(self, pass: &mut Pass, target: &Group, launcher: &Launcher, releasing: &mut Releasing) {
+        match self {
+            Self::Counting { counting, counts } => {
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+                wait(releasing);
+                *releasing = Some(counting.detach());
+            }
+            Self::Sampling { samples: Some(samples), .. } => {
+                crate::jvm::write_maps(target, launcher);
+                pass.profile = Some(samples.resolve());
+            }
+            Self::Refused(why) => pass.missing.push(why),
+            Self::Sampling { .. } | Self::Nothing => {}
         }
     }
 }
@@ -139,8 +167,8 @@ impl Bench<'_> {
         let (measured, observed) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let observed = observed.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
         let window = joined(phase.condition, measured, observed);
-        let mut pass = Pass { kind, window, counts: None, missing: Vec::new() };
-        watch.finish(&mut pass, releasing);
+        let mut pass = Pass { kind, window, counts: None, profile: None, missing: Vec::new() };
+        watch.finish(&mut pass, &target, self.launcher, releasing);
         Ok(pass)
     }
 }
