@@ -21,7 +21,7 @@ use plan::{Blocks, Condition};
 use record::{PassKind, Run, RunStatus};
 
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments, Split,
     Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
