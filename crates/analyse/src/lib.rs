@@ -21,8 +21,8 @@ use plan::{Blocks, Condition};
 use record::{PassKind, Run, RunStatus};
 
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments, Split,
-    Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments,
+    Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
 pub use metric::{Metric, per_request};

@@ -350,6 +350,9 @@ pub(crate) struct WatchArgs {
     /// Sample where its threads wait, and for how long
     #[arg(long)]
     pub(crate) off_cpu: bool,
+    /// Write the profile as folded stacks, for flame graphs
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) folded: Option<PathBuf>,
     /// Samples per second of its CPU time, 99 to 997
     #[arg(long, default_value_t = 199, value_parser = clap::value_parser!(u32).range(99..=997))]
     pub(crate) frequency: u32,
