@@ -17,6 +17,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Compare servers: which is slower, by how much, and whether to believe it
     Compare(Box<CompareArgs>),
+    /// One change after another, each against the one before it
+    Ladder(Box<LadderArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
     /// Run one of the built-in servers
@@ -57,7 +59,7 @@ Examples:
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
@@ -151,6 +153,24 @@ pub(crate) struct CompareArgs {
     /// Start each arm once, check its answers, and stop
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+const LADDER_EXAMPLE: &str = "\
+Example:
+  whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
+      what each step brings, and whether their product is the whole";
+
+#[derive(Debug, Args)]
+#[command(after_help = LADDER_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+pub(crate) struct LadderArgs {
+    /// The target whose variants are climbed
+    pub(crate) target: String,
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub(crate) steps: Vec<String>,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
 }
 
 /// Spacing of arrivals in an open loop.
