@@ -7,6 +7,7 @@
 //! | `driver` | threads, epoll, sockets, clocks | no |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
+//! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
 //!
 //! [`run`] puts them together.
 #![forbid(unsafe_code)]
@@ -20,11 +21,14 @@ mod request;
 pub mod schedule;
 pub mod session;
 mod summary;
+mod supply;
 mod target;
+pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use request::Request;
+pub use supply::{Requests, Supply};
 pub use target::{Address, Target};

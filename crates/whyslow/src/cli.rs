@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
 /// Which HTTP server is slower, by how much, and why.
@@ -42,6 +42,44 @@ pub(crate) enum Format {
     Json,
     /// Markdown
     Md,
+}
+
+/// How the result of a load is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadFormat {
+    /// For people
+    Text,
+    /// For scripts
+    Json,
+    /// Markdown
+    Md,
+    /// What wrk prints, or with --rate what wrk2 does
+    Wrk,
+}
+
+/// The program in whose place we were called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Called {
+    /// wrk
+    Wrk,
+    /// wrk2
+    Wrk2,
+}
+
+/// A time as wrk reads it: a number alone is seconds.
+fn wrk_time(text: &str) -> Result<Span, String> {
+    let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if alone { format!("{text}s") } else { text.to_owned() };
+    text.parse().map_err(|error: units::ParseError| error.to_string())
+}
+
+/// A number as wrk reads it: 2k is 2000.
+fn wrk_count(text: &str) -> Result<u32, String> {
+    let scales = [('k', 1_000), ('m', 1_000_000)];
+    let found = scales.iter().find(|(letter, _)| text.to_ascii_lowercase().ends_with(*letter));
+    let (digits, scale) = found.map_or((text, 1), |(_, scale)| (&text[..text.len() - 1], *scale));
+    let number = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(scale));
+    number.ok_or_else(|| format!("'{text}' is not a number: write such as 64, 2k or 1M"))
 }
 
 const COMPARE_EXAMPLE: &str = "\
@@ -160,32 +198,43 @@ Examples:
   whyslow load -t1 -c64 -d10s http://127.0.0.1:8080/
       closed loop, as wrk
   whyslow load -c64 -d30s -R 20k --arrival poisson --format json http://127.0.0.1:8080/
-      open loop at 20 000 requests a second";
+      open loop at 20 000 requests a second
+  whyslow load -s docs/examples/lua/counter.lua http://127.0.0.1:8080
+      requests from a script with wrk's Lua API; called by the name wrk or wrk2, it takes their command lines";
 
 #[derive(Debug, Args)]
-#[command(after_help = LOAD_EXAMPLE)]
+#[command(after_help = LOAD_EXAMPLE, version, disable_version_flag = true)]
 pub(crate) struct LoadArgs {
     /// Generator threads
-    #[arg(short = 't', long, default_value_t = 2)]
+    #[arg(short = 't', long, default_value_t = 2, value_parser = wrk_count)]
     pub(crate) threads: u32,
     /// Connections over all threads
-    #[arg(short = 'c', long, default_value_t = 10)]
+    #[arg(short = 'c', long, default_value_t = 10, value_parser = wrk_count)]
     pub(crate) connections: u32,
-    /// Length of the window
-    #[arg(short = 'd', long, default_value = "10s")]
+    /// Length of the window; a number alone is seconds
+    #[arg(short = 'd', long, default_value = "10s", value_parser = wrk_time)]
     pub(crate) duration: Span,
+    /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
+    #[arg(short = 's', long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
     /// Header added to every request
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
     /// A request unanswered for longer counts as a timeout, once
-    #[arg(long, default_value = "2s")]
+    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time)]
     pub(crate) timeout: Span,
     /// Requests per second (open loop); without it each connection asks again as soon as it is answered
     #[arg(short = 'R', long)]
     pub(crate) rate: Option<Rate>,
-    /// Print the latency distribution (always printed; for command lines written for wrk)
+    /// With --format wrk, print the latency distribution; the other formats always do
     #[arg(short = 'L', long)]
     pub(crate) latency: bool,
+    /// With --format wrk and --rate, print the latencies counted from when requests were really sent, too
+    #[arg(short = 'U', long = "u_latency")]
+    pub(crate) uncorrected_latency: bool,
+    /// Where a script returns several requests at once, time only the last answer to them
+    #[arg(short = 'B', long = "batch_latency")]
+    pub(crate) batch_latency: bool,
     /// Arrivals of an open loop
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
     pub(crate) arrival: Arrival,
@@ -223,16 +272,25 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
     /// How the result is printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
+    pub(crate) format: LoadFormat,
     /// One JSON object a line, as things happen: how `compare` follows its generator
     #[arg(long, hide = true)]
     pub(crate) events: bool,
     /// Longest warm-up: go on past --warmup until the rate is steady
     #[arg(long, hide = true)]
     pub(crate) warmup_until: Option<Span>,
+    /// The program in whose place this was called
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) called: Option<Called>,
+    /// Print the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: Option<bool>,
     /// Where to, such as <http://127.0.0.1:8080/path>
     pub(crate) url: String,
+    /// What the script's init() is given, after --
+    #[arg(value_name = "SCRIPT ARG")]
+    pub(crate) script_args: Vec<String>,
 }
 
 /// Who serves the next arrival of an open loop.

@@ -12,7 +12,9 @@ mod manual;
 mod serve;
 mod targets;
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -25,13 +27,24 @@ fn main() -> ExitCode {
     if let Some(code) = launch::role(std::env::args_os()) {
         return code;
     }
-    match dispatch(&Cli::parse()) {
+    match dispatch(&Cli::parse_from(command_line(std::env::args_os()))) {
         Ok(exit) => exit.into(),
         Err(stop) => {
             say(&format!("error: {:#}", stop.error()));
             stop.exit().into()
         }
     }
+}
+
+/// What is asked of us. Called by the name of wrk or wrk2 it is a load in their words.
+fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut given = given.peekable();
+    let name = given.peek().and_then(|name| Path::new(name).file_name()?.to_str().map(str::to_owned));
+    let Some(name) = name.filter(|name| matches!(name.as_str(), "wrk" | "wrk2")) else {
+        return given.collect();
+    };
+    let ours = ["whyslow", "load", "--format", "wrk", "--called", &name].map(OsString::from);
+    ours.into_iter().chain(given.skip(1)).collect()
 }
 
 fn dispatch(cli: &Cli) -> Outcome {

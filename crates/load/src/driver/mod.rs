@@ -13,9 +13,8 @@ pub(crate) use worker::Report;
 
 use std::sync::atomic::AtomicBool;
 
-use crate::session::Feed;
 use crate::summary::{Measured, report};
-use crate::{Config, Latencies, LoadError};
+use crate::{Config, Latencies, LoadError, Supply};
 use record::LoadReport;
 
 /// What happens in a run, told as it happens.
@@ -86,18 +85,21 @@ pub fn run(
     run_fed(config, Vec::new(), stop, events)
 }
 
-/// The same with requests from `feeds`, one for each thread, in the place of `config.request`.
+/// The same with what `supplies` say, one for each thread, in the place of `config.request`; none to do without.
 ///
 /// # Errors
 /// [`LoadError`], [`LoadError::Feed`] included.
 pub fn run_fed(
     config: &Config,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, LoadError> {
+    if !supplies.is_empty() && supplies.len() != config.threads as usize {
+        return Err(LoadError::Config("there must be requests for each thread"));
+    }
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, feeds, stop, events)?;
+    let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
     let report = report(config, &measured);
     Ok(Outcome {
         report,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod compare;
+mod dropin;
 mod ended;
 mod failures;
 mod load;
@@ -9,3 +10,4 @@ mod manual;
 mod refusals;
 mod serve;
 mod support;
+mod wire;
