@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod bound;
+pub mod capacity;
 mod compare;
 mod findings;
 mod gates;
@@ -16,6 +18,7 @@ mod split;
 use plan::{Blocks, Condition};
 use record::{Run, RunStatus};
 
+pub use bound::{Bound, BoundError, Judged};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
     Switches, Verdict, VoidRound,

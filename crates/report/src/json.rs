@@ -1,6 +1,7 @@
 //! The JSON of scripts, with the schema that describes it.
 
 use analyse::Findings;
+use analyse::capacity::Capacity;
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +26,18 @@ pub fn findings_json(findings: &Findings) -> String {
 #[must_use]
 pub fn load_json(report: &LoadReport) -> String {
     pretty(report)
+}
+
+/// A search for capacity as one JSON object.
+#[must_use]
+pub fn capacity_json(found: &Capacity) -> String {
+    pretty(found)
+}
+
+/// The schema of [`capacity_json`].
+#[must_use]
+pub fn capacity_schema() -> Value {
+    schemars::schema_for!(Capacity).to_value()
 }
 
 /// The schema of [`findings_json`].

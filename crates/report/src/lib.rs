@@ -3,17 +3,21 @@
 //! Nothing is computed here. What a page says is decided once, as a [`Document`]; the formats only lay it out.
 #![forbid(unsafe_code)]
 
+mod capacity;
 mod compare;
 mod document;
 mod json;
 mod load;
 mod markdown;
+mod metrics;
 mod text;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema};
+pub use json::{capacity_json, capacity_schema, findings_json, findings_schema, load_json, load_schema};
+pub use metrics::{load_csv, load_otlp, load_prometheus};
 
 use analyse::Findings;
+use analyse::capacity::Capacity;
 use record::LoadReport;
 
 /// Widest line of text output, in characters.
@@ -47,4 +51,16 @@ pub fn load_text(report: &LoadReport) -> String {
 #[must_use]
 pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
+}
+
+/// A search for capacity as text.
+#[must_use]
+pub fn capacity_text(found: &Capacity) -> String {
+    text::render(&capacity::document(found))
+}
+
+/// A search for capacity as Markdown.
+#[must_use]
+pub fn capacity_markdown(found: &Capacity) -> String {
+    markdown::render(&capacity::document(found))
 }

@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
+    /// Search the highest rate at which a condition holds; the curve and the knee
+    Capacity(Box<CapacityArgs>),
     /// Run one of the built-in servers
     Serve(ServeArgs),
     /// List, build and verify the servers that can be compared here
@@ -394,6 +396,8 @@ pub(crate) enum Output {
     Compare,
     /// whyslow load
     Load,
+    /// whyslow capacity
+    Capacity,
 }
 
 #[derive(Debug, Args)]
@@ -411,4 +415,64 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// The command; the program itself where none is given
     pub(crate) command: Option<String>,
+}
+
+const CAPACITY_EXAMPLE: &str = "\
+Examples:
+  whyslow capacity futures --slo 'p99 < 10ms'
+      a target, started on the first half of the CPUs
+  whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
+      a server that already runs";
+
+#[derive(Debug, Args)]
+#[command(after_help = CAPACITY_EXAMPLE)]
+pub(crate) struct CapacityArgs {
+    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', or a URL
+    #[arg(value_name = "TARGET|URL")]
+    pub(crate) target: String,
+    /// What must hold: FIGURE < VALUE, such as 'p99 < 10ms'
+    #[arg(long, value_name = "CONDITION", default_value = "p99 < 10ms")]
+    pub(crate) slo: String,
+    /// Path of a target [default: the target's own]
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Connections over all threads
+    #[arg(short = 'c', long, default_value_t = 64)]
+    pub(crate) connections: u32,
+    /// Generator threads
+    #[arg(short = 't', long, default_value_t = 1)]
+    pub(crate) threads: u32,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) pipeline: u32,
+    /// Length of a window of the search; the confirming one is three times as long
+    #[arg(long, default_value = "5s")]
+    pub(crate) window: Span,
+    /// Load before each window
+    #[arg(long, default_value = "1s")]
+    pub(crate) warmup: Span,
+    /// A request unanswered for longer counts as a timeout
+    #[arg(long, default_value = "2s")]
+    pub(crate) timeout: Span,
+    /// Arrivals
+    #[arg(long, value_enum, default_value_t = Arrival::Poisson)]
+    pub(crate) arrival: Arrival,
+    /// First rate that is tried [default: a sixteenth of what the closed loop answers]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) from: Option<Rate>,
+    /// Highest rate that is tried
+    #[arg(long, value_name = "RATE")]
+    pub(crate) max_rate: Option<Rate>,
+    /// How narrow the answer must be, as a share
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) precision: f64,
+    /// CPUs of the generator [default: the second half where a target is started, all otherwise]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuSet>,
+    /// Seed of the arrival times
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }

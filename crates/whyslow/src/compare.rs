@@ -4,7 +4,7 @@ mod condition;
 pub(crate) mod generator;
 mod planning;
 mod preflight;
-mod progress;
+pub(crate) mod progress;
 mod round;
 mod run_id;
 mod session;
@@ -24,6 +24,10 @@ use crate::cli::{CompareArgs, Format};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
+
+pub(crate) use planning::command_arm;
+pub(crate) use round::placeholders;
+pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.
 const RUNS: &str = "whyslow-runs";

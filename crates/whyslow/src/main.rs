@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod capacity;
 mod catalogue;
 mod cli;
 mod compare;
@@ -51,6 +52,7 @@ fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
         Command::Load(args) => load_command::run(args),
+        Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),

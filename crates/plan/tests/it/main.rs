@@ -4,5 +4,6 @@
 mod order;
 mod placement;
 mod refusals;
+mod search;
 mod support;
 mod targets;

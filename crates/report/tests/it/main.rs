@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod json;
+mod metrics;
 mod pages;
 mod support;
