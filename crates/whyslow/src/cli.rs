@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
+use crate::load_command::pace::Ramp;
+
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
 #[command(name = "whyslow", version, arg_required_else_help = true)]
@@ -273,6 +275,10 @@ pub(crate) struct LoadArgs {
     /// Write the percentile distribution as HdrHistogram prints it
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rates: RateArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
@@ -475,4 +481,39 @@ pub(crate) struct CapacityArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// Rates that change within the window.
+#[derive(Debug, Default, Args)]
+#[group(id = "changing", multiple = false, conflicts_with = "rate")]
+pub(crate) struct RateArgs {
+    /// A rate that grows or falls evenly over the window
+    #[arg(long, value_name = "FROM..TO")]
+    pub(crate) ramp: Option<Ramp>,
+    /// Rates one after another, each for an equal part of the window
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    pub(crate) steps: Vec<Rate>,
+    /// File of rates: RATE DURATION on each line, such as 20k 5s; the last one stays
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rates: Option<PathBuf>,
+}
+
+/// What becomes of the figures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct KeepArgs {
+    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Write the window second by second as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the figures in Prometheus' text format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prometheus: Option<PathBuf>,
+    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) otlp: Option<PathBuf>,
+    /// Show rate, percentiles and errors second by second in the terminal
+    #[arg(long)]
+    pub(crate) live: bool,
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use load::schedule::{Arrival, Dispatch, Intensity, Pace};
 use load::{Config, Idle, Request, Target, Warmup};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
-use crate::cli::{self, IdleKind, LoadArgs, ScheduleKind};
+use super::pace::pace;
+use crate::cli::{IdleKind, LoadArgs};
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     let target = Target::resolve(&args.url)?;
@@ -21,7 +21,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     config.threads = args.threads.min(args.connections.max(1));
     config.connections = args.connections;
     config.pipeline = args.pipeline;
-    config.pace = pace(args);
+    config.pace = pace(args)?;
     config.seed = args.seed;
     config.warmup = warmup(args);
     config.window = args.duration.0;
@@ -33,21 +33,6 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Poll => Idle::Poll,
     };
     Ok(config)
-}
-
-fn pace(args: &LoadArgs) -> Pace {
-    let Some(rate) = args.rate else { return Pace::Closed };
-    Pace::Open {
-        intensity: Intensity::Flat { per_s: rate.get() },
-        arrival: match args.arrival {
-            cli::Arrival::Constant => Arrival::Constant,
-            cli::Arrival::Poisson => Arrival::Poisson,
-        },
-        dispatch: match args.schedule {
-            ScheduleKind::Shared => Dispatch::Shared,
-            ScheduleKind::Connection => Dispatch::Connection,
-        },
-    }
 }
 
 fn warmup(args: &LoadArgs) -> Warmup {
