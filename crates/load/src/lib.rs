@@ -5,6 +5,7 @@
 //! | [`schedule`] | when requests are due | yes |
 //! | [`session`] | what to send, what came, what to record | yes |
 //! | `driver` | threads, epoll, sockets, clocks | no |
+//! | `tls` | whom to trust, and why a handshake failed | no |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //!
@@ -21,10 +22,12 @@ pub mod schedule;
 pub mod session;
 mod summary;
 mod target;
+mod tls;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use request::Request;
-pub use target::{Address, Target};
+pub use target::{Address, Scheme, Target};
+pub use tls::{Identity, Roots, Tls};

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
+use crate::reach::ReachArgs;
+
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
 #[command(name = "whyslow", version, arg_required_else_help = true)]
@@ -201,6 +203,8 @@ pub(crate) struct LoadArgs {
     /// Body: a string, or @FILE
     #[arg(long, value_name = "STRING|@FILE")]
     pub(crate) body: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
@@ -231,7 +235,7 @@ pub(crate) struct LoadArgs {
     /// Longest warm-up: go on past --warmup until the rate is steady
     #[arg(long, hide = true)]
     pub(crate) warmup_until: Option<Span>,
-    /// Where to, such as <http://127.0.0.1:8080/path>
+    /// Where to, such as <http://127.0.0.1:8080/path>, or https://
     pub(crate) url: String,
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::{Config, Idle, LoadError, Outcome as Measured, Request, Target, Warmup, export};
+use load::{Config, Idle, LoadError, Outcome as Measured, Request, Warmup, export};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
@@ -43,8 +43,10 @@ fn refused(error: LoadError) -> Stop {
     match error {
         LoadError::Config(_)
         | LoadError::Request(_)
+        | LoadError::Certificates { .. }
         | LoadError::Descriptors { .. }
-        | LoadError::Ports { .. } => Stop::usage(error),
+        | LoadError::Ports { .. }
+        | LoadError::Source { .. } => Stop::usage(error),
         other => other.into(),
     }
 }
@@ -98,12 +100,13 @@ fn keep(args: &LoadArgs, started: SystemTime, measured: &Measured) -> anyhow::Re
 }
 
 fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let target = Target::resolve(&args.url)?;
+    let target = args.reach.target(&args.url)?;
     let mut request = Request { method: args.method.clone(), ..Request::get(&target) };
     add_headers(&mut request, &args.headers)?;
     request.body = body(args.body.as_deref())?;
     let mut config = Config::new(target);
     config.request = request;
+    args.reach.apply(&mut config);
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     config.threads = args.threads.min(args.connections.max(1));
     config.connections = args.connections;
