@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use crate::schedule::Pace;
-use crate::{Request, Target};
+use crate::{Request, Target, Tls};
 
 /// Requests in flight on one connection at most; a session keeps a stamp for each.
 pub const MAX_PIPELINE: u32 = 1024;
@@ -16,6 +16,8 @@ pub const MAX_THREADS: u32 = 8192;
 pub struct Config {
     /// Where to.
     pub target: Target,
+    /// Whom to trust and who we are, where the target speaks TLS.
+    pub tls: Tls,
     /// What is asked, again and again.
     pub request: Request,
     /// Worker threads, each with an equal part of the connections and of the arrivals.
@@ -54,6 +56,7 @@ impl Config {
         Self {
             request: Request::get(&target),
             target,
+            tls: Tls::default(),
             threads: 2,
             connections: 10,
             pipeline: 1,

@@ -5,6 +5,7 @@
 //! | [`schedule`] | when requests are due | yes |
 //! | [`session`] | what to send, what came, what to record | yes |
 //! | `driver` | threads, epoll, sockets, clocks | no |
+//! | `tls` | whom to trust, and why a handshake failed | no |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
@@ -23,6 +24,7 @@ pub mod session;
 mod summary;
 mod supply;
 mod target;
+mod tls;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
@@ -31,4 +33,5 @@ pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use request::Request;
 pub use supply::{Requests, Supply};
-pub use target::{Address, Target};
+pub use target::{Address, Scheme, Target};
+pub use tls::{Identity, Roots, Tls};

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
 use crate::load_command::pace::Ramp;
+use crate::reach::ReachArgs;
 
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
@@ -254,6 +255,8 @@ pub(crate) struct LoadArgs {
     /// Body: a string, or @FILE
     #[arg(long, value_name = "STRING|@FILE")]
     pub(crate) body: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
@@ -294,7 +297,7 @@ pub(crate) struct LoadArgs {
     /// Print the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
-    /// Where to, such as <http://127.0.0.1:8080/path>
+    /// Where to, such as <http://127.0.0.1:8080/path>, or https://
     pub(crate) url: String,
     /// What the script's init() is given, after --
     #[arg(value_name = "SCRIPT ARG")]

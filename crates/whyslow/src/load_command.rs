@@ -130,8 +130,10 @@ fn refused(error: LoadError) -> Stop {
         LoadError::Config(_)
         | LoadError::Request(_)
         | LoadError::Feed { after: false, .. }
+        | LoadError::Certificates { .. }
         | LoadError::Descriptors { .. }
-        | LoadError::Ports { .. } => Stop::usage(error),
+        | LoadError::Ports { .. }
+        | LoadError::Source { .. } => Stop::usage(error),
         other => other.into(),
     }
 }

@@ -10,6 +10,7 @@ mod exit;
 mod interrupt;
 mod load_command;
 mod manual;
+mod reach;
 mod serve;
 mod targets;
 

@@ -5,7 +5,9 @@ mod conductor;
 mod connect;
 mod control;
 mod cpu;
+mod link;
 mod prepare;
+mod secured;
 mod socket;
 mod worker;
 

@@ -159,7 +159,7 @@ fn add_report(sum: &mut Measured, report: Report) {
         sum.log_sum += slice.log_sum;
     }
     sum.pairs.extend(tally.pairs.kept);
-    sum.connect_error = sum.connect_error.take().or(report.connect_error);
+    sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.malformed = sum.malformed.or(finished.first_malformed);
 }

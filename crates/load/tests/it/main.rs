@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod export;
 mod feed;
+mod reach;
 mod schedule;
+mod serving;
 mod session;
 mod simulation;
 mod target;
+mod tls;
 mod truth;

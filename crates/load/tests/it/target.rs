@@ -9,6 +9,8 @@ fn reads_urls() {
         ("http://127.0.0.1", "127.0.0.1", "/", "127.0.0.1:80"),
         ("http://127.0.0.1?x", "127.0.0.1", "/?x", "127.0.0.1:80"),
         ("http://[::1]:81/", "[::1]:81", "/", "[::1]:81"),
+        ("http://[::1]/", "[::1]", "/", "[::1]:80"),
+        ("https://127.0.0.1/x", "127.0.0.1", "/x", "127.0.0.1:443"),
         ("http://me:secret@127.0.0.1/", "127.0.0.1", "/", "127.0.0.1:80"),
     ];
     for (url, authority, path, address) in cases {
@@ -22,7 +24,7 @@ fn reads_urls() {
 fn refuses_what_it_cannot_drive_in_one_sentence() {
     let cases = [
         ("127.0.0.1:80", "write http://host:port/path"),
-        ("ftp://x/", "only http:// is spoken"),
+        ("ftp://x/", "only http:// and https:// are spoken"),
         ("http:///x", "it has no host"),
         ("http://:80/", "it has no host"),
         ("http://127.0.0.1:x/", "its port is not a number"),

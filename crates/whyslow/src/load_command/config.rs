@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use load::{Config, Idle, Request, Target, Warmup};
+use load::{Config, Idle, Request, Warmup};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
@@ -11,12 +11,13 @@ use super::pace::pace;
 use crate::cli::{IdleKind, LoadArgs};
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let target = Target::resolve(&args.url)?;
+    let target = args.reach.target(&args.url)?;
     let mut request = Request { method: args.method.clone(), ..Request::get(&target) };
     add_headers(&mut request, &args.headers)?;
     request.body = body(args.body.as_deref())?;
     let mut config = Config::new(target);
     config.request = request;
+    args.reach.apply(&mut config);
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     config.threads = args.threads.min(args.connections.max(1));
     config.connections = args.connections;
