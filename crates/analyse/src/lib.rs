@@ -8,6 +8,7 @@ mod arms;
 mod compare;
 mod findings;
 mod gates;
+mod ladder;
 mod limiter;
 mod metric;
 pub mod profile;
@@ -25,6 +26,7 @@ pub use findings::{
     Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
+pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};

@@ -236,12 +236,17 @@ fn cause_text(cause: &Cause) -> String {
 
 /// One table for each arm that differs: what a request takes of everything, and what the change can carry.
 fn ledger(findings: &Findings) -> Document {
+    let several = others(findings).count() > 1;
     others(findings)
-        .filter_map(|arm| {
+        .flat_map(|arm| {
             let lines = findings.ledger.iter().filter(|line| line.arm == arm.name);
             let rows: Vec<[String; 5]> = lines.map(ledger_row).collect();
-            let header = ["per request", findings.baseline.as_str(), &arm.name, "change", "can carry"];
-            (!rows.is_empty()).then(|| Block::table(header, rows))
+            if rows.is_empty() {
+                return Vec::new();
+            }
+            let name = several.then(|| Block::Paragraph(arm.name.clone()));
+            let header = ["per request", "baseline", "arm", "change", "can carry"];
+            name.into_iter().chain([Block::table(header, rows)]).collect::<Vec<_>>()
         })
         .collect()
 }

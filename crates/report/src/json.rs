@@ -1,10 +1,18 @@
 //! The JSON of scripts, with the schema that describes it.
 
-use analyse::{Findings, Watched};
+use analyse::{Findings, Ladder, Watched};
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+
+/// A ladder with the text that a person would read.
+#[derive(Serialize)]
+struct LadderOutput<'a> {
+    #[serde(flatten)]
+    ladder: &'a Ladder,
+    text: String,
+}
 
 /// Findings with the text that a person would read.
 #[derive(Serialize, JsonSchema)]
@@ -19,6 +27,12 @@ struct FindingsOutput<'a> {
 #[must_use]
 pub fn findings_json(findings: &Findings) -> String {
     pretty(&FindingsOutput { findings, text: crate::findings_text(findings) })
+}
+
+/// A ladder as one JSON object, with the text that a person would read.
+#[must_use]
+pub fn ladder_json(ladder: &Ladder) -> String {
+    pretty(&LadderOutput { ladder, text: crate::ladder_text(ladder) })
 }
 
 /// A load report as one JSON object.

@@ -6,6 +6,7 @@
 mod compare;
 mod document;
 mod json;
+mod ladder;
 mod load;
 mod markdown;
 mod resources;
@@ -13,9 +14,11 @@ mod text;
 mod watch;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema, watch_json, watch_schema};
+pub use json::{
+    findings_json, findings_schema, ladder_json, load_json, load_schema, watch_json, watch_schema,
+};
 
-use analyse::{Findings, Watched};
+use analyse::{Findings, Ladder, Watched};
 use record::LoadReport;
 
 use resources::Detail;
@@ -51,6 +54,18 @@ pub fn load_text(report: &LoadReport) -> String {
 #[must_use]
 pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
+}
+
+/// A ladder as text.
+#[must_use]
+pub fn ladder_text(ladder: &Ladder) -> String {
+    text::render(&ladder::document(ladder))
+}
+
+/// A ladder as Markdown.
+#[must_use]
+pub fn ladder_markdown(ladder: &Ladder) -> String {
+    markdown::render(&ladder::document(ladder))
 }
 
 /// A running server as text.

@@ -17,7 +17,7 @@ use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
 use plan::Plan;
-use record::RunDir;
+use record::{Run, RunDir};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuSet;
 
@@ -30,6 +30,11 @@ use condition::Condition;
 const RUNS: &str = "whyslow-runs";
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
+    run_with(args, |run, format| render(&analyse::analyse(run), format))
+}
+
+/// Runs a comparison and prints what `page` makes of its run directory.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
@@ -41,8 +46,9 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
         return verify::run(&plan);
     }
     let dir = execute(args, &plan)?;
-    let findings = analyse::analyse(&dir.read()?);
-    crate::print(&render(&findings, args.format))?;
+    let run = dir.read()?;
+    let findings = analyse::analyse(&run);
+    crate::print(&page(&run, args.format))?;
     crate::say(&format!("run kept in {}", dir.path().display()));
     Ok(exit(&findings, &conditions))
 }

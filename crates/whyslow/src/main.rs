@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod interrupt;
 mod jvm;
+mod ladder;
 mod load_command;
 mod manual;
 mod serve;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),

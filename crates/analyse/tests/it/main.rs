@@ -5,6 +5,7 @@ mod gates;
 mod host;
 mod looks;
 mod parity;
+mod published;
 mod resources;
 mod split;
 mod support;
