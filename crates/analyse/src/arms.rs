@@ -71,7 +71,7 @@ fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> Option<f64> {
     stats::descriptive::mean(&windows.iter().map(|window| figure(window)).collect::<Vec<_>>())
 }
 
-fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
+pub(crate) fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
     Some(CpuPerRequest {
         total: pooled(|window| window.target.cpu.total_ns)?,
         user: pooled(|window| window.target.cpu.user_ns)?,

@@ -4,7 +4,7 @@ use record::{Host, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Metric;
+use crate::{ArmResources, LedgerLine, Metric, PassFindings, ProfileDifference};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -44,6 +44,14 @@ pub struct Findings {
     pub gates: Vec<Gate>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
+    /// Utilisation, saturation and errors of every resource, one table for each arm.
+    pub resources: Vec<ArmResources>,
+    /// Where in the code the difference is, one for each arm but the baseline that was sampled.
+    pub profiles: Vec<ProfileDifference>,
+    /// What one request costs, line by line, of every arm that differs from the baseline.
+    pub ledger: Vec<LedgerLine>,
+    /// How much watching closely slowed each arm, and whether what was seen is used.
+    pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
     /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.

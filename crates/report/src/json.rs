@@ -1,11 +1,19 @@
 //! The JSON of scripts, with the schema that describes it.
 
-use analyse::Findings;
 use analyse::capacity::Capacity;
+use analyse::{Findings, Ladder, Watched};
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+
+/// A ladder with the text that a person would read.
+#[derive(Serialize)]
+struct LadderOutput<'a> {
+    #[serde(flatten)]
+    ladder: &'a Ladder,
+    text: String,
+}
 
 /// Findings with the text that a person would read.
 #[derive(Serialize, JsonSchema)]
@@ -20,6 +28,12 @@ struct FindingsOutput<'a> {
 #[must_use]
 pub fn findings_json(findings: &Findings) -> String {
     pretty(&FindingsOutput { findings, text: crate::findings_text(findings) })
+}
+
+/// A ladder as one JSON object, with the text that a person would read.
+#[must_use]
+pub fn ladder_json(ladder: &Ladder) -> String {
+    pretty(&LadderOutput { ladder, text: crate::ladder_text(ladder) })
 }
 
 /// A load report as one JSON object.
@@ -50,6 +64,18 @@ pub fn findings_schema() -> Value {
 #[must_use]
 pub fn load_schema() -> Value {
     schemars::schema_for!(LoadReport).to_value()
+}
+
+/// A running server as one JSON object.
+#[must_use]
+pub fn watch_json(watched: &Watched) -> String {
+    pretty(watched)
+}
+
+/// The schema of [`watch_json`].
+#[must_use]
+pub fn watch_schema() -> Value {
+    schemars::schema_for!(Watched).to_value()
 }
 
 fn pretty(value: &impl Serialize) -> String {

@@ -7,18 +7,26 @@ mod capacity;
 mod compare;
 mod document;
 mod json;
+mod ladder;
 mod load;
 mod markdown;
 mod metrics;
+mod resources;
 mod text;
+mod watch;
 
 pub use document::{Block, Document};
-pub use json::{capacity_json, capacity_schema, findings_json, findings_schema, load_json, load_schema};
+pub use json::{
+    capacity_json, capacity_schema, findings_json, findings_schema, ladder_json, load_json, load_schema, watch_json,
+    watch_schema,
+};
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 
-use analyse::Findings;
 use analyse::capacity::Capacity;
+use analyse::{Findings, Ladder, Watched};
 use record::LoadReport;
+
+use resources::Detail;
 
 /// Widest line of text output, in characters.
 pub const TEXT_COLUMNS: usize = 80;
@@ -26,13 +34,13 @@ pub const TEXT_COLUMNS: usize = 80;
 /// A comparison as text of at most [`TEXT_COLUMNS`] columns.
 #[must_use]
 pub fn findings_text(findings: &Findings) -> String {
-    text::render(&compare::document(findings))
+    text::render(&compare::document(findings, Detail::Short))
 }
 
 /// A comparison as Markdown.
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
-    markdown::render(&compare::document(findings))
+    markdown::render(&compare::document(findings, Detail::Full))
 }
 
 /// One arm against the baseline in one sentence: the first primary metric that has a verdict.
@@ -63,4 +71,28 @@ pub fn capacity_text(found: &Capacity) -> String {
 #[must_use]
 pub fn capacity_markdown(found: &Capacity) -> String {
     markdown::render(&capacity::document(found))
+}
+
+/// A ladder as text.
+#[must_use]
+pub fn ladder_text(ladder: &Ladder) -> String {
+    text::render(&ladder::document(ladder))
+}
+
+/// A ladder as Markdown.
+#[must_use]
+pub fn ladder_markdown(ladder: &Ladder) -> String {
+    markdown::render(&ladder::document(ladder))
+}
+
+/// A running server as text.
+#[must_use]
+pub fn watch_text(watched: &Watched) -> String {
+    text::render(&watch::document(watched, Detail::Short))
+}
+
+/// A running server as Markdown.
+#[must_use]
+pub fn watch_markdown(watched: &Watched) -> String {
+    markdown::render(&watch::document(watched, Detail::Full))
 }

@@ -28,6 +28,10 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// List, build and verify the servers that can be compared here
     Targets(TargetsArgs),
+    /// Watch a running server under someone else's load: what it costs and what it lacks
+    Watch(WatchArgs),
+    /// What this machine can and cannot measure, and what would allow it
+    Doctor(DoctorArgs),
     /// Gates, ledger and verdict again from a run directory
     Analyse(AnalyseArgs),
     /// Print the JSON Schema of an output
@@ -114,6 +118,9 @@ pub(crate) struct CompareArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
+    /// A new connection for each request
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
     /// 'max': a closed loop, then an equal rate for all; a number: that rate only
     #[arg(long, default_value = "max", value_name = "max|N")]
     pub(crate) rate: String,
@@ -390,6 +397,47 @@ pub(crate) struct AnalyseArgs {
     pub(crate) format: Format,
 }
 
+const WATCH_EXAMPLE: &str = "\
+Examples:
+  whyslow watch :8080 -d 30s
+      whoever listens on port 8080, for half a minute
+  whyslow watch 4711 --profile --counter http://127.0.0.1:8080/count
+      process 4711 with its descendants, with a profile, per request by the server's own count";
+
+#[derive(Debug, Args)]
+#[command(after_help = WATCH_EXAMPLE)]
+pub(crate) struct WatchArgs {
+    /// A process, or the port on which it listens
+    #[arg(value_name = "PID|:PORT")]
+    pub(crate) what: String,
+    /// How long
+    #[arg(short = 'd', long, default_value = "10s")]
+    pub(crate) duration: Span,
+    /// Sample where its CPU time goes
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Sample where its threads wait, and for how long
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
+    /// Samples per second of its CPU time, 99 to 997
+    #[arg(long, default_value_t = 199, value_parser = clap::value_parser!(u32).range(99..=997))]
+    pub(crate) frequency: u32,
+    /// URL whose answer begins with the number of requests served so far
+    #[arg(long, value_name = "URL")]
+    pub(crate) counter: Option<String>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow doctor --format json")]
+pub(crate) struct DoctorArgs {
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow schema compare > findings.schema.json")]
 pub(crate) struct SchemaArgs {
@@ -407,6 +455,8 @@ pub(crate) enum Output {
     Load,
     /// whyslow capacity
     Capacity,
+    /// whyslow watch
+    Watch,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod condition;
+mod diagnose;
 pub(crate) mod generator;
 mod planning;
 mod preflight;
@@ -16,7 +17,7 @@ use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
 use plan::Plan;
-use record::RunDir;
+use record::{Run, RunDir};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuSet;
 
@@ -33,6 +34,11 @@ pub(crate) use verify::READY_LIMIT;
 const RUNS: &str = "whyslow-runs";
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
+    run_with(args, |run, format| render(&analyse::analyse(run), format))
+}
+
+/// Runs a comparison and prints what `page` makes of its run directory.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
@@ -44,8 +50,9 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
         return verify::run(&plan);
     }
     let dir = execute(args, &plan)?;
-    let findings = analyse::analyse(&dir.read()?);
-    crate::print(&render(&findings, args.format))?;
+    let run = dir.read()?;
+    let findings = analyse::analyse(&run);
+    crate::print(&page(&run, args.format))?;
     crate::say(&format!("run kept in {}", dir.path().display()));
     Ok(exit(&findings, &conditions))
 }
@@ -84,11 +91,18 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program();
     session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
-    dir.write_host(&observe::fingerprint())?;
+    dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).run()?;
     Ok(dir)
+}
+
+/// The facts of this machine; with what one of each costs here, where causes are to be ranked.
+fn host(plan: &Plan) -> record::Host {
+    // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
+    let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
+    record::Host { unit_costs, ..observe::fingerprint() }
 }
 
 /// The orchestrator shares the generator's CPUs: what it does there is seen, what it did on the server's would not be.

@@ -6,13 +6,17 @@ mod capacity;
 mod catalogue;
 mod cli;
 mod compare;
+mod doctor;
 mod exit;
 mod interrupt;
+mod jvm;
+mod ladder;
 mod load_command;
 mod manual;
 mod reach;
 mod serve;
 mod targets;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -52,11 +56,14 @@ fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
         Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

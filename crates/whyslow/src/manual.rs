@@ -11,6 +11,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
         Output::Compare => report::findings_schema(),
         Output::Load => report::load_schema(),
         Output::Capacity => report::capacity_schema(),
+        Output::Watch => report::watch_schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("a schema is JSON")?;
     crate::print(&format!("{text}\n"))?;

@@ -125,6 +125,7 @@ fn workload(args: &CompareArgs, target_path: Option<String>) -> anyhow::Result<W
         path: args.path.clone().or(target_path).unwrap_or_else(|| DEFAULT_PATH.to_owned()),
         connections: args.connections,
         pipeline: args.pipeline,
+        keep_alive: !args.no_keep_alive,
         poisson: args.arrival == Arrival::Poisson,
         conditions: conditions(args)?,
         allow_difference: args.allow_difference,
@@ -205,6 +206,9 @@ pub(super) fn describe(plan: &Plan) -> String {
         plan.workload.pipeline,
         conditions.join(", then ")
     );
+    if !plan.workload.keep_alive {
+        text += "a new connection for each request\n";
+    }
     text += &format!("server on CPU {}, generator on CPU {}\n", plan.placement.server, plan.placement.load);
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };

@@ -11,4 +11,5 @@ mod manual;
 mod refusals;
 mod serve;
 mod support;
+mod watch;
 mod wire;
