@@ -97,6 +97,15 @@ pub struct Switches {
     pub involuntary: f64,
 }
 
+/// TCP segments with data per request: 1 and 1 where requests and answers are small and not pipelined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segments {
+    /// That the server received.
+    pub received: f64,
+    /// That the server sent.
+    pub sent: f64,
+}
+
 /// Response times in nanoseconds: medians over the rounds of each round's percentile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
@@ -152,6 +161,8 @@ pub struct ArmFindings {
     pub server_set_busy: Option<f64>,
     /// Context switches.
     pub context_switches_per_request: Option<Switches>,
+    /// TCP segments with data, where the kernel told of the server's connections.
+    pub segments_per_request: Option<Segments>,
     /// System calls by name, where they were counted.
     pub syscalls_per_request: BTreeMap<String, f64>,
     /// Time ready threads waited for a CPU, in nanoseconds per request.

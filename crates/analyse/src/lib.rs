@@ -25,7 +25,7 @@ use record::{PassKind, Run, RunStatus};
 
 pub use bound::{Bound, BoundError, Judged};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments, Split,
     Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};

@@ -3,7 +3,7 @@
 //! Source: Brendan Gregg, "The USE Method: Linux Performance Checklist"; of his list is left out what the kernel does
 //! not count without tracing.
 
-use record::{HostUsage, Resources, Usage, Window};
+use record::{HostUsage, Resources, SocketCounters, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +126,7 @@ const fn resource(
     Resource { scope, name, unit, red, read }
 }
 
-const TABLE: [Resource; 19] = [
+const TABLE: [Resource; 20] = [
     resource(UseScope::Target, "CPU", "of run time waiting", [0.95, 0.2], |input| {
         Some(cpu(input.target, input.server_cpus.cpus))
     }),
@@ -143,12 +143,18 @@ const TABLE: [Resource; 19] = [
         Some(used(share(u64::from(input.target.threads), input.resources?.files.thread_limit?)))
     }),
     resource(UseScope::Target, "accept queue", "connections waiting", [0.5, NEVER], accept_queue),
-    resource(UseScope::Target, "connections", "of sending time held up", [NEVER, 0.5], connections),
+    resource(UseScope::Target, "connections", "of sending time held up", [NEVER, 0.5], |input| {
+        Some(connections(&input.resources?.sockets.as_ref()?.server))
+    }),
     resource(UseScope::Generator, "CPU", "of run time waiting", [0.95, 0.2], |input| {
         Some(cpu(input.generator?, input.load_cpus?.cpus))
     }),
     resource(UseScope::Generator, "busiest thread", "", [0.95, NEVER], |input| {
         Some(thread(input.generator?))
+    }),
+    resource(UseScope::Generator, "connections", "of sending time held up", [NEVER, 0.5], |input| {
+        input.generator?;
+        Some(connections(&input.resources?.sockets.as_ref()?.clients))
     }),
     resource(UseScope::Host, "server CPUs", "of time some task waited", [0.95, 0.5], |input| {
         let pressure = input.resources.and_then(|resources| resources.pressure);
@@ -239,15 +245,10 @@ fn accept_queue(input: &UseInput) -> Option<Seen> {
     })
 }
 
-/// The server's side of its connections: how long a full window or a full buffer held it up.
-fn connections(input: &UseInput) -> Option<Seen> {
-    let server = input.resources?.sockets.as_ref()?.server;
-    let held = server.receive_window_limited_us + server.send_buffer_limited_us;
-    Some(Seen {
-        utilisation: None,
-        saturation: Some(share(held, server.busy_us)),
-        errors: Some(server.retransmits),
-    })
+/// One side of the connections: how long a full window or a full buffer held it up.
+fn connections(side: &SocketCounters) -> Seen {
+    let held = side.receive_window_limited_us + side.send_buffer_limited_us;
+    Seen { utilisation: None, saturation: Some(share(held, side.busy_us)), errors: Some(side.retransmits) }
 }
 
 /// The USE table of one window, most urgent first.

@@ -146,6 +146,12 @@ fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<
         ),
         _ => {}
     }
+    for profile in input.profiles.iter().filter(|profile| profile.samples == 0) {
+        doubts.push(match profile.kind {
+            ProfileKind::Cpu => "No stack was sampled: it used next to no CPU time.".to_owned(),
+            ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
+        });
+    }
     let opened = input.cpus.tcp.passive_opens;
     if from == Some("segments") && opened as f64 > MANY_OPENED * requests.unwrap_or(0) as f64 {
         doubts.push(format!(

@@ -144,6 +144,7 @@ fn a_run_has_a_table_for_each_arm_with_errors_summed_over_its_windows() {
     let findings = analyse(&run);
     assert_eq!(findings.resources.len(), run.manifest.plan.arms.len());
     let rows = &findings.resources.iter().find(|table| table.arm == arm).unwrap().rows;
+    assert!(findings.arms.iter().all(|arm| arm.segments_per_request.is_none()), "not known of every window");
     let interfaces = rows.iter().find(|row| row.resource == "interfaces").unwrap();
     assert_eq!((interfaces.errors, interfaces.level), (Some(2 * windows), UseLevel::Red));
 }
@@ -209,4 +210,23 @@ fn connections_that_come_and_go_are_a_doubt() {
     input.cpus.tcp.passive_opens = 39_000;
     let found = watched(&input);
     assert!(found.notes.iter().any(|note| note.contains("39000 connections")), "{:?}", found.notes);
+}
+
+#[test]
+fn segments_of_a_request_and_of_an_answer_are_pooled() {
+    let mut run = pair(1.0);
+    let arm = run.manifest.plan.arms[1].name.clone();
+    change(&mut run, &arm, 0, |window| {
+        let requests = window.load.requests;
+        let server = SocketCounters {
+            data_segments_in: requests,
+            data_segments_out: 3 * requests,
+            ..SocketCounters::default()
+        };
+        let sockets = Some(Sockets { server, ..Sockets::default() });
+        window.resources = Some(Resources { sockets, ..Resources::default() });
+    });
+    let findings = analyse(&run);
+    let found = findings.arms.iter().find(|row| row.name == arm).unwrap().segments_per_request.unwrap();
+    assert!((found.received - 1.0).abs() < 0.01 && (found.sent - 3.0).abs() < 0.03, "{found:?}");
 }
