@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod case;
 mod compare;
 mod findings;
 mod gates;
@@ -16,9 +17,13 @@ mod split;
 use plan::{Blocks, Condition};
 use record::{Run, RunStatus};
 
+pub use case::{
+    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
+    ProfileFindings, ProfileRow, Reproduced, case_findings,
+};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
-    Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
+    Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
 pub use metric::{Metric, per_request};
@@ -147,6 +152,9 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
                 percent(floor)
             ));
         }
+    }
+    for arm in &findings.arms {
+        warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
     }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(

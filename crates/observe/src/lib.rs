@@ -31,6 +31,7 @@ pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
+pub use parse::callgrind_self_costs;
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

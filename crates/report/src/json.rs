@@ -1,6 +1,6 @@
 //! The JSON of scripts, with the schema that describes it.
 
-use analyse::Findings;
+use analyse::{CaseFindings, Findings};
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,6 +19,27 @@ struct FindingsOutput<'a> {
 #[must_use]
 pub fn findings_json(findings: &Findings) -> String {
     pretty(&FindingsOutput { findings, text: crate::findings_text(findings) })
+}
+
+/// A case with the text that a person would read.
+#[derive(Serialize, JsonSchema)]
+struct CaseOutput<'a> {
+    #[serde(flatten)]
+    findings: &'a CaseFindings,
+    /// The same findings as text.
+    text: String,
+}
+
+/// A case as one JSON object.
+#[must_use]
+pub fn case_json(findings: &CaseFindings) -> String {
+    pretty(&CaseOutput { findings, text: crate::case_text(findings) })
+}
+
+/// The schema of [`case_json`].
+#[must_use]
+pub fn case_schema() -> Value {
+    schemars::schema_for!(CaseOutput).to_value()
 }
 
 /// A load report as one JSON object.

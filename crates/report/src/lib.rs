@@ -3,6 +3,7 @@
 //! Nothing is computed here. What a page says is decided once, as a [`Document`]; the formats only lay it out.
 #![forbid(unsafe_code)]
 
+mod case;
 mod compare;
 mod document;
 mod json;
@@ -11,9 +12,9 @@ mod markdown;
 mod text;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema};
+pub use json::{case_json, case_schema, findings_json, findings_schema, load_json, load_schema};
 
-use analyse::Findings;
+use analyse::{CaseFindings, Findings};
 use record::LoadReport;
 
 /// Widest line of text output, in characters.
@@ -35,6 +36,18 @@ pub fn findings_markdown(findings: &Findings) -> String {
 #[must_use]
 pub fn headline(findings: &Findings, arm: &str) -> String {
     compare::headline(findings, arm)
+}
+
+/// A case as text.
+#[must_use]
+pub fn case_text(findings: &CaseFindings) -> String {
+    text::render(&case::document(findings))
+}
+
+/// A case as Markdown: the generated part of its answer.
+#[must_use]
+pub fn case_markdown(findings: &CaseFindings) -> String {
+    markdown::render(&case::document(findings))
 }
 
 /// A load report as text.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod case;
 mod catalogue;
 mod cli;
 mod compare;
@@ -40,6 +41,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Load(args) => load_command::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
+        Command::Case(args) => case::run(args),
         Command::Analyse(args) => analyse_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),

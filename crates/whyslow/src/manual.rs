@@ -10,6 +10,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let schema = match args.output {
         Output::Compare => report::findings_schema(),
         Output::Load => report::load_schema(),
+        Output::Case => report::case_schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("a schema is JSON")?;
     crate::print(&format!("{text}\n"))?;

@@ -274,7 +274,7 @@ fn keep_failure(outcome: Result<(), Early>, mut record: RoundRecord) -> Result<R
 }
 
 /// Values for the placeholders of an arm's command.
-pub(super) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
+pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
     Placeholders {
         port,
         host: Ipv4Addr::LOCALHOST.to_string(),
