@@ -97,11 +97,15 @@ fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) 
         ));
     }
     if ratio < MIN_RATE_RATIO {
+        let grows = backlog.map(|per_s| {
+            format!(
+                ": the backlog grows by {per_s:.0} requests a second; the latency figures are a queue's, not the server's"
+            )
+        });
         return Some(format!(
-            "{} of the intended rate was answered: overloaded: the backlog grows by {:.0} requests a second; the latency \
-             figures are a queue's, not the server's; lower the rate",
+            "{} of the intended rate was answered: the server is overloaded{}; lower the rate",
             percent(ratio),
-            backlog.unwrap_or_default()
+            grows.unwrap_or_default()
         ));
     }
     let lag = units::format_ns(lag_ns?);
