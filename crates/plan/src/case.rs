@@ -237,7 +237,7 @@ pub enum Rule {
         /// The figure.
         figure: String,
     },
-    /// A line of a profile has the published share within a factor.
+    /// A line of a profile has about, at least or at most the published share, within a factor.
     Share {
         /// The profile.
         profile: String,
@@ -245,7 +245,23 @@ pub enum Rule {
         line: String,
         /// Our share is between the published one divided by this and times this.
         within: f64,
+        /// Which of the two ends counts.
+        #[serde(default)]
+        bound: Bound,
     },
+}
+
+/// Which end of a range counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Both.
+    #[default]
+    About,
+    /// The lower: more is the same claim.
+    AtLeast,
+    /// The upper: less is the same claim.
+    AtMost,
 }
 
 /// The part of CPU per request that must carry a difference.
@@ -357,7 +373,7 @@ impl CaseFile {
             Rule::Gate { comparison, figure, .. } | Rule::Overload { comparison, figure } => {
                 self.measured(comparison, figure)
             }
-            Rule::Share { profile, line, within } => {
+            Rule::Share { profile, line, within, .. } => {
                 let found = self.profiles.iter().find(|known| known.id == *profile);
                 let found = found.ok_or_else(|| format!("a claim names the unknown profile '{profile}'"))?;
                 let line_is_known = found.lines.iter().any(|known| known.what == *line);

@@ -14,7 +14,7 @@ mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
 pub use case::{
-    CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine, Published,
+    Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine, Published,
     PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
 pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};

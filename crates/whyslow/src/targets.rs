@@ -148,8 +148,9 @@ fn is_built(arm: &Arm) -> bool {
         build: build.clone(),
         ..Default::default()
     };
-    let from_build = arm.run.iter().filter(|word| word.contains("{build}"));
-    let mut paths = from_build.map(|word| fill(word, &values));
+    // A word may be a list of paths, as a class path is.
+    let parts = arm.run.iter().flat_map(|word| word.split(':')).filter(|part| part.contains("{build}"));
+    let mut paths = parts.map(|part| fill(part.trim_end_matches("/*"), &values));
     arm.build.is_empty() || paths.all(|path| Path::new(&path).exists()) && Path::new(build).exists()
 }
 

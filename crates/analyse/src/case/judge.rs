@@ -1,6 +1,6 @@
 //! Rules into words: is a published claim repeated by our figures?
 
-use plan::{CaseFile, Claim, Part, Reason, Rule};
+use plan::{Bound, CaseFile, Claim, Part, Reason, Rule};
 use stats::{Estimate, paired};
 
 use super::profile::ProfileFindings;
@@ -51,7 +51,7 @@ pub(super) fn claim(
         Rule::Overload { comparison, figure } => {
             overload(run(comparison), arm(figure), published(case, figure))
         }
-        Rule::Share { profile, line, within } => share(profiles, profile, line, *within),
+        Rule::Share { profile, line, within, bound } => share(profiles, profile, line, *within, *bound),
     };
     ClaimFindings {
         text: claim.text.clone(),
@@ -263,18 +263,29 @@ fn overload(findings: Option<&Findings>, arm: &str, published: String) -> Judged
     }
 }
 
-fn share(profiles: &[ProfileFindings], profile: &str, line: &str, within: f64) -> Judged {
+fn share(
+    profiles: &[ProfileFindings],
+    profile: &str,
+    line: &str,
+    within: f64,
+    bound: Bound,
+) -> Judged {
     let found = profiles.iter().find(|known| known.id == profile);
     let row = found.and_then(|profile| profile.rows.iter().find(|row| row.what == line));
     let Some(row) = row else { return Judged::unknown(String::new(), "there is no such line") };
     let published = format!("{:.1} %", row.published_percent);
     let Some(ours) = row.percent else { return Judged::unknown(published, "it needs --callgrind") };
     let factor = ours / row.published_percent;
-    let near = factor <= within && factor * within >= 1.0;
+    let (enough, no_more) = (factor * within >= 1.0, factor <= within);
+    let (near, words) = match bound {
+        Bound::About => (enough && no_more, "a factor of"),
+        Bound::AtLeast => (enough, "no less than by a factor of"),
+        Bound::AtMost => (no_more, "no more than by a factor of"),
+    };
     Judged {
         published,
         ours: format!("{ours:.1} % of instructions"),
         reproduced: if near { Reproduced::Yes } else { Reproduced::No },
-        why: format!("{factor:.2} times the published share; a factor of {within} counts as the same"),
+        why: format!("{factor:.2} times the published share; {words} {within} counts as the same"),
     }
 }
