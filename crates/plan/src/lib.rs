@@ -14,8 +14,8 @@ mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
 pub use case::{
-    Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine, Published,
-    PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
+    Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
+    Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
 pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};

@@ -185,9 +185,23 @@ fn how(findings: &CaseFindings) -> Vec<String> {
             run.findings.run_id,
             run.findings.seed
         ));
-        points.extend(run.changes.iter().map(|change| format!("{}: {change}", run.id)));
     }
+    points.extend(changes(&findings.runs));
     points
+}
+
+/// What differs from the published setting: each sentence once, with the comparisons that it is of.
+fn changes(runs: &[CaseRun]) -> Vec<String> {
+    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+    for run in runs {
+        for change in &run.changes {
+            match told.iter_mut().find(|(text, _)| text == change) {
+                Some((_, ids)) => ids.push(&run.id),
+                None => told.push((change, vec![&run.id])),
+            }
+        }
+    }
+    told.into_iter().map(|(text, ids)| format!("{}: {text}", ids.join(", "))).collect()
 }
 
 /// The day of a run, from its name.

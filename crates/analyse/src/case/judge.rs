@@ -263,13 +263,7 @@ fn overload(findings: Option<&Findings>, arm: &str, published: String) -> Judged
     }
 }
 
-fn share(
-    profiles: &[ProfileFindings],
-    profile: &str,
-    line: &str,
-    within: f64,
-    bound: Bound,
-) -> Judged {
+fn share(profiles: &[ProfileFindings], profile: &str, line: &str, within: f64, bound: Bound) -> Judged {
     let found = profiles.iter().find(|known| known.id == profile);
     let row = found.and_then(|profile| profile.rows.iter().find(|row| row.what == line));
     let Some(row) = row else { return Judged::unknown(String::new(), "there is no such line") };

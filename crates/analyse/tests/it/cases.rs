@@ -208,7 +208,8 @@ fn instructions_are_gathered_into_the_published_lines() {
     let shares: Vec<Option<f64>> = profile.rows.iter().map(|row| row.percent).collect();
     assert_eq!(shares, [Some(12.0), Some(3.0)], "the first line that takes a function has it");
     assert_eq!((profile.instructions_per_request, profile.others[0].name.as_str()), (Some(100.0), "main"));
-    let other = &found(&case(0.8, &rule("the rest of libc")), &pair(1.0), std::slice::from_ref(&counted)).claims[0];
+    let other =
+        &found(&case(0.8, &rule("the rest of libc")), &pair(1.0), std::slice::from_ref(&counted)).claims[0];
     assert_eq!(other.reproduced, Reproduced::No, "{other:?}");
     for (bound, want) in [("at_most", Reproduced::Yes), ("at_least", Reproduced::No)] {
         let rule = format!("{}, bound = \"{bound}\"", rule("the rest of libc"));
