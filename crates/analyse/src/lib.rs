@@ -7,6 +7,7 @@
 mod arms;
 mod bound;
 pub mod capacity;
+mod case;
 mod compare;
 mod findings;
 mod gates;
@@ -24,9 +25,13 @@ use plan::{Blocks, Condition};
 use record::{PassKind, Run, RunStatus};
 
 pub use bound::{Bound, BoundError, Judged};
+pub use case::{
+    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
+    PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
+};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments, Split,
-    Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload, Segments,
+    Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
 pub use ladder::{Ladder, MetricLadder, Rung, ladder};
@@ -178,6 +183,9 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
                 percent(floor)
             ));
         }
+    }
+    for arm in &findings.arms {
+        warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
     }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arm;
+mod case;
 mod design;
 mod order;
 mod placement;
@@ -13,6 +14,10 @@ mod search;
 mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
+pub use case::{
+    Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
+    Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
+};
 pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
@@ -76,6 +81,14 @@ pub enum PlanError {
         /// The file as the user knows it.
         file: String,
         /// What is wrong, with its line.
+        reason: String,
+    },
+    /// A case file does not read, or names something unknown.
+    #[error("{file}: {reason}")]
+    CaseFile {
+        /// The file as the user knows it.
+        file: String,
+        /// What is wrong.
         reason: String,
     },
     /// A variant that the target does not have.

@@ -49,6 +49,11 @@ fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     findings.arms.iter().filter(|arm| arm.name != findings.baseline)
 }
 
+/// Each arm against the baseline in one sentence.
+pub(crate) fn headlines(findings: &Findings) -> impl Iterator<Item = String> {
+    others(findings).map(|arm| headline(findings, &arm.name))
+}
+
 /// One arm against the baseline in one sentence.
 pub(crate) fn headline(findings: &Findings, arm: &str) -> String {
     let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
@@ -148,7 +153,7 @@ fn verdict_row(row: &Comparison, several: bool) -> [String; 6] {
     [name, row.verdict.word().to_owned(), number(row.ratio), interval, row.blocks.to_string(), floor]
 }
 
-fn arm_table(findings: &Findings) -> Block {
+pub(crate) fn arm_table(findings: &Findings) -> Block {
     let rows = findings.arms.iter().map(|arm| {
         let cpu = arm.cpu_ns_per_request;
         let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
@@ -166,14 +171,14 @@ fn arm_table(findings: &Findings) -> Block {
     Block::table(["arm", "requests/s", "CPU/request", "user", "system", "cores", "memory"], rows.collect())
 }
 
-fn latency_title(findings: &Findings) -> String {
+pub(crate) fn latency_title(findings: &Findings) -> String {
     match &findings.latency_condition {
         Some(condition) => format!("Response at {condition}"),
         None => "Response in the closed loop (not compared: each arm set its own rate)".to_owned(),
     }
 }
 
-fn latency_table(findings: &Findings) -> Option<Block> {
+pub(crate) fn latency_table(findings: &Findings) -> Option<Block> {
     let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
     let rows: Vec<[String; 6]> = findings
         .arms
@@ -194,11 +199,11 @@ fn latency_table(findings: &Findings) -> Option<Block> {
     (!rows.is_empty()).then(|| Block::table(["arm", "p50", "p90", "p99", "p99.9", "max"], rows))
 }
 
-fn limits(findings: &Findings) -> Vec<String> {
+pub(crate) fn limits(findings: &Findings) -> Vec<String> {
     findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
 }
 
-fn why(findings: &Findings) -> Vec<String> {
+pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
@@ -299,7 +304,7 @@ fn gates(findings: &Findings) -> Vec<String> {
     findings.gates.iter().map(gate_text).collect()
 }
 
-fn gate_text(gate: &Gate) -> String {
+pub(crate) fn gate_text(gate: &Gate) -> String {
     let word = match (gate.ok, gate.voids.is_empty()) {
         (true, _) => "ok",
         (false, true) => "NOTE",
@@ -314,7 +319,7 @@ fn gate_text(gate: &Gate) -> String {
     format!("{word} {}: {}.{voids}", gate.id, gate.text.trim_end_matches('.'))
 }
 
-fn failures(findings: &Findings) -> Vec<String> {
+pub(crate) fn failures(findings: &Findings) -> Vec<String> {
     let mut points = Vec::new();
     for arm in &findings.arms {
         if let Some(error) = &arm.error {
@@ -342,7 +347,7 @@ fn run(findings: &Findings) -> Vec<String> {
 }
 
 /// A command as it can be pasted into a shell.
-fn shell_words(words: &[String]) -> String {
+pub(crate) fn shell_words(words: &[String]) -> String {
     let quoted = shlex::try_join(words.iter().map(String::as_str));
     // Only a word with a zero byte cannot be quoted, and no command line has one.
     quoted.unwrap_or_else(|_| words.join(" "))

@@ -1,7 +1,7 @@
 //! The JSON of scripts, with the schema that describes it.
 
 use analyse::capacity::Capacity;
-use analyse::{Findings, Ladder, Watched};
+use analyse::{CaseFindings, Findings, Ladder, Watched};
 use record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,6 +34,27 @@ pub fn findings_json(findings: &Findings) -> String {
 #[must_use]
 pub fn ladder_json(ladder: &Ladder) -> String {
     pretty(&LadderOutput { ladder, text: crate::ladder_text(ladder) })
+}
+
+/// A case with the text that a person would read.
+#[derive(Serialize, JsonSchema)]
+struct CaseOutput<'a> {
+    #[serde(flatten)]
+    findings: &'a CaseFindings,
+    /// The same findings as text.
+    text: String,
+}
+
+/// A case as one JSON object.
+#[must_use]
+pub fn case_json(findings: &CaseFindings) -> String {
+    pretty(&CaseOutput { findings, text: crate::case_text(findings) })
+}
+
+/// The schema of [`case_json`].
+#[must_use]
+pub fn case_schema() -> Value {
+    schemars::schema_for!(CaseOutput).to_value()
 }
 
 /// A load report as one JSON object.

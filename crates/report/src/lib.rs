@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod case;
 mod compare;
 mod document;
 mod json;
@@ -17,13 +18,13 @@ mod watch;
 
 pub use document::{Block, Document};
 pub use json::{
-    capacity_json, capacity_schema, findings_json, findings_schema, ladder_json, load_json, load_schema, watch_json,
-    watch_schema,
+    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json, load_json,
+    load_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 
 use analyse::capacity::Capacity;
-use analyse::{Findings, Ladder, Watched};
+use analyse::{CaseFindings, Findings, Ladder, Watched};
 use record::LoadReport;
 
 use resources::Detail;
@@ -47,6 +48,18 @@ pub fn findings_markdown(findings: &Findings) -> String {
 #[must_use]
 pub fn headline(findings: &Findings, arm: &str) -> String {
     compare::headline(findings, arm)
+}
+
+/// A case as text.
+#[must_use]
+pub fn case_text(findings: &CaseFindings) -> String {
+    text::render(&case::document(findings))
+}
+
+/// A case as Markdown: the generated part of its answer.
+#[must_use]
+pub fn case_markdown(findings: &CaseFindings) -> String {
+    markdown::render(&case::document(findings))
 }
 
 /// A load report as text.

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// What this machine can and cannot measure, and what would allow it
     Doctor(DoctorArgs),
+    /// Repeat a published comparison and hold it against what was published
+    Case(CaseArgs),
     /// Gates, ledger and verdict again from a run directory
     Analyse(AnalyseArgs),
     /// Print the JSON Schema of an output
@@ -386,6 +388,69 @@ pub(crate) enum TargetsAction {
     },
 }
 
+const CASE_EXAMPLE: &str = "\
+Examples:
+  whyslow case list
+  whyslow case show warp-vs-fasthttp
+  whyslow case run warp-vs-fasthttp --quick";
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE_EXAMPLE)]
+pub(crate) struct CaseArgs {
+    #[command(subcommand)]
+    pub(crate) action: CaseAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaseAction {
+    /// The cases and their questions
+    List,
+    /// What a case asks, measures and claims, and how it is fitted to this machine
+    Show {
+        /// The case
+        name: String,
+    },
+    /// Build, measure, and hold the figures against the published ones
+    Run(CaseRunArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE_EXAMPLE)]
+pub(crate) struct CaseRunArgs {
+    /// The case
+    pub(crate) name: String,
+    /// 6 blocks with windows of 3 s
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// One block with windows of 1 s, of targets that are built already: shows that everything works, decides nothing
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) smoke: bool,
+    /// Only this comparison of the case; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub(crate) comparison: Vec<String>,
+    /// Count instructions per function under valgrind too
+    #[arg(long)]
+    pub(crate) callgrind: bool,
+    /// CPUs of the servers [default: the first half of those allowed]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) server_cpus: Option<CpuSet>,
+    /// CPUs of the generator [default: the others]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) load_cpus: Option<CpuSet>,
+    /// Seed of order, ports, padding and arrivals
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Directory of the runs; one that holds the same plan is gone on with [default: whyslow-runs/ID]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// File of the answer [default: docs/answers/NAME.md beside the cases; none with --smoke]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) answer: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow analyse whyslow-runs/20260102-030405-9f3c --format json")]
 pub(crate) struct AnalyseArgs {
@@ -457,6 +522,8 @@ pub(crate) enum Output {
     Capacity,
     /// whyslow watch
     Watch,
+    /// whyslow case run
+    Case,
 }
 
 #[derive(Debug, Args)]

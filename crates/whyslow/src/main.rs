@@ -3,6 +3,7 @@
 
 mod analyse_command;
 mod capacity;
+mod case;
 mod catalogue;
 mod cli;
 mod compare;
@@ -61,6 +62,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
+        Command::Case(args) => case::run(args),
         Command::Analyse(args) => analyse_command::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Doctor(args) => doctor::run(args),

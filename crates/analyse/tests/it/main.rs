@@ -3,6 +3,7 @@
 
 mod bound;
 mod capacity;
+mod cases;
 mod gates;
 mod host;
 mod looks;

@@ -30,7 +30,7 @@ const WARMUP_CAP: Span = Span::from_secs(120);
 const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison, validated.
-pub(super) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
+pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
     let (mut arms, target_path) = arms(args)?;
     let baseline = baseline(args, &arms)?;
     if args.rigorous {
