@@ -1,17 +1,21 @@
-//! Findings and load reports into what people and scripts read: text, Markdown, JSON.
+//! Findings and load reports into what people and scripts read: text, Markdown, JSON, one HTML file.
 //!
 //! Nothing is computed here. What a page says is decided once, as a [`Document`]; the formats only lay it out.
 #![forbid(unsafe_code)]
 
+mod assets;
 mod compare;
 mod document;
+mod html;
 mod json;
 mod load;
 mod markdown;
+mod page;
 mod text;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema};
+pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, page, plain_page};
+pub use json::{findings_json, findings_schema, load_json, load_schema, page_schema};
 
 use analyse::Findings;
 use record::LoadReport;

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Targets(TargetsArgs),
     /// Gates, ledger and verdict again from a run directory
     Analyse(AnalyseArgs),
+    /// Write runs as one HTML page that opens offline
+    Report(ReportArgs),
     /// Print the JSON Schema of an output
     Schema(SchemaArgs),
     /// Print a shell completion
@@ -322,6 +324,17 @@ pub(crate) struct AnalyseArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow report whyslow-runs/20260102-030405-9f3c -o report.html")]
+pub(crate) struct ReportArgs {
+    /// Run directories; several stand beside each other on the page
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The file
+    #[arg(short, long, default_value = "report.html", value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow schema compare > findings.schema.json")]
 pub(crate) struct SchemaArgs {
     /// The output that is described
@@ -334,6 +347,8 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum Output {
     /// whyslow compare and whyslow analyse
     Compare,
+    /// The data in a page of whyslow report
+    Report,
     /// whyslow load
     Load,
 }

@@ -9,6 +9,7 @@ mod exit;
 mod interrupt;
 mod load_command;
 mod manual;
+mod report_command;
 mod serve;
 mod targets;
 
@@ -41,6 +42,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

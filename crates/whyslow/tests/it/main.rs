@@ -7,5 +7,6 @@ mod failures;
 mod load;
 mod manual;
 mod refusals;
+mod report;
 mod serve;
 mod support;

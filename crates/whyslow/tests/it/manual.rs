@@ -2,8 +2,8 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 8] =
-    ["compare", "load", "serve", "targets", "analyse", "schema", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["compare", "load", "serve", "targets", "analyse", "report", "schema", "completions", "man"];
 
 #[test]
 fn every_command_is_listed_and_its_help_has_an_example() {
