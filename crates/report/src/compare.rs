@@ -34,18 +34,18 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
 }
 
 /// A heading with what is under it, or nothing when nothing is.
-fn section(page: &mut Document, title: &str, blocks: Document) {
+pub(crate) fn section(page: &mut Document, title: &str, blocks: Document) {
     if !blocks.is_empty() {
         page.push(Block::Heading(title.to_owned()));
         page.extend(blocks);
     }
 }
 
-fn list(points: Vec<String>) -> Document {
+pub(crate) fn list(points: Vec<String>) -> Document {
     if points.is_empty() { Vec::new() } else { vec![Block::List(points)] }
 }
 
-fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+pub(crate) fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     findings.arms.iter().filter(|arm| arm.name != findings.baseline)
 }
 
@@ -124,11 +124,11 @@ fn plain_ratio(row: &Comparison) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn verdict_tables(findings: &Findings) -> Document {
+pub(crate) fn verdict_tables(findings: &Findings) -> Document {
     let several = others(findings).count() > 1;
     let rows = findings.comparisons.iter().map(|row| verdict_row(row, several)).collect::<Vec<_>>();
     if rows.is_empty() {
@@ -217,7 +217,7 @@ fn explained(findings: &Findings, arm: &str) -> bool {
     findings.causes.iter().any(|cause| cause.arm == arm)
 }
 
-fn split_text(split: &Split) -> String {
+pub(crate) fn split_text(split: &Split) -> String {
     format!(
         "{}: rate x{:.3} = busy cores x{:.3} / CPU per request x{:.3} (residual {:+.1} %); {} CPU a request: {} user, {} system",
         split.arm,
@@ -231,7 +231,7 @@ fn split_text(split: &Split) -> String {
     )
 }
 
-fn signed(ns: f64) -> String {
+pub(crate) fn signed(ns: f64) -> String {
     if ns >= 0.0 { format!("+{}", format_ns(ns)) } else { format_ns(ns) }
 }
 
@@ -330,7 +330,7 @@ pub(crate) fn failures(findings: &Findings) -> Vec<String> {
     points
 }
 
-fn run(findings: &Findings) -> Vec<String> {
+pub(crate) fn run(findings: &Findings) -> Vec<String> {
     let void = match findings.void_rounds.len() {
         0 => String::new(),
         n => format!("; {n} rounds void"),

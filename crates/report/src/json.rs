@@ -99,6 +99,12 @@ pub fn watch_schema() -> Value {
     schemars::schema_for!(Watched).to_value()
 }
 
+/// The schema of the data that a page carries.
+#[must_use]
+pub fn page_schema() -> Value {
+    schemars::schema_for!(crate::PageData).to_value()
+}
+
 fn pretty(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("findings hold only string keys");
     text.push('\n');

@@ -1,25 +1,29 @@
-//! Findings and load reports into what people and scripts read: text, Markdown, JSON.
+//! Findings and load reports into what people and scripts read: text, Markdown, JSON, one HTML file.
 //!
 //! Nothing is computed here. What a page says is decided once, as a [`Document`]; the formats only lay it out.
 #![forbid(unsafe_code)]
 
+mod assets;
 mod capacity;
 mod case;
 mod compare;
 mod document;
+mod html;
 mod json;
 mod ladder;
 mod load;
 mod markdown;
 mod metrics;
 mod resources;
+mod page;
 mod text;
 mod watch;
 
 pub use document::{Block, Document};
+pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, page, plain_page};
 pub use json::{
     capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json, load_json,
-    load_schema, watch_json, watch_schema,
+    load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 

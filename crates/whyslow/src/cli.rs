@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Case(CaseArgs),
     /// Gates, ledger and verdict again from a run directory
     Analyse(AnalyseArgs),
+    /// Write runs as one HTML page that opens offline
+    Report(ReportArgs),
     /// Print the JSON Schema of an output
     Schema(SchemaArgs),
     /// Print a shell completion
@@ -504,6 +506,17 @@ pub(crate) struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow report whyslow-runs/20260102-030405-9f3c -o report.html")]
+pub(crate) struct ReportArgs {
+    /// Run directories; several stand beside each other on the page
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The file
+    #[arg(short, long, default_value = "report.html", value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow schema compare > findings.schema.json")]
 pub(crate) struct SchemaArgs {
     /// The output that is described
@@ -516,6 +529,8 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum Output {
     /// whyslow compare and whyslow analyse
     Compare,
+    /// The data in a page of whyslow report
+    Report,
     /// whyslow load
     Load,
     /// whyslow capacity

@@ -15,6 +15,7 @@ mod ladder;
 mod load_command;
 mod manual;
 mod reach;
+mod report_command;
 mod serve;
 mod targets;
 mod watch;
@@ -66,6 +67,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Analyse(args) => analyse_command::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

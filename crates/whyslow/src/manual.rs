@@ -9,6 +9,7 @@ use crate::exit::{Exit, Outcome, Stop};
 pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let schema = match args.output {
         Output::Compare => report::findings_schema(),
+        Output::Report => report::page_schema(),
         Output::Load => report::load_schema(),
         Output::Capacity => report::capacity_schema(),
         Output::Watch => report::watch_schema(),

@@ -4,6 +4,7 @@
 mod bound;
 mod capacity;
 mod cases;
+mod detail;
 mod gates;
 mod host;
 mod looks;

@@ -10,6 +10,7 @@ mod failures;
 mod load;
 mod manual;
 mod refusals;
+mod report;
 mod serve;
 mod support;
 mod watch;

@@ -2,9 +2,9 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 12] = [
-    "compare", "load", "capacity", "serve", "targets", "watch", "doctor", "case", "analyse", "schema", "completions",
-    "man",
+const COMMANDS: [&str; 13] = [
+    "compare", "load", "capacity", "serve", "targets", "watch", "doctor", "case", "analyse", "report", "schema",
+    "completions", "man",
 ];
 
 #[test]
