@@ -4,6 +4,7 @@
 //! that is kept, so that a long benchmark can be run row by row.
 
 mod blocks;
+mod load;
 mod page;
 mod server;
 mod target;
@@ -14,6 +15,8 @@ use clap::Subcommand;
 /// What is measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// The generator against other generators: CPU, memory, send lag, and a witness
+    Load(load::Args),
     /// straightline against other servers: CPU, latency and memory
     Server(server::Args),
 }
@@ -21,6 +24,7 @@ pub(crate) enum Bench {
 /// Measures and writes the page.
 pub(crate) fn bench(what: &Bench) -> anyhow::Result<()> {
     match what {
+        Bench::Load(args) => load::run(args),
         Bench::Server(args) => server::run(args),
     }
 }

@@ -102,7 +102,8 @@ fn switches(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Switch
 }
 
 fn segments(windows: &[&Window], pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Segments> {
-    let known = |window: &&Window| window.resources.as_ref().is_some_and(|resources| resources.sockets.is_some());
+    let known =
+        |window: &&Window| window.resources.as_ref().is_some_and(|resources| resources.sockets.is_some());
     windows.iter().all(known).then_some(())?;
     Some(Segments {
         received: pooled(|window| server_side(window).data_segments_in)?,

@@ -32,8 +32,8 @@ pub use case::{
 };
 pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload, Segments,
-    Split, Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
+    Segments, Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
 pub use ladder::{Ladder, MetricLadder, Rung, ladder};

@@ -14,16 +14,16 @@ mod ladder;
 mod load;
 mod markdown;
 mod metrics;
-mod resources;
 mod page;
+mod resources;
 mod text;
 mod watch;
 
 pub use document::{Block, Document};
 pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, page, plain_page};
 pub use json::{
-    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json, load_json,
-    load_schema, page_schema, watch_json, watch_schema,
+    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json,
+    load_json, load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 

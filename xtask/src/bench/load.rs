@@ -114,7 +114,13 @@ impl Bench {
                 // Every tool comes first, second … as often: what drifts meets all of them.
                 let tool = present[(turn + block as usize) % present.len()];
                 let ran = tool.run(load, &self.server.address.to_string(), &self.cpus.load)?;
-                println!("{block} {}: {:.3} us, {:.0}/s, {:.1} MiB", tool.name(), ran.cpu_us, ran.per_s, ran.mib);
+                println!(
+                    "{block} {}: {:.3} us, {:.0}/s, {:.1} MiB",
+                    tool.name(),
+                    ran.cpu_us,
+                    ran.per_s,
+                    ran.mib
+                );
                 cpu.add(tool.name(), block, ran.cpu_us);
                 memory.add(tool.name(), block, ran.mib);
                 rate.add(tool.name(), block, ran.per_s);
@@ -218,6 +224,10 @@ impl Bench {
         };
         let rows = [row(ours, "1".to_owned()), row(theirs, rate.ratio(ours.name(), theirs.name()))];
         let table = page::table(&["generator", "requests/s", "whyslow / it"], &rows);
-        Ok(self.section("Requests/s where the server is the limit (`whyslow serve --model threads`)", &table, &[]))
+        Ok(self.section(
+            "Requests/s where the server is the limit (`whyslow serve --model threads`)",
+            &table,
+            &[],
+        ))
     }
 }

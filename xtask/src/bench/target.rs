@@ -74,6 +74,15 @@ impl Server {
         Self::start(&words, port, cpus)
     }
 
+    /// Starts one of whyslow's built-in models with one worker.
+    pub(crate) fn built_in(model: &str, cpus: &Cpus) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let program = super::whyslow::release().join("whyslow").to_string_lossy().into_owned();
+        let line = format!("serve --model {model} --port {port} --workers 1");
+        let words: Vec<String> = std::iter::once(program).chain(line.split(' ').map(str::to_owned)).collect();
+        Self::start(&words, port, cpus)
+    }
+
     /// Starts straightline's example `measured`, with coroutines or with threads.
     pub(crate) fn measured(threads: bool, cpus: &Cpus) -> anyhow::Result<Self> {
         let port = free_port()?;

@@ -2,8 +2,8 @@
 
 use analyse::{
     ArmFindings, CASE_SCHEMA, CaseFindings, CaseRun, Cause, ClaimFindings, Comparison, CpuPerRequest,
-    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric, PassFindings,
-    PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
+    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
+    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
 };
 use record::{Host, PassKind, VoidReason};
 

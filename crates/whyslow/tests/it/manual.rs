@@ -3,8 +3,19 @@
 use crate::support::{repository, whyslow};
 
 const COMMANDS: [&str; 13] = [
-    "compare", "load", "capacity", "serve", "targets", "watch", "doctor", "case", "analyse", "report", "schema",
-    "completions", "man",
+    "compare",
+    "load",
+    "capacity",
+    "serve",
+    "targets",
+    "watch",
+    "doctor",
+    "case",
+    "analyse",
+    "report",
+    "schema",
+    "completions",
+    "man",
 ];
 
 #[test]

@@ -88,7 +88,9 @@ impl Tool {
             Self::Whyslow => {
                 let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
                 let program = program.display();
-                format!("{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} -d {seconds}s --format json {url}")
+                format!(
+                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} -d {seconds}s --format json {url}"
+                )
             }
             Self::Wrk if *pipeline > 1 => {
                 format!("wrk -t 1 -c {connections} -d {seconds}s -s {} {url}", script(*pipeline)?)
@@ -134,9 +136,7 @@ impl Tool {
             // "1234567 requests in 6.00s, 155.42MB read"
             Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
             // "requests: 1234567 total, …, 1234560 succeeded, …"
-            Self::H2load => {
-                text.split_once(" succeeded")?.0.split_whitespace().last()?.parse().ok()
-            }
+            Self::H2load => text.split_once(" succeeded")?.0.split_whitespace().last()?.parse().ok(),
             Self::Oha => {
                 let counts = &json()?["statusCodeDistribution"];
                 Some(counts.as_object()?.values().filter_map(serde_json::Value::as_f64).sum())
