@@ -34,7 +34,7 @@ pub struct ProfileRow {
     pub arm_ns: f64,
     /// Arm minus baseline.
     pub difference_ns: f64,
-    /// Standard error of the difference: samples are Poisson counts.
+    /// Standard error of the difference: samples are Poisson counts. Waits are timed, and have none.
     pub error_ns: f64,
     /// The arm that alone ran it, where that is so.
     pub only_in: Option<String>,
@@ -108,7 +108,8 @@ fn sampled<'a>(sheet: &Sheet<'a>, arm: &str) -> Vec<&'a Profile> {
 pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDifference> {
     let (from, to) = (functions(&baseline.profiles), functions(&arm.profiles));
     let scales = [scale(&from, baseline.cpu_ns)?, scale(&to, arm.cpu_ns)?];
-    Some(compared(&Pair { from, to, scales, names: [baseline.name, arm.name] }, &[baseline, arm]))
+    let names = [baseline.name, arm.name];
+    Some(compared(&Pair { from, to, scales, names, drawn: is_drawn(arm) }, &[baseline, arm]))
 }
 
 /// The profile of one arm alone, as its difference from nothing: largest first.
@@ -116,7 +117,12 @@ pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDiff
 pub fn alone(arm: &ArmProfile) -> Option<ProfileDifference> {
     let to = functions(&arm.profiles);
     let scales = [0.0, scale(&to, arm.cpu_ns)?];
-    Some(compared(&Pair { from: Counts::new(), to, scales, names: ["", arm.name] }, &[arm]))
+    let pair = Pair { from: Counts::new(), to, scales, names: ["", arm.name], drawn: is_drawn(arm) };
+    Some(compared(&pair, &[arm]))
+}
+
+fn is_drawn(arm: &ArmProfile) -> bool {
+    arm.profiles.iter().all(|profile| profile.kind == ProfileKind::Cpu)
 }
 
 /// Samples of both arms, and what one sample of each is worth.
@@ -125,6 +131,8 @@ struct Pair<'a> {
     to: Counts<Function>,
     scales: [f64; 2],
     names: [&'a str; 2],
+    /// Whether samples are drawn by chance, and not timed.
+    drawn: bool,
 }
 
 fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
@@ -174,17 +182,26 @@ fn functions(profiles: &[&Profile]) -> Counts<Function> {
     counts
 }
 
-/// The innermost function of a stack, with the kind of work that its callers tell.
+/// The innermost function of a stack, with the kind of work that its callers tell; of a wait, the function that chose to
+/// wait, and not the scheduler that it asked.
 fn function(profile: &Profile, stack: &Stack) -> Function {
-    let category = category::of(profile.frames_of(stack).rev());
-    match profile.frames_of(stack).next_back() {
+    let waits = profile.kind == ProfileKind::OffCpu;
+    let frames = || profile.frames_of(stack).rev().skip_while(move |frame| waits && is_waiting(frame));
+    let category = category::of(frames());
+    match frames().next() {
         // One address is not a function: what has no name is one row for its module.
         Some(frame) if !frame.resolved => {
             (format!("[{}]", frame.module.trim_matches(['[', ']'])), frame.module.clone(), category)
         }
-        Some(frame) => (frame.name.clone(), package(frame), category),
+        Some(frame) => (frame.name.clone(), package(frames()), category),
         None => ("[unknown]".to_owned(), String::new(), category),
     }
+}
+
+/// Whether it is one of the kernel's functions that give the CPU away, whoever asked.
+fn is_waiting(frame: &Frame) -> bool {
+    const NAMES: [&str; 3] = ["schedule", "__schedule", "io_schedule"];
+    frame.kernel && NAMES.iter().any(|name| frame.name.starts_with(name))
 }
 
 fn grouped(counts: &Counts<Function>, key: fn(&Function) -> String) -> Counts<String> {
@@ -218,7 +235,7 @@ fn rows<K: Ord>(
                 baseline_ns: ns(0),
                 arm_ns: ns(1),
                 difference_ns: ns(1) - ns(0),
-                error_ns: error(0).hypot(error(1)),
+                error_ns: if pair.drawn { error(0).hypot(error(1)) } else { 0.0 },
                 // Beside nothing, everything would be only here.
                 only_in: only.filter(|_| !pair.names[0].is_empty()).map(str::to_owned),
                 ..row(key)
@@ -229,28 +246,31 @@ fn rows<K: Ord>(
     rows
 }
 
-/// The crate (Rust), package (Go, Java), namespace (C++) or library that a function is of.
-fn package(frame: &Frame) -> String {
-    let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
+/// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions
+/// often have no path in their names: then it is that of the nearest caller in the same file which has one.
+fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
+    let Some(first) = frames.next() else { return String::new() };
+    let same = frames.take_while(|frame| frame.module == first.module && frame.kernel == first.kernel);
+    let named = || std::iter::once(first).chain(same).find_map(|frame| path(&frame.name));
+    if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
+}
+
+/// The outermost part of the path in a function's name.
+fn path(name: &str) -> Option<String> {
+    let name = name.trim_start_matches(['<', '&', '*', '(', '[']);
     let name =
         ["mut ", "dyn ", "const "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
-    if frame.kernel {
-        return frame.module.clone();
+    if let Some((java, _)) = name.split_once("::").filter(|(class, _)| class.contains([';', '/'])) {
+        return Some(java_package(java));
     }
-    if let Some((java, _)) =
-        name.split_once("::").filter(|(class, _)| class.contains(';') || class.contains('/'))
-    {
-        return java_package(java);
+    let plain = name.split(['<', '(']).next().unwrap_or(name);
+    if let Some((space, _)) = plain.split_once("::") {
+        return Some(space.to_owned()).filter(|space| !space.contains(['>', ' ']));
     }
-    if let Some((space, _)) = name.split_once("::") {
-        return space.split(['<', ' ']).next().unwrap_or(space).to_owned();
-    }
-    let path_end = name.rfind('/').map_or(0, |at| at + 1);
-    match name[path_end..].find('.') {
-        // `net/http.(*conn).serve`; a C function with a suffix, as in `memcpy.part.0`, has no path and a known library.
-        Some(dot) if path_end > 0 || is_go(name) => name[..path_end + dot].to_owned(),
-        _ => frame.module.clone(),
-    }
+    let path_end = plain.rfind('/').map_or(0, |at| at + 1);
+    // `net/http.(*conn).serve`; a C function with a suffix, as `memcpy.part.0`, has no path and is not Go's.
+    let dot = plain[path_end..].find('.').filter(|_| path_end > 0 || is_go(plain))?;
+    Some(plain[..path_end + dot].to_owned())
 }
 
 /// Go's own packages without a path in their names.

@@ -27,8 +27,8 @@ use crate::{Group, ObserveError};
 /// periods; below the first a window has too few samples, above the second sampling itself shows.
 const HZ: [u32; 2] = [99, 997];
 /// How often the rings are emptied: at the highest rate and the deepest stacks (127 addresses), a ring of 512 KiB
-/// holds half a second.
-const DRAIN_PERIOD: Duration = Duration::from_millis(100);
+/// holds half a second; of 300 bytes for each switch, one of 8 MiB holds a million switches a second.
+const DRAIN_PERIOD: Duration = Duration::from_millis(20);
 /// Events at most: each is a descriptor and takes kernel memory.
 const MAX_EVENTS: usize = 4096;
 /// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.

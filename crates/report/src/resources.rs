@@ -79,8 +79,10 @@ fn table(difference: &ProfileDifference, title: &str, rows: &[ProfileRow], detai
     if largest == 0.0 {
         return None;
     }
-    let error =
-        |row: &ProfileRow| format!("{} ± {}", signed(row.difference_ns, alone), format_ns(row.error_ns));
+    let error = |row: &ProfileRow| match row.error_ns {
+        0.0 => signed(row.difference_ns, alone),
+        error_ns => format!("{} ± {}", signed(row.difference_ns, alone), format_ns(error_ns)),
+    };
     Some(if alone {
         Block::table([title, "time"], rows().map(|row| [name(row), error(row)]).collect())
     } else {

@@ -20,6 +20,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Compare servers: which is slower, by how much, and whether to believe it
     Compare(Box<CompareArgs>),
+    /// One change after another, each against the one before it
+    Ladder(Box<LadderArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
     /// Search the highest rate at which a condition holds; the curve and the knee
@@ -104,7 +106,7 @@ Examples:
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
@@ -198,6 +200,24 @@ pub(crate) struct CompareArgs {
     /// Start each arm once, check its answers, and stop
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+const LADDER_EXAMPLE: &str = "\
+Example:
+  whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
+      what each step brings, and whether their product is the whole";
+
+#[derive(Debug, Args)]
+#[command(after_help = LADDER_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+pub(crate) struct LadderArgs {
+    /// The target whose variants are climbed
+    pub(crate) target: String,
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub(crate) steps: Vec<String>,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
 }
 
 /// Spacing of arrivals in an open loop.
@@ -486,6 +506,9 @@ pub(crate) struct WatchArgs {
     /// Sample where its threads wait, and for how long
     #[arg(long)]
     pub(crate) off_cpu: bool,
+    /// Write the profile as folded stacks, for flame graphs
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) folded: Option<PathBuf>,
     /// Samples per second of its CPU time, 99 to 997
     #[arg(long, default_value_t = 199, value_parser = clap::value_parser!(u32).range(99..=997))]
     pub(crate) frequency: u32,

@@ -8,7 +8,7 @@ use analyse::{WatchInput, Watched};
 use anyhow::{Context, bail};
 use launch::Launcher;
 use observe::{Group, HostWatch, Profiler, ResourceSnapshot, Samples};
-use record::Profile;
+use record::{Profile, ProfileKind};
 
 use crate::cli::{Format, WatchArgs};
 use crate::exit::{Exit, Outcome, Stop};
@@ -109,6 +109,7 @@ fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Resul
         profiles: resolved(profilers, &group),
         notes,
     };
+    keep(args, &input.profiles)?;
     Ok(analyse::watched(&input))
 }
 
@@ -126,6 +127,15 @@ fn resolved(profilers: Vec<Profiler>, group: &Group) -> Vec<Profile> {
         crate::jvm::write_maps(group, &Launcher::this_program());
     }
     samples.into_iter().map(Samples::resolve).collect()
+}
+
+/// Writes the folded stacks where they were asked for.
+fn keep(args: &WatchArgs, profiles: &[Profile]) -> anyhow::Result<()> {
+    let profile = profiles.iter().find(|profile| profile.kind == ProfileKind::Cpu);
+    if let (Some(file), Some(profile)) = (&args.folded, profile) {
+        record::write_atomically(file, profile.folded().as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Waits for `duration`, until the group ends, or until we are asked to stop; how long it was.

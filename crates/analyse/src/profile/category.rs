@@ -97,9 +97,10 @@ pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
 
 fn known(frame: &Frame) -> Option<Category> {
     let table = if frame.kernel { KERNEL } else { USER };
-    let fits = |pattern: &str| match pattern.strip_prefix('^') {
-        Some(begin) => frame.name.starts_with(begin),
-        None => frame.name.contains(pattern),
+    let fits = |pattern: &str| match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
+        (Some(_), Some(_)) => frame.name == pattern[1..pattern.len() - 1],
+        (Some(begin), None) => frame.name.starts_with(begin),
+        _ => frame.name.contains(pattern),
     };
     let by_name = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
     let of_module =
@@ -108,8 +109,8 @@ fn known(frame: &Frame) -> Option<Category> {
     by_name.or_else(by_module).map(|(category, _)| *category)
 }
 
-/// Patterns apart by spaces: `^` stands for the beginning of a name, without it the text may be anywhere. The first row
-/// that fits counts.
+/// Patterns apart by spaces: `^` stands for the beginning of a name, `$` then for its end; without them the text may be
+/// anywhere. The first row that fits counts.
 type Table = &'static [(Category, &'static str)];
 
 /// Functions of Linux. Those that everyone calls (locks, copies, slabs) are left out, so that their caller tells.
@@ -168,11 +169,18 @@ const USER: Table = &[
     (
         Category::Comparing,
         "^strcmp ^strcasecmp ^strncmp ^strncasecmp ^memcmp ^bcmp ^__strcmp ^__strcasecmp ^__strncmp \
-         ^__strncasecmp ^__memcmp ^tolower eq_ignore_ascii_case EqualFold",
+         ^__strncasecmp ^__memcmp ^tolower eq_ignore_ascii_case EqualFold ^strlen ^strnlen ^strchr ^strstr ^memchr ^memmem ^__strlen ^__strnlen ^__strchr ^__strstr ^__memchr cmpbody memequal IndexByte",
     ),
     (
         Category::Copying,
         "^memcpy ^memmove ^memset ^memchr ^__mem ^str ^__str compiler_builtins::mem ^runtime.mem ^wmem",
+    ),
+    (
+        Category::SyscallEntry,
+        "^recv$ ^recvfrom$ ^recvmsg$ ^send$ ^sendto$ ^sendmsg$ ^read$ ^write$ ^readv$ ^writev$ ^accept4$ ^accept$ ^close$ \
+         ^epoll_wait$ ^epoll_pwait$ ^epoll_ctl$ ^poll$ ^ppoll$ ^fsync$ ^futex$ ^syscall$ ^__libc_recv ^__libc_send \
+         ^__libc_read ^__libc_write ^__libc_accept ^__send ^__recv ^__read$ ^__write$ ^__writev ^__poll ^__epoll ^syscall. \
+         ^runtime/internal/syscall. ^internal/runtime/syscall. ^__internal_syscall_cancel ^__syscall_cancel",
     ),
     (
         Category::GcJit,
@@ -219,8 +227,8 @@ const USER: Table = &[
         Category::Runtime,
         "tokio ^mio:: ^may:: hyper:: hyper_util:: actix_ ^axum tower ^warp straightline corosensei \
          ^generator:: futures_ async_std crossbeam ^std::thread ^runtime. ^net/http. ^internal/poll. ^net.(* \
-         ^syscall. ^bufio. netty ^uv_ ^uv__ ^ev_ ^event_base ^ngx_epoll ^ngx_event ^ngx_process_events \
-         fasthttp asyncdispatch ^caml_thread Lwt ^epoll_ ^__libc_start ^start_thread ^clone3",
+         ^bufio. netty ^uv_ ^uv__ ^ev_ ^event_base ^ngx_epoll ^ngx_event ^ngx_process_events \
+         fasthttp asyncdispatch ^caml_thread Lwt ^__libc_start ^start_thread ^clone3",
     ),
 ];
 

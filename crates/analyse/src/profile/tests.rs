@@ -79,10 +79,13 @@ fn packages_are_told_from_names() {
         ("runtime.mallocgc", "runtime"),
         ("Ljava/util/HashMap;::getNode", "java.util"),
         ("memcpy.part.0", "server"),
+        ("write<alloc::vec::Vec<u8>>", "server"),
+        ("core::str::<impl str>::find", "core"),
+        ("std::vector<int>::push_back(int const&)", "std"),
         ("main", "server"),
         ("k:tcp_sendmsg", "[kernel]"),
     ] {
-        assert_eq!(package(&frame(name)), expected, "{name}");
+        assert_eq!(package([frame(name)].iter()), expected, "{name}");
     }
 }
 
@@ -117,4 +120,30 @@ fn a_profile_alone_sums_to_its_cpu_time_and_none_is_nothing() {
     assert!(alone(&ArmProfile { name: "arm", profiles: Vec::new(), cpu_ns: 500.0 }).is_none());
     let empty = profile(&[]);
     assert!(alone(&ArmProfile { name: "arm", profiles: vec![&empty], cpu_ns: 500.0 }).is_none());
+}
+
+#[test]
+fn what_is_inlined_without_a_path_is_of_its_caller() {
+    let stack = [frame("write"), frame("tokio::runtime::task::poll"), frame("main::handle")];
+    assert_eq!(package(stack.iter()), "tokio");
+    let foreign = Frame { module: "libc.so.6".to_owned(), ..frame("write") };
+    assert_eq!(package([foreign, frame("tokio::poll")].iter()), "libc.so.6");
+}
+
+#[test]
+fn a_wait_is_told_of_who_chose_to_wait() {
+    let mut waits = profile(&[
+        ("main;k:do_syscall_64;k:do_futex;k:futex_wait_queue;k:schedule", 5),
+        ("main;k:do_epoll_wait;k:schedule_hrtimeout_range;k:schedule", 4),
+        ("main;work;k:schedule;k:[waiting for a CPU]", 3),
+    ]);
+    waits.kind = ProfileKind::OffCpu;
+    let found = alone(&ArmProfile { name: "arm", profiles: vec![&waits], cpu_ns: 12.0 }).unwrap();
+    let rows: Vec<(&str, &str)> =
+        found.functions.iter().map(|row| (row.name.as_str(), row.category.as_str())).collect();
+    let expected =
+        [("futex_wait_queue", "locks"), ("do_epoll_wait", "polling"), ("[waiting for a CPU]", "scheduler")];
+    assert_eq!(rows, expected);
+    // Microseconds were timed, not drawn.
+    assert!(found.functions.iter().all(|row| row.error_ns == 0.0));
 }

@@ -101,7 +101,7 @@ pub(super) fn comparing(pair: &Pair) -> Vec<Suspect> {
 
 /// Allocating and freeing memory.
 pub(super) fn allocation(pair: &Pair) -> Vec<Suspect> {
-    of_category(pair, "allocation", Category::Memory)
+    of_category(pair, "allocation", Category::Allocation)
 }
 
 /// Functions that no table knows: the program's own.

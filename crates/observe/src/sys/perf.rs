@@ -55,9 +55,9 @@ const IOC_SET_OUTPUT: u32 = 0x2405;
 const HEAD_OFFSET: usize = 1024;
 const TAIL_OFFSET: usize = 1032;
 
-/// Data pages of a ring, a power of two: with the page before them, what an ordinary user may lock for each CPU
-/// (`kernel.perf_event_mlock_kb`, 516 KiB).
-const DATA_PAGES: usize = 128;
+/// Data pages of a ring, powers of two: 8 MiB where that is allowed; else, with the page before them, what an ordinary
+/// user may lock for each CPU (`kernel.perf_event_mlock_kb`, 516 KiB).
+const DATA_PAGES: [usize; 2] = [2048, 128];
 
 /// When a stack is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +141,7 @@ fn control(event: &OwnedFd, request: u32, argument: libc::c_int) -> io::Result<(
 pub(crate) struct Ring {
     base: NonNull<u8>,
     page_bytes: usize,
+    data_bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no thread but the one that has it touches it.
@@ -152,17 +153,22 @@ impl Ring {
     /// # Errors
     /// Those of mmap(2): `EPERM` where this user may not lock so much memory.
     pub(crate) fn map(event: &OwnedFd) -> io::Result<Self> {
+        let [most, least] = DATA_PAGES;
+        Self::map_pages(event, most).or_else(|_| Self::map_pages(event, least))
+    }
+
+    fn map_pages(event: &OwnedFd, pages: usize) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size();
-        let (length, access) = (page_bytes * (DATA_PAGES + 1), ProtFlags::READ | ProtFlags::WRITE);
+        let (length, access) = (page_bytes * (pages + 1), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping at a place that the kernel chooses overlaps nothing of ours.
         let base = unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, event.as_fd(), 0)? };
         let base = NonNull::new(base.cast::<u8>()).expect("the kernel maps nothing at zero unasked");
-        Ok(Self { base, page_bytes })
+        Ok(Self { base, page_bytes, data_bytes: page_bytes * pages })
     }
 
     /// Appends what the kernel has written since the last call, and gives the room back.
     pub(crate) fn drain(&mut self, out: &mut Vec<u8>) {
-        let size = self.page_bytes * DATA_PAGES;
+        let size = self.data_bytes;
         let place = |position: u64| usize::try_from(position % size as u64).expect("below the size");
         let head = self.position(HEAD_OFFSET).load(Ordering::Acquire);
         let tail = self.position(TAIL_OFFSET).load(Ordering::Relaxed);
@@ -181,7 +187,7 @@ impl Ring {
     }
 
     fn data(&self, begin: usize, count: usize) -> &[u8] {
-        debug_assert!(begin + count <= self.page_bytes * DATA_PAGES, "within the ring");
+        debug_assert!(begin + count <= self.data_bytes, "within the ring");
         // SAFETY: the bytes lie in the data pages of a mapping that lives as long as `self`; what is asked for lies
         // between tail and head, where the kernel writes only after the tail has moved on, which the one caller
         // does after it has copied them.
@@ -191,7 +197,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        let length = self.page_bytes * (DATA_PAGES + 1);
+        let length = self.page_bytes + self.data_bytes;
         // SAFETY: this is the mapping that `map` made, nothing borrows from it any more, and it is unmapped once.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), length) };
         debug_assert!(unmapped.is_ok(), "a mapping of ours can be unmapped");

@@ -63,7 +63,9 @@ fn a_profile_is_taken_where_it_may_be() {
         assert!(said.err.contains("perf_event_paranoid"), "{said:?}");
         return;
     }
-    let found = watched_under_load(&server, &["--profile", "--frequency", "997"]);
+    let file = crate::support::fresh_folder().join("stacks");
+    let folded = ["--folded", file.to_str().unwrap()];
+    let found = watched_under_load(&server, &[&["--profile", "--frequency", "997"][..], &folded].concat());
     let sum = |table: &str| {
         let rows = found["profile"][table].as_array().unwrap();
         rows.iter().map(|row| row["arm_ns"].as_f64().unwrap()).sum::<f64>()
@@ -71,6 +73,10 @@ fn a_profile_is_taken_where_it_may_be() {
     let cpu = found["ledger"][0]["per_request"].as_f64().unwrap();
     assert!((sum("categories") - cpu).abs() < 0.01 * cpu, "{found}");
     assert!((sum("packages") - cpu).abs() < 0.01 * cpu, "{found}");
+    let stacks = std::fs::read_to_string(file).unwrap();
+    let samples: u64 =
+        stacks.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(Some(samples), found["profile"]["arm_samples"].as_u64());
 }
 
 #[test]
