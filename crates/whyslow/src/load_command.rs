@@ -172,7 +172,7 @@ fn tell(event: load::Event) -> anyhow::Result<()> {
             std::thread::sleep(READINGS_TAKE);
             Ok(())
         }
-        load::Event::Connected { .. } | load::Event::Second { .. } => Ok(()),
+        load::Event::Connected { .. } | load::Event::Second { .. } | load::Event::Failed => Ok(()),
     }
 }
 

@@ -112,6 +112,9 @@ struct Conductor<'a> {
 impl Conductor<'_> {
     fn conduct(mut self, address: &Address) -> Result<Measured, LoadError> {
         let measured = self.phases(address);
+        if measured.is_err() {
+            (self.events)(Event::Failed);
+        }
         // Whatever happened, no worker may be left running: their scope waits for them.
         self.dismiss();
         measured

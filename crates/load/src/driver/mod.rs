@@ -55,6 +55,8 @@ pub enum Event<'a> {
         /// The instant on the monotonic clock in nanoseconds.
         at_ns: u64,
     },
+    /// The run cannot go on: nothing that a worker waits for may keep it.
+    Failed,
 }
 
 /// What a run leaves behind.

@@ -56,7 +56,7 @@ impl Deadline {
     pub(crate) fn follow(&self, event: &load::Event<'_>, window: Duration) {
         match event {
             load::Event::WindowStart { .. } => self.set(1, window.saturating_add(GRACE)),
-            load::Event::WindowEnd { .. } => self.set(1, GRACE),
+            load::Event::WindowEnd { .. } | load::Event::Failed => self.set(1, GRACE),
             _ => {}
         }
     }

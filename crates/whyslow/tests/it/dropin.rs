@@ -167,6 +167,24 @@ fn a_script_that_loops_for_ever_is_stopped_at_the_end_of_the_window() {
 }
 
 #[test]
+fn a_mistake_in_one_thread_ends_the_run_while_another_loops() {
+    let file = fresh_folder().join("s.lua");
+    let text = "local count = 0
+        function setup(thread) count = count + 1 thread:set('id', count) end
+        function delay()
+          if id == 1 then error('first') end
+          while true do end
+        end";
+    std::fs::write(&file, text).unwrap();
+    let server = server();
+    let begun = Instant::now();
+    let said = whyslow(&["load", "-t2", "-c2", "-d30s", "-s", file.to_str().unwrap(), &server.url()]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "nothing was sent: {said:?}");
+    assert!(said.err.contains("s.lua:4: first"), "{said:?}");
+    assert!(begun.elapsed().as_secs() < 20, "the other thread is not waited for");
+}
+
+#[test]
 fn done_is_given_the_figures_that_are_printed() {
     let file = fresh_folder().join("s.lua");
     let text = "function done(summary, latency, requests)
