@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
+use crate::asking::AskingArgs;
 use crate::reach::ReachArgs;
+use crate::sharding::ShardingArgs;
 
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
@@ -21,6 +23,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
+    /// Put the shards of one run together, without loss
+    Merge(MergeArgs),
     /// Run one of the built-in servers
     Serve(ServeArgs),
     /// List, build and verify the servers that can be compared here
@@ -204,7 +208,11 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "STRING|@FILE")]
     pub(crate) body: Option<String>,
     #[command(flatten)]
+    pub(crate) asking: AskingArgs,
+    #[command(flatten)]
     pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) sharding: ShardingArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
@@ -237,6 +245,28 @@ pub(crate) struct LoadArgs {
     pub(crate) warmup_until: Option<Span>,
     /// Where to, such as <http://127.0.0.1:8080/path>, or https://
     pub(crate) url: String,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  whyslow load --shard 0/2 --save a -R 10k http://127.0.0.1:8080/ &\n  whyslow load --shard 1/2 --save b -R 10k http://127.0.0.1:8080/ & wait\n  whyslow merge a b"
+)]
+pub(crate) struct MergeArgs {
+    /// Directories that `whyslow load --save` wrote
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Keep the merged shards in this directory, to be merged again
+    #[arg(long, value_name = "RUN")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write the latencies as an HdrHistogram log (V2)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 /// Who serves the next arrival of an open loop.

@@ -20,6 +20,7 @@ const READINGS_TAKE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let config = config(args).map_err(Stop::usage)?;
+    let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {
         pin(cpus).map_err(Stop::usage)?;
     }
@@ -27,6 +28,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let mut told: anyhow::Result<()> = Ok(());
     let started = SystemTime::now();
     let measured = load::run(&config, interrupt.flag(), &mut |event| {
+        keeper.note(event);
         if args.events && told.is_ok() {
             told = tell(event);
         }
@@ -34,6 +36,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     .map_err(refused)?;
     told?;
     keep(args, started, &measured)?;
+    keeper.save(&measured)?;
     show(args, measured)?;
     Ok(Exit::Done)
 }
@@ -45,6 +48,7 @@ fn refused(error: LoadError) -> Stop {
         | LoadError::Request(_)
         | LoadError::Certificates { .. }
         | LoadError::Descriptors { .. }
+        | LoadError::List { .. }
         | LoadError::Ports { .. }
         | LoadError::Source { .. } => Stop::usage(error),
         other => other.into(),
@@ -122,6 +126,11 @@ fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Spin => Idle::Spin,
         IdleKind::Poll => Idle::Poll,
     };
+    args.asking.apply(&mut config)?;
+    // A generator that `compare` follows is a whole one, whatever started `compare`.
+    if !args.events {
+        args.sharding.apply(&mut config)?;
+    }
     Ok(config)
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod asking;
 mod catalogue;
 mod cli;
 mod compare;
@@ -9,8 +10,10 @@ mod exit;
 mod interrupt;
 mod load_command;
 mod manual;
+mod merge_command;
 mod reach;
 mod serve;
+mod sharding;
 mod targets;
 
 use std::io::Write;
@@ -39,6 +42,7 @@ fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
         Command::Load(args) => load_command::run(args),
+        Command::Merge(args) => merge_command::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),

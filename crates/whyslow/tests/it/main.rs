@@ -8,4 +8,5 @@ mod load;
 mod manual;
 mod refusals;
 mod serve;
+mod shards;
 mod support;
