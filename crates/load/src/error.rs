@@ -50,6 +50,14 @@ pub enum LoadError {
         /// Ports of all source addresses together.
         available: u64,
     },
+    /// A list of requests is wrong.
+    #[error("line {line} of the list cannot be used: {why}")]
+    List {
+        /// The line, from 1; 0 for the whole.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A source address cannot be used.
     #[error("{address} is not an address of this machine ({source}): name one that is (ip address)")]
     Source {

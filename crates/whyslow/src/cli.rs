@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
+use crate::asking::AskingArgs;
 use crate::load_command::pace::Ramp;
 use crate::reach::ReachArgs;
+use crate::sharding::ShardingArgs;
 
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Load(Box<LoadArgs>),
     /// Search the highest rate at which a condition holds; the curve and the knee
     Capacity(Box<CapacityArgs>),
+    /// Put the shards of one run together, without loss
+    Merge(MergeArgs),
     /// Run one of the built-in servers
     Serve(ServeArgs),
     /// List, build and verify the servers that can be compared here
@@ -287,7 +291,11 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "STRING|@FILE")]
     pub(crate) body: Option<String>,
     #[command(flatten)]
+    pub(crate) asking: AskingArgs,
+    #[command(flatten)]
     pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) sharding: ShardingArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
@@ -333,6 +341,31 @@ pub(crate) struct LoadArgs {
     /// What the script's init() is given, after --
     #[arg(value_name = "SCRIPT ARG")]
     pub(crate) script_args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  whyslow load --shard 0/2 --save a -R 10k http://127.0.0.1:8080/ &\n  whyslow load --shard 1/2 --save b -R 10k http://127.0.0.1:8080/ & wait\n  whyslow merge a b"
+)]
+pub(crate) struct MergeArgs {
+    /// Directories that `whyslow load --save` wrote
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Condition on the merged figures that makes the exit code 3: 'p99 > 10ms', 'errors > 0' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Keep the merged shards in this directory, to be merged again
+    #[arg(long, value_name = "RUN")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write the latencies as an HdrHistogram log (V2)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 /// Who serves the next arrival of an open loop.

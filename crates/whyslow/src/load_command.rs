@@ -16,6 +16,8 @@ use crate::cli::{Called, LoadArgs, LoadFormat};
 use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
+use crate::sharding::Keeper;
+use record::LoadReport;
 use scripted::{Given, Scripted};
 use watch::Watch;
 
@@ -26,47 +28,47 @@ const READINGS_TAKE: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
     check(args).map_err(Stop::usage)?;
     let config = config::config(args).map_err(Stop::usage)?;
+    let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {
         config::pin(cpus).map_err(Stop::usage)?;
     }
-    let bounds = bounds(args).map_err(Stop::usage)?;
+    let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
     let started = SystemTime::now();
-    let measured = measure(args, &config, scripted.as_mut(), &interrupt)?;
+    let measured = measure(args, &config, scripted.as_mut(), &mut keeper, &interrupt)?;
     keep::keep(args, started, &measured)?;
+    keeper.save(&measured)?;
     show(args, &measured)?;
     if let Some(scripted) = scripted {
         scripted.done(&measured)?;
     }
-    judge(&bounds, &measured)
+    judge(&bounds, &measured.report)
 }
 
 /// The conditions of `--fail-if`.
-fn bounds(args: &LoadArgs) -> anyhow::Result<Vec<Bound>> {
+pub(crate) fn bounds(texts: &[String]) -> anyhow::Result<Vec<Bound>> {
     let parse = |text: &String| text.parse().with_context(|| "--fail-if");
-    args.keep.fail_if.iter().map(parse).collect()
+    texts.iter().map(parse).collect()
 }
 
 /// Says which conditions hold. One on a figure that the window could not give fails too: it must not pass unseen.
-fn judge(bounds: &[Bound], measured: &Measured) -> Outcome {
+pub(crate) fn judge(bounds: &[Bound], report: &LoadReport) -> Outcome {
     let mut exit = Exit::Done;
     for bound in bounds {
-        match bound.judge(&measured.report) {
+        match bound.judge(report) {
             Judged::Fails(_) => {}
             Judged::Holds(value) => {
                 crate::say(&format!("--fail-if: {bound} holds: it is {}", bound.print(value)));
                 exit = Exit::ConditionHolds;
             }
-            Judged::Absent => {
-                bail_absent(bound)?;
-            }
+            Judged::Absent => absent(bound)?,
         }
     }
     Ok(exit)
 }
 
-fn bail_absent(bound: &Bound) -> anyhow::Result<()> {
+fn absent(bound: &Bound) -> anyhow::Result<()> {
     bail!(
         "--fail-if '{bound}' cannot be judged: the window had too few requests for it, or a closed loop has no such \
            figure; lengthen -d or raise the rate"
@@ -101,24 +103,28 @@ fn measure(
     args: &LoadArgs,
     config: &Config,
     scripted: Option<&mut Scripted>,
+    keeper: &mut Keeper,
     interrupt: &Interrupt,
 ) -> Result<Measured, Stop> {
     let deadline = scripted.as_ref().map(|scripted| scripted.deadline());
-    let supplies = match scripted {
-        Some(scripted) => scripted.supplies(args.batch_latency).map_err(Stop::usage)?,
-        None => Vec::new(),
-    };
+    let supplies = scripted.map(|scripted| scripted.supplies(args.batch_latency)).transpose();
+    let supplies = supplies.map_err(Stop::usage)?;
     let mut told: anyhow::Result<()> = Ok(());
     let mut watch = Watch::new(config, args.keep.live, args.events);
-    let measured = load::run_fed(config, supplies, interrupt.flag(), &mut |event| {
+    let mut follow = |event: load::Event| {
         if let Some(deadline) = &deadline {
             deadline.follow(&event, config.window);
         }
         watch.follow(&event);
+        keeper.note(event);
         if args.events && told.is_ok() {
             told = tell(event);
         }
-    });
+    };
+    let measured = match supplies {
+        Some(supplies) => load::run_fed(config, supplies, interrupt.flag(), &mut follow),
+        None => load::run(config, interrupt.flag(), &mut follow),
+    };
     watch.finish();
     told?;
     measured.map_err(refused)
@@ -132,6 +138,7 @@ fn refused(error: LoadError) -> Stop {
         | LoadError::Feed { after: false, .. }
         | LoadError::Certificates { .. }
         | LoadError::Descriptors { .. }
+        | LoadError::List { .. }
         | LoadError::Ports { .. }
         | LoadError::Source { .. } => Stop::usage(error),
         other => other.into(),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod asking;
 mod capacity;
 mod case;
 mod catalogue;
@@ -14,9 +15,11 @@ mod jvm;
 mod ladder;
 mod load_command;
 mod manual;
+mod merge_command;
 mod reach;
 mod report_command;
 mod serve;
+mod sharding;
 mod targets;
 mod watch;
 
@@ -60,6 +63,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Compare(args) => compare::run(args),
         Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
+        Command::Merge(args) => merge_command::run(args),
         Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),

@@ -263,6 +263,9 @@ impl Conductor<'_> {
             self.wake_all();
         }
         self.hand_over()?;
+        while let Some((index, second, response)) = self.gathered.next_rest() {
+            (self.events)(Event::Second { index, second, response: &response });
+        }
         let reports = std::mem::take(&mut self.done);
         let end_ns = reports.iter().map(|report| report.ended_ns).max().unwrap_or(end_ns);
         let span = Span { start_ns: span.start_ns, end_ns };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::schedule::{Pace, Part};
+use crate::schedule::{Arrival, Intensity, Pace, Part};
 use crate::session::Spec;
 use crate::tls::Client;
 use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Scheme};
@@ -52,6 +52,10 @@ fn check(config: &Config) -> Result<(), LoadError> {
         ((1..=MAX_CONNECTIONS).contains(&config.connections), "connections must be from 1 to 1000000"),
         (config.threads <= config.connections, "there must be at least one connection for each thread"),
         ((1..=MAX_PIPELINE).contains(&config.pipeline), "the pipeline must be from 1 to 1024 requests deep"),
+        (
+            !config.request.expects_continue() || (config.pipeline == 1 && config.list.is_none()),
+            "a body that waits (Expect) goes neither with a pipeline nor with a list",
+        ),
         (config.shard.index < config.shard.of, "a shard I/N needs I from 0 to N-1"),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
@@ -61,6 +65,9 @@ fn check(config: &Config) -> Result<(), LoadError> {
         return Err(LoadError::Config(sentence));
     }
     match &config.pace {
+        Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
+            Err(LoadError::Config("a log has arrivals of its own, which cannot be Poisson"))
+        }
         Pace::Open { intensity, .. } if !intensity.is_valid() => {
             Err(LoadError::Config("a rate must be finite and above 0, and last longer than nothing"))
         }
@@ -70,19 +77,43 @@ fn check(config: &Config) -> Result<(), LoadError> {
 
 /// The share of one thread: equal parts, the first threads taking one more where it does not divide.
 fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
-    let (threads, shard) = (u64::from(config.threads), config.shard);
+    let threads = u64::from(config.threads);
     let share = |all: u64| all / threads + u64::from(u64::from(thread) < all % threads);
+    let part = part(config, thread);
     Spec {
         lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits"),
         depth: config.pipeline,
+        hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
         head: config.request.method == "HEAD",
         pace: config.pace.clone(),
         seed: config.seed,
-        part: Part { part: shard.index.into(), parts: shard.of.into() }.split(thread.into(), threads),
-        requests: config.requests.map(share),
+        part,
+        requests: requests(config).map(|all| part.share(all)),
         timeout_ns: config.timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
     }
+}
+
+/// The arrivals of one thread.
+pub(crate) fn part(config: &Config, thread: u32) -> Part {
+    let shard = Part { part: config.shard.index.into(), parts: config.shard.of.into() };
+    shard.split(thread.into(), config.threads.into())
+}
+
+/// Requests after which the window ends: those asked for, or those that a log has for it.
+fn requests(config: &Config) -> Option<u64> {
+    let logged = config.list.as_ref().and_then(|list| list.due_within(config.window.as_secs_f64()));
+    match (config.requests, logged) {
+        (Some(asked), Some(logged)) => Some(asked.min(logged)),
+        (asked, logged) => asked.or(logged),
+    }
+}
+
+/// Length of the head of a rendered request.
+fn head_bytes(request: &[u8]) -> usize {
+    const BLANK_LINE: &[u8] = b"\r\n\r\n";
+    let end = request.windows(BLANK_LINE.len()).position(|bytes| bytes == BLANK_LINE);
+    end.map_or(request.len(), |end| end + BLANK_LINE.len())
 }
 
 /// Raises the soft limit of open files as far as the run needs.

@@ -49,9 +49,23 @@ fn renders_requests() {
         post.render().unwrap(),
         b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 5\r\n\r\nhello"
     );
+    let chunked = Request {
+        headers: vec![("Transfer-Encoding".into(), "chunked".into())],
+        body: vec![b'x'; 16 * 1024 + 1],
+        ..post.clone()
+    };
+    let rendered = String::from_utf8(chunked.render().unwrap()).unwrap();
+    assert!(
+        rendered.starts_with("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\nxxx"),
+        "{rendered}"
+    );
+    assert!(rendered.ends_with("xxx\r\n1\r\nx\r\n0\r\n\r\n"), "{rendered}");
+    let both = [("Transfer-Encoding", "chunked"), ("Content-Length", "1")].map(|(n, v)| (n.into(), v.into()));
+    assert!(Request { headers: both.to_vec(), ..get.clone() }.render().is_err());
     let field = |name: &str, value: &str| {
         Request { headers: vec![(name.into(), value.into())], ..get.clone() }.render().is_ok()
     };
+    assert!(!field("Transfer-Encoding", "gzip"));
     assert!(field("X-A", "b c"));
     assert!(!field("X A", "b") && !field("X", "a\r\nY: b") && !field("", "x"));
     assert!(Request { path: "/a b".into(), ..get.clone() }.render().is_err());

@@ -33,6 +33,11 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Spin => Idle::Spin,
         IdleKind::Poll => Idle::Poll,
     };
+    args.asking.apply(&mut config)?;
+    // A generator that `compare` follows is a whole one, whatever started `compare`.
+    if !args.events {
+        args.sharding.apply(&mut config)?;
+    }
     Ok(config)
 }
 

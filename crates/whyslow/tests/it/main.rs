@@ -12,6 +12,7 @@ mod manual;
 mod refusals;
 mod report;
 mod serve;
+mod shards;
 mod support;
 mod watch;
 mod wire;

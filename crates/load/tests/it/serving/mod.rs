@@ -14,6 +14,8 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) requests: usize,
+    /// The first line of each request.
+    pub(crate) lines: Vec<String>,
     pub(crate) peer: Option<IpAddr>,
     pub(crate) handshake: Option<HandshakeKind>,
     pub(crate) protocol: Option<Vec<u8>>,
@@ -126,8 +128,12 @@ fn serve(stream: &mut (impl Read + Write), manner: &Manner, log: &Log, seen: See
         }
         held.extend_from_slice(&buf[..bytes]);
         while let Some(end) = held.windows(4).position(|four| four == b"\r\n\r\n") {
-            held.drain(..end + 4);
-            log.lock().unwrap()[index].requests += 1;
+            let head: Vec<u8> = held.drain(..end + 4).collect();
+            let line = String::from_utf8(head).unwrap().lines().next().unwrap().to_owned();
+            let mut log = log.lock().unwrap();
+            log[index].requests += 1;
+            log[index].lines.push(line);
+            drop(log);
             stream.write_all(&manner.answer)?;
             answered += 1;
             if manner.close_after == Some(answered) {
