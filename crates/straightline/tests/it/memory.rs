@@ -59,7 +59,7 @@ fn wait_and_idle() {
     /// Most memory for an idle connection, in bytes.
     const IDLE_BYTES: u64 = 1024;
     /// Most memory for a handler that waits, in bytes, with the deeper stacks of a build that is not optimised.
-    const WAITING_BYTES: u64 = 32 * 1024;
+    const WAITING_BYTES: u64 = 16 * 1024;
     raise_descriptors();
     let server = TestServer::new(|request, response| {
         let response = response.header("content-type", "text/plain")?;
