@@ -42,6 +42,9 @@ impl Blocks {
 
     /// `arm` over `baseline` from pairs within blocks: the Hodges–Lehmann estimate and its exact interval, in words.
     pub(crate) fn ratio(&self, arm: &str, baseline: &str) -> String {
+        if arm == baseline {
+            return "1".into();
+        }
         let (Some(arm), Some(baseline)) = (self.0.get(arm), self.0.get(baseline)) else {
             return "–".into();
         };

@@ -17,14 +17,19 @@ fn program() -> String {
     release().join("whyslow").to_string_lossy().into_owned()
 }
 
-/// Builds it, and the targets of these arms; built-in ones need no more.
-pub(crate) fn build(arms: &[String]) -> anyhow::Result<()> {
+/// Builds it, and these targets.
+pub(crate) fn build(targets: &[String]) -> anyhow::Result<()> {
     run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
     let program = program();
     let mut words = vec![program.as_str(), "targets", "build"];
-    let built_in = ["threads", "futures", "coroutines"];
-    words.extend(arms.iter().map(String::as_str).filter(|arm| !built_in.contains(arm) && !arm.contains('=')));
-    if words.len() == 3 { Ok(()) } else { run(&words) }
+    words.extend(targets.iter().map(String::as_str));
+    if targets.is_empty() { Ok(()) } else { run(&words) }
+}
+
+/// straightline's example `measured` as an arm called `name`; `model` is `threads` or nothing.
+pub(crate) fn measured(name: &str, model: &str) -> String {
+    let program = release().join("examples/measured");
+    format!("{name}={} 127.0.0.1:{{port}} 1 {model}", program.display()).trim_end().to_owned()
 }
 
 /// Compares `arms` as `words` say, in the folder `dir`, which is made anew; the records.

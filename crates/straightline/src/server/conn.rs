@@ -588,5 +588,9 @@ impl Source for Conn {
         // What is answered already must not wait for what is not; an error shows at the next write.
         self.try_flush().ok();
         self.release_output();
+        // It may be long until the handler goes on.
+        if let Some(memory) = self.output.borrow_mut().trade_memory() {
+            self.worker.give_output(memory);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong in coroutine runtimes, line by line.
 
-use crate::support::{Client, MODELS, TestServer, echo, number_of, own_process, say};
+use crate::support::{Client, MODELS, TestServer, echo, number_of, own_process, raise_descriptors, say};
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
@@ -333,13 +333,6 @@ fn serve_until_told(prepare: impl FnOnce(), check: impl FnOnce(&TestServer)) {
     }
     reader.join().unwrap();
     check(&server);
-}
-
-/// Raises the number of descriptors of this process as far as it may.
-fn raise_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 /// Clients with slow heads: ten thousand by `STRAIGHTLINE_SLOW=10000`.

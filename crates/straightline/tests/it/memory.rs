@@ -5,7 +5,9 @@
 //! STRAIGHTLINE_PANICS=1000000   cargo test --release -p straightline --test it memory::panics
 //! ```
 
-use crate::support::{Client, MODELS, TestServer, in_own_process, number_of, resident_kib};
+use crate::support::{
+    Client, MODELS, TestServer, in_own_process, number_of, raise_descriptors, resident_kib, say,
+};
 use std::io::{self, Write};
 
 /// Growth that is no leak: caches of the allocator, pools and stacks, in KiB.
@@ -43,6 +45,48 @@ fn upload() {
         writeln!(io::stdout(), "{model:?}: {mib} MiB, at most {before} KiB before, {most} KiB during")
             .unwrap();
         assert!(most < before + SLACK_KIB, "{model:?}: memory grew from {before} to {most} KiB");
+    }
+}
+
+#[test]
+fn idle_connections_and_waiting_handlers_take_little() {
+    in_own_process("memory::wait_and_idle");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn wait_and_idle() {
+    /// Most memory for an idle connection, in bytes.
+    const IDLE_BYTES: u64 = 1024;
+    /// Most memory for a handler that waits, in bytes, with the deeper stacks of a build that is not optimised.
+    const WAITING_BYTES: u64 = 16 * 1024;
+    raise_descriptors();
+    let server = TestServer::new(|request, response| {
+        let response = response.header("content-type", "text/plain")?;
+        if request.path() == "/wait" {
+            straightline::rt::sleep(std::time::Duration::from_secs(3))?;
+        }
+        response.send(b"ok")
+    });
+    let mut asked = 0;
+    for (path, count, most) in [("/idle", 2_000, IDLE_BYTES), ("/wait", 500, WAITING_BYTES)] {
+        let mut open = |count: usize| {
+            let ask = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes();
+            let streams = (0..count).map(|_| std::net::TcpStream::connect(server.address).unwrap());
+            let mut streams: Vec<_> = streams.collect();
+            streams.iter_mut().for_each(|stream| stream.write_all(&ask).unwrap());
+            asked += count as u64;
+            server.until("all are asked", |server| server.metric("requests_total") >= asked);
+            streams
+        };
+        let first = open(64);
+        let before = resident_kib();
+        let rest = open(count);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let each = (resident_kib().saturating_sub(before)) * 1024 / count as u64;
+        say(&format!("{path}: {each} bytes for each of {count}"));
+        assert!(each <= most, "{path}: {each} bytes for each of {count}, at most {most}");
+        drop((first, rest));
     }
 }
 

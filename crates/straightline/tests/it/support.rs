@@ -126,6 +126,13 @@ pub(crate) fn say(text: &str) {
     writeln!(out, "{text}").unwrap();
 }
 
+/// Raises the number of descriptors of this process as far as it may.
+pub(crate) fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
 /// A number from the environment.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())

@@ -44,12 +44,15 @@ fn compare(scale: &Scale, cpus: &Cpus, row: Row, words: &[&str]) -> anyhow::Resu
         ("--warmup-cap", warmup),
         ("--server-cpus", cpus.server.clone()),
         ("--load-cpus", cpus.load.clone()),
+        ("--path", "/plaintext".to_owned()),
         ("--baseline", OURS.to_owned()),
         ("--seed", "20261120".to_owned()),
     ] {
         all.extend([name.to_owned(), value]);
     }
-    whyslow::compare(&scale.arms, &all, &PAGE.folder().join(row.name()))
+    let mut arms = scale.arms.clone();
+    arms[0] = whyslow::measured(OURS, "");
+    whyslow::compare(&arms, &all, &PAGE.folder().join(row.name()))
 }
 
 fn cpu_section(title: &str, bars: &str, row: Row, scale: &Scale, run: &Run) -> String {

@@ -23,11 +23,7 @@ const END: &str = "<!-- models: end -->";
 
 pub(super) fn section(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     raise_descriptors();
-    let program = whyslow::release().join("examples/measured").to_string_lossy().into_owned();
-    let arms = [
-        format!("on-coroutines={program} 127.0.0.1:{{port}} 1"),
-        format!("on-threads={program} 127.0.0.1:{{port}} 1 threads"),
-    ];
+    let arms = [whyslow::measured("on-coroutines", ""), whyslow::measured("on-threads", "threads")];
     let words = [
         ("--path", "/plaintext".to_owned()),
         ("--blocks", scale.blocks.to_string()),
