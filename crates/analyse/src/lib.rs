@@ -7,6 +7,7 @@
 mod arms;
 mod compare;
 mod detail;
+mod figures;
 mod findings;
 mod gates;
 mod limiter;
@@ -18,6 +19,7 @@ use plan::{Blocks, Condition};
 use record::{Run, RunStatus};
 
 pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
+pub use figures::{Figure, figures};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
     Switches, Verdict, VoidRound,

@@ -6,6 +6,7 @@
 mod assets;
 mod compare;
 mod document;
+mod history;
 mod html;
 mod json;
 mod load;
@@ -14,7 +15,11 @@ mod page;
 mod text;
 
 pub use document::{Block, Document};
-pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, page, plain_page};
+pub use history::{
+    HistoryPoint, HistorySeries, ListedRun, history_json, history_markdown, history_page, history_text,
+    runs_page,
+};
+pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
 pub use json::{findings_json, findings_schema, load_json, load_schema, page_schema};
 
 use analyse::Findings;

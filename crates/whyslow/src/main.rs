@@ -6,12 +6,14 @@ mod catalogue;
 mod cli;
 mod compare;
 mod exit;
+mod history;
 mod interrupt;
 mod load_command;
 mod manual;
 mod report_command;
 mod serve;
 mod targets;
+mod view;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,6 +44,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::History(args) => history::run(args),
+        Command::View(args) => view::run(args),
         Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),

@@ -10,3 +10,4 @@ mod refusals;
 mod report;
 mod serve;
 mod support;
+mod view;

@@ -2,8 +2,19 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 9] =
-    ["compare", "load", "serve", "targets", "analyse", "report", "schema", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "compare",
+    "load",
+    "serve",
+    "targets",
+    "analyse",
+    "report",
+    "view",
+    "history",
+    "schema",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_is_listed_and_its_help_has_an_example() {
