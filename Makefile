@@ -31,8 +31,8 @@ web/node_modules: web/package-lock.json
 	@touch $@
 
 web-test: web
-	cargo build --release -p whyslow
-	WHYSLOW=$(abspath $(WHYSLOW)) npm --prefix web test
+	cargo build -p whyslow
+	WHYSLOW=$(abspath $(or $(CARGO_TARGET_DIR),target)/debug/whyslow) npm --prefix web test
 
 test:
 	cargo xtask ci

@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { METRICS, type Comparison, type Host, type Run } from "./data";
 import { element } from "./dom";
-import { interval, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
+import { described, interval, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
 import { ns, ratio } from "./format";
 import { VERDICTS } from "./colours";
 import { enhance } from "./table";
@@ -75,9 +75,7 @@ function chart(title: string, rows: Row[], width: number): HTMLElement {
       Plot.tip(rows, Plot.pointerY({ y: "from", x: "ratio", title: (row: Row) => `${row.from}: ${row.verdict}\n${interval(row)}\nn = ${row.blocks} blocks` })),
     ],
   });
-  drawing.setAttribute("role", "img");
-  drawing.setAttribute("aria-label", `${title}. ${rows.map((row) => `${row.from}: ${interval(row)}`).join("; ")}`);
-  return element("figure", { class: "drawing" }, element("figcaption", {}, title), drawing);
+  return described(title, rows.map((row) => `${row.from}: ${interval(row)}`).join("; "), drawing);
 }
 
 function tableOf(rows: Row[]): HTMLTableElement {

@@ -6,28 +6,41 @@ import { CHARTS } from "./charts";
 import { controls, openAll } from "./controls";
 import { ofPage, type PageData, type Run } from "./data";
 import { copy, download, element } from "./dom";
+import { drawHistory } from "./history";
 import { follow } from "./live";
 import { Store } from "./state";
 import { enhance, filter } from "./table";
 
 class Page {
   private readonly store = new Store();
-  private readonly beside: Named[];
+  /** Runs of files that were dropped on the page. */
+  private readonly dropped: Named[] = [];
 
-  constructor(private readonly data: PageData) {
-    this.beside = data.runs.map((run) => ({ name: run.findings[0]?.run_id ?? "", run }));
-  }
+  constructor(private data: PageData) {}
 
   start(): void {
-    document.querySelectorAll("table").forEach(enhance);
     this.dropping();
-    this.extras();
+    this.ready();
     this.store.onChange(() => this.update());
     document.addEventListener("choose", (event) => this.store.set((event as CustomEvent).detail));
     new ResizeObserver(() => this.charts()).observe(document.querySelector("main")!);
     matchMedia("print").addEventListener("change", () => this.charts());
     this.update();
     document.getElementById(this.store.state.part)?.scrollIntoView();
+  }
+
+  /** Puts the page as it is now in place of this one; what was chosen stays. */
+  renew(page: Document): void {
+    this.data = ofPage(page);
+    document.querySelector("main")!.replaceChildren(...page.querySelector("main")!.children);
+    this.ready();
+    this.update();
+  }
+
+  /** Makes what Rust wrote sortable, and adds what only scripts can do. */
+  private ready(): void {
+    document.querySelectorAll("table").forEach(enhance);
+    this.extras();
   }
 
   private update(): void {
@@ -71,7 +84,8 @@ class Page {
       const run = this.data.runs[Number(article.dataset.run)];
       if (run) article.querySelectorAll<HTMLElement>(".view:not([hidden]) .chart").forEach((place) => this.chart(place, run));
     }
-    drawBeside(this.beside, Math.min(document.querySelector("main")!.clientWidth - 32, 1400));
+    const own = this.data.runs.map((run) => ({ name: run.findings[0]?.run_id ?? "", run }));
+    drawBeside([...own, ...this.dropped], Math.min(document.querySelector("main")!.clientWidth - 32, 1400));
   }
 
   private chart(place: HTMLElement, run: Run): void {
@@ -82,7 +96,7 @@ class Page {
   }
 
   private add(runs: Run[], name: string): void {
-    for (const run of runs) this.beside.push({ name: `${run.findings[0]?.run_id ?? "run"} (${name})`, run });
+    for (const run of runs) this.dropped.push({ name: `${run.findings[0]?.run_id ?? "run"} (${name})`, run });
     this.charts();
     document.getElementById("beside")?.scrollIntoView();
   }
@@ -115,11 +129,17 @@ class Page {
 }
 
 function start(): void {
-  if (!document.getElementById("whyslow-data")) return document.querySelectorAll("table").forEach(enhance);
-  const data = ofPage(document);
-  new Page(data).start();
+  if (document.getElementById("whyslow-data")) return report();
+  document.querySelectorAll("table").forEach(enhance);
+  drawHistory();
+  addEventListener("resize", drawHistory);
+}
+
+function report(): void {
+  const page = new Page(ofPage(document));
+  page.start();
   const { events } = document.body.dataset;
-  if (events) follow(events, data.runs[0]?.detail.rounds.length ?? 0);
+  if (events) follow(events, (fresh) => page.renew(fresh));
 }
 
 start();

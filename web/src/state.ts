@@ -1,6 +1,6 @@
 // What the reader chose. It stands in the address, so that a link shows what its sender saw.
 
-import type { Metric } from "./data";
+import { METRICS, type Metric } from "./data";
 
 export interface State {
   /** The part that was jumped to. */
@@ -37,6 +37,8 @@ export function parse(hash: string): State {
     if (key === "off") state.off = value.split(",").map(decode).filter(Boolean);
     else if (key in EMPTY && key !== "part") (state as unknown as Record<string, string>)[key] = value;
   }
+  if (!(state.metric in METRICS)) state.metric = "";
+  if (state.theme !== "light" && state.theme !== "dark") state.theme = "";
   return state;
 }
 

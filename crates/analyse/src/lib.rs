@@ -10,6 +10,7 @@ pub mod capacity;
 mod case;
 mod compare;
 mod detail;
+mod figures;
 mod findings;
 mod gates;
 mod ladder;
@@ -31,6 +32,7 @@ pub use case::{
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
 };
 pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
+pub use figures::{Figure, figures};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
     Segments, Split, Switches, Verdict, VoidRound,

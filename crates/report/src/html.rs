@@ -114,15 +114,25 @@ pub fn page(data: &PageData, place: Place<'_>) -> Page {
     Page { html: frame(&title(data), &policy, place, &body), policy }
 }
 
-/// A page of blocks without charts, such as the list of runs.
-#[must_use]
-pub fn plain_page(title: &str, blocks: &[Block]) -> Page {
+/// A page of `whyslow view` that is no report.
+pub(crate) fn frame_served(title: &str, content: &Markup) -> Page {
     let policy = assets::policy("'self'");
     let body = html! {
-        header.bar { span.brand { "whyslow" } nav { a href="/" { "runs" } " " a href="/history" { "history" } } }
-        main { article { h1 { (title) } (layout(blocks, title)) } }
+        header.bar { span.brand { "whyslow" } (views()) }
+        main { article { (content) } }
     };
     Page { html: frame(title, &policy, Place::Served { events: None }, &body), policy }
+}
+
+/// A page of `whyslow view` that says one thing, such as that there is no such run.
+#[must_use]
+pub fn message_page(title: &str, text: &str) -> Page {
+    frame_served(title, &html! { h1 { (title) } p { (text) } })
+}
+
+/// The pages of `whyslow view`.
+fn views() -> Markup {
+    html! { nav aria-label="Pages" { a href="/" { "all runs" } " " a href="/history" { "history" } } }
 }
 
 fn frame(title: &str, policy: &str, place: Place<'_>, body: &Markup) -> String {
@@ -152,7 +162,7 @@ fn frame(title: &str, policy: &str, place: Place<'_>, body: &Markup) -> String {
 }
 
 /// JSON in which nothing ends the element around it.
-fn inert(json: &str) -> String {
+pub(crate) fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
@@ -170,8 +180,8 @@ fn toolbar(data: &PageData, place: Place<'_>) -> Markup {
         a.skip href="#main" { "to the verdict" }
         header.bar {
             span.brand { "whyslow" }
+            @if place != Place::File { (views()) }
             nav aria-label="Parts" {
-                @if place != Place::File { a href="/" { "all runs" } " " }
                 @if data.runs.len() == 1 {
                     @for part in PARTS { a href={ "#" (part.id) } { (short(part.id)) } " " }
                 }
@@ -300,7 +310,7 @@ fn lead(blocks: &[Block], part: &Part) -> Markup {
 }
 
 /// Blocks as HTML. `name` is what a screen reader calls a table that stands under no heading of its own.
-fn layout(blocks: &[Block], name: &str) -> Markup {
+pub(crate) fn layout(blocks: &[Block], name: &str) -> Markup {
     html! {
         @for (block, title) in blocks.iter().zip(titles(blocks, name)) {
             @match block {

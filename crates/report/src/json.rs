@@ -105,7 +105,7 @@ pub fn page_schema() -> Value {
     schemars::schema_for!(crate::PageData).to_value()
 }
 
-fn pretty(value: &impl Serialize) -> String {
+pub(crate) fn pretty(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("findings hold only string keys");
     text.push('\n');
     text

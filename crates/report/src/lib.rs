@@ -8,6 +8,7 @@ mod capacity;
 mod case;
 mod compare;
 mod document;
+mod history;
 mod html;
 mod json;
 mod ladder;
@@ -20,7 +21,11 @@ mod text;
 mod watch;
 
 pub use document::{Block, Document};
-pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, page, plain_page};
+pub use history::{
+    HistoryPoint, HistorySeries, ListedRun, history_json, history_markdown, history_page, history_text,
+    runs_page,
+};
+pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
 pub use json::{
     capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json,
     load_json, load_schema, page_schema, watch_json, watch_schema,

@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Analyse(AnalyseArgs),
     /// Write runs as one HTML page that opens offline
     Report(ReportArgs),
+    /// Serve the pages of the runs kept here, on loopback
+    View(ViewArgs),
+    /// Show how figures moved over the runs kept here
+    History(HistoryArgs),
     /// Print the JSON Schema of an output
     Schema(SchemaArgs),
     /// Print a shell completion
@@ -570,6 +574,37 @@ pub(crate) struct ReportArgs {
     /// The file
     #[arg(short, long, default_value = "report.html", value_name = "FILE")]
     pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow view --runs whyslow-runs")]
+pub(crate) struct ViewArgs {
+    /// One run directory, which alone is then served
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<PathBuf>,
+    /// Folder of runs
+    #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
+    pub(crate) runs: PathBuf,
+    /// Where to listen; whoever reaches it can read the runs. Port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8710", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: std::net::SocketAddr,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow history main --metric cpu_per_request")]
+pub(crate) struct HistoryArgs {
+    /// An arm or a target; all where none is named
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Folder of runs
+    #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
+    pub(crate) runs: PathBuf,
+    /// One metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    #[arg(long)]
+    pub(crate) metric: Option<String>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod cli;
 mod compare;
 mod doctor;
 mod exit;
+mod history;
 mod interrupt;
 mod jvm;
 mod ladder;
@@ -21,6 +22,7 @@ mod report_command;
 mod serve;
 mod sharding;
 mod targets;
+mod view;
 mod watch;
 
 use std::ffi::OsString;
@@ -71,6 +73,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Analyse(args) => analyse_command::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::History(args) => history::run(args),
+        Command::View(args) => view::run(args),
         Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),

@@ -22,7 +22,8 @@ export function conditions(view: View): string[] {
 }
 
 export const latency: Chart = (view) => {
-  const condition = view.state.condition || conditions(view)[0];
+  const known = conditions(view);
+  const condition = known.includes(view.state.condition) ? view.state.condition : known[0];
   const curves = view.run.detail.latency.filter((curve) => isShown(view, curve.arm) && curve.points.length > 0);
   const chosen = curves.filter((curve) => curve.condition === condition);
   const drawings = chosen.length > 0 ? [byPercentile(view, chosen)] : [];

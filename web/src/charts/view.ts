@@ -45,10 +45,14 @@ export function figure(view: View, title: string, says: string, options: Plot.Pl
     style: { fontSize: "13px", fontFamily: "inherit", background: "transparent", overflow: "visible" },
     ...options,
   });
-  const svg = drawing.tagName === "svg" ? drawing : drawing.querySelector(":scope > svg");
-  svg?.setAttribute("role", "img");
-  svg?.setAttribute("aria-label", `${title}. ${says}`);
-  return element("figure", { class: "drawing" }, element("figcaption", {}, title), drawing);
+  return described(title, says, drawing);
+}
+
+/** A picture with its description: what it is made of says nothing to someone who does not see it. */
+export function described(title: string, says: string, drawing: Element): HTMLElement {
+  drawing.setAttribute("aria-hidden", "true");
+  const picture = element("div", { role: "img", "aria-label": `${title}. ${says}` }, drawing);
+  return element("figure", { class: "drawing" }, element("figcaption", {}, title), picture);
 }
 
 export function interval(row: Comparison): string {

@@ -14,5 +14,6 @@ mod report;
 mod serve;
 mod shards;
 mod support;
+mod view;
 mod watch;
 mod wire;

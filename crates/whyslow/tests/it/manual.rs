@@ -2,7 +2,7 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "compare",
     "load",
     "capacity",
@@ -13,6 +13,8 @@ const COMMANDS: [&str; 13] = [
     "case",
     "analyse",
     "report",
+    "view",
+    "history",
     "schema",
     "completions",
     "man",
