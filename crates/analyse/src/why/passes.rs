@@ -91,6 +91,9 @@ impl Sums {
     }
 }
 
+/// A figure of a pass as a logarithm, with its variance.
+type Figure = fn(&Sums) -> Option<(f64, f64)>;
+
 /// Every kind of pass of every arm, against its untouched passes.
 pub(super) fn all(sheet: &Sheet) -> Vec<PassFindings> {
     let arms = sheet.plan().arms.iter();
@@ -173,7 +176,7 @@ fn fault(kind: PassKind, plain: &Sums, watched: &Sums) -> Option<String> {
         return Some(format!("context switches went from {from:.2} to {to:.2} a request"));
     }
     // What counting costs is paid in the kernel, and it is counts that are used: user time must not have moved.
-    let (what, figure): (&str, fn(&Sums) -> Option<(f64, f64)>) = match kind {
+    let (what, figure): (&str, Figure) = match kind {
         PassKind::Counting => ("user time per request in ns", Sums::user),
         _ => ("the ratio of user to system time", Sums::split),
     };
