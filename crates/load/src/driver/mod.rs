@@ -102,7 +102,9 @@ fn supplies(config: &Config) -> Vec<Supply> {
     let feed = |thread| -> Box<dyn Feed> {
         Box::new(ListFeed::new(Arc::clone(list), config.seed, prepare::part(config, thread)))
     };
-    (0..config.threads).map(|thread| Supply { requests: Requests::Each(feed(thread)), address: None }).collect()
+    (0..config.threads)
+        .map(|thread| Supply { requests: Requests::Each(feed(thread)), address: None })
+        .collect()
 }
 
 /// The same with what `supplies` say, one for each thread, in the place of `config.request`; none to do without.
