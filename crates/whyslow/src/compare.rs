@@ -25,7 +25,6 @@ use crate::cli::{CompareArgs, Format};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
-pub(crate) use round::placeholders;
 
 pub(crate) use planning::command_arm;
 pub(crate) use round::placeholders;

@@ -63,6 +63,9 @@ pub(crate) struct Args {
     window_s: u32,
 }
 
+/// One block of the row `lag`: the host alone, and the generator.
+type Block = (lateness::Lateness, Ran);
+
 /// What a row is run with.
 struct Bench {
     cpus: Cpus,
@@ -170,7 +173,7 @@ impl Bench {
             rows.push((host, ran));
             println!("{block} done");
         }
-        let of = |name: &str, read: &dyn Fn(&(lateness::Lateness, Ran)) -> [Option<f64>; 3]| {
+        let of = |name: &str, read: fn(&Block) -> [Option<f64>; 3]| {
             let mut cells = vec![name.to_owned()];
             for index in 0..3 {
                 let values: Vec<f64> = rows.iter().filter_map(|row| read(row)[index]).collect();
@@ -181,8 +184,8 @@ impl Bench {
         let table = page::table(
             &["µs late", "p50", "p99", "p99.9"],
             &[
-                of("a timer of this host, nothing else running", &|(host, _)| host.us.map(Some)),
-                of("whyslow load, send lag", &|(_, ran)| ran.lag_us),
+                of("a timer of this host, nothing else running", |(host, _)| host.us.map(Some)),
+                of("whyslow load, send lag", |(_, ran)| ran.lag_us),
             ],
         );
         Ok(self.section("Send lag at 50 000 requests/s", &table, &[]))

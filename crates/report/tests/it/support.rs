@@ -71,7 +71,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
 
 /// A function that only the arm runs.
 fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
-    let row = analyse::PublishedProfileRow {
+    let row = analyse::ProfileRow {
         name: "core::str::<impl str>::find::<a_pattern_with_a_very_long_name_that_does_not_fit>".to_owned(),
         package: "core".to_owned(),
         category: "own code".to_owned(),
@@ -79,14 +79,14 @@ fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
         difference_ns: 900.0,
         error_ns: 20.0,
         only_in: Some(arm.to_owned()),
-        ..analyse::PublishedProfileRow::default()
+        ..analyse::ProfileRow::default()
     };
     analyse::ProfileDifference {
         baseline: baseline.to_owned(),
         arm: arm.to_owned(),
         baseline_samples: 3000,
         arm_samples: 3100,
-        categories: vec![analyse::PublishedProfileRow { name: "own code".to_owned(), ..row.clone() }],
+        categories: vec![analyse::ProfileRow { name: "own code".to_owned(), ..row.clone() }],
         packages: Vec::new(),
         functions: vec![row],
         notes: vec![format!("{arm}: it keeps no frame pointers")],

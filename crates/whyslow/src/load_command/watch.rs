@@ -95,7 +95,7 @@ impl Live {
                 self.requests += second.requests;
                 self.errors += second.errors;
             }
-            Event::Connected { .. } | Event::WindowEnd { .. } => return,
+            Event::Connected { .. } | Event::WindowEnd { .. } | Event::Failed => return,
         }
         if self.seconds.len() == KEPT {
             self.seconds.pop_front();

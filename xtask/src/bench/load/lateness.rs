@@ -22,7 +22,7 @@ pub(super) fn measure(per_s: u64, seconds: u32) -> Lateness {
         if let Some(left) = due.checked_sub(begin.elapsed()) {
             let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
             // A signal only makes one sleep short.
-            clock_nanosleep_relative(ClockId::Monotonic, &wait).ok();
+            let _ = clock_nanosleep_relative(ClockId::Monotonic, &wait);
         }
         late.push(begin.elapsed().saturating_sub(due).as_secs_f64() * 1e6);
         due += gap;
