@@ -7,7 +7,7 @@ WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
 help:
 	@echo 'make demo      build whyslow and compare its built-in servers (a few minutes)'
 	@echo 'make test      every check and every test, as CI runs them'
-	@echo 'make targets   build every server under targets/ that this machine can build'
+	@echo 'make targets   install what they need, and build every server under targets/ that this machine can'
 	@echo 'make web       build the charts of the report page (Node 20)'
 	@echo 'make web-test  drive the report page in Chromium'
 	@echo 'make build     build whyslow alone'
@@ -37,6 +37,10 @@ web-test: web
 test:
 	cargo xtask ci
 
-# One that does not build is told, and the others go on.
+# As root on Debian, what is missing is installed first. One that does not build is told, and the others go on.
 targets: build
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		packages=$$($(WHYSLOW) targets list | sed -n 's/^ *needs .*: apt-get install \([^&|]*\)$$/\1/p' | sort -u); \
+		if [ -n "$$packages" ]; then apt-get update && apt-get install -y --no-install-recommends $$packages; fi; \
+	fi || echo 'some packages were not installed: whyslow targets list says which'
 	$(WHYSLOW) targets list | awk '$$3 == "ready" || $$3 == "buildable" { print $$1 }' | xargs $(WHYSLOW) targets build

@@ -1,15 +1,20 @@
 //! What a comparison says, in the order in which a reader needs it: verdict, limits, split, causes, what was ruled out,
 //! what is left, what to do; then the tables behind it.
 
-use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, Metric, Split, Verdict};
+use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine, Metric, Split, Verdict};
 use units::format_ns;
 
 use crate::document::{Block, Document};
+use crate::resources::{self, Detail};
 
-pub(crate) fn document(findings: &Findings) -> Document {
+pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
     page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
     page.extend(others(findings).map(|arm| Block::Paragraph(headline(findings, &arm.name))));
+    section(&mut page, "What limits each", list(limits(findings)));
+    section(&mut page, "Why", list(why(findings)));
+    section(&mut page, "Ruled out", list(ruled_out(findings)));
+    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
         &mut page,
@@ -17,14 +22,14 @@ pub(crate) fn document(findings: &Findings) -> Document {
         vec![arm_table(findings)],
     );
     section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
-    section(&mut page, "What limits each", list(limits(findings)));
-    section(&mut page, "Why", list(why(findings)));
-    section(&mut page, "Ruled out", list(ruled_out(findings)));
+    section(&mut page, "What a request costs", ledger(findings));
+    section(&mut page, "Resources, most urgent first", use_tables(findings, detail));
+    section(&mut page, "Where the CPU time of a request goes", profiles(findings, detail));
+    section(&mut page, "Watching", list(watching(findings)));
     section(&mut page, "Gates", list(gates(findings)));
     section(&mut page, "Warnings", list(findings.warnings.clone()));
     section(&mut page, "Failed", list(failures(findings)));
     section(&mut page, "Run", list(run(findings)));
-    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
     page
 }
 
@@ -42,6 +47,11 @@ pub(crate) fn list(points: Vec<String>) -> Document {
 
 pub(crate) fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     findings.arms.iter().filter(|arm| arm.name != findings.baseline)
+}
+
+/// Each arm against the baseline in one sentence.
+pub(crate) fn headlines(findings: &Findings) -> impl Iterator<Item = String> {
+    others(findings).map(|arm| headline(findings, &arm.name))
 }
 
 /// One arm against the baseline in one sentence.
@@ -193,7 +203,7 @@ pub(crate) fn limits(findings: &Findings) -> Vec<String> {
     findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
 }
 
-fn why(findings: &Findings) -> Vec<String> {
+pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
@@ -229,15 +239,72 @@ fn cause_text(cause: &Cause) -> String {
     format!("{}: {}", cause.arm, cause.text)
 }
 
+/// One table for each arm that differs: what a request takes of everything, and what the change can carry.
+fn ledger(findings: &Findings) -> Document {
+    let several = others(findings).count() > 1;
+    others(findings)
+        .flat_map(|arm| {
+            let lines = findings.ledger.iter().filter(|line| line.arm == arm.name);
+            let rows: Vec<[String; 5]> = lines.map(ledger_row).collect();
+            if rows.is_empty() {
+                return Vec::new();
+            }
+            let name = several.then(|| Block::Paragraph(arm.name.clone()));
+            let header = ["per request", "baseline", "arm", "change", "can carry"];
+            name.into_iter().chain([Block::table(header, rows)]).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn ledger_row(line: &LedgerLine) -> [String; 5] {
+    let figure = |value: f64| if line.unit == "ns" { format_ns(value) } else { format!("{value:.3}") };
+    let sign = if line.change > 0.0 { "+" } else { "" };
+    let carries = line.carries_ns.map_or_else(|| "-".to_owned(), signed);
+    [
+        line.id.clone(),
+        figure(line.baseline),
+        figure(line.value),
+        format!("{sign}{}", figure(line.change)),
+        carries,
+    ]
+}
+
+/// What watching closely cost, and what could not be watched: the latter once, however many arms it concerns.
+fn watching(findings: &Findings) -> Vec<String> {
+    let mut points: Vec<String> = findings.passes.iter().map(|pass| pass.text.clone()).collect();
+    for missing in findings.passes.iter().flat_map(|pass| &pass.missing) {
+        if !points.contains(missing) {
+            points.push(missing.clone());
+        }
+    }
+    points
+}
+
 fn ruled_out(findings: &Findings) -> Vec<String> {
     findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
+}
+
+fn profiles(findings: &Findings, detail: Detail) -> Document {
+    let page = findings.profiles.iter().map(|profile| {
+        let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
+        let title = format!("{} against {} ({samples}):", profile.arm, profile.baseline);
+        (title, resources::profile(profile, detail))
+    });
+    page.flat_map(|(title, tables)| std::iter::once(Block::Paragraph(title)).chain(tables)).collect()
+}
+
+fn use_tables(findings: &Findings, detail: Detail) -> Document {
+    let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
+    tables
+        .flat_map(|(arm, table)| std::iter::once(Block::Paragraph(format!("{arm}:"))).chain(table))
+        .collect()
 }
 
 fn gates(findings: &Findings) -> Vec<String> {
     findings.gates.iter().map(gate_text).collect()
 }
 
-fn gate_text(gate: &Gate) -> String {
+pub(crate) fn gate_text(gate: &Gate) -> String {
     let word = match (gate.ok, gate.voids.is_empty()) {
         (true, _) => "ok",
         (false, true) => "NOTE",

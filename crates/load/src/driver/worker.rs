@@ -13,8 +13,10 @@ use rustix::io::Errno;
 use super::clock::{now_ns, thread_cpu_ns, timespec};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
+use super::link::{Link, Refusal};
 use super::socket::{self, Moved};
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
+use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
@@ -49,7 +51,7 @@ pub(crate) struct Report {
     /// Connections open when the window began.
     pub(crate) established: u64,
     /// Why the first connection that failed did.
-    pub(crate) connect_error: Option<String>,
+    pub(crate) connect_error: Option<Refusal>,
     pub(crate) ended_ns: u64,
     /// The connections, open until the report is used up: whoever takes readings at the end of the window finds the
     /// server as it was under load, and not the threads of connections gone.
@@ -72,6 +74,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) feed: Option<Box<dyn Feed>>,
     pub(crate) address: Address,
     pub(crate) sources: &'a [IpAddr],
+    /// `None` where TLS is not spoken.
+    pub(crate) tls: Option<&'a Client>,
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
@@ -103,6 +107,8 @@ struct Worker<'a> {
     span: Span,
     cpu_before_ns: u64,
     established: u64,
+    /// Why no connection will ever be any good.
+    hopeless: Option<LoadError>,
 }
 
 impl<'a> Worker<'a> {
@@ -128,6 +134,7 @@ impl<'a> Worker<'a> {
             span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
             cpu_before_ns: 0,
             established: 0,
+            hopeless: None,
             setup,
         })
     }
@@ -145,6 +152,9 @@ impl<'a> Worker<'a> {
             self.transmit(now);
             self.wait()?;
             self.handle_events();
+            if let Some(error) = self.hopeless.take() {
+                return Err(error);
+            }
         }
     }
 
@@ -213,7 +223,7 @@ impl<'a> Worker<'a> {
         }
         let (slots, opener) = (&mut self.slots, &mut self.opener);
         self.session.expire(now, |lane| {
-            slots[lane as usize].socket = None;
+            slots[lane as usize].link = None;
             opener.lost(lane);
         });
         self.end_attempts(now);
@@ -235,12 +245,12 @@ impl<'a> Worker<'a> {
         let opened = socket::open(&self.setup.address, source).and_then(|socket| {
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
-        match opened {
-            Ok(socket) => {
-                slot.socket = Some(socket);
+        match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
+            Ok(link) => {
+                slot.link = Some(link);
                 self.opener.begun(lane, slot, now);
             }
-            Err(error) => self.open_failed(lane, &error, now),
+            Err(refusal) => self.open_failed(lane, refusal, now),
         }
     }
 
@@ -251,8 +261,8 @@ impl<'a> Worker<'a> {
     }
 
     #[cold]
-    fn open_failed(&mut self, lane: u32, error: &std::io::Error, now: u64) {
-        self.opener.failed(lane, &mut self.slots[lane as usize], error, now);
+    fn open_failed(&mut self, lane: u32, refusal: Refusal, now: u64) {
+        self.opener.failed(lane, &mut self.slots[lane as usize], refusal, now);
         self.session.connect_failed(now);
     }
 
@@ -261,23 +271,24 @@ impl<'a> Worker<'a> {
         while let Some((lane, generation)) = self.opener.overdue(now) {
             let slot = &self.slots[lane as usize];
             if slot.connecting && slot.generation == generation {
-                self.open_failed(lane, &std::io::ErrorKind::TimedOut.into(), now);
+                self.open_failed(lane, Refusal::System(std::io::ErrorKind::TimedOut.into()), now);
             }
         }
     }
 
-    /// A socket that was connecting has something to say.
+    /// A connection that is being opened has something to say.
     #[cold]
     fn connected(&mut self, lane: u32) {
         let slot = &mut self.slots[lane as usize];
-        let Some(socket) = &slot.socket else { return };
-        match socket::connected(socket) {
-            Ok(()) => {
+        let Some(link) = &mut slot.link else { return };
+        match link.establish() {
+            Ok(true) => {
                 slot.connecting = false;
                 self.opener.succeeded(slot);
                 self.session.opened(lane);
             }
-            Err(error) => self.open_failed(lane, &error, now_ns()),
+            Ok(false) => {}
+            Err(refusal) => self.open_failed(lane, refusal, now_ns()),
         }
     }
 
@@ -300,11 +311,11 @@ impl<'a> Worker<'a> {
     fn write(&mut self, lane: u32, mut at: u64) {
         loop {
             let bytes = self.session.outgoing(lane);
-            let Some(socket) = self.slots[lane as usize].socket.as_ref().filter(|_| !bytes.is_empty()) else {
+            let Some(link) = self.slots[lane as usize].link.as_mut().filter(|_| !bytes.is_empty()) else {
                 return;
             };
             let offered = bytes.len();
-            match socket::write(socket, bytes) {
+            match link.write(bytes) {
                 Moved::Bytes(written) => {
                     self.session.wrote(lane, written, at);
                     if written < offered || self.session.outgoing(lane).is_empty() {
@@ -373,11 +384,19 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn handle_event(&mut self, lane: u32, flags: epoll::EventFlags) {
-        if self.slots[lane as usize].connecting {
-            self.connected(lane);
+        let slot = &mut self.slots[lane as usize];
+        if let Some(link) = &mut slot.link {
+            link.rouse();
         }
-        if flags.contains(epoll::EventFlags::OUT) && !self.session.outgoing(lane).is_empty() {
-            self.write(lane, now_ns());
+        if slot.connecting {
+            self.connected(lane);
+            // What has not failed, and is not open yet, reads for itself.
+            if self.slots[lane as usize].connecting {
+                return;
+            }
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.write_rest(lane);
         }
         let readable = epoll::EventFlags::IN
             | epoll::EventFlags::RDHUP
@@ -389,20 +408,28 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// There is room again for what an earlier write had to leave.
+    #[inline]
+    fn write_rest(&mut self, lane: u32) {
+        if let Some(link) = &mut self.slots[lane as usize].link {
+            link.flush();
+        }
+        if !self.session.outgoing(lane).is_empty() {
+            self.write(lane, now_ns());
+        }
+    }
+
     /// Reads until nothing is left, and answers at once to what that makes possible.
-    ///
-    /// A short read says that nothing is left. Only an edge that announced the end, which is not repeated, says more.
     #[inline]
     fn read_all(&mut self, lane: u32, closing: bool) {
         for _ in 0..READS_IN_A_ROW {
-            let Some(socket) = &self.slots[lane as usize].socket else { return };
+            let Some(link) = &mut self.slots[lane as usize].link else { return };
             let kept = self.session.unstash(lane, &mut self.buf);
-            let moved = socket::read(socket, &mut self.buf[kept..]);
+            let (moved, more) = link.read(&mut self.buf[kept..], closing);
             let now = now_ns();
             if now > self.span.end_ns {
                 return;
             }
-            let more = matches!(moved, Moved::Bytes(fresh) if closing || kept + fresh == self.buf.len());
             let fate = self.take_in(lane, kept, moved, now);
             self.settle(lane, fate);
             self.transmit(now);
@@ -419,14 +446,27 @@ impl<'a> Worker<'a> {
             Moved::Bytes(fresh) => self.session.received(lane, &self.buf[..kept + fresh], fresh, now),
             Moved::Later => self.session.restash(lane, &self.buf[..kept]),
             Moved::End => self.session.closed(lane, now),
-            Moved::Broken => self.session.failed(lane, false, now),
+            Moved::Broken => {
+                self.note_reason(lane);
+                self.session.failed(lane, false, now)
+            }
+        }
+    }
+
+    /// A server that asks for a certificate may say so only after the handshake: if nothing was ever answered, then
+    /// nothing will be.
+    #[cold]
+    fn note_reason(&mut self, lane: u32) {
+        let reason = self.slots[lane as usize].link.as_ref().and_then(Link::reason);
+        if let Some(why) = reason.filter(|_| self.session.completed() == 0) {
+            self.hopeless.get_or_insert(LoadError::Tls { address: self.setup.address.to_string(), why });
         }
     }
 
     #[inline]
     fn settle(&mut self, lane: u32, fate: Fate) {
         if fate == Fate::Replace {
-            self.slots[lane as usize].socket = None;
+            self.slots[lane as usize].link = None;
             self.opener.lost(lane);
         }
     }

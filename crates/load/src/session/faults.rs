@@ -76,6 +76,7 @@ impl Session {
     ///
     /// A request counts once. Those behind it on the same connection are sent again on another.
     pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {
+        self.release_overdue(now);
         let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
         self.expiry_ns = NEVER;
         for lane in 0..self.spec.lanes {

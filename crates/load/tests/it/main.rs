@@ -2,8 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod export;
 mod feed;
+mod list;
+mod merge;
+mod reach;
 mod schedule;
+mod serving;
 mod session;
 mod simulation;
 mod target;
+mod tls;
 mod truth;

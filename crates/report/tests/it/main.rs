@@ -4,5 +4,6 @@
 mod history;
 mod html;
 mod json;
+mod metrics;
 mod pages;
 mod support;
