@@ -33,13 +33,15 @@ pub(super) fn send(run: &Path, request: &mut Request<'_>, response: Response<'_>
         .start()?;
     let (mut seen, mut silent) = (None, 0);
     while request.deadline().is_none() && !request.client_gone() {
+        // Asked before the run is read: what ends meanwhile is told in the next turn.
+        let running = is_running(run);
         let stamp = Stamp::of(run);
-        if seen != Some(stamp) {
+        if seen != Some(stamp) || !running {
             (seen, silent) = (Some(stamp), 0);
             write!(stream, "event: progress\ndata: {}\n\n", progress(run))?;
             stream.flush()?;
         }
-        if !is_running(run) {
+        if !running {
             break;
         }
         silent += 1;
