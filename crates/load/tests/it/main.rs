@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod export;
 mod feed;
+mod http2;
 mod list;
 mod merge;
 mod reach;
