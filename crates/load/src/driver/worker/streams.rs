@@ -63,10 +63,9 @@ impl Worker<'_> {
     }
 
     fn note_asked(&mut self, connection: u32) {
-        if let Some(http2) = &mut self.slots[connection as usize].http2 {
-            if !std::mem::replace(&mut http2.asked, true) {
-                self.asked.push(connection);
-            }
+        let http2 = self.slots[connection as usize].http2.as_mut();
+        if http2.is_some_and(|http2| !std::mem::replace(&mut http2.asked, true)) {
+            self.asked.push(connection);
         }
     }
 
@@ -123,8 +122,7 @@ impl Worker<'_> {
     /// Goes as far as a connection can: takes what has ended, begins what waited, and sends.
     fn drive(&mut self, connection: u32, streams: u32, now: u64) {
         let mut ended = std::mem::take(&mut self.ended);
-        loop {
-            let Some(http2) = &mut self.slots[connection as usize].http2 else { break };
+        while let Some(http2) = &mut self.slots[connection as usize].http2 {
             let advanced = http2.advance(|stream, how| ended.push((stream, how)));
             for (stream, how) in ended.drain(..) {
                 self.stream_ended(connection * streams + stream, how, now);
