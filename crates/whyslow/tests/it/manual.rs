@@ -2,10 +2,11 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "compare",
     "load",
     "capacity",
+    "ladder",
     "serve",
     "targets",
     "watch",
