@@ -38,12 +38,11 @@ pub struct LedgerLine {
 type Figure = fn(&Evidence) -> f64;
 
 /// Times, in nanoseconds.
-const TIMES: [(&str, Figure); 5] = [
+const TIMES: [(&str, Figure); 4] = [
     ("user", |evidence| evidence.cpu.user),
     ("system", |evidence| evidence.cpu.system),
     ("softirq", |evidence| evidence.cpu.softirq),
     ("idle", |evidence| evidence.idle_ns),
-    ("response", |evidence| evidence.response_ns),
 ];
 
 /// All lines of a pair: times, counts, then names.
@@ -65,6 +64,8 @@ pub(super) fn lines(pair: &Pair) -> Vec<LedgerLine> {
     };
     let mut lines: Vec<LedgerLine> =
         TIMES.iter().map(|(id, figure)| line(id, "ns", figure, Some(1.0))).collect();
+    // How long a client waits is no cost of the server, but what its costs lead to.
+    lines.push(line("response", "ns", &|evidence| evidence.response_ns, None));
     let counts: [(&str, Figure, Option<f64>); 5] = [
         ("voluntary_switches", |evidence| evidence.switches[0], switch),
         ("involuntary_switches", |evidence| evidence.switches[1], switch),

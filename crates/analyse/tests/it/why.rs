@@ -1,7 +1,7 @@
 //! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
 
 use analyse::{Cause, Findings, Grade, analyse};
-use record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
+use record::{Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, Run, Stack, UnitCosts, Window};
 
 use crate::support::{change, pair};
 
@@ -196,4 +196,76 @@ fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
     assert!(
         findings.causes.iter().any(|cause| cause.id == "system_time" && cause.grade == Grade::AccountsFor)
     );
+}
+
+/// A profile of stacks, outermost function first, with samples.
+fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
+    for (folded, samples) in stacks {
+        let first = profile.frames.len() as u32;
+        profile.frames.extend(folded.split(';').map(|name| Frame {
+            name: name.to_owned(),
+            module: if name.starts_with("tcp_") { "[kernel]" } else { "server" }.to_owned(),
+            kernel: name.starts_with("tcp_"),
+            resolved: true,
+        }));
+        profile.samples += samples;
+        profile
+            .stacks
+            .push(Stack { frames: (first..profile.frames.len() as u32).collect(), samples: *samples });
+    }
+    profile
+}
+
+/// A run whose second arm spends 10 µs more a request in `function`.
+fn sampled(function: &str) -> Run {
+    let mut run = planted(Plant { user_ns: 9000.0, ..Plant::default() });
+    let plain = ("main;serve;send;tcp_sendmsg", 1000);
+    for record in &mut run.diagnostics {
+        let mut pass = record.passes[0].clone();
+        pass.kind = PassKind::Sampling;
+        let extra = (function, 900);
+        pass.profile = Some(profile(if record.arm == "pr" { &[plain, extra][..] } else { &[plain][..] }));
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn time_of_its_own_is_named_by_what_the_functions_do() {
+    for (function, expected) in [
+        ("main;serve;store;__memmove_avx_unaligned_erms", "copying"),
+        ("main;serve;lookup;__strncasecmp_l_avx2", "comparing"),
+        ("main;serve;parse;malloc", "allocation"),
+        ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
+        ("main;serve;price_of_everything", "own_code"),
+    ] {
+        let findings = analyse(&sampled(function));
+        let causes = named(&findings);
+        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!(ids, [expected], "{function}: {:?}", findings.causes);
+        assert!((causes[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", causes[0]);
+        assert_eq!(causes[0].grade, Grade::ConsistentWith);
+        let leaf = function.rsplit(';').next().unwrap();
+        assert!(causes[0].text.contains(leaf), "{}", causes[0].text);
+    }
+}
+
+#[test]
+fn collectors_and_compilers_are_told_by_their_threads() {
+    let threads = |names: &[(&str, f64)]| {
+        let mut run = planted(Plant { user_ns: 9000.0, ..Plant::default() });
+        for (arm, names) in [("main", &[("VM Thread", 0.0), ("C2 CompilerThre", 10.0)][..]), ("pr", names)] {
+            change(&mut run, arm, 0, |window| {
+                let ns = |ns: f64| (window.load.requests as f64 * ns) as u64;
+                window.target.threads_ns =
+                    names.iter().map(|(name, each)| ((*name).to_owned(), ns(*each))).collect();
+            });
+        }
+        analyse(&run)
+    };
+    let collecting = threads(&[("VM Thread", 8000.0), ("C2 CompilerThre", 10.0)]);
+    assert_eq!(named(&collecting)[0].id, "gc", "{:?}", collecting.causes);
+    let interpreted = threads(&[("VM Thread", 0.0), ("main", 19_000.0)]);
+    assert_eq!(named(&interpreted)[0].id, "interpreter", "{:?}", interpreted.causes);
 }
