@@ -3,8 +3,8 @@
 use plan::{Arm, ArmSource};
 use record::{LoadReport, RoundRecord, SocketCounters, Window};
 
-use crate::findings::{ArmFindings, CpuPerRequest, Latency, Segments, Switches};
-use crate::gates::{server_busy, set_busy};
+use crate::findings::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};
+use crate::gates::{backlog_per_s, server_busy, set_busy};
 use crate::sheet::Sheet;
 use crate::{Metric, limiter};
 
@@ -45,11 +45,24 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         latency_ns: latency(sheet, name),
         rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
         limiter: median(&|window| Some(server_busy(window))).map(|_| limiter::name(sheet, name)),
+        overload: overload(sheet, name),
         unsteady_rounds: sheet.rounds_of(name).filter(|record| !record.warmup.steady).count() as u32,
         ..ArmFindings::default()
     };
     add_failure(&mut row, sheet.run.rounds.iter().filter(|record| record.arm == name));
     row
+}
+
+/// The first condition whose schedule the server, and not the generator, could not keep.
+fn overload(sheet: &Sheet, name: &str) -> Option<Overload> {
+    (0..sheet.plan().workload.conditions.len()).find_map(|index| {
+        let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
+        Some(Overload {
+            backlog_per_s: median(backlog_per_s)?,
+            asked_per_s: median(|window| window.load.schedule.rate_per_s)?,
+            answered_per_s: median(|window| Some(window.load.rate_per_s))?,
+        })
+    })
 }
 
 fn generator_cpu(load: &LoadReport) -> f64 {

@@ -123,6 +123,29 @@ pub struct Latency {
     pub mean: Option<f64>,
 }
 
+/// An open loop that asks for more than the server can answer: a queue that grows for as long as it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Requests per second asked for.
+    pub asked_per_s: f64,
+    /// Requests per second answered.
+    pub answered_per_s: f64,
+    /// Requests per second by which the backlog grows.
+    pub backlog_per_s: f64,
+}
+
+impl Overload {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; the latency figures are a \
+             queue's, not the server's",
+            self.asked_per_s, self.backlog_per_s
+        )
+    }
+}
+
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
 /// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -173,6 +196,9 @@ pub struct ArmFindings {
     pub rss_peak_bytes: Option<f64>,
     /// What limits it.
     pub limiter: Option<String>,
+    /// How far a rate asked for is above what it can serve; absent where it kept up.
+    #[serde(default)]
+    pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
 }

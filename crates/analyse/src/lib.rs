@@ -5,9 +5,15 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod bound;
+pub mod capacity;
+mod case;
 mod compare;
+mod detail;
+mod figures;
 mod findings;
 mod gates;
+mod ladder;
 mod limiter;
 mod metric;
 pub mod profile;
@@ -20,11 +26,19 @@ mod why;
 use plan::{Blocks, Condition};
 use record::{PassKind, Run, RunStatus};
 
+pub use bound::{Bound, BoundError, Judged};
+pub use case::{
+    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
+    PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
+};
+pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
+pub use figures::{Figure, figures};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Segments,
-    Split, Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
+    Segments, Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
+pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
@@ -92,6 +106,25 @@ pub fn analyse(run: &Run) -> Findings {
     findings.warnings = warnings(&findings, run);
     findings.next = next(&findings);
     findings
+}
+
+/// The findings with each arm in turn as the baseline: the plan's own first, then the others in the order of the plan.
+///
+/// A second copy of the baseline stays an arm like any other and is no baseline itself.
+#[must_use]
+pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
+    let plan = &run.manifest.plan;
+    let own = plan.baseline;
+    let second = format!("{}{SECOND_BASELINE_SUFFIX}", plan.arms[own].name);
+    let others = (0..plan.arms.len()).filter(|index| *index != own && plan.arms[*index].name != second);
+    let mut turned = run.clone();
+    std::iter::once(own)
+        .chain(others)
+        .map(|index| {
+            turned.manifest.plan.baseline = index;
+            analyse(&turned)
+        })
+        .collect()
 }
 
 /// Blocks that the run should have before its last look, or nothing when it need not go on.
@@ -173,6 +206,9 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
                 percent(floor)
             ));
         }
+    }
+    for arm in &findings.arms {
+        warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
     }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(

@@ -37,6 +37,7 @@ pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
+pub use parse::callgrind_self_costs;
 pub use profile::{Profiler, Samples};
 pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};

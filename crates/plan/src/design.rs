@@ -61,7 +61,7 @@ pub enum Condition {
     },
     /// Open loop at a share of the slowest arm's capacity, as found by the pilot.
     ShareOfSlowest {
-        /// Percent, above 0 and below 100.
+        /// Percent, above 0; above 100 the slowest is overloaded on purpose, which only cases ask for.
         percent: u32,
     },
 }

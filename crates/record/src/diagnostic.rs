@@ -13,6 +13,8 @@ pub enum PassKind {
     Counting,
     /// Sampling stacks (tier 2).
     Sampling,
+    /// Stopping the target at every system call, as strace does (tier 3): only the mix of calls counts.
+    Tracing,
 }
 
 impl PassKind {
@@ -23,6 +25,7 @@ impl PassKind {
             Self::Untouched => "untouched",
             Self::Counting => "counting",
             Self::Sampling => "sampling",
+            Self::Tracing => "tracing",
         }
     }
 }

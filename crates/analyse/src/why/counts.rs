@@ -22,7 +22,7 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
     let more = network_writes(pair);
-    let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(1.0));
+    let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
         id: "small_writes".to_owned(),
         grade: Grade::BoundedBy,

@@ -92,7 +92,10 @@ impl Evidence {
             waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             threads_ns: threads(&windows),
-            counted: is_used(material.passes, arm, PassKind::Counting).then(|| counted(&of_arm)).flatten(),
+            counted: [PassKind::Counting, PassKind::Tracing]
+                .into_iter()
+                .filter(|kind| is_used(material.passes, arm, *kind))
+                .find_map(|kind| counted(&of_arm, kind)),
             shape: Shape::of(&windows),
             cpu,
         })
@@ -121,10 +124,10 @@ fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> f64 {
     windows.iter().map(|window| figure(window)).sum::<f64>() / windows.len().max(1) as f64
 }
 
-/// Counts of all counting passes over their requests.
-fn counted(records: &[&DiagnosticRecord]) -> Option<Counted> {
+/// Counts of all passes of one kind over their requests.
+fn counted(records: &[&DiagnosticRecord], kind: PassKind) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
-    for pass in records.iter().flat_map(|record| &record.passes) {
+    for pass in records.iter().flat_map(|record| &record.passes).filter(|pass| pass.kind == kind) {
         let Some(counts) = &pass.counts else { continue };
         requests += pass.window.load.requests as f64;
         let add = |to: &mut BTreeMap<String, f64>, from: &BTreeMap<String, u64>| {

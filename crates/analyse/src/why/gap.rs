@@ -38,7 +38,7 @@ impl<'a> Pair<'a> {
         let row =
             |metric| material.comparisons.iter().find(|row| row.arm == arm.name && row.metric == metric);
         let rate = row(Metric::Rate).and_then(|row| slower_in_rate(row, baseline, arm));
-        let cpu = row(Metric::CpuPerRequest).and_then(|row| decided(row));
+        let cpu = row(Metric::CpuPerRequest).and_then(decided);
         // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time.
         let waits = rate.filter(|arm_slower| !(if *arm_slower { arm } else { baseline }).full);
         let arm_slower = waits.or(cpu)?;

@@ -95,7 +95,7 @@ fn names<'a, I: IntoIterator<Item = (&'a String, &'a f64)>>(
         figures(evidence).into_iter().find(|(other, _)| *other == name).map_or(0.0, |(_, figure)| *figure)
     };
     let all: BTreeSet<&String> =
-        [baseline, arm].into_iter().flat_map(|evidence| figures(evidence)).map(|(name, _)| name).collect();
+        [baseline, arm].into_iter().flat_map(&figures).map(|(name, _)| name).collect();
     let mut changes: Vec<(f64, &String)> = all
         .into_iter()
         .filter(|name| of(baseline, name).max(of(arm, name)) >= TOO_FEW)

@@ -12,6 +12,10 @@ const MAX_MOVED: f64 = 0.10;
 const CHANCE: f64 = 2.0;
 /// Switches per request that hardly matter, however much their ratio moved.
 const FEW_SWITCHES: f64 = 0.05;
+/// ln of the ratio of two rates that are as good as the same.
+const SAME: f64 = 0.05;
+/// All ways of watching.
+const KINDS: [PassKind; 3] = [PassKind::Counting, PassKind::Sampling, PassKind::Tracing];
 /// Time between two samples by which the kernel splits user from system time.
 const TICK_NS: f64 = 1e7;
 
@@ -24,8 +28,10 @@ pub struct PassFindings {
     pub kind: PassKind,
     /// Rounds behind it.
     pub rounds: u32,
-    /// CPU per request while watched over that untouched.
-    pub slowdown: f64,
+    /// Requests per second while watched.
+    pub rate_per_s: f64,
+    /// CPU per request while watched over that untouched; absent where the CPU time was not known.
+    pub slowdown: Option<f64>,
     /// Rate untouched over that while watched.
     pub rate_slowdown: f64,
     /// Whether what was seen is used.
@@ -85,28 +91,65 @@ impl Sums {
     }
 }
 
+/// A figure of a pass as a logarithm, with its variance.
+type Figure = fn(&Sums) -> Option<(f64, f64)>;
+
 /// Every kind of pass of every arm, against its untouched passes.
 pub(super) fn all(sheet: &Sheet) -> Vec<PassFindings> {
     let arms = sheet.plan().arms.iter();
-    arms.flat_map(|arm| {
-        let of_arm = sheet.run.diagnostics.iter().filter(|record| record.arm == arm.name);
-        let passes: Vec<&Pass> = of_arm.flat_map(|record: &DiagnosticRecord| &record.passes).collect();
-        [PassKind::Counting, PassKind::Sampling].map(|kind| weighed(&arm.name, kind, &passes))
-    })
-    .flatten()
-    .collect()
+    let mut found: Vec<PassFindings> = arms
+        .flat_map(|arm| {
+            let of_arm = sheet.run.diagnostics.iter().filter(|record| record.arm == arm.name);
+            let passes: Vec<&Pass> = of_arm.flat_map(|record: &DiagnosticRecord| &record.passes).collect();
+            KINDS.map(|kind| weighed(sheet, &arm.name, kind, &passes))
+        })
+        .flatten()
+        .collect();
+    say_what_turned(&mut found);
+    found
 }
 
-fn weighed(arm: &str, kind: PassKind, passes: &[&Pass]) -> Option<PassFindings> {
+/// Where watching slowed the faster arm so much more that the order of two turned around, that is said.
+fn say_what_turned(found: &mut [PassFindings]) {
+    for kind in KINDS {
+        let of_kind: Vec<(usize, [f64; 2], String)> = found
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.kind == kind)
+            .map(|(index, one)| {
+                (index, [one.rate_per_s * one.rate_slowdown, one.rate_per_s], one.arm.clone())
+            })
+            .collect();
+        for (place, (_, [plain, watched], arm)) in of_kind.iter().enumerate() {
+            for (index, [other_plain, other_watched], other) in &of_kind[place + 1..] {
+                if (plain - other_plain) * (watched - other_watched) < 0.0
+                    && (plain / other_plain).ln().abs() > SAME
+                {
+                    let text = format!("; it turns the order of {arm} and {other} around");
+                    found[*index].text.push_str(&text);
+                }
+            }
+        }
+    }
+}
+
+fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option<PassFindings> {
     let of = |kind: PassKind| passes.iter().filter(move |pass| pass.kind == kind);
     let sums = |kind| of(kind).fold(Sums::default(), |sums, pass| sums.add(&pass.window));
-    let (plain, watched) = (sums(PassKind::Untouched), sums(kind));
+    let (mut plain, watched) = (sums(PassKind::Untouched), sums(kind));
+    if plain.requests == 0.0 {
+        // Without an untouched pass of its own, the scored windows are what watching is weighed against.
+        plain = sheet.windows(arm, sheet.main).into_iter().fold(plain, Sums::add);
+    }
     if plain.requests == 0.0 || watched.requests == 0.0 {
         return None;
     }
-    let slowdown = watched.cpu_per_request() / plain.cpu_per_request();
+    let slowdown = Some(watched.cpu_per_request() / plain.cpu_per_request()).filter(|ratio| *ratio > 0.0);
+    let rate_slowdown = plain.rate() / watched.rate();
     let fault = fault(kind, &plain, &watched);
-    let verdict = fault.as_ref().map_or_else(|| "used".to_owned(), |fault| format!("not used: {fault}"));
+    let whole = if kind == PassKind::Tracing { "only the mix of calls is used" } else { "used" };
+    let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
+    let cpu = slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
     let mut missing: Vec<String> = of(kind).flat_map(|pass| pass.missing.clone()).collect();
     missing.sort();
     missing.dedup();
@@ -114,24 +157,28 @@ fn weighed(arm: &str, kind: PassKind, passes: &[&Pass]) -> Option<PassFindings> 
         arm: arm.to_owned(),
         kind,
         rounds: watched.rounds,
+        rate_per_s: watched.rate() * 1e9,
         slowdown,
-        rate_slowdown: plain.rate() / watched.rate(),
+        rate_slowdown,
         used: fault.is_none(),
-        text: format!("{} cost {arm} x{slowdown:.3} CPU per request; {verdict}", kind.word()),
+        text: format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}; {verdict}", kind.word()),
         missing,
     })
 }
 
 /// Why a watched server is not the one that was scored.
 fn fault(kind: PassKind, plain: &Sums, watched: &Sums) -> Option<String> {
+    if kind == PassKind::Tracing {
+        return None;
+    }
     let (from, to) = (plain.switches_per_request(), watched.switches_per_request());
     if (to - from).abs() > FEW_SWITCHES.max(MAX_MOVED * from) {
         return Some(format!("context switches went from {from:.2} to {to:.2} a request"));
     }
     // What counting costs is paid in the kernel, and it is counts that are used: user time must not have moved.
-    let (what, figure): (&str, fn(&Sums) -> Option<(f64, f64)>) = match kind {
+    let (what, figure): (&str, Figure) = match kind {
         PassKind::Counting => ("user time per request in ns", Sums::user),
-        PassKind::Untouched | PassKind::Sampling => ("the ratio of user to system time", Sums::split),
+        _ => ("the ratio of user to system time", Sums::split),
     };
     let ((before, variance), (after, more)) = figure(plain).zip(figure(watched))?;
     let moved = (after - before).abs() - CHANCE * (variance + more).sqrt();

@@ -1,5 +1,6 @@
 //! Text of the kernel into numbers. Pure: each function has fixtures in `tests.rs`.
 
+mod callgrind;
 mod cgroup;
 mod cpu;
 mod diag;
@@ -10,6 +11,7 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
+pub use callgrind::callgrind_self_costs;
 pub(crate) use cgroup::{Hierarchy, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
 pub(crate) use diag::{DiagSocket, diag_replies, diag_request};

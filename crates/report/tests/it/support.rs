@@ -1,8 +1,9 @@
 //! Findings in which every section has something to say.
 
 use analyse::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency,
-    LedgerLine, Metric, PassFindings, Split, Switches, Verdict, VoidRound,
+    ArmFindings, CASE_SCHEMA, CaseFindings, CaseRun, Cause, ClaimFindings, Comparison, CpuPerRequest,
+    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
+    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
 };
 use record::{Host, PassKind, VoidReason};
 
@@ -184,10 +185,11 @@ fn pass(arm: &str) -> PassFindings {
         arm: arm.to_owned(),
         kind: PassKind::Counting,
         rounds: 2,
-        slowdown: 1.07,
+        rate_per_s: 90_000.0,
+        slowdown: Some(1.07),
         rate_slowdown: 1.06,
         used: true,
-        text: format!("counting cost {arm} x1.070 CPU per request; used"),
+        text: format!("counting slowed {arm} x1.06 (x1.07 CPU per request); used"),
         missing: vec!["no cycles or instructions".to_owned()],
     }
 }
@@ -203,3 +205,60 @@ fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
         text: format!("{id} was weighed"),
     }
 }
+
+/// A case with one comparison, one figure, one claim and one profile.
+pub(crate) fn case() -> CaseFindings {
+    let case = plan::CaseFile::parse("x.toml", CASE).unwrap();
+    let run = |id: &str| CaseRun {
+        id: id.to_owned(),
+        question: "which?".to_owned(),
+        changes: vec!["fewer connections".to_owned()],
+        allow_difference: None,
+        findings: findings(),
+    };
+    CaseFindings {
+        schema: CASE_SCHEMA,
+        size: "quick".to_owned(),
+        command: ["whyslow", "case", "run", "x"].map(str::to_owned).to_vec(),
+        runs: vec![run("c"), run("d")],
+        figures: vec![FigureFindings {
+            figure: case.figures[0].clone(),
+            comparison: Some("c".to_owned()),
+            ours: Some(row("pr", 11_000.0)),
+            rate_valid: false,
+        }],
+        claims: vec![ClaimFindings {
+            text: "pr is slower".to_owned(),
+            published: "x0.500".to_owned(),
+            ours: "x0.9 [0.8, 0.95]".to_owned(),
+            reproduced: Reproduced::Partly,
+            why: "the same side".to_owned(),
+        }],
+        profiles: vec![PublishedProfile {
+            id: "p".to_owned(),
+            arm: "pr".to_owned(),
+            requests: Some(2000),
+            instructions_per_request: Some(100.0),
+            rows: vec![PublishedProfileRow {
+                what: "what the profile counted".to_owned(),
+                published_percent: 5.0,
+                percent: Some(4.0),
+                instructions: Some(4.0),
+            }],
+            others: vec![FunctionCost { name: "main".to_owned(), instructions: 90.0 }],
+        }],
+        left_out: vec!["left: nothing".to_owned()],
+        case,
+    }
+}
+
+const CASE: &str = r#"
+name = "x"
+question = "Which is faster?"
+source = "a document"
+open = "why"
+published = { machine = "m", server_cpus = 1, command = "wrk" }
+workload = { path = "/", connections = 64 }
+comparison = [{ id = "c", question = "which?", arms = ["main", "pr"], rates = [25] }]
+figure = [{ id = "p", system = "PR", arm = "pr", rate_per_s = 50.0, mean = "2000us" }]
+"#;

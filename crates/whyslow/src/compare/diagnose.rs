@@ -78,7 +78,7 @@ impl Watch {
                 Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
                 Err(error) => Self::Refused(format!("no profile: {error}")),
             },
-            PassKind::Untouched => Self::Nothing,
+            PassKind::Untouched | PassKind::Tracing => Self::Nothing,
         })
     }
 

@@ -283,7 +283,7 @@ pub(super) fn keep_failure(
 }
 
 /// Values for the placeholders of an arm's command.
-pub(super) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
+pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
     Placeholders {
         port,
         host: Ipv4Addr::LOCALHOST.to_string(),

@@ -1,5 +1,6 @@
 //! A whole run: builds, pilot, blocks, looks; everything is in the run directory before anything is concluded.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -26,6 +27,8 @@ pub(super) struct Session<'a> {
     manifest: Manifest,
     /// Whether an arm still takes part; one that failed does not.
     alive: Vec<bool>,
+    /// Rounds of an earlier call, by block and arm: they are not run again.
+    done: BTreeSet<(u32, usize)>,
     /// Repeats that are still to be had.
     repeats: u32,
     progress: Progress,
@@ -44,6 +47,7 @@ impl<'a> Session<'a> {
         let repeats = (rounds * MAX_REPEATED_SHARE).ceil() as u32;
         Self {
             alive: vec![true; plan.arms.len()],
+            done: BTreeSet::new(),
             repeats,
             progress: Progress::new(seconds),
             bench,
@@ -51,10 +55,24 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Goes on after the rounds of an earlier call; an arm that failed then stays out.
+    pub(super) fn after(mut self, rounds: &[RoundRecord]) -> Self {
+        for record in rounds {
+            self.done.insert((record.round.block, record.round.arm));
+            if record.failure.is_some() {
+                self.alive[record.round.arm] = false;
+            }
+        }
+        self
+    }
+
     /// Runs to the end, to the user's interruption, or to the first failure of our own.
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         self.bench.dir.write_manifest(&self.manifest)?;
-        let outcome = self.pilot().and_then(|()| self.blocks()).and_then(|done| self.diagnose(done));
+        // The rates that an earlier call's pilot found hold for the whole run.
+        let piloted = self.manifest.pilot_per_s.iter().any(|per_s| *per_s > 0.0);
+        let pilot = if piloted { Ok(()) } else { self.pilot() };
+        let outcome = pilot.and_then(|()| self.blocks()).and_then(|done| self.diagnose(done));
         self.progress.finish();
         let (status, error) = match outcome {
             Ok(()) => (RunStatus::Complete, None),
@@ -166,7 +184,7 @@ impl<'a> Session<'a> {
     fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
         let mut done = Vec::new();
         for round in self.plan().rounds(block) {
-            if !self.alive[round.arm] {
+            if !self.alive[round.arm] || self.done.contains(&(block, round.arm)) {
                 continue;
             }
             let record = self.round(round, conditions)?;
