@@ -290,9 +290,7 @@ mod tests {
 
     #[test]
     fn modules_are_told_by_file_name() {
-        for (path, name) in
-            [("/usr/lib/libc.so.6", "libc.so.6"), ("[vdso]", "[vdso]")]
-        {
+        for (path, name) in [("/usr/lib/libc.so.6", "libc.so.6"), ("[vdso]", "[vdso]")] {
             assert_eq!(file_name(OsStr::new(path)), name);
         }
     }
