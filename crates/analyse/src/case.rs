@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ArmFindings, Findings};
 
-pub use profile::{FunctionCost, InstructionProfile, ProfileFindings, ProfileRow};
+pub use profile::{FunctionCost, InstructionProfile, PublishedProfile, PublishedProfileRow};
 
 /// Version of the JSON of a case's findings.
 pub const CASE_SCHEMA: u32 = 1;
@@ -32,7 +32,7 @@ pub struct CaseFindings {
     /// What was repeated.
     pub claims: Vec<ClaimFindings>,
     /// Published profiles beside ours.
-    pub profiles: Vec<ProfileFindings>,
+    pub profiles: Vec<PublishedProfile>,
     /// Arms and comparisons that were left out, each with its reason.
     pub left_out: Vec<String>,
 }

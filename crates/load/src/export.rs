@@ -1,12 +1,15 @@
 //! Histograms as text that other tools read.
 
-use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::Latencies;
+use crate::{Latencies, latencies};
 
 /// Nanoseconds of a millisecond, the unit of HdrHistogram's own plots.
 const MILLISECOND_NS: f64 = 1e6;
@@ -92,23 +95,96 @@ fn log_text(builder: &IntervalLogWriterBuilder, interval: Option<&Interval<'_>>)
     String::from_utf8(bytes).expect("the log is base64 and digits")
 }
 
+/// Why a log does not read; each display ends a sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A line is not of an interval log.
+    #[error("it is not an HdrHistogram log")]
+    Format,
+    /// A histogram is not what it should be.
+    #[error("a histogram in it does not read")]
+    Histogram,
+    /// The responses are not there.
+    #[error("it has no histogram of the responses")]
+    NoResponses,
+}
+
+/// One interval of a log that was read; [`decode`] gives its histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged<'a> {
+    /// Its name; `None` for the main series.
+    pub tag: Option<&'a str>,
+    /// Its begin, since the log's begin.
+    pub begin: Duration,
+    encoded: &'a str,
+}
+
+/// The intervals of a log that [`hlog`] wrote.
+///
+/// # Errors
+/// [`LogError::Format`]
+pub fn parse_hlog(text: &str) -> Result<Vec<Logged<'_>>, LogError> {
+    let mut intervals = Vec::new();
+    for entry in IntervalLogIterator::new(text.as_bytes()) {
+        if let LogEntry::Interval(interval) = entry.map_err(|_| LogError::Format)? {
+            intervals.push(Logged {
+                tag: interval.tag().map(|tag| tag.as_str()),
+                begin: interval.start_timestamp(),
+                encoded: interval.encoded_histogram(),
+            });
+        }
+    }
+    Ok(intervals)
+}
+
+/// The histogram of an interval, in the one shape that all here have.
+///
+/// # Errors
+/// [`LogError::Histogram`]
+pub fn decode(interval: &Logged<'_>) -> Result<Latencies, LogError> {
+    let bytes = STANDARD.decode(interval.encoded).map_err(|_| LogError::Histogram)?;
+    let read: Latencies =
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| LogError::Histogram)?;
+    let mut shaped = latencies();
+    shaped.add(&read).map_err(|_| LogError::Histogram)?;
+    Ok(shaped)
+}
+
 /// The percentile distribution as HdrHistogram prints it (`.hgrm`), in milliseconds.
 ///
 /// Source: HdrHistogram, `AbstractHistogram.outputPercentileDistribution`.
 #[must_use]
 pub fn hgrm(latencies: &Latencies) -> String {
-    let mut text =
+    let head =
         format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    distribution(latencies, head, |value, quantile, below| match quantile < 1.0 {
+        true => format!("{value:12.3} {quantile:2.12} {below:10} {:14.2}\n", 1.0 / (1.0 - quantile)),
+        false => format!("{value:12.3} {quantile:2.12} {below:10}\n"),
+    })
+}
+
+/// The same as the C library prints it, and with it wrk2.
+///
+/// Source: HdrHistogram_c, `hdr_percentiles_print`, classic format.
+#[must_use]
+pub fn spectrum(latencies: &Latencies) -> String {
+    let head =
+        format!("{:>12} {:>12} {:>12} {:>12}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    distribution(latencies, head, |value, quantile, below| {
+        format!("{value:12.3} {quantile:12.6} {below:12} {:12.2}\n", 1.0 / (1.0 - quantile))
+    })
+}
+
+/// A heading, a line for each step, and the footer; a line is made of a value in milliseconds, its quantile and how
+/// many values are not above it.
+fn distribution(latencies: &Latencies, head: String, line: impl Fn(f64, f64, u64) -> String) -> String {
+    let mut text = head;
     let mut below = 0;
     for step in latencies.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
         below += step.count_since_last_iteration();
-        let (value, quantile) =
-            (step.value_iterated_to() as f64 / MILLISECOND_NS, step.quantile_iterated_to());
-        let line = match quantile < 1.0 {
-            true => writeln!(text, "{value:12.3} {quantile:2.12} {below:10} {:14.2}", 1.0 / (1.0 - quantile)),
-            false => writeln!(text, "{value:12.3} {quantile:2.12} {below:10}"),
-        };
-        line.expect("writing to a string cannot fail");
+        let value = step.value_iterated_to() as f64 / MILLISECOND_NS;
+        text += &line(value, step.quantile_iterated_to(), below);
     }
     text + &footer(latencies)
 }

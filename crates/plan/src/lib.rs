@@ -10,6 +10,7 @@ mod design;
 mod order;
 mod placement;
 mod random;
+mod search;
 mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
@@ -21,6 +22,7 @@ pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;
+pub use search::{Search, Try};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
 
 /// Why a plan cannot be made; each display is one sentence that says how to mend it.

@@ -1,6 +1,6 @@
 //! What a case says: what was repeated, published figures beside ours, then each comparison, then how it was run.
 
-use analyse::{CaseFindings, CaseRun, ClaimFindings, FigureFindings, Findings, ProfileFindings};
+use analyse::{CaseFindings, CaseRun, ClaimFindings, FigureFindings, Findings, PublishedProfile};
 use units::format_ns;
 
 use crate::compare;
@@ -124,7 +124,7 @@ fn run_blocks(run: &CaseRun) -> Document {
     blocks
 }
 
-fn profile_title(profile: &ProfileFindings) -> String {
+fn profile_title(profile: &PublishedProfile) -> String {
     match (profile.requests, profile.instructions_per_request) {
         (Some(requests), Some(total)) => format!(
             "Profile of {}: {total:.0} instructions a request in user mode (callgrind, {requests} requests)",
@@ -134,7 +134,7 @@ fn profile_title(profile: &ProfileFindings) -> String {
     }
 }
 
-fn profile_blocks(profile: &ProfileFindings) -> Document {
+fn profile_blocks(profile: &PublishedProfile) -> Document {
     let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1} %"));
     let count = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));
     let rows = profile.rows.iter().map(|row| {

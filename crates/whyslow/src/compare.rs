@@ -1,10 +1,11 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod condition;
+mod diagnose;
 pub(crate) mod generator;
 pub(crate) mod planning;
 pub(crate) mod preflight;
-mod progress;
+pub(crate) mod progress;
 mod round;
 mod run_id;
 mod session;
@@ -16,7 +17,7 @@ use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
 use plan::Plan;
-use record::{Manifest, RoundRecord, RunDir, RunStatus};
+use record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuSet;
 
@@ -24,12 +25,20 @@ use crate::cli::{CompareArgs, Format};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
+
+pub(crate) use planning::command_arm;
 pub(crate) use round::placeholders;
+pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.
 const RUNS: &str = "whyslow-runs";
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
+    run_with(args, |run, format| render(&analyse::analyse(run), format))
+}
+
+/// Runs a comparison and prints what `page` makes of its run directory.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
@@ -41,8 +50,9 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
         return verify::run(&plan);
     }
     let dir = execute(args, &plan)?;
-    let findings = analyse::analyse(&dir.read()?);
-    crate::print(&render(&findings, args.format))?;
+    let run = dir.read()?;
+    let findings = analyse::analyse(&run);
+    crate::print(&page(&run, args.format))?;
     crate::say(&format!("run kept in {}", dir.path().display()));
     Ok(exit(&findings, &conditions))
 }
@@ -81,11 +91,18 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program();
     session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
-    dir.write_host(&observe::fingerprint())?;
+    dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).run()?;
     Ok(dir)
+}
+
+/// The facts of this machine; with what one of each costs here, where causes are to be ranked.
+fn host(plan: &Plan) -> record::Host {
+    // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
+    let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
+    record::Host { unit_costs, ..observe::fingerprint() }
 }
 
 /// A name for a run that begins now.
@@ -131,7 +148,7 @@ fn begun(plan: &Plan, path: &Path) -> anyhow::Result<(RunDir, Manifest, Vec<Roun
     }
     let (run_id, started) = run_id::now(plan.seed);
     let dir = RunDir::create(path)?;
-    dir.write_host(&observe::fingerprint())?;
+    dir.write_host(&host(plan))?;
     Ok((dir, session::manifest(plan, run_id, started), Vec::new()))
 }
 

@@ -3,7 +3,7 @@
 use plan::{Bound, CaseFile, Claim, Part, Reason, Rule};
 use stats::{Estimate, paired};
 
-use super::profile::ProfileFindings;
+use super::profile::PublishedProfile;
 use super::{CaseRun, ClaimFindings, Reproduced};
 use crate::{ArmFindings, Findings, Metric, percent};
 
@@ -30,7 +30,7 @@ pub(super) fn claim(
     claim: &Claim,
     case: &CaseFile,
     runs: &[CaseRun],
-    profiles: &[ProfileFindings],
+    profiles: &[PublishedProfile],
 ) -> ClaimFindings {
     let run = |id: &str| runs.iter().find(|run| run.id == id).map(|run| &run.findings);
     let arm = |figure: &str| case.figure(figure).and_then(|figure| figure.arm.as_deref()).unwrap_or_default();
@@ -263,7 +263,7 @@ fn overload(findings: Option<&Findings>, arm: &str, published: String) -> Judged
     }
 }
 
-fn share(profiles: &[ProfileFindings], profile: &str, line: &str, within: f64, bound: Bound) -> Judged {
+fn share(profiles: &[PublishedProfile], profile: &str, line: &str, within: f64, bound: Bound) -> Judged {
     let found = profiles.iter().find(|known| known.id == profile);
     let row = found.and_then(|profile| profile.rows.iter().find(|row| row.what == line));
     let Some(row) = row else { return Judged::unknown(String::new(), "there is no such line") };

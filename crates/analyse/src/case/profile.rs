@@ -29,7 +29,7 @@ pub struct InstructionProfile {
 
 /// A published profile beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProfileFindings {
+pub struct PublishedProfile {
     /// The profile's name in the case.
     pub id: String,
     /// The arm.
@@ -39,14 +39,14 @@ pub struct ProfileFindings {
     /// Our instructions per request in user mode.
     pub instructions_per_request: Option<f64>,
     /// The published lines.
-    pub rows: Vec<ProfileRow>,
+    pub rows: Vec<PublishedProfileRow>,
     /// Our dearest functions that no published line takes.
     pub others: Vec<FunctionCost>,
 }
 
 /// One published line beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ProfileRow {
+pub struct PublishedProfileRow {
     /// What it is.
     pub what: String,
     /// Published share of self cost.
@@ -57,7 +57,7 @@ pub struct ProfileRow {
     pub instructions: Option<f64>,
 }
 
-pub(super) fn all(case: &CaseFile, counted: &[InstructionProfile]) -> Vec<ProfileFindings> {
+pub(super) fn all(case: &CaseFile, counted: &[InstructionProfile]) -> Vec<PublishedProfile> {
     let beside = |profile: &plan::PublishedProfile| {
         let ours = counted.iter().find(|counted| counted.arm == profile.arm);
         let total: Option<f64> = ours.map(|ours| ours.functions.iter().map(|f| f.instructions).sum());
@@ -72,13 +72,13 @@ pub(super) fn all(case: &CaseFile, counted: &[InstructionProfile]) -> Vec<Profil
             }
         }
         others.truncate(TOP);
-        let rows = profile.lines.iter().zip(sums).map(|(line, sum)| ProfileRow {
+        let rows = profile.lines.iter().zip(sums).map(|(line, sum)| PublishedProfileRow {
             what: line.what.clone(),
             published_percent: line.percent,
             percent: total.filter(|total| *total > 0.0).map(|total| sum / total * 100.0),
             instructions: total.map(|_| sum),
         });
-        ProfileFindings {
+        PublishedProfile {
             id: profile.id.clone(),
             arm: profile.arm.clone(),
             requests: ours.map(|ours| ours.requests),

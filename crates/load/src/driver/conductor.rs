@@ -8,11 +8,12 @@ use super::Event;
 use super::clock::{SECOND_NS, now_ns};
 use super::control::{Control, Handle, Told};
 use super::cpu::Ticks;
+use super::link::Refusal;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
-use crate::session::{Feed, Span};
+use crate::session::{Feed, Span, Spec};
 use crate::summary::{Gathered, Measured};
-use crate::{Address, Config, LoadError};
+use crate::{Address, Config, LoadError, Requests, Supply};
 
 /// How long before an edge the workers are told of it: several times what waking them takes.
 const LEAD_NS: u64 = 2_000_000;
@@ -26,7 +27,7 @@ const HANDOVER_NS: u64 = 60 * SECOND_NS;
 pub(crate) fn conduct(
     config: &Config,
     plan: Plan,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Measured, LoadError> {
@@ -34,7 +35,7 @@ pub(crate) fn conduct(
     let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
     let (sender, messages) = channel();
     std::thread::scope(|scope| {
-        let setups = setups(config, &plan, feeds, &control, &handles, sender);
+        let setups = setups(config, &plan, supplies, &control, &handles, sender);
         let conductor = Conductor {
             config,
             control: &control,
@@ -59,22 +60,23 @@ pub(crate) fn conduct(
 }
 
 fn setups<'a>(
-    config: &'a Config,
+    config: &Config,
     plan: &'a Plan,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     control: &'a Control,
     handles: &'a [Handle],
     messages: Sender<Message>,
 ) -> Vec<Setup<'a>> {
-    let mut feeds = feeds.into_iter();
-    let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| {
-        let feed = feeds.next();
-        let own_address = feed.as_ref().and_then(|feed| feed.address());
+    let mut supplies = supplies.into_iter();
+    let setup = |(spec, handle): (&Spec, &'a Handle)| {
+        let (spec, feed, address) = supplied(spec.clone(), supplies.next());
         Setup {
-            spec: spec.clone(),
+            spec,
             feed,
-            address: own_address.unwrap_or_else(|| plan.address.clone()),
-            sources: &config.sources,
+            address: address.unwrap_or_else(|| plan.address.clone()),
+            sources: &plan.sources,
+            tls: plan.tls.as_ref(),
+            streams: config.http2,
             idle: config.idle,
             control,
             handle,
@@ -82,6 +84,18 @@ fn setups<'a>(
         }
     };
     plan.specs.iter().zip(handles).map(setup).collect()
+}
+
+/// What a worker is to do with what it is supplied with.
+fn supplied(spec: Spec, supply: Option<Supply>) -> (Spec, Option<Box<dyn Feed>>, Option<Address>) {
+    match supply {
+        None => (spec, None, None),
+        Some(Supply { requests: Requests::Each(feed), address }) => (spec, Some(feed), address),
+        Some(Supply { requests: Requests::Same(request), address }) => {
+            let head = request.starts_with(b"HEAD ");
+            (Spec { request, head, ..spec }, None, address)
+        }
+    }
 }
 
 struct Conductor<'a> {
@@ -99,6 +113,9 @@ struct Conductor<'a> {
 impl Conductor<'_> {
     fn conduct(mut self, address: &Address) -> Result<Measured, LoadError> {
         let measured = self.phases(address);
+        if measured.is_err() {
+            (self.events)(Event::Failed);
+        }
         // Whatever happened, no worker may be left running: their scope waits for them.
         self.dismiss();
         measured
@@ -210,8 +227,12 @@ impl Conductor<'_> {
             Ok(()) => self.done.iter_mut().find_map(|report| report.connect_error.take()),
             Err(error) => return error,
         };
-        let why = why.unwrap_or_else(|| "no answer".to_owned());
-        LoadError::Connect { address: address.to_string(), why }
+        let address = address.to_string();
+        match why {
+            Some(Refusal::Tls(why)) => LoadError::Tls { address, why },
+            Some(Refusal::System(error)) => LoadError::Connect { address, why: error.to_string() },
+            None => LoadError::Connect { address, why: "no answer".to_owned() },
+        }
     }
 
     /// The instant at which the window begins: soon, or when all shards begin theirs.
@@ -243,6 +264,9 @@ impl Conductor<'_> {
             self.wake_all();
         }
         self.hand_over()?;
+        while let Some((index, second, response)) = self.gathered.next_rest() {
+            (self.events)(Event::Second { index, second, response: &response });
+        }
         let reports = std::mem::take(&mut self.done);
         let end_ns = reports.iter().map(|report| report.ended_ns).max().unwrap_or(end_ns);
         let span = Span { start_ns: span.start_ns, end_ns };

@@ -5,5 +5,6 @@ mod cases;
 mod order;
 mod placement;
 mod refusals;
+mod search;
 mod support;
 mod targets;

@@ -72,17 +72,19 @@ fn sections_come_in_the_order_of_the_questions() {
     let order = [
         "PARTIAL RUN: interrupted in block 7.",
         "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity",
-        "Verdicts (arm against baseline)",
-        "Arms at capacity",
-        "Response at 20000 requests/s",
         "What limits each",
         "Why",
         "Ruled out",
+        "Next: --blocks 12 would decide at this spread.",
+        "Verdicts (arm against baseline)",
+        "Arms at capacity",
+        "Response at 20000 requests/s",
+        "What a request costs",
+        "Watching",
         "Gates",
         "Warnings",
         "Failed",
         "Run",
-        "Next: --blocks 12 would decide at this spread.",
     ];
     let text = findings_text(&findings);
     let places: Vec<usize> = order

@@ -2,10 +2,10 @@
 
 use analyse::{
     ArmFindings, CASE_SCHEMA, CaseFindings, CaseRun, Cause, ClaimFindings, Comparison, CpuPerRequest,
-    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, Metric, ProfileFindings,
-    ProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
+    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
+    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
 };
-use record::{Host, VoidReason};
+use record::{Host, PassKind, VoidReason};
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -44,6 +44,8 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),
         ],
+        ledger: vec![ledger_line(arm)],
+        passes: vec![pass(arm)],
         splits: vec![Split {
             arm: arm.to_owned(),
             rate_ratio: 0.909,
@@ -61,8 +63,48 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             arm: arm.to_owned(),
             reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
         }],
+        resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
+        profiles: vec![profile(baseline, arm)],
         next: Some("--blocks 12 would decide at this spread".to_owned()),
     }
+}
+
+/// A function that only the arm runs.
+fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
+    let row = analyse::ProfileRow {
+        name: "core::str::<impl str>::find::<a_pattern_with_a_very_long_name_that_does_not_fit>".to_owned(),
+        package: "core".to_owned(),
+        category: "own code".to_owned(),
+        arm_ns: 900.0,
+        difference_ns: 900.0,
+        error_ns: 20.0,
+        only_in: Some(arm.to_owned()),
+        ..analyse::ProfileRow::default()
+    };
+    analyse::ProfileDifference {
+        baseline: baseline.to_owned(),
+        arm: arm.to_owned(),
+        baseline_samples: 3000,
+        arm_samples: 3100,
+        categories: vec![analyse::ProfileRow { name: "own code".to_owned(), ..row.clone() }],
+        packages: Vec::new(),
+        functions: vec![row],
+        notes: vec![format!("{arm}: it keeps no frame pointers")],
+    }
+}
+
+/// One red row and one green.
+pub(crate) fn use_rows() -> Vec<analyse::UseRow> {
+    let row = |level, resource: &str, errors| analyse::UseRow {
+        level,
+        scope: analyse::UseScope::Host,
+        resource: resource.to_owned(),
+        utilisation: Some(0.25),
+        saturation: None,
+        saturation_unit: String::new(),
+        errors: Some(errors),
+    };
+    vec![row(analyse::UseLevel::Red, "interfaces", 7), row(analyse::UseLevel::Green, "busiest disk", 0)]
 }
 
 fn row(name: &str, cpu_ns: f64) -> ArmFindings {
@@ -126,6 +168,32 @@ fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
     }
 }
 
+fn ledger_line(arm: &str) -> LedgerLine {
+    LedgerLine {
+        arm: arm.to_owned(),
+        id: "syscall:getppid".to_owned(),
+        unit: "count".to_owned(),
+        baseline: 0.0,
+        value: 10.0,
+        change: 10.0,
+        carries_ns: Some(843.5),
+    }
+}
+
+fn pass(arm: &str) -> PassFindings {
+    PassFindings {
+        arm: arm.to_owned(),
+        kind: PassKind::Counting,
+        rounds: 2,
+        rate_per_s: 90_000.0,
+        slowdown: Some(1.07),
+        rate_slowdown: 1.06,
+        used: true,
+        text: format!("counting slowed {arm} x1.06 (x1.07 CPU per request); used"),
+        missing: vec!["no cycles or instructions".to_owned()],
+    }
+}
+
 fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
     Cause {
         id: id.to_owned(),
@@ -166,12 +234,12 @@ pub(crate) fn case() -> CaseFindings {
             reproduced: Reproduced::Partly,
             why: "the same side".to_owned(),
         }],
-        profiles: vec![ProfileFindings {
+        profiles: vec![PublishedProfile {
             id: "p".to_owned(),
             arm: "pr".to_owned(),
             requests: Some(2000),
             instructions_per_request: Some(100.0),
-            rows: vec![ProfileRow {
+            rows: vec![PublishedProfileRow {
                 what: "what the profile counted".to_owned(),
                 published_percent: 5.0,
                 percent: Some(4.0),

@@ -12,7 +12,7 @@ use super::round::placeholders;
 use crate::exit::{Exit, Outcome};
 
 /// Longest wait for the first right answer.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(plan: &Plan) -> Outcome {
     let mut good = true;
