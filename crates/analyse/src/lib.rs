@@ -20,6 +20,7 @@ pub mod profile;
 mod resources;
 mod sheet;
 mod split;
+mod stacks;
 mod watched;
 mod why;
 
@@ -43,6 +44,7 @@ pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use sheet::main_condition;
+pub use stacks::{ArmStacks, stacks};
 pub use watched::{LedgerRow, WatchInput, Watched, watched};
 pub use why::{LedgerLine, PassFindings};
 
