@@ -1,6 +1,5 @@
 //! Histograms as text that other tools read.
 
-use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -157,18 +156,35 @@ pub fn decode(interval: &Logged<'_>) -> Result<Latencies, LogError> {
 /// Source: HdrHistogram, `AbstractHistogram.outputPercentileDistribution`.
 #[must_use]
 pub fn hgrm(latencies: &Latencies) -> String {
-    let mut text =
+    let head =
         format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    distribution(latencies, head, |value, quantile, below| match quantile < 1.0 {
+        true => format!("{value:12.3} {quantile:2.12} {below:10} {:14.2}\n", 1.0 / (1.0 - quantile)),
+        false => format!("{value:12.3} {quantile:2.12} {below:10}\n"),
+    })
+}
+
+/// The same as the C library prints it, and with it wrk2.
+///
+/// Source: HdrHistogram_c, `hdr_percentiles_print`, classic format.
+#[must_use]
+pub fn spectrum(latencies: &Latencies) -> String {
+    let head =
+        format!("{:>12} {:>12} {:>12} {:>12}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    distribution(latencies, head, |value, quantile, below| {
+        format!("{value:12.3} {quantile:12.6} {below:12} {:12.2}\n", 1.0 / (1.0 - quantile))
+    })
+}
+
+/// A heading, a line for each step, and the footer; a line is made of a value in milliseconds, its quantile and how
+/// many values are not above it.
+fn distribution(latencies: &Latencies, head: String, line: impl Fn(f64, f64, u64) -> String) -> String {
+    let mut text = head;
     let mut below = 0;
     for step in latencies.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
         below += step.count_since_last_iteration();
-        let (value, quantile) =
-            (step.value_iterated_to() as f64 / MILLISECOND_NS, step.quantile_iterated_to());
-        let line = match quantile < 1.0 {
-            true => writeln!(text, "{value:12.3} {quantile:2.12} {below:10} {:14.2}", 1.0 / (1.0 - quantile)),
-            false => writeln!(text, "{value:12.3} {quantile:2.12} {below:10}"),
-        };
-        line.expect("writing to a string cannot fail");
+        let value = step.value_iterated_to() as f64 / MILLISECOND_NS;
+        text += &line(value, step.quantile_iterated_to(), below);
     }
     text + &footer(latencies)
 }

@@ -10,6 +10,7 @@
 //! | `merge` | shards into one | yes |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
+//! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
 //!
 //! [`run`] puts them together.
 #![forbid(unsafe_code)]
@@ -25,8 +26,10 @@ mod request;
 pub mod schedule;
 pub mod session;
 mod summary;
+mod supply;
 mod target;
 mod tls;
+pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, run, run_fed};
@@ -35,5 +38,6 @@ pub use histogram::{Latencies, latencies};
 pub use list::{List, MAX_ENTRIES};
 pub use merge::{MergeError, Merged, merge, second_line, shard_log};
 pub use request::Request;
+pub use supply::{Requests, Supply};
 pub use target::{Address, Scheme, Target};
 pub use tls::{Identity, Roots, Tls};

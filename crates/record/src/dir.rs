@@ -214,6 +214,25 @@ impl RunDir {
         Ok(records)
     }
 
+    /// Fields of the manifest that are plain words or numbers, whatever its schema; nothing where it is no JSON object.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let text = fs::read(self.0.join("manifest.json")).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let plain = |value: &serde_json::Value| match value {
+            serde_json::Value::String(words) => Some(words.clone()),
+            serde_json::Value::Number(number) => Some(number.to_string()),
+            serde_json::Value::Array(words) => words
+                .iter()
+                .map(serde_json::Value::as_str)
+                .collect::<Option<Vec<_>>>()
+                .map(|words| words.join(" ")),
+            _ => None,
+        };
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter_map(|(name, value)| Some((name.clone(), plain(value)?))).collect()
+    }
+
     fn files(&self, folder: &str) -> Result<Vec<PathBuf>, RecordError> {
         let folder = self.0.join(folder);
         let read = |source| RecordError::Read { path: folder.clone(), source };

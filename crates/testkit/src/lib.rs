@@ -2,16 +2,18 @@
 //!
 //! [`Behaviour`] says when a request that came at one instant is answered. It is pure. [`Server`] keeps to it on a
 //! socket, [`Memory`] in memory against a clock that is an argument; a test of a client can use either and compare
-//! what the client reports with what the formula or the log says. [`load_report`] is what a generator says when nothing
-//! went wrong, for tests of what reads reports.
+//! what the client reports with what the formula or the log says. [`Recorder`] keeps requests byte for byte.
+//! [`load_report`] is what a generator says when nothing went wrong, for tests of what reads reports.
 #![forbid(unsafe_code)]
 
 mod behaviour;
 mod memory;
+mod recorder;
 mod report;
 mod server;
 
 pub use behaviour::{Behaviour, Model, NEVER};
 pub use memory::{Delivery, Memory};
+pub use recorder::{Answer, Recorder};
 pub use report::{load_report, percentiles};
 pub use server::{ANSWER, Entry, Log, Reply, Server, ServerSpec, now_ns};

@@ -3,20 +3,31 @@
 
 mod analyse_command;
 mod asking;
+mod capacity;
+mod case;
 mod catalogue;
 mod cli;
 mod compare;
+mod doctor;
 mod exit;
+mod history;
 mod interrupt;
+mod jvm;
+mod ladder;
 mod load_command;
 mod manual;
 mod merge_command;
 mod reach;
+mod report_command;
 mod serve;
 mod sharding;
 mod targets;
+mod view;
+mod watch;
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -29,7 +40,7 @@ fn main() -> ExitCode {
     if let Some(code) = launch::role(std::env::args_os()) {
         return code;
     }
-    match dispatch(&Cli::parse()) {
+    match dispatch(&Cli::parse_from(command_line(std::env::args_os()))) {
         Ok(exit) => exit.into(),
         Err(stop) => {
             say(&format!("error: {:#}", stop.error()));
@@ -38,14 +49,33 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is asked of us. Called by the name of wrk or wrk2 it is a load in their words.
+fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut given = given.peekable();
+    let name = given.peek().and_then(|name| Path::new(name).file_name()?.to_str().map(str::to_owned));
+    let Some(name) = name.filter(|name| matches!(name.as_str(), "wrk" | "wrk2")) else {
+        return given.collect();
+    };
+    let ours = ["whyslow", "load", "--format", "wrk", "--called", &name].map(OsString::from);
+    ours.into_iter().chain(given.skip(1)).collect()
+}
+
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
         Command::Merge(args) => merge_command::run(args),
+        Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
+        Command::Case(args) => case::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::History(args) => history::run(args),
+        Command::View(args) => view::run(args),
+        Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

@@ -6,9 +6,11 @@ use load::{Merged, export};
 use record::{ShardDir, write_atomically};
 
 use crate::cli::{Format, MergeArgs};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Outcome, Stop};
+use crate::load_command;
 
 pub(crate) fn run(args: &MergeArgs) -> Outcome {
+    let bounds = load_command::bounds(&args.fail_if).map_err(Stop::usage)?;
     let mut shards = Vec::new();
     for folder in &args.runs {
         shards.extend(ShardDir::open(folder).read()?);
@@ -21,7 +23,7 @@ pub(crate) fn run(args: &MergeArgs) -> Outcome {
         Format::Json => report::load_json(report),
         Format::Md => report::load_markdown(report),
     })?;
-    Ok(Exit::Done)
+    load_command::judge(&bounds, report)
 }
 
 /// Writes the files that were asked for.

@@ -11,9 +11,9 @@ use super::cpu::Ticks;
 use super::link::Refusal;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
-use crate::session::{Feed, Span};
+use crate::session::{Feed, Span, Spec};
 use crate::summary::{Gathered, Measured};
-use crate::{Address, Config, LoadError};
+use crate::{Address, Config, LoadError, Requests, Supply};
 
 /// How long before an edge the workers are told of it: several times what waking them takes.
 const LEAD_NS: u64 = 2_000_000;
@@ -27,7 +27,7 @@ const HANDOVER_NS: u64 = 60 * SECOND_NS;
 pub(crate) fn conduct(
     config: &Config,
     plan: Plan,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Measured, LoadError> {
@@ -35,7 +35,7 @@ pub(crate) fn conduct(
     let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
     let (sender, messages) = channel();
     std::thread::scope(|scope| {
-        let setups = setups(config, &plan, feeds, &control, &handles, sender);
+        let setups = setups(config, &plan, supplies, &control, &handles, sender);
         let conductor = Conductor {
             config,
             control: &control,
@@ -62,19 +62,18 @@ pub(crate) fn conduct(
 fn setups<'a>(
     config: &Config,
     plan: &'a Plan,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     control: &'a Control,
     handles: &'a [Handle],
     messages: Sender<Message>,
 ) -> Vec<Setup<'a>> {
-    let mut feeds = feeds.into_iter();
-    let setup = |(spec, handle): (&crate::session::Spec, &'a Handle)| {
-        let feed = feeds.next();
-        let own_address = feed.as_ref().and_then(|feed| feed.address());
+    let mut supplies = supplies.into_iter();
+    let setup = |(spec, handle): (&Spec, &'a Handle)| {
+        let (spec, feed, address) = supplied(spec.clone(), supplies.next());
         Setup {
-            spec: spec.clone(),
+            spec,
             feed,
-            address: own_address.unwrap_or_else(|| plan.address.clone()),
+            address: address.unwrap_or_else(|| plan.address.clone()),
             sources: &plan.sources,
             tls: plan.tls.as_ref(),
             streams: config.http2,
@@ -85,6 +84,18 @@ fn setups<'a>(
         }
     };
     plan.specs.iter().zip(handles).map(setup).collect()
+}
+
+/// What a worker is to do with what it is supplied with.
+fn supplied(spec: Spec, supply: Option<Supply>) -> (Spec, Option<Box<dyn Feed>>, Option<Address>) {
+    match supply {
+        None => (spec, None, None),
+        Some(Supply { requests: Requests::Each(feed), address }) => (spec, Some(feed), address),
+        Some(Supply { requests: Requests::Same(request), address }) => {
+            let head = request.starts_with(b"HEAD ");
+            (Spec { request, head, ..spec }, None, address)
+        }
+    }
 }
 
 struct Conductor<'a> {
@@ -102,6 +113,9 @@ struct Conductor<'a> {
 impl Conductor<'_> {
     fn conduct(mut self, address: &Address) -> Result<Measured, LoadError> {
         let measured = self.phases(address);
+        if measured.is_err() {
+            (self.events)(Event::Failed);
+        }
         // Whatever happened, no worker may be left running: their scope waits for them.
         self.dismiss();
         measured

@@ -22,7 +22,7 @@ use crate::list::ListFeed;
 use crate::merge::Together;
 use crate::session::Feed;
 use crate::summary::{Facts, Measured, outcome};
-use crate::{Config, Latencies, LoadError};
+use crate::{Config, Latencies, LoadError, Requests, Supply};
 use record::{LoadReport, ShardRecord};
 
 /// What happens in a run, told as it happens.
@@ -61,6 +61,8 @@ pub enum Event<'a> {
         /// The instant on the monotonic clock in nanoseconds.
         at_ns: u64,
     },
+    /// The run cannot go on: nothing that a worker waits for may keep it.
+    Failed,
 }
 
 /// What a run leaves behind.
@@ -92,30 +94,35 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, LoadError> {
-    run_fed(config, feeds(config), stop, events)
+    run_fed(config, supplies(config), stop, events)
 }
 
-/// The feeds of a list, one for each thread; none where there is no list.
-fn feeds(config: &Config) -> Vec<Box<dyn Feed>> {
+/// The requests of a list, for each thread; none where there is no list.
+fn supplies(config: &Config) -> Vec<Supply> {
     let Some(list) = &config.list else { return Vec::new() };
     let feed = |thread| -> Box<dyn Feed> {
         Box::new(ListFeed::new(Arc::clone(list), config.seed, prepare::part(config, thread)))
     };
-    (0..config.threads).map(feed).collect()
+    (0..config.threads)
+        .map(|thread| Supply { requests: Requests::Each(feed(thread)), address: None })
+        .collect()
 }
 
-/// The same with requests from `feeds`, one for each thread, in the place of `config.request`.
+/// The same with what `supplies` say, one for each thread, in the place of `config.request`; none to do without.
 ///
 /// # Errors
 /// [`LoadError`], [`LoadError::Feed`] included.
 pub fn run_fed(
     config: &Config,
-    feeds: Vec<Box<dyn Feed>>,
+    supplies: Vec<Supply>,
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, LoadError> {
+    if !supplies.is_empty() && supplies.len() != config.threads as usize {
+        return Err(LoadError::Config("there must be requests for each thread"));
+    }
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, feeds, stop, events)?;
+    let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

@@ -1,7 +1,5 @@
 use std::fmt::Debug;
 
-use crate::Address;
-
 /// Longest body of an answer that [`Feed::heard`] is given; the rest is read and left out, so that no answer costs
 /// memory without bound.
 pub const HEARD_BODY_BYTES: usize = 16 * 1024 * 1024;
@@ -59,11 +57,6 @@ pub trait Feed: Debug + Send {
     /// Whether only the last answer of a batch is timed, not each.
     fn times_batches(&self) -> bool {
         false
-    }
-
-    /// Where its worker connects to, if not where all do.
-    fn address(&self) -> Option<Address> {
-        None
     }
 }
 

@@ -1,0 +1,215 @@
+//! Called wrk or wrk2: their command lines and their words.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use testkit::{Behaviour, Server, ServerSpec};
+
+use crate::support::{Said, WHYSLOW, fresh_folder, whyslow};
+
+/// wrk 4.1 as Debian has it; the witness.
+const WRK: &str = "/usr/bin/wrk";
+
+/// A link to whyslow called `name`.
+fn link(name: &str) -> PathBuf {
+    let link = fresh_folder().join(name);
+    std::os::unix::fs::symlink(WHYSLOW, &link).unwrap();
+    link
+}
+
+fn run(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Said {
+    Said::of(Command::new(program).args(args).output().unwrap())
+}
+
+/// The text with every number (and its unit) a `#` and every run of blanks one blank.
+fn shape(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let words = line.split_whitespace().map(|word| {
+            match word.starts_with(|first: char| first.is_ascii_digit()) {
+                true => "#",
+                false => word,
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn server() -> Server {
+    Server::start(ServerSpec::new(Behaviour::Prompt))
+}
+
+#[test]
+fn a_link_called_wrk_prints_what_wrk_prints() {
+    let link = link("wrk");
+    for args in
+        [&["-t1", "-c2", "-d1"][..], &["-t", "2", "-c", "4", "-d", "1s", "--latency", "--timeout", "3"]]
+    {
+        let server = server();
+        let ours = run(&link, &[args, &[&server.url()]].concat());
+        assert_eq!(ours.code, Some(0), "{ours:?}");
+        assert!(ours.out.starts_with("Running 1s test @ http://127.0.0.1:"), "{}", ours.out);
+        assert!(
+            ours.out.contains("\nRequests/sec: ") && ours.out.contains("\nTransfer/sec: "),
+            "{}",
+            ours.out
+        );
+        if std::path::Path::new(WRK).exists() {
+            let theirs = run(WRK, &[args, &[&server.url()]].concat());
+            assert_eq!(shape(&ours.out), shape(&theirs.out));
+            let columns = |text: &str| text.lines().map(|line| line.trim_end().len()).collect::<Vec<_>>();
+            // Of the table, heading and rows end in the same columns.
+            assert_eq!(columns(&ours.out)[2..5], columns(&theirs.out)[2..5], "{}\n{}", ours.out, theirs.out);
+        }
+    }
+}
+
+#[test]
+fn a_link_called_wrk2_wants_a_rate_and_prints_the_spectrum() {
+    let link = link("wrk2");
+    let refused = run(&link, &["http://127.0.0.1:9/"]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""));
+    assert!(refused.err.contains("wrk2 needs a rate: give it with -R"), "{refused:?}");
+
+    let server = server();
+    let said = run(&link, &["-t1", "-c2", "-d1s", "-R", "1k", "-U", &server.url()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for want in [
+        "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000% ",
+        "\n 99.999% ",
+        "\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n",
+        "     1.000000         1000          inf\n#[Mean    = ",
+        "(HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))",
+        "  1000 requests in ",
+    ] {
+        assert!(said.out.contains(want), "'{want}' is not in {}", said.out);
+    }
+    assert!(said.err.contains("wrk2 leaves out its first 10 s"), "{said:?}");
+    assert_eq!(said.err.lines().filter(|line| line.starts_with("note: ")).count(), 1, "{said:?}");
+}
+
+#[test]
+fn what_wrk_gets_wrong_is_said_once() {
+    let spec = ServerSpec::new(Behaviour::Freeze { after_ns: 300_000_000 });
+    let server = Server::start(spec);
+    let said = whyslow(&["load", "--format", "wrk", "-t1", "-c4", "-d1s", "-L", &server.url()]);
+    let notes: Vec<&str> = said.err.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert_eq!(notes.len(), 1, "{said:?}");
+    assert!(notes[0].contains("4 requests without an answer count as at least as long"), "{}", notes[0]);
+}
+
+#[test]
+fn every_option_of_both_is_taken() {
+    let server = server();
+    let url = server.url();
+    let folder = fresh_folder();
+    let script = folder.join("empty.lua");
+    std::fs::write(&script, "").unwrap();
+    let script = script.to_str().unwrap();
+    let lines: [&[&str]; 4] = [
+        &["--connections", "2", "--duration", "1", "--threads", "1", "--header", "A: b", "--script", script],
+        &["-c", "2", "-d", "1s", "-t", "1", "-H", "A: b", "-s", script, "-L", "--timeout", "2s"],
+        &["-c2", "-d1s", "-t1", "--rate", "100", "--u_latency", "--batch_latency", "--latency", "-T", "2"],
+        &["-c2", "-d1s", "-t1", "-R", "100", "-U", "-B"],
+    ];
+    for line in lines {
+        let said = whyslow(&[&["load"], line, &[url.as_str()]].concat());
+        assert_eq!(said.code, Some(0), "{line:?}: {said:?}");
+    }
+    for version in ["-v", "--version"] {
+        let said = run(link("wrk"), &[version]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(said.out.contains(env!("CARGO_PKG_VERSION")), "{said:?}");
+    }
+}
+
+#[test]
+fn mistakes_of_a_script_are_told_from_mistakes_of_a_run() {
+    let folder = fresh_folder();
+    let script = |text: &str| {
+        let file = folder.join("s.lua");
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let server = server();
+    let url = server.url();
+    let load = |file: &str| whyslow(&["load", "-t1", "-c1", "-d1s", "-s", file, &url]);
+    for (text, code, want) in [
+        ("\nx = = 1", 2, "s.lua:2: unexpected symbol"),
+        ("function init()\n  nothing()\nend", 2, "s.lua:2: attempt to call global 'nothing'"),
+        ("function request() return 1 end", 2, "its head does not end with an empty line"),
+        ("n = 0\nfunction response()\n  n = n + nil\nend", 1, "s.lua:3: attempt to perform arithmetic"),
+        ("function done()\n  error('sum')\nend", 1, "s.lua:2: sum"),
+    ] {
+        let said = load(&script(text));
+        assert_eq!(said.code, Some(code), "{text}: {said:?}");
+        assert!(said.err.contains(want), "{text}: {said:?}");
+        assert_eq!(said.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{said:?}");
+    }
+    let said = whyslow(&["load", "-s", "no-such.lua", &url]);
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (Some(2), "error: cannot read -s no-such.lua: No such file or directory (os error 2)\n")
+    );
+}
+
+#[test]
+fn a_script_that_loops_for_ever_is_stopped_at_the_end_of_the_window() {
+    let file = fresh_folder().join("s.lua");
+    std::fs::write(&file, "n = 0\nfunction response()\n  n = n + 1\n  while n > 9 do end\nend").unwrap();
+    let server = server();
+    let begun = Instant::now();
+    let said = whyslow(&["load", "-t1", "-c1", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("s.lua:4: stopped while it ran: the window is over"), "{said:?}");
+    assert!(begun.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn a_mistake_in_one_thread_ends_the_run_while_another_loops() {
+    let file = fresh_folder().join("s.lua");
+    let text = "local count = 0
+        function setup(thread) count = count + 1 thread:set('id', count) end
+        function delay()
+          if id == 1 then error('first') end
+          while true do end
+        end";
+    std::fs::write(&file, text).unwrap();
+    let server = server();
+    let begun = Instant::now();
+    let said = whyslow(&["load", "-t2", "-c2", "-d30s", "-s", file.to_str().unwrap(), &server.url()]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "nothing was sent: {said:?}");
+    assert!(said.err.contains("s.lua:4: first"), "{said:?}");
+    assert!(begun.elapsed().as_secs() < 20, "the other thread is not waited for");
+}
+
+#[test]
+fn done_is_given_the_figures_that_are_printed() {
+    let file = fresh_folder().join("s.lua");
+    let text = "function done(summary, latency, requests)
+      print(('%d %d %d %d %.0f'):format(summary.requests, summary.errors.status, #requests > 0 and 1 or 0,
+        summary.duration > 0 and 1 or 0, latency.max))
+    end";
+    std::fs::write(&file, text).unwrap();
+    let server = server();
+    let said = whyslow(&[
+        "load",
+        "-t2",
+        "-c4",
+        "-d10s",
+        "--requests",
+        "101",
+        "--format",
+        "json",
+        "-s",
+        file.to_str().unwrap(),
+        &server.url(),
+    ]);
+    let (json, printed) = said.out.split_once("\n}\n").unwrap();
+    let report: serde_json::Value = serde_json::from_str(&format!("{json}\n}}")).unwrap();
+    let max_us = (report["response_ns"]["max"].as_f64().unwrap() / 1000.0).round();
+    let words: Vec<f64> = printed.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!((words[0], words[1]), (101.0, 0.0), "{said:?}");
+    assert!((words[4] - max_us).abs() <= 1.0, "{said:?}");
+}
