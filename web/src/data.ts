@@ -129,10 +129,29 @@ export interface Profile {
   stacks: Stack[];
 }
 
+export interface Rung {
+  from: string;
+  to: string;
+  verdict: Verdict;
+  ratio: number | null;
+  ci_low: number | null;
+  ci_high: number | null;
+  level: number | null;
+  blocks: number;
+}
+
+export interface Ladder {
+  steps: string[];
+  metrics: { metric: Metric; rungs: Rung[]; whole: Rung }[];
+}
+
 export interface Run {
   /** With each arm as the baseline, the plan's own first. */
   findings: Findings[];
-  detail: { started_unix_s: number; rounds: Round[]; latency: LatencyCurve[]; profiles?: Profile[] };
+  detail: { started_unix_s: number; rounds: Round[]; latency: LatencyCurve[] };
+  /** Stacks of the arms that were sampled. */
+  profiles: Profile[];
+  ladder: Ladder | null;
   damaged: string[];
 }
 
@@ -169,7 +188,7 @@ export function ofFile(text: string): PageData {
   if (Array.isArray(value?.runs)) return known(value);
   if (!Array.isArray(value?.comparisons)) throw new Error("this JSON is not of whyslow");
   const detail = { started_unix_s: 0, rounds: [], latency: [] };
-  return { schema: KNOWN_SCHEMA, runs: [{ findings: [value as Findings], detail, damaged: [] }] };
+  return { schema: KNOWN_SCHEMA, runs: [{ findings: [value as Findings], detail, profiles: [], ladder: null, damaged: [] }] };
 }
 
 function known(data: PageData): PageData {

@@ -27,7 +27,7 @@ for (const [name, options] of [["wide", { width: 1280 }], ["dark", { width: 1280
       assert.equal(drawn, 0, "charts fit");
       if (PICTURES) {
         mkdirSync(PICTURES, { recursive: true });
-        await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: name !== "phone" });
+        await page.screenshot({ path: join(PICTURES, `${name}.png`) });
       }
     });
   });

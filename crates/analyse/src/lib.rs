@@ -20,6 +20,7 @@ pub mod profile;
 mod resources;
 mod sheet;
 mod split;
+mod stacks;
 mod watched;
 mod why;
 
@@ -43,6 +44,7 @@ pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use sheet::main_condition;
+pub use stacks::{ArmStacks, stacks};
 pub use watched::{LedgerRow, WatchInput, Watched, watched};
 pub use why::{LedgerLine, PassFindings};
 
@@ -187,9 +189,15 @@ fn partial(run: &Run) -> Option<String> {
     }
 }
 
+/// The largest part of an arm's gap that its causes leave: each arm has a gap of its own.
 fn unattributed(causes: &[Cause]) -> Option<f64> {
-    let accounted: Vec<f64> = causes.iter().filter_map(|cause| cause.share).collect();
-    (!accounted.is_empty()).then(|| (1.0 - accounted.iter().sum::<f64>()).abs())
+    let mut accounted: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
+    for cause in causes {
+        if let Some(share) = cause.share {
+            *accounted.entry(&cause.arm).or_default() += share;
+        }
+    }
+    accounted.values().map(|sum| (1.0 - sum).abs()).reduce(f64::max)
 }
 
 fn warnings(findings: &Findings, run: &Run) -> Vec<String> {

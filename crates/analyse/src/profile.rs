@@ -267,6 +267,11 @@ fn path(name: &str) -> Option<String> {
     if let Some((space, _)) = plain.split_once("::") {
         return Some(space.to_owned()).filter(|space| !space.contains(['>', ' ']));
     }
+    // `void java.lang.System.arraycopy(java.lang.Object)`, as the JVM names its methods.
+    if let Some((_, method)) = plain.rsplit_once(' ').filter(|(_, method)| method.contains('.')) {
+        let class = method.rsplit_once('.').map_or(method, |(class, _)| class);
+        return Some(class.rsplit_once('.').map_or(class, |(package, _)| package).to_owned());
+    }
     let path_end = plain.rfind('/').map_or(0, |at| at + 1);
     // `net/http.(*conn).serve`; a C function with a suffix, as `memcpy.part.0`, has no path and is not Go's.
     let dot = plain[path_end..].find('.').filter(|_| path_end > 0 || is_go(plain))?;

@@ -29,17 +29,21 @@ impl ResourceSnapshot {
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone.
     pub fn read(group: &Group) -> Result<Self, ObserveError> {
-        let pids = group.pids()?;
-        let open = descriptors(&pids);
+        Ok(Self::read_of(&group.pids()?))
+    }
+
+    /// As [`ResourceSnapshot::read`], of processes that are known already.
+    pub(crate) fn read_of(pids: &[u32]) -> Self {
+        let open = descriptors(pids);
         let sockets = pids.first().filter(|pid| same_network(**pid));
-        Ok(Self {
+        Self {
             memory: memory(),
             pressure: pressure(),
             network: network(pids.first().copied()),
             disks: parse::disks(&text("/proc/diskstats")),
-            files: files(&pids, open.most),
+            files: files(pids, open.most),
             sockets: sockets.and_then(|_| SocketSnapshot::read(&open.sockets).ok()),
-        })
+        }
     }
 
     /// What happened since `earlier`, a snapshot of the same group.

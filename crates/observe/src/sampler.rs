@@ -63,13 +63,14 @@ impl Sampler {
         let table = Table::read(&mut reader)?;
         let target = self.target.snapshot_of(&table, &mut reader)?;
         let generator = self.generator.snapshot_of(&table, &mut reader)?;
+        let resources = ResourceSnapshot::read_of(&target.pids());
         Ok(Reading {
             others: table.others(&[&target, &generator]),
+            resources,
             target,
             generator,
             server_cpus: self.server_cpus.snapshot()?,
             load_cpus: self.load_cpus.snapshot()?,
-            resources: ResourceSnapshot::read(&self.target)?,
             cost_ns: own_cpu_ns().saturating_sub(begin),
         })
     }

@@ -240,7 +240,7 @@ fn cause_text(cause: &Cause) -> String {
 }
 
 /// One table for each arm that differs: what a request takes of everything, and what the change can carry.
-fn ledger(findings: &Findings) -> Document {
+pub(crate) fn ledger(findings: &Findings) -> Document {
     let several = others(findings).count() > 1;
     others(findings)
         .flat_map(|arm| {
@@ -270,7 +270,7 @@ fn ledger_row(line: &LedgerLine) -> [String; 5] {
 }
 
 /// What watching closely cost, and what could not be watched: the latter once, however many arms it concerns.
-fn watching(findings: &Findings) -> Vec<String> {
+pub(crate) fn watching(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> = findings.passes.iter().map(|pass| pass.text.clone()).collect();
     for missing in findings.passes.iter().flat_map(|pass| &pass.missing) {
         if !points.contains(missing) {
@@ -284,7 +284,7 @@ fn ruled_out(findings: &Findings) -> Vec<String> {
     findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
 }
 
-fn profiles(findings: &Findings, detail: Detail) -> Document {
+pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
         let title = format!("{} against {} ({samples}):", profile.arm, profile.baseline);
@@ -293,7 +293,7 @@ fn profiles(findings: &Findings, detail: Detail) -> Document {
     page.flat_map(|(title, tables)| std::iter::once(Block::Paragraph(title)).chain(tables)).collect()
 }
 
-fn use_tables(findings: &Findings, detail: Detail) -> Document {
+pub(crate) fn use_tables(findings: &Findings, detail: Detail) -> Document {
     let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
     tables
         .flat_map(|(arm, table)| std::iter::once(Block::Paragraph(format!("{arm}:"))).chain(table))

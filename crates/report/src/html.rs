@@ -3,7 +3,7 @@
 //! Everything is readable without scripts, on paper and by a screen reader; scripts draw charts above the tables and
 //! let the reader choose.
 
-use analyse::{Detail, Findings, host_difference};
+use analyse::{ArmStacks, Detail, Findings, Ladder, host_difference};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub const PAGE_SCHEMA: u32 = 1;
 const MAX_OPEN_ROWS: usize = 24;
 
 /// Words that mean the same wherever they stand in a table, and are coloured for it.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 14] = [
     "faster",
     "slower",
     "equal",
@@ -31,6 +31,9 @@ const WORDS: [&str; 11] = [
     "ruled out",
     "not steady",
     "confirmed by",
+    "RED",
+    "amber",
+    "green",
 ];
 
 /// A run as a page shows it.
@@ -40,6 +43,10 @@ pub struct PageRun {
     pub findings: Vec<Findings>,
     /// Rounds and latency curves.
     pub detail: Detail,
+    /// Stacks of the arms that were sampled.
+    pub profiles: Vec<ArmStacks>,
+    /// Its arms as the steps of a ladder, where it was made as one.
+    pub ladder: Option<Ladder>,
     /// Files that could not be read, one sentence each.
     pub damaged: Vec<String>,
 }
@@ -284,7 +291,7 @@ fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
         section id=(id) data-part=(part.id) {
             h2 { (part.title) }
             @for (place, findings) in views.iter().enumerate() {
-                @let blocks = (part.of)(findings, &run.detail);
+                @let blocks = (part.of)(findings, run);
                 div.view data-baseline=[part.turns.then_some(&findings.baseline)] hidden[place > 0] {
                     @if blocks.is_empty() {
                         p.without { (part.without) }

@@ -5,6 +5,8 @@ use units::format_ns;
 
 use crate::compare::{self, list};
 use crate::document::{Block, Document};
+use crate::html::PageRun;
+use crate::resources::Detail as Length;
 
 /// A part of the page. Its tables say all that its chart shows.
 pub(crate) struct Part {
@@ -17,7 +19,7 @@ pub(crate) struct Part {
     /// What is said instead where a run has nothing for it.
     pub(crate) without: &'static str,
     /// What it says for one choice of the baseline.
-    pub(crate) of: fn(&Findings, &Detail) -> Document,
+    pub(crate) of: fn(&Findings, &PageRun) -> Document,
     /// Whether that depends on the baseline.
     pub(crate) turns: bool,
 }
@@ -60,9 +62,10 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "profile",
         title: "Where in the code",
-        about: "Self time of functions in ns per request: the baseline, the arm, and the difference.",
-        without: "This run has no profile.",
-        of: |_, _| Vec::new(),
+        about: "Each box is a function with all it calls, in time per request; the tables below hold self times.",
+        without: "This run has no profile: no arm differs, sampling was not allowed or changed the server, or the run \
+                  was made with --no-why.",
+        of: |findings, _| compare::profiles(findings, Length::Full),
         turns: true,
     },
     Part {
@@ -86,17 +89,18 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "use",
         title: "Utilisation, saturation, errors",
-        about: "Every resource of the server and of the generator.",
-        without: "This run has no readings of resources beyond those above.",
-        of: |_, _| Vec::new(),
+        about: "Every resource of the server, the generator and the host: how much of it was used, how much waited for \
+                it, what went wrong. Red first.",
+        without: "This run has no readings of resources.",
+        of: |findings, _| compare::use_tables(findings, Length::Full),
         turns: false,
     },
     Part {
         id: "ladder",
         title: "Ladder",
         about: "One change after another, each with its interval.",
-        without: "This run is no ladder.",
-        of: |_, _| Vec::new(),
+        without: "This run is no ladder: 'whyslow ladder' makes one.",
+        of: |_, run| run.ladder.as_ref().map(crate::ladder::document).unwrap_or_default(),
         turns: false,
     },
     Part {
@@ -147,7 +151,7 @@ pub(crate) fn overview<'a>(runs: impl Iterator<Item = &'a Findings>) -> Block {
     Block::table(["run", "arm", "baseline", "metric", "verdict", "ratio", "interval"], rows.collect())
 }
 
-fn verdict(findings: &Findings, _: &Detail) -> Document {
+fn verdict(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks: Document = compare::others(findings)
         .map(|arm| Block::Paragraph(compare::headline(findings, &arm.name)))
         .collect();
@@ -207,7 +211,7 @@ fn interval(row: &Comparison) -> String {
     }
 }
 
-fn limits(findings: &Findings, _: &Detail) -> Document {
+fn limits(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks = list(compare::limits(findings));
     if !findings.gates.is_empty() {
         let rows = findings.gates.iter().map(gate_row).collect();
@@ -232,7 +236,7 @@ fn gate_row(gate: &Gate) -> [String; 4] {
     [gate.id.clone(), state.to_owned(), gate.text.clone(), voids]
 }
 
-fn waterfall(findings: &Findings, _: &Detail) -> Document {
+fn waterfall(findings: &Findings, _: &PageRun) -> Document {
     if findings.splits.is_empty() {
         return Vec::new();
     }
@@ -268,12 +272,15 @@ fn split_row(split: &Split) -> [String; 7] {
     ]
 }
 
-fn ledger(findings: &Findings, _: &Detail) -> Document {
-    if findings.causes.is_empty() {
-        return Vec::new();
+fn ledger(findings: &Findings, _: &PageRun) -> Document {
+    let mut blocks = Vec::new();
+    if !findings.causes.is_empty() {
+        let rows = findings.causes.iter().map(cause_row).collect();
+        blocks.push(Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows));
     }
-    let rows = findings.causes.iter().map(cause_row).collect();
-    vec![Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows)]
+    compare::section(&mut blocks, "What a request costs", compare::ledger(findings));
+    compare::section(&mut blocks, "Watching", list(compare::watching(findings)));
+    blocks
 }
 
 fn cause_row(cause: &Cause) -> [String; 6] {
@@ -297,7 +304,8 @@ fn grade(grade: Grade) -> &'static str {
     }
 }
 
-fn latency(_: &Findings, detail: &Detail) -> Document {
+fn latency(_: &Findings, run: &PageRun) -> Document {
+    let detail = &run.detail;
     let curves: Vec<&LatencyCurve> = detail.latency.iter().filter(|curve| !curve.points.is_empty()).collect();
     if curves.is_empty() {
         return Vec::new();
@@ -326,7 +334,8 @@ fn trim(percent: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn pairs(findings: &Findings, detail: &Detail) -> Document {
+fn pairs(findings: &Findings, run: &PageRun) -> Document {
+    let detail = &run.detail;
     let mut blocks = Vec::new();
     let rows: Vec<[String; 5]> = findings.comparisons.iter().flat_map(|row| pair_rows(row, detail)).collect();
     if !rows.is_empty() {
@@ -376,7 +385,7 @@ fn round_table(rounds: &[RoundDetail]) -> Block {
     )
 }
 
-fn environment(findings: &Findings, _: &Detail) -> Document {
+fn environment(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks = list(compare::run(findings));
     compare::section(&mut blocks, "Failed", list(compare::failures(findings)));
     let rows = findings.arms.iter().map(|arm| {

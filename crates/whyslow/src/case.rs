@@ -133,8 +133,7 @@ impl<'a> Task<'a> {
     }
 
     fn minutes(&self) -> f64 {
-        let blocks = f64::from(self.plan.design.blocks.first());
-        (self.plan.block_seconds(1.0) * blocks / 60.0).ceil()
+        (compare::seconds(&self.plan) / 60.0).ceil()
     }
 
     fn describe(&self) -> String {

@@ -36,8 +36,13 @@ pub(crate) fn read(paths: &[impl AsRef<Path>]) -> PageData {
 
 fn page_run(dir: &RunDir) -> Result<PageRun, RecordError> {
     let run = dir.read()?;
+    let findings = analyse::analyse_each_baseline(&run);
+    // The manifest keeps the command that made the run.
+    let climbed = run.manifest.command.get(1).is_some_and(|command| command == "ladder");
     Ok(PageRun {
-        findings: analyse::analyse_each_baseline(&run),
+        profiles: findings.first().map(|own| analyse::stacks(&run, own)).unwrap_or_default(),
+        ladder: climbed.then(|| analyse::ladder(&run)),
+        findings,
         detail: analyse::detail(&run),
         damaged: run.damaged,
     })

@@ -18,7 +18,7 @@ const SHOWN: [Shown, string][] = [
 ];
 
 export const flame: Chart = (view) => {
-  const profiles = view.run.detail.profiles ?? [];
+  const profiles = view.run.profiles;
   const of = (arm: string) => profiles.find((profile) => profile.arm === arm);
   const arms = profiles.map((profile) => profile.arm).filter((arm) => arm !== view.findings.baseline);
   const arm = arms.includes(view.state.arm) ? view.state.arm : arms[0];

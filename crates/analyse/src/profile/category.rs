@@ -173,7 +173,7 @@ const USER: Table = &[
     ),
     (
         Category::Copying,
-        "^memcpy ^memmove ^memset ^memchr ^__mem ^str ^__str compiler_builtins::mem ^runtime.mem ^wmem",
+        "arraycopy ^memcpy ^memmove ^memset ^memchr ^__mem ^str ^__str compiler_builtins::mem ^runtime.mem ^wmem",
     ),
     (
         Category::SyscallEntry,
@@ -228,7 +228,7 @@ const USER: Table = &[
         "tokio ^mio:: ^may:: hyper:: hyper_util:: actix_ ^axum tower ^warp straightline corosensei \
          ^generator:: futures_ async_std crossbeam ^std::thread ^runtime. ^net/http. ^internal/poll. ^net.(* \
          ^bufio. netty ^uv_ ^uv__ ^ev_ ^event_base ^ngx_epoll ^ngx_event ^ngx_process_events \
-         fasthttp asyncdispatch ^caml_thread Lwt ^__libc_start ^start_thread ^clone3",
+         fasthttp asyncdispatch ^caml_thread Lwt sun.nio. java.nio. ^__libc_start ^start_thread ^clone3",
     ),
 ];
 

@@ -78,6 +78,8 @@ fn packages_are_told_from_names() {
         ("github.com/valyala/fasthttp.(*Server).serveConn", "github.com/valyala/fasthttp"),
         ("runtime.mallocgc", "runtime"),
         ("Ljava/util/HashMap;::getNode", "java.util"),
+        ("void java.lang.System.arraycopy(java.lang.Object, int)", "java.lang"),
+        ("boolean Planted.handle(java.nio.ByteBuffer)", "Planted"),
         ("memcpy.part.0", "server"),
         ("write<alloc::vec::Vec<u8>>", "server"),
         ("core::str::<impl str>::find", "core"),

@@ -78,7 +78,7 @@ fn a_limit_of_the_generator_is_not_sold_as_the_servers() {
     assert_eq!(found(&busy).verdict, CapacityVerdict::Invalid);
     let mut late = steps();
     // The service is fine and connections are idle: the response was lost before the request left.
-    late[11].report.service_ns = testkit::percentiles(1000, 1_000_000);
+    late[11].report.service_ns = testkit::percentiles(100_000, 1_000_000);
     late[11].report.in_flight = 1.0;
     let found = found(&late);
     assert_eq!(found.verdict, CapacityVerdict::Invalid);

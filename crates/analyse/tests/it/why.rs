@@ -224,8 +224,8 @@ fn sampled(function: &str) -> Run {
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();
         pass.kind = PassKind::Sampling;
-        let extra = (function, 900);
-        pass.profile = Some(profile(if record.arm == "pr" { &[plain, extra][..] } else { &[plain][..] }));
+        let stacks = if record.arm == "pr" { vec![plain, (function, 900)] } else { vec![plain] };
+        pass.profile = Some(profile(&stacks));
         record.passes.push(pass);
     }
     run

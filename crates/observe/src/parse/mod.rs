@@ -16,6 +16,8 @@ pub(crate) use cgroup::{Hierarchy, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
 pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
 pub(crate) use net::tcp_counters;
-pub(crate) use perf::{Mapping, PerfRecord, mappings, perf_records, split_chain};
+pub(crate) use perf::{
+    JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,
+};
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};

@@ -136,3 +136,32 @@ pub(crate) fn mappings(text: &str) -> Vec<Mapping> {
     };
     text.lines().filter_map(mapping).collect()
 }
+
+/// Code that a runtime made and named in a perf map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JitSymbol {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) name: String,
+}
+
+/// Reads `/tmp/perf-PID.map`, in order of addresses: begin and size, hexadecimal with `0x` (JVM) or without it, then the
+/// name. Source: Linux, tools/perf/Documentation/jit-interface.txt.
+pub(crate) fn perf_map(text: &str) -> Vec<JitSymbol> {
+    let hexadecimal = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let symbol = |line: &str| {
+        let (begin, rest) = line.split_once(' ')?;
+        let (size, name) = rest.split_once(' ')?;
+        let begin = hexadecimal(begin)?;
+        Some(JitSymbol { begin, end: begin.checked_add(hexadecimal(size)?)?, name: name.trim().to_owned() })
+    };
+    let mut symbols: Vec<JitSymbol> = text.lines().filter_map(symbol).collect();
+    symbols.sort_by_key(|symbol| symbol.begin);
+    symbols
+}
+
+/// The symbol at an address, of those that [`perf_map`] gave.
+pub(crate) fn jit_symbol(symbols: &[JitSymbol], address: u64) -> Option<&JitSymbol> {
+    let after = symbols.partition_point(|symbol| symbol.begin <= address);
+    symbols[..after].last().filter(|symbol| address < symbol.end)
+}

@@ -11,7 +11,7 @@ use record::{Frame, Profile, Stack};
 
 use super::Chains;
 use crate::file::optional;
-use crate::parse::{Mapping, mappings, split_chain};
+use crate::parse::{JitSymbol, Mapping, jit_symbol, mappings, perf_map, split_chain};
 
 /// What a profile without time in the kernel says.
 pub(super) const NO_KERNEL: &str =
@@ -23,6 +23,7 @@ const NO_CALLERS: &str = "The program keeps no frame pointers, so callers are un
                           -XX:+PreserveFramePointer (JVM).";
 /// Stands for the wait of a thread that was ready to run.
 const RUN_QUEUE: &str = "[waiting for a CPU]";
+const JIT_MODULE: &str = "[jit]";
 const KERNEL_MODULE: &str = "[kernel]";
 /// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
 const FLAT_DEPTH: usize = 2;
@@ -108,6 +109,8 @@ struct Names {
     /// Frames of an address, outermost first, several where functions were inlined; of the kernel under process 0.
     known: HashMap<(u32, u64), Vec<u32>>,
     maps: HashMap<u32, Option<Vec<Mapping>>>,
+    /// What just-in-time compilers wrote down.
+    jit: HashMap<u32, Vec<JitSymbol>>,
 }
 
 impl Names {
@@ -121,6 +124,7 @@ impl Names {
             index: HashMap::new(),
             known: HashMap::new(),
             maps: HashMap::new(),
+            jit: HashMap::new(),
         };
         let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, chain, _) in chains.keys() {
@@ -144,6 +148,7 @@ impl Names {
         let found = self.symbols(pid, addresses).unwrap_or_else(|| vec![Vec::new(); addresses.len()]);
         if pid != 0 {
             self.maps.insert(pid, optional(format!("/proc/{pid}/maps")).map(|text| mappings(&text)));
+            self.jit.insert(pid, jit_symbols(pid));
         }
         for (address, mut frames) in addresses.iter().zip(found) {
             if frames.is_empty() {
@@ -174,12 +179,16 @@ impl Names {
         if pid == 0 {
             return Some(place(KERNEL_MODULE, address));
         }
+        if let Some(symbol) = self.jit.get(&pid).and_then(|symbols| jit_symbol(symbols, address)) {
+            let (name, module) = (symbol.name.clone(), JIT_MODULE.to_owned());
+            return Some(Frame { name, module, kernel: false, resolved: true });
+        }
         let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place("[ended]", 0)) };
         let mapping = maps.iter().find(|map| (map.begin..map.end).contains(&address))?;
         let offset = address - mapping.begin + mapping.offset;
         match mapping.path.as_str() {
             _ if !mapping.executable => None,
-            "" => Some(place("[jit]", 0)),
+            "" => Some(place(JIT_MODULE, 0)),
             path => Some(place(&file_name(OsStr::new(path)), offset)),
         }
     }
@@ -223,9 +232,17 @@ fn source(pid: u32, kernel_symbols: bool, debug: bool) -> Option<Source<'static>
     }
     let mut process = Process::new(Pid::from(pid));
     process.debug_syms = debug;
+    // Perf maps are read by ourselves: the JVM writes one that is refused there.
+    process.perf_map = false;
     // The links in map_files see through mount namespaces and deleted files, and are for root only.
     process.map_files = rustix::process::geteuid().is_root();
     Some(Source::Process(process))
+}
+
+/// The perf map of a process, in its own `/tmp` or in ours.
+fn jit_symbols(pid: u32) -> Vec<JitSymbol> {
+    let places = [format!("/proc/{pid}/root/tmp/perf-{pid}.map"), format!("/tmp/perf-{pid}.map")];
+    places.iter().find_map(optional).map(|text| perf_map(&text)).unwrap_or_default()
 }
 
 /// Whether `/proc/kallsyms` tells addresses, which are all 0 where they are hidden.
@@ -259,9 +276,7 @@ fn module(symbol: &Sym, kernel: bool) -> String {
 }
 
 fn file_name(path: &OsStr) -> String {
-    let name = Path::new(path).file_name().unwrap_or(path).to_string_lossy();
-    // A perf map is not where the code is.
-    if name.starts_with("perf-") && name.ends_with(".map") { "[jit]".to_owned() } else { name.into_owned() }
+    Path::new(path).file_name().unwrap_or(path).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -275,9 +290,7 @@ mod tests {
 
     #[test]
     fn modules_are_told_by_file_name() {
-        for (path, name) in
-            [("/usr/lib/libc.so.6", "libc.so.6"), ("/tmp/perf-7.map", "[jit]"), ("[vdso]", "[vdso]")]
-        {
+        for (path, name) in [("/usr/lib/libc.so.6", "libc.so.6"), ("[vdso]", "[vdso]")] {
             assert_eq!(file_name(OsStr::new(path)), name);
         }
     }

@@ -151,7 +151,7 @@ fn design(size: Size) -> Vec<&'static str> {
         Size::Full => vec!["--blocks", FULL_BLOCKS],
         Size::Quick => vec!["--quick"],
         Size::Smoke => {
-            vec!["--blocks", "1", "--window", "1s", "--warmup", "1s", "--warmup-cap", "1s"]
+            vec!["--blocks", "1", "--window", "1s", "--warmup", "1s", "--warmup-cap", "1s", "--no-why"]
         }
     }
 }

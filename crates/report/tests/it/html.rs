@@ -19,7 +19,13 @@ const PARTS: [&str; 10] = [
 ];
 
 fn shown(findings: Findings) -> PageRun {
-    PageRun { findings: vec![findings], detail: Detail::default(), damaged: Vec::new() }
+    PageRun {
+        findings: vec![findings],
+        detail: Detail::default(),
+        profiles: Vec::new(),
+        ladder: None,
+        damaged: Vec::new(),
+    }
 }
 
 fn html(runs: Vec<PageRun>, unreadable: Vec<Unreadable>) -> String {
@@ -58,7 +64,7 @@ fn what_matters_is_readable_without_scripts() {
         "context_switches was weighed",
         "ruled out",
         "something that the reader must know",
-        "This run has no profile.",
+        "This run is no ladder",
         "repeat with: whyslow compare",
     ];
     for words in wanted {

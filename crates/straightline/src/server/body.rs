@@ -49,24 +49,27 @@ pub(crate) enum After {
 impl<'b> Body<'b> {
     #[inline]
     pub(crate) fn new(framing: Framing, early: &'b [u8], limit: u64, exchange: &Exchange<'_>) -> Self {
-        let framing = match framing {
-            Framing::None | Framing::Length(0) => State::Done,
-            Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::Chunked(ChunkedDecoder::new()),
-        };
-        let body = Self {
+        exchange.body_left.set(match framing {
+            Framing::None | Framing::Length(0) => BodyLeft::Nothing,
+            Framing::Length(length) => BodyLeft::Bytes(length.saturating_sub(early.len() as u64)),
+            Framing::Chunked => BodyLeft::Unknown,
+        });
+        // Made where it will stay: to move what was written field by field a moment ago stalls the CPU.
+        Self {
             early,
             late: None,
-            framing,
+            framing: match framing {
+                Framing::None | Framing::Length(0) => State::Done,
+                Framing::Length(length) => State::Length(length),
+                Framing::Chunked => State::Chunked(ChunkedDecoder::new()),
+            },
             piece: 0,
             taken: 0,
             received: 0,
             limit,
             began: None,
             trailers: Vec::new(),
-        };
-        exchange.body_left.set(body.left());
-        body
+        }
     }
 
     /// What is still to be received of it.

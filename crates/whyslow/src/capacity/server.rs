@@ -50,6 +50,7 @@ pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
         return Ok(Served { url: args.target.clone(), process: None, log: None });
     }
     let (arm, own_path) = arm(args).map_err(Stop::usage)?;
+    arm.validate().map_err(Stop::usage)?;
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;

@@ -128,7 +128,7 @@ mod tests {
     fn a_ramp_may_begin_or_end_at_nothing_but_not_both() {
         assert_eq!("0..50k".parse(), Ok(Ramp { from: 0.0, to: 50_000.0 }));
         assert_eq!("2k..1k".parse(), Ok(Ramp { from: 2_000.0, to: 1_000.0 }));
-        for wrong in ["", "5k", "0..0", "a..b", "1k...2k", "-1..5"] {
+        for wrong in ["", "5k", "0..0", "a..b", "1k..2k..3k", "-1..5"] {
             assert!(wrong.parse::<Ramp>().is_err(), "{wrong}");
         }
     }

@@ -1,0 +1,104 @@
+//! The stacks of every arm that was sampled, as a flame graph draws them.
+
+use std::collections::BTreeMap;
+
+use record::{Frame, PassKind, Profile, ProfileKind, Run, Stack};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Findings;
+
+/// Stacks kept of each arm, most frequent first: a page of four arms stays under 2 MB, and what is left out is one box.
+const MAX_STACKS: usize = 1500;
+/// What stacks that are left out are called.
+const RARE: &str = "(rare stacks)";
+
+/// Stacks of one arm over all its sampling passes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArmStacks {
+    /// Arm.
+    pub arm: String,
+    /// Samples.
+    pub samples: u64,
+    /// What one sample stands for, in nanoseconds of each request: all samples together are the CPU time per request of
+    /// the scored windows.
+    pub ns_per_request_of_sample: f64,
+    /// Whether callers are known; without them only the innermost function of each stack can be believed.
+    pub callers: bool,
+    /// What the reader must know, one sentence each.
+    pub notes: Vec<String>,
+    /// Every function met.
+    pub frames: Vec<Frame>,
+    /// Stacks, most frequent first.
+    pub stacks: Vec<Stack>,
+}
+
+/// Stacks of every arm whose sampling passes `findings` uses.
+#[must_use]
+pub fn stacks(run: &Run, findings: &Findings) -> Vec<ArmStacks> {
+    let used = |arm: &str| {
+        let mut passes = findings.passes.iter().filter(|pass| pass.arm == arm);
+        passes.any(|pass| pass.kind == PassKind::Sampling && pass.used)
+    };
+    let arms = findings.arms.iter().filter(|arm| used(&arm.name));
+    arms.filter_map(|arm| merged(&arm.name, arm.cpu_ns_per_request?.total, &sampled(run, &arm.name)))
+        .collect()
+}
+
+fn sampled<'a>(run: &'a Run, arm: &str) -> Vec<&'a Profile> {
+    let records = run.diagnostics.iter().filter(|record| record.arm == arm);
+    let passes = records.flat_map(|record| &record.passes).filter(|pass| pass.kind == PassKind::Sampling);
+    let profiles = passes.filter_map(|pass| pass.profile.as_ref());
+    profiles.filter(|profile| profile.kind == ProfileKind::Cpu).collect()
+}
+
+fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
+    let mut counts: BTreeMap<Vec<&Frame>, u64> = BTreeMap::new();
+    for profile in profiles {
+        for stack in &profile.stacks {
+            *counts.entry(profile.frames_of(stack).collect()).or_default() += stack.samples;
+        }
+    }
+    let samples: u64 = counts.values().sum();
+    let mut ordered: Vec<(Vec<&Frame>, u64)> = counts.into_iter().collect();
+    // The sort is stable: of equally frequent stacks the same ones are kept each time.
+    ordered.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    let rare: u64 = ordered.iter().skip(MAX_STACKS).map(|(_, samples)| samples).sum();
+    ordered.truncate(MAX_STACKS);
+    let rest = Frame { name: RARE.to_owned(), module: String::new(), kernel: false, resolved: true };
+    if rare > 0 {
+        ordered.push((vec![&rest], rare));
+    }
+    let (frames, stacks) = indexed(&ordered);
+    let mut notes: Vec<String> = profiles.iter().flat_map(|profile| profile.notes.clone()).collect();
+    notes.sort_unstable();
+    notes.dedup();
+    (samples > 0).then(|| ArmStacks {
+        arm: arm.to_owned(),
+        samples,
+        ns_per_request_of_sample: cpu_ns / samples as f64,
+        callers: profiles.iter().all(|profile| profile.callers),
+        notes,
+        frames,
+        stacks,
+    })
+}
+
+/// Each function once, and stacks by its place.
+fn indexed(ordered: &[(Vec<&Frame>, u64)]) -> (Vec<Frame>, Vec<Stack>) {
+    let (mut frames, mut places) = (Vec::new(), BTreeMap::new());
+    let mut place = |frame: &Frame| {
+        *places.entry(frame.clone()).or_insert_with(|| {
+            frames.push(frame.clone());
+            frames.len() as u32 - 1
+        })
+    };
+    let stacks = ordered
+        .iter()
+        .map(|(stack, samples)| Stack {
+            frames: stack.iter().map(|frame| place(frame)).collect(),
+            samples: *samples,
+        })
+        .collect();
+    (frames, stacks)
+}

@@ -1,0 +1,123 @@
+// The differential flame graph: figures, search, zoom, grouping, and what other viewers are given.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { axe, dataOf, on, PICTURES, report, run, start, stop } from "./support.mjs";
+
+/** Samples by stack, outermost first; `[kernel]` is the module of what ends in `_k`. */
+const SAMPLED = {
+  threads: { "main serve parse": 600, "main serve write sys_write_k": 300, "main serve lock": 100 },
+  futures: { "main serve parse": 200, "main serve write sys_write_k": 250, "main poll": 150 },
+  coroutines: { "main serve parse": 150, "main serve write sys_write_k": 150 },
+};
+
+let file, data, own;
+before(async () => {
+  await start();
+  const sampled = run("sampled");
+  mkdirSync(join(sampled, "diagnostics"));
+  for (const [place, arm] of ["coroutines", "threads", "futures"].entries()) {
+    const { windows, schema, port } = JSON.parse(readFileSync(join(sampled, `rounds/b000-p${place}.json`), "utf8"));
+    const window = windows[0];
+    const pass = (kind, profile) => ({ kind, window, missing: [], ...(profile && { profile }) });
+    const record = { schema, arm, block: 0, port, passes: [pass("untouched"), pass("sampling", profile(SAMPLED[arm]))], failure: null };
+    writeFileSync(join(sampled, `diagnostics/d000-${arm}.json`), JSON.stringify(record));
+  }
+  file = report("flame.html", sampled);
+  data = dataOf(file).runs[0];
+  own = data.findings[0];
+});
+after(stop);
+
+function profile(stacks) {
+  const names = [...new Set(Object.keys(stacks).flatMap((stack) => stack.split(" ")))];
+  const frames = names.map((name) => ({ name, module: name.endsWith("_k") ? "[kernel]" : "server", kernel: name.endsWith("_k"), resolved: true }));
+  const samples = Object.values(stacks).reduce((a, b) => a + b);
+  const folded = Object.entries(stacks).map(([stack, samples]) => ({ frames: stack.split(" ").map((name) => names.indexOf(name)), samples }));
+  return {
+    schema: 1, kind: "cpu", period_ns: 1e6, wall_ns: 1e9, samples, lost: 0, kernel: true, kernel_symbols: true, callers: true,
+    observer_cpu_ns: 0, notes: [], frames, stacks: folded,
+  };
+}
+
+const cost = (arm) => own.arms.find((one) => one.name === arm).cpu_ns_per_request.total;
+const us = (ns) => `${(ns / 1000).toFixed(ns >= 99_950 ? 0 : ns >= 9_995 ? 1 : 2)} µs`;
+const pick = (page, label, value) => page.locator(`#profile .view:not([hidden]) label:has-text("${label}") select`).selectOption(value);
+const boxes = (page) => page.locator("#profile .view:not([hidden]) .boxes rect");
+const said = (page) => page.locator("#profile .view:not([hidden]) .flame .about").textContent();
+
+test("every function is a box whose width is its cost", async () => {
+  await on(file, {}, async (page) => {
+    assert.deepEqual(data.profiles.map((one) => one.arm), ["threads", "futures", "coroutines"]);
+    // all, main, serve, parse, write, sys_write, lock, poll
+    assert.equal(await boxes(page).count(), 8);
+    await pick(page, "show", "a");
+    const widths = await boxes(page).evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+    const [whole] = widths;
+    const share = (width) => Math.round((width / whole) * 10) / 10;
+    assert.deepEqual(widths.map(share).sort(), [0.1, 0.3, 0.3, 0.6, 1, 1, 1], "lock, write and its call, parse, and three that hold all");
+    await pick(page, "show", "only b");
+    assert.match(await page.locator("#profile .view:not([hidden]) .flame figcaption").textContent(), /only in futures/);
+    assert.equal(await boxes(page).count(), 3, "all, main and poll");
+    if (PICTURES) {
+      await pick(page, "show", "difference");
+      await page.locator("#profile").screenshot({ path: join(PICTURES, "flame.png") });
+    }
+  });
+});
+
+test("a box tells both costs, their errors, and the samples behind them", async () => {
+  await on(file, { hash: "#profile" }, async (page) => {
+    await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('parse')").first().scrollIntoViewIfNeeded();
+    const box = await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('parse')").first().boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    const tip = await page.locator("#profile .view:not([hidden]) .flame [aria-label=tip]").textContent();
+    assert.ok(tip.includes(`threads: ${us(cost("threads") * 0.6)}`) && tip.includes("n = 600 samples of 1000"), tip);
+    assert.ok(tip.includes(`futures: ${us((cost("futures") * 200) / 600)}`) && tip.includes("n = 200 samples of 600"), tip);
+  });
+});
+
+test("search sums what it finds, a click zooms, and modules gather functions", async () => {
+  await on(file, {}, async (page) => {
+    await pick(page, "show", "a");
+    await page.locator("#profile .view:not([hidden]) input[type=search]").fill("PARSE");
+    assert.equal(await said(page), `“PARSE”: ${us(cost("threads") * 0.6)} of ${us(cost("threads"))} a request`);
+    await page.locator("#profile .view:not([hidden]) input[type=search]").fill("");
+    await boxes(page).nth(2).click();
+    assert.match(await said(page), /^all → main → serve/);
+    await page.locator("#profile .view:not([hidden]) button:text-is('whole')").click();
+    await pick(page, "group by", "module");
+    assert.equal(await boxes(page).count(), 3, "all, server and [kernel]");
+    assert.match(page.url(), /flame=a\.module/);
+  });
+});
+
+test("profiles go to other viewers whole", async () => {
+  await on(file, {}, async (page) => {
+    const save = async (name) => {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`#profile .view:not([hidden]) button:text-is("${name}")`).click()]);
+      return readFileSync(await download.path(), "utf8");
+    };
+    const scope = JSON.parse(await save("threads for speedscope"));
+    const [sampled] = scope.profiles;
+    const sum = sampled.weights.reduce((a, b) => a + b);
+    assert.ok(Math.abs(sum / cost("threads") - 1) < 1e-9 && Math.abs(sampled.endValue - sum) < 1e-6);
+    assert.equal(sampled.samples.length, sampled.weights.length);
+    assert.ok(sampled.samples.flat().every((index) => scope.shared.frames[index] !== undefined));
+    const perf = await save("threads for Firefox Profiler");
+    // How Firefox Profiler recognises what `perf script` prints.
+    assert.match(perf.split("\n")[0], /^\S.*?\s+(?:\d+\/)?\d+\s+(?:\[\d+\]\s+)?[\d.]+:/);
+    assert.equal(perf.split("cpu-clock:").length - 1, 1000, "one for each sample");
+    assert.ok(perf.includes("\t1 sys_write_k ([kernel.kallsyms])\n\t1 write (server)\n"), "innermost first");
+  });
+});
+
+test("the flame graph has its tables and nothing serious for axe", async () => {
+  await on(file, {}, async (page) => {
+    const text = await page.innerText("#profile .view:not([hidden])");
+    for (const words of ["parse", "sys_write_k", "function", "±"]) assert.ok(text.includes(words), words);
+    assert.deepEqual(await axe(page), []);
+  });
+});
