@@ -29,6 +29,9 @@ pub struct Config {
     pub connections: u32,
     /// Requests in flight on each connection at most.
     pub pipeline: u32,
+    /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
+    /// is agreed on (ALPN), else taken for granted (prior knowledge).
+    pub http2: Option<u32>,
     /// When requests are due.
     pub pace: Pace,
     /// Where the arrival times begin; the same seed gives the same arrivals.
@@ -64,6 +67,7 @@ impl Config {
             threads: 2,
             connections: 10,
             pipeline: 1,
+            http2: None,
             pace: Pace::Closed,
             seed: 1,
             shard: Shard::WHOLE,

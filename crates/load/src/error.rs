@@ -98,6 +98,12 @@ pub enum LoadError {
         /// What failed first, and what would allow it.
         why: String,
     },
+    /// The server does not speak HTTP/2.
+    #[error("what {address} says is not HTTP/2: leave --http2 out, or is it the right port?")]
+    Http2 {
+        /// Where.
+        address: String,
+    },
     /// The operating system refused something that a worker cannot do without.
     #[error("the system refused to {what} ({source})")]
     System {

@@ -1,7 +1,8 @@
 -- The script's side of wrk's Lua API. It runs once in each state, before the user's script, is given what only the host
 -- can do, and returns what the host calls.
 local host = ...
-local type, pairs, tostring, len, concat = type, pairs, tostring, string.len, table.concat
+local type, pairs, tostring = type, pairs, tostring
+local len, gmatch, concat = string.len, string.gmatch, table.concat
 
 -- What a script prints keeps its place among what the host prints.
 io.stdout:setvbuf("line")
@@ -89,7 +90,12 @@ return {
   delay = function()
     return delay()
   end,
-  response = function(status, headers, body)
+  -- The fields come in one string, a name and a value on a line each: one crossing of the boundary for all of them.
+  response = function(status, fields, body)
+    local headers = {}
+    for name, value in gmatch(fields, "([^\n]*)\n([^\n]*)\n") do
+      headers[name] = value
+    end
     response(status, headers, body)
   end,
   done = function(summary, latency, requests)

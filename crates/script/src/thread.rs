@@ -74,11 +74,13 @@ impl UserData for Handle {
 pub struct Thread {
     pub(crate) state: State,
     shared: Arc<Shared>,
+    /// The fields of the last answer, a name or a value on each line.
+    fields: Vec<u8>,
 }
 
 impl Thread {
     pub(crate) fn new(state: State) -> Self {
-        Self { state, shared: Arc::default() }
+        Self { state, shared: Arc::default(), fields: Vec::new() }
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -141,17 +143,18 @@ impl Thread {
     ///
     /// # Errors
     /// What the script did wrong.
-    pub fn response(&self, status: u16, head: &[u8], body: &[u8]) -> Result<(), ScriptError> {
-        let (headers, body) = self.answer(head, body).map_err(self.state.explain())?;
-        self.state.entries.response.call::<()>((status, headers, body)).map_err(self.state.explain())
-    }
-
-    fn answer(&self, head: &[u8], body: &[u8]) -> mlua::Result<(Table, LuaString)> {
-        let lua = &self.state.lua;
-        let headers = lua.create_table()?;
+    pub fn response(&mut self, status: u16, head: &[u8], body: &[u8]) -> Result<(), ScriptError> {
+        self.fields.clear();
         for (name, value) in http1::response::headers(head) {
-            headers.raw_set(lua.create_string(name)?, lua.create_string(value)?)?;
+            for word in [name, value] {
+                self.fields.extend_from_slice(word);
+                self.fields.push(b'\n');
+            }
         }
-        Ok((headers, lua.create_string(body)?))
+        let State { lua, entries, .. } = &self.state;
+        let text = |bytes: &[u8]| lua.create_string(bytes);
+        text(&self.fields)
+            .and_then(|fields| entries.response.call::<()>((status, fields, text(body)?)))
+            .map_err(self.state.explain())
     }
 }

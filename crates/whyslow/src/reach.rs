@@ -13,6 +13,12 @@ pub(crate) struct ReachArgs {
     /// The server listens on this unix socket; the URL's host is only named in requests
     #[arg(long, value_name = "SOCKET")]
     pub(crate) unix: Option<PathBuf>,
+    /// Speak HTTP/2: agreed on over TLS (ALPN), else taken for granted (prior knowledge)
+    #[arg(long)]
+    pub(crate) http2: bool,
+    /// With --http2: requests in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    pub(crate) streams: u32,
     /// Local addresses that connections come from, in turn; each has ports of its own
     #[arg(long = "source", value_name = "LIST", value_delimiter = ',', conflicts_with = "unix")]
     pub(crate) sources: Vec<IpAddr>,
@@ -42,6 +48,7 @@ impl ReachArgs {
     /// Sets what the flags say of the way.
     pub(crate) fn apply(&self, config: &mut Config) {
         config.sources.clone_from(&self.sources);
+        config.http2 = self.http2.then_some(self.streams);
         config.tls = Tls {
             roots: match &self.cacert {
                 _ if self.insecure => Roots::Anyone,

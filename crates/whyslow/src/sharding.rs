@@ -172,9 +172,11 @@ impl Keeper {
 mod tests {
     use super::*;
 
+    /// The flag, the environment, and the shard.
+    type Case = (Option<&'static str>, &'static [(&'static str, &'static str)], Option<(u32, u32)>);
+
     #[test]
     fn the_shard_is_found_where_schedulers_say_it() {
-        type Case<'a> = (Option<&'a str>, &'a [(&'a str, &'a str)], Option<(u32, u32)>);
         let cases: &[Case] = &[
             (None, &[], Some((0, 1))),
             (Some("1/3"), &[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "3")], Some((1, 3))),

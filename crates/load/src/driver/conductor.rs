@@ -76,6 +76,7 @@ fn setups<'a>(
             address: address.unwrap_or_else(|| plan.address.clone()),
             sources: &plan.sources,
             tls: plan.tls.as_ref(),
+            streams: config.http2,
             idle: config.idle,
             control,
             handle,

@@ -5,6 +5,7 @@ mod conductor;
 mod connect;
 mod control;
 mod cpu;
+mod http2;
 mod link;
 mod prepare;
 mod secured;

@@ -16,6 +16,8 @@ const OTHER_DESCRIPTORS: u64 = 64;
 const WORKER_DESCRIPTORS: u64 = 2;
 /// HTTP/1.1 as ALPN names it. Source: RFC 7301, section 6.
 const HTTP1: &str = "http/1.1";
+/// HTTP/2 as ALPN names it. Source: RFC 9113, section 3.1.
+const HTTP2: &str = "h2";
 /// How long one of several addresses is tried.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -35,7 +37,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     let request = config.request.render()?;
     let tls = match config.target.scheme {
         Scheme::Http => None,
-        Scheme::Https => Some(config.tls.client(&config.target, &[HTTP1])?),
+        Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
     };
     config.sources.iter().try_for_each(check_source)?;
     raise_descriptor_limit(config)?;
@@ -64,6 +66,9 @@ fn check(config: &Config) -> Result<(), LoadError> {
     if let Some((_, sentence)) = rules.iter().find(|(kept, _)| !kept) {
         return Err(LoadError::Config(sentence));
     }
+    if let Some(streams) = config.http2 {
+        check_http2(config, streams)?;
+    }
     match &config.pace {
         Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
             Err(LoadError::Config("a log has arrivals of its own, which cannot be Poisson"))
@@ -75,13 +80,37 @@ fn check(config: &Config) -> Result<(), LoadError> {
     }
 }
 
+/// What is offered to a server over TLS.
+fn protocol(config: &Config) -> &'static str {
+    if config.http2.is_some() { HTTP2 } else { HTTP1 }
+}
+
+/// What HTTP/2 does not go with.
+fn check_http2(config: &Config, streams: u32) -> Result<(), LoadError> {
+    let lanes = u64::from(config.connections) * u64::from(streams);
+    let framed =
+        config.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"));
+    let rules = [
+        ((1..=MAX_PIPELINE).contains(&streams), "there must be from 1 to 1024 streams on each connection"),
+        (lanes <= u64::from(MAX_CONNECTIONS), "there must be at most 1000000 streams over all connections"),
+        (config.pipeline == 1, "HTTP/2 has streams in the place of a pipeline: use --streams"),
+        (!framed, "HTTP/2 frames bodies by itself: leave Transfer-Encoding out"),
+        (!config.request.expects_continue(), "Expect: 100-continue goes only with HTTP/1.1"),
+    ];
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, sentence)) => Err(LoadError::Config(sentence)),
+        None => Ok(()),
+    }
+}
+
 /// The share of one thread: equal parts, the first threads taking one more where it does not divide.
 fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
     let threads = u64::from(config.threads);
     let share = |all: u64| all / threads + u64::from(u64::from(thread) < all % threads);
     let part = part(config, thread);
     Spec {
-        lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits"),
+        lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits")
+            * config.http2.unwrap_or(1),
         depth: config.pipeline,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,

@@ -19,6 +19,8 @@ pub(crate) struct Secured {
     raw: Raw,
     /// Decrypted bytes that were not read yet.
     left: usize,
+    /// Whether the server must take up the protocol that is offered.
+    picky: bool,
     failure: Option<rustls::Error>,
 }
 
@@ -60,7 +62,13 @@ impl Secured {
     pub(crate) fn new(socket: OwnedFd, client: &Client) -> Result<Self, Refusal> {
         let tls = ClientConnection::new(Arc::clone(&client.config), client.name.clone())
             .map_err(|error| Refusal::Tls(explain(&error)))?;
-        Ok(Self { tls, raw: Raw { socket, drained: false }, left: 0, failure: None })
+        Ok(Self {
+            tls,
+            raw: Raw { socket, drained: false },
+            left: 0,
+            picky: client.protocol == "h2",
+            failure: None,
+        })
     }
 
     pub(crate) fn socket(&self) -> &OwnedFd {
@@ -76,7 +84,7 @@ impl Secured {
                 Flushed::Broken => return Err(broken_off("a write failed")),
             }
             if !self.tls.is_handshaking() {
-                return Ok(true);
+                return self.agree();
             }
             match self.pull() {
                 Ok(0) => return Err(broken_off("the server closed it")),
@@ -88,6 +96,18 @@ impl Secured {
                 return Err(Refusal::Tls(explain(error)));
             }
         }
+    }
+
+    /// Whether the server speaks what we do: one that passes an offer over speaks HTTP/1.1.
+    ///
+    /// Source: RFC 7301, section 3.2; RFC 9113, section 3.2.
+    fn agree(&self) -> Result<bool, Refusal> {
+        if self.picky && self.tls.alpn_protocol().is_none() {
+            return Err(Refusal::Tls(
+                "the server does not speak HTTP/2 (ALPN): leave --http2 out".to_owned(),
+            ));
+        }
+        Ok(true)
     }
 
     pub(crate) fn rouse(&mut self) {

@@ -1,11 +1,14 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
+mod streams;
+
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -13,6 +16,7 @@ use rustix::io::Errno;
 use super::clock::{now_ns, thread_cpu_ns, timespec};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
+use super::http2::{Ended, parse};
 use super::link::{Link, Refusal};
 use super::socket::{self, Moved};
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
@@ -76,6 +80,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) sources: &'a [IpAddr],
     /// `None` where TLS is not spoken.
     pub(crate) tls: Option<&'a Client>,
+    /// Streams on each connection of HTTP/2; `None` for HTTP/1.1.
+    pub(crate) streams: Option<u32>,
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
@@ -103,6 +109,12 @@ struct Worker<'a> {
     buf: Box<[u8]>,
     /// Connections whose last read filled the buffer.
     unread: Vec<u32>,
+    /// The request of every stream, where all are alike.
+    pattern: Option<(http::Request<()>, Bytes)>,
+    /// Connections on which streams were begun that are not sent yet.
+    asked: Vec<u32>,
+    /// Streams that have ended, while they are told to the session.
+    ended: Vec<(u32, Ended)>,
     phase: Phase,
     span: Span,
     cpu_before_ns: u64,
@@ -119,17 +131,32 @@ impl<'a> Worker<'a> {
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LoadError::system("create an epoll"))?;
         epoll::add(&epoll, &setup.handle.waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)
             .map_err(LoadError::system("watch an eventfd"))?;
+        let connections = setup.spec.lanes / setup.streams.unwrap_or(1);
+        let secure = setup.tls.is_some();
+        let pattern = match (&setup.feed, setup.streams) {
+            (None, Some(_)) => parse(&setup.spec.request, secure),
+            _ => None,
+        };
+        let session = match setup.feed.take() {
+            None => Session::new(setup.spec.clone()),
+            Some(feed) => Session::fed(setup.spec.clone(), feed),
+        };
+        if setup.streams.is_some() && session.listens() {
+            return Err(LoadError::Config(
+                "a script with response() goes only with HTTP/1.1: leave --http2 out",
+            ));
+        }
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS),
-            slots: (0..setup.spec.lanes).map(|_| Slot::default()).collect(),
-            opener: Opener::new(setup.spec.lanes),
-            session: match setup.feed.take() {
-                None => Session::new(setup.spec.clone()),
-                Some(feed) => Session::fed(setup.spec.clone(), feed),
-            },
+            slots: (0..connections).map(|_| Slot::default()).collect(),
+            opener: Opener::new(connections),
+            session,
             buf: vec![0; READ_BYTES].into(),
             unread: Vec::new(),
+            pattern,
+            asked: Vec::new(),
+            ended: Vec::new(),
             phase: Phase::Opening,
             span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
             cpu_before_ns: 0,
@@ -177,6 +204,10 @@ impl<'a> Worker<'a> {
         for second in finished.tally.full.drain(..) {
             let _ = self.setup.messages.send(Message::Second(second));
         }
+        if let Some(streams) = self.setup.streams {
+            let lanes = finished.answers_per_lane.chunks(streams as usize);
+            finished.answers_per_lane = lanes.map(|lanes| lanes.iter().sum()).collect();
+        }
         Report {
             finished,
             cpu_ns,
@@ -221,14 +252,24 @@ impl<'a> Worker<'a> {
         for second in self.session.take_seconds(now) {
             let _ = self.setup.messages.send(Message::Second(second));
         }
-        let (slots, opener) = (&mut self.slots, &mut self.opener);
-        self.session.expire(now, |lane| {
-            slots[lane as usize].link = None;
-            opener.lost(lane);
-        });
+        let mut given_up = Vec::new();
+        self.session.expire(now, |lane| given_up.push(lane));
+        given_up.into_iter().for_each(|lane| self.give_up(lane));
         self.end_attempts(now);
         while let Some(lane) = self.opener.next(now) {
             self.open(lane, now);
+        }
+    }
+
+    /// The request of `lane` has timed out.
+    #[cold]
+    fn give_up(&mut self, lane: u32) {
+        match self.setup.streams {
+            Some(streams) => self.cancel(lane, streams),
+            None => {
+                self.slots[lane as usize].link = None;
+                self.opener.lost(lane);
+            }
         }
     }
 
@@ -285,7 +326,10 @@ impl<'a> Worker<'a> {
             Ok(true) => {
                 slot.connecting = false;
                 self.opener.succeeded(slot);
-                self.session.opened(lane);
+                match self.setup.streams {
+                    Some(streams) => self.begin_streams(lane, streams, now_ns()),
+                    None => self.session.opened(lane),
+                }
             }
             Ok(false) => {}
             Err(refusal) => self.open_failed(lane, refusal, now_ns()),
@@ -295,11 +339,22 @@ impl<'a> Worker<'a> {
     /// Hands out what is due and writes it, each connection by one call.
     #[inline]
     fn transmit(&mut self, now: u64) {
+        self.hand_out(now);
+        if let Some(streams) = self.setup.streams.filter(|_| !self.asked.is_empty()) {
+            self.flush_asked(streams, now);
+        }
+    }
+
+    #[inline]
+    fn hand_out(&mut self, now: u64) {
         let mut at = now;
         loop {
             self.session.pace(at);
             let Some(lane) = self.session.next_write() else { return };
-            self.write(lane, at);
+            match self.setup.streams {
+                None => self.write(lane, at),
+                Some(streams) => self.ask(lane, streams, at),
+            }
             if self.session.is_quiet(at) {
                 return;
             }
@@ -414,14 +469,19 @@ impl<'a> Worker<'a> {
         if let Some(link) = &mut self.slots[lane as usize].link {
             link.flush();
         }
-        if !self.session.outgoing(lane).is_empty() {
-            self.write(lane, now_ns());
+        match self.setup.streams {
+            Some(streams) => self.flush_streams(lane, streams, now_ns()),
+            None if !self.session.outgoing(lane).is_empty() => self.write(lane, now_ns()),
+            None => {}
         }
     }
 
     /// Reads until nothing is left, and answers at once to what that makes possible.
     #[inline]
     fn read_all(&mut self, lane: u32, closing: bool) {
+        if let Some(streams) = self.setup.streams {
+            return self.read_streams(lane, streams, closing);
+        }
         for _ in 0..READS_IN_A_ROW {
             let Some(link) = &mut self.slots[lane as usize].link else { return };
             let kept = self.session.unstash(lane, &mut self.buf);

@@ -37,7 +37,7 @@ impl Session {
 
     /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
     #[cold]
-    fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
+    pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
         let state = &mut self.lanes[lane as usize];
         let mut fault = fault;
         while state.cursor.held > state.unwritten {

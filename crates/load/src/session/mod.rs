@@ -22,6 +22,7 @@ mod occupancy;
 mod pairs;
 mod ring;
 mod source;
+mod streams;
 mod tally;
 
 pub use answer::Malformed;

@@ -27,7 +27,7 @@ impl Facts {
             url: config.target.url.clone(),
             threads: config.threads,
             connections: u64::from(config.connections),
-            pipeline: config.pipeline,
+            pipeline: config.http2.unwrap_or(config.pipeline),
             schedule: schedule_facts(config),
         }
     }

@@ -51,21 +51,23 @@ pub struct Identity {
 pub(crate) struct Client {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
+    /// The protocol that is spoken, by its ALPN name.
+    pub(crate) protocol: &'static str,
 }
 
 impl Tls {
-    /// Reads the files. `protocols` are offered to the server in order, by their ALPN names.
+    /// Reads the files. `protocol` is offered to the server by its ALPN name.
     ///
     /// # Errors
     /// [`LoadError::Certificates`], or [`LoadError::Url`] where the host cannot be in a certificate.
-    pub(crate) fn client(&self, target: &Target, protocols: &[&str]) -> Result<Client, LoadError> {
+    pub(crate) fn client(&self, target: &Target, protocol: &'static str) -> Result<Client, LoadError> {
         let name = ServerName::try_from(target.host().to_owned()).map_err(|_| LoadError::Url {
             url: target.url.clone(),
             why: "its host is not a name that a certificate can hold",
         })?;
         let mut config = self.identify(self.trust()?)?;
-        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Ok(Client { config: Arc::new(config), name })
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Ok(Client { config: Arc::new(config), name, protocol })
     }
 
     fn trust(&self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, LoadError> {

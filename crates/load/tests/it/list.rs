@@ -61,9 +61,9 @@ fn a_list_that_cannot_be_used_names_its_line() {
 
 #[test]
 fn weights_are_kept_and_shards_send_together_what_one_would() {
-    let list = || {
-        List::weighted("8 /often\n/twice\n\n# not this\n1 DELETE /seldom\n0 /never\n", &template()).unwrap()
-    };
+    let bare = Request { body: Vec::new(), ..template() };
+    let list =
+        || List::weighted("8 /often\n/twice\n\n# not this\n1 DELETE /seldom\n0 /never\n", &bare).unwrap();
     let (address, log) = serving::tcp("127.0.0.1", Manner::body(2));
     let url = format!("http://{address}/");
     let mut whole = config(&url, list());

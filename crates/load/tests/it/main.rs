@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod export;
 mod feed;
+mod framing;
+mod hostile;
+mod http2;
 mod list;
 mod merge;
 mod reach;

@@ -97,7 +97,7 @@ fn a_thread_has_an_address_and_can_be_stopped() {
         function response(status)
           if status == 200 then wrk.thread:stop() end
         end";
-    let thread = thread(source);
+    let mut thread = thread(source);
     assert_eq!(thread.address().unwrap().to_string(), "127.0.0.2:81");
     thread.response(500, b"HTTP/1.1 500 X\r\n\r\n", b"").unwrap();
     assert!(!thread.is_stopped());
@@ -114,7 +114,7 @@ fn an_answer_comes_with_status_fields_and_body() {
           wrk.path = '/heard'
         end
         function request() return wrk.format() end";
-    let thread = thread(source);
+    let mut thread = thread(source);
     let head = b"HTTP/1.1 201 Created\r\nX-Token:  abc \r\nTwice: a\r\nTwice: b\r\n\r\n";
     thread.response(201, head, b"a\0b\xff").unwrap();
     assert!(asked(&thread)[0].starts_with("GET /heard "));

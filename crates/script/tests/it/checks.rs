@@ -28,7 +28,7 @@ const ECHO: &str = "
 /// Bytes as an answer: they come back as they went in, and as a request they are cut without loss or refused.
 pub(crate) fn answer(bytes: &[u8]) {
     let mut script = load(ECHO.as_bytes()).expect("it is a good script");
-    let threads = script.take_threads();
+    let mut threads = script.take_threads();
     let split = bytes.len() / 2;
     threads[0].response(200, &bytes[..split], &bytes[split..]).expect("any bytes may be an answer");
     let mut whole = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn source(bytes: &[u8]) {
         [b"io,os,print,package,require,loadstring,load,dofile,loadfile=nil ".as_slice(), bytes].concat();
     match load(&tame) {
         Ok(mut script) => {
-            for thread in script.take_threads() {
+            for mut thread in script.take_threads() {
                 let _ = thread.request(|request| assert!(!request.is_empty()));
                 let _ = thread.delay();
                 let _ = thread.response(200, b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", bytes);

@@ -55,7 +55,7 @@ fn a_mistake_in_the_run_names_its_line() {
     let said = thread(calls).request(|_| ()).unwrap_err().to_string();
     assert!(said.starts_with("s.lua:4: attempt to concatenate"), "{said}");
 
-    let heard = thread("function response(status, headers)\n  return headers['A'].b.c\nend");
+    let mut heard = thread("function response(status, headers)\n  return headers['A'].b.c\nend");
     let said = heard.response(200, b"HTTP/1.1 200 OK\r\n\r\n", b"").unwrap_err().to_string();
     assert!(said.starts_with("s.lua:2: attempt to index"), "{said}");
 

@@ -253,3 +253,32 @@ fn rates(rates: &[f64]) -> Stats {
         values,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the requests of `source` are rendered once.
+    fn rendered_once(source: &str) -> bool {
+        let folder = std::env::temp_dir();
+        let file = folder.join(format!("whyslow-{}-{:p}.lua", std::process::id(), source));
+        std::fs::write(&file, source).unwrap();
+        let target = Target::resolve("http://127.0.0.1:9/").unwrap();
+        let request = Request::get(&target);
+        let given = Given { file: &file, target: &target, request: &request, args: &[], threads: 2 };
+        let mut scripted = Scripted::load(&given).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let supplies = scripted.supplies(false).unwrap();
+        assert_eq!(supplies.len(), 2);
+        supplies.iter().all(|supply| matches!(supply.requests, Requests::Same(_)))
+    }
+
+    #[test]
+    fn a_script_without_a_say_in_each_request_is_not_asked_for_each() {
+        assert!(rendered_once(""));
+        assert!(rendered_once("wrk.method = 'POST' wrk.body = 'x' function init() end function done() end"));
+        for name in ["request", "delay", "response"] {
+            assert!(!rendered_once(&format!("function {name}() return wrk.format() end")), "{name}");
+        }
+    }
+}

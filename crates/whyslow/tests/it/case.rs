@@ -1,9 +1,16 @@
 //! `whyslow case`: what is refused, and a small case of the built-in servers from its file to its answer.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow};
+use record::{RunDir, RunStatus};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow, within};
+
+/// Until a crowded machine has checked two servers and ended a first round.
+const ROUND_LIMIT: Duration = Duration::from_secs(60);
 
 const CASE: &str = r#"
 name = "tiny"
@@ -56,10 +63,42 @@ fn library(text: &str) -> PathBuf {
 }
 
 fn case(folder: &Path, args: &[&str]) -> Said {
+    Said::of(case_command(folder, args).output().unwrap())
+}
+
+fn case_command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(WHYSLOW);
     command.arg("case").args(args).current_dir(folder);
     command.env("WHYSLOW_CASES", folder.join("cases")).env("WHYSLOW_TARGETS", repository("targets"));
-    Said::of(command.output().unwrap())
+    command
+}
+
+#[test]
+fn an_interrupted_case_goes_on_where_it_stopped() {
+    let folder = library(CASE);
+    let args = ["run", "tiny", "--smoke", "--out", "run"];
+    let mut command = case_command(&folder, &args);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let first = folder.join("run/models/rounds/b000-p0.json");
+    let begun = within(ROUND_LIMIT, || first.exists() || child.try_wait().unwrap().is_some());
+    assert!(begun && first.exists(), "no round ended");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains("interrupted: the same command with --out goes on from here"), "{said:?}");
+
+    let dir = RunDir::open(&folder.join("run/models"));
+    let before = dir.read().unwrap();
+    assert_eq!((before.manifest.status, before.rounds.len()), (RunStatus::Partial, 1));
+    let said = case(&folder, &args);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let after = dir.read().unwrap();
+    assert_eq!(after.manifest.status, RunStatus::Complete);
+    assert_eq!(after.manifest.pilot_per_s, before.manifest.pilot_per_s, "there was one pilot");
+    assert_eq!(after.rounds[0], before.rounds[0], "what was measured is not measured again");
+    let arms: Vec<&str> = after.rounds.iter().map(|record| record.arm.as_str()).collect();
+    assert!(arms.contains(&"threads") && arms.contains(&"futures"), "{arms:?}");
 }
 
 #[test]

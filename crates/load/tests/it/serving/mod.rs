@@ -1,6 +1,7 @@
 //! Small blocking servers over any stream: a thread for each connection, one answer for each request.
 
 pub(crate) mod certificates;
+pub(crate) mod streams;
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
