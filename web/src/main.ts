@@ -138,8 +138,10 @@ function start(): void {
 function report(): void {
   const page = new Page(ofPage(document));
   page.start();
+  document.documentElement.dataset.drawn = "";
   const { events } = document.body.dataset;
   if (events) follow(events, (fresh) => page.renew(fresh));
 }
 
-start();
+// The text is on the screen before the first chart is drawn: a task after a frame comes after its painting.
+requestAnimationFrame(() => setTimeout(start));

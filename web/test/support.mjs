@@ -62,7 +62,11 @@ export async function open(address, { hash = "", width = 1280, height = 900, scr
     const own = request.url() === "data:," || request.url().startsWith("blob:") || request.url().split("#")[0] === page.url().split("#")[0] || request.isNavigationRequest();
     if (!own && address.startsWith("/")) faults.push(`asked for ${request.url()}`);
   });
+  const drawn = () => scripts && page.waitForFunction(() => !document.getElementById("whyslow-data") || document.documentElement.dataset.drawn !== undefined);
+  const reload = page.reload.bind(page);
+  page.reload = async () => { await reload(); await drawn(); };
   await page.goto((address.startsWith("/") ? `file://${address}` : address) + hash);
+  await drawn();
   return { page, faults, close: () => context.close() };
 }
 

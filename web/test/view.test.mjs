@@ -47,12 +47,14 @@ test("the list leads to each run", async () => {
     assert.equal((await page.$$("tbody tr")).length, RUNS);
     assert.deepEqual(await axe(page), []);
     await page.click("text=run-03");
+    await page.waitForSelector("#verdict [role=img]");
     assert.ok((await page.$$("#verdict [role=img]")).length > 0);
   });
 });
 
 test("a change in the history is where it was put", async () => {
   await on(`${server.address}/history`, {}, async (page) => {
+    await page.waitForSelector(".drawing");
     const section = page.locator('section:has(h2:text-is("threads: CPU per request at capacity"))');
     const changed = await section.locator('tr:has-text("p = ")').allTextContents();
     assert.equal(changed.length, 1);
