@@ -2,24 +2,45 @@
 
 WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
 
-.PHONY: help build demo test targets
+.PHONY: help build demo test targets charts web web-test
 
 help:
 	@echo 'make demo      build whyslow and compare its built-in servers (a few minutes)'
 	@echo 'make test      every check and every test, as CI runs them'
-	@echo 'make targets   build every server under targets/ that this machine can build'
+	@echo 'make targets   install what they need, and build every server under targets/ that this machine can'
+	@echo 'make web       build the charts of the report page (Node 20)'
+	@echo 'make web-test  drive the report page in Chromium'
 	@echo 'make build     build whyslow alone'
 
 build:
 	cargo build --release -p whyslow
 
 # An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why.
-demo: build
+demo: charts build
 	$(WHYSLOW) compare || [ $$? -ge 4 ]
+
+# Without Node whyslow is built without charts; its pages say so.
+charts:
+	@command -v npm >/dev/null && $(MAKE) web || echo 'no Node: the report page will have tables and no charts'
+
+web: web/node_modules
+	npm --prefix web run --silent build
+
+web/node_modules: web/package-lock.json
+	npm --prefix web ci --no-audit --no-fund
+	@touch $@
+
+web-test: web
+	cargo build -p whyslow
+	WHYSLOW=$(abspath $(or $(CARGO_TARGET_DIR),target)/debug/whyslow) npm --prefix web test
 
 test:
 	cargo xtask ci
 
-# One that does not build is told, and the others go on.
+# As root on Debian, what is missing is installed first. One that does not build is told, and the others go on.
 targets: build
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		packages=$$($(WHYSLOW) targets list | sed -n 's/^ *needs .*: apt-get install \([^&|]*\)$$/\1/p' | sort -u); \
+		if [ -n "$$packages" ]; then apt-get update && apt-get install -y --no-install-recommends $$packages; fi; \
+	fi || echo 'some packages were not installed: whyslow targets list says which'
 	$(WHYSLOW) targets list | awk '$$3 == "ready" || $$3 == "buildable" { print $$1 }' | xargs $(WHYSLOW) targets build

@@ -2,6 +2,7 @@
 # nginx takes its port from a file only: write one, and become nginx.
 # Usage: run.sh HOST PORT WORKERS FOLDER
 set -eu
+mkdir -p "$4"
 cat > "$4/nginx.conf" <<CONF
 worker_processes $3;
 daemon off;

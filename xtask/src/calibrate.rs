@@ -3,7 +3,9 @@
 //! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
 //! a file, so that a long calibration can be stopped and goes on where it was.
 
+mod observer;
 mod session;
+mod why;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,6 +13,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::shell::{root, run};
 use session::{Found, Session};
@@ -22,6 +26,18 @@ enum Question {
     Aa,
     /// A planted difference of CPU per request: how often is it found, and does the interval cover it?
     Planted,
+    /// What reading all counters once a second costs the server
+    Tier0,
+    /// What counting perf events cost it
+    Tier1,
+    /// What sampling stacks costs it
+    Tier2,
+    /// What taking a stack at every switch costs it
+    Tier3,
+    /// What `strace -c -f` costs it, for comparison
+    Strace,
+    /// Planted causes: how often is the right one named?
+    Why,
 }
 
 /// Arguments of `calibrate`.
@@ -30,9 +46,9 @@ pub(crate) struct Args {
     /// What is calibrated
     #[arg(value_enum)]
     question: Question,
-    /// Sessions, those of an earlier call included
-    #[arg(long, default_value_t = 20)]
-    runs: u32,
+    /// Sessions, those of an earlier call included; of every planted cause for `why` [default: 20; 5 for why]
+    #[arg(long)]
+    runs: Option<u32>,
     /// Planted difference in percent of the baseline's CPU per request
     #[arg(long, default_value_t = 10.0)]
     percent: f64,
@@ -45,9 +61,25 @@ pub(crate) struct Args {
     /// Forget the sessions of earlier calls
     #[arg(long)]
     fresh: bool,
+    /// For why: only the arms whose names contain this
+    #[arg(long)]
+    only: Option<String>,
+    /// For why: end after so many sessions; the next call goes on
+    #[arg(long)]
+    sessions: Option<u32>,
+    /// For why: the program [default: a release build of this workspace]
+    #[arg(long)]
+    program: Option<String>,
 }
 
+/// Sessions where `--runs` names no number.
+const RUNS: u32 = 20;
+
 impl Args {
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(RUNS)
+    }
+
     /// The name under which sessions of one kind are kept together.
     fn name(&self) -> String {
         let design =
@@ -55,6 +87,7 @@ impl Args {
         match self.question {
             Question::Aa => format!("aa-{design}"),
             Question::Planted => format!("planted-{}-{design}", self.percent),
+            other => format!("{other:?}").to_lowercase(),
         }
     }
 
@@ -68,6 +101,15 @@ impl Args {
 
 /// Runs the sessions that are missing and prints what all of them found.
 pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
+    if matches!(
+        args.question,
+        Question::Tier0 | Question::Tier1 | Question::Tier2 | Question::Tier3 | Question::Strace
+    ) {
+        return observer::calibrate(args);
+    }
+    if args.question == Question::Why {
+        return why::calibrate(args);
+    }
     run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
     run(&["target/release/whyslow", "targets", "build", "planted"])?;
     let folder = root().join("target/calibrate");
@@ -76,12 +118,12 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if args.fresh && file.exists() {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
-    let mut found = read(&file)?;
+    let mut found: Vec<Found> = read(&file)?;
     let amount = plant_ns(args)?;
-    for number in found.len() as u32..args.runs {
+    for number in found.len() as u32..args.runs() {
         let session = Session { amount_ns: amount, blocks: args.blocks, window: &args.window, number };
         let one = session.run(&folder)?;
-        println!("{}/{}: {}", number + 1, args.runs, one.line());
+        println!("{}/{}: {}", number + 1, args.runs(), one.line());
         append(&file, &one)?;
         found.push(one);
     }
@@ -94,21 +136,21 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
 
 /// Nanoseconds to burn in each request, from the baseline's cost in a short session.
 fn plant_ns(args: &Args) -> anyhow::Result<Option<u64>> {
-    if args.question == Question::Aa {
+    if args.question != Question::Planted {
         return Ok(None);
     }
     let base = session::baseline_cpu_ns(&root().join("target/calibrate"))?;
     Ok(Some((base * args.percent / 100.0).round() as u64))
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Vec<Found>> {
+fn read<T: DeserializeOwned>(file: &PathBuf) -> anyhow::Result<Vec<T>> {
     let Ok(text) = fs::read_to_string(file) else { return Ok(Vec::new()) };
     text.lines()
         .map(|line| serde_json::from_str(line).context("an earlier session does not read: use --fresh"))
         .collect()
 }
 
-fn append(file: &PathBuf, found: &Found) -> anyhow::Result<()> {
+fn append(file: &PathBuf, found: &impl Serialize) -> anyhow::Result<()> {
     let mut out =
         OpenOptions::new().create(true).append(true).open(file).context("cannot keep the session")?;
     writeln!(out, "{}", serde_json::to_string(found)?).context("cannot keep the session")
@@ -120,11 +162,11 @@ fn summary(args: &Args, found: &[Found]) -> String {
     let covered = found.iter().filter(|one| one.covers()).count();
     let right = match args.question {
         Question::Aa => count("equal") + count("inconclusive"),
-        Question::Planted => found.iter().filter(|one| one.verdict == "slower" && one.covers()).count(),
+        _ => found.iter().filter(|one| one.verdict == "slower" && one.covers()).count(),
     };
     let what = match args.question {
         Question::Aa => "sessions without a false alarm".to_owned(),
-        Question::Planted => format!("sessions that found the planted {} % and cover it", args.percent),
+        _ => format!("sessions that found the planted {} % and cover it", args.percent),
     };
     let mut text = format!(
         "# {}: {right} of {} {what}\n\nEach session: CPU per request at capacity, {}, 64 connections. Repeat with \

@@ -25,7 +25,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     run_with(&["cargo", "doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;
     shell::run(&["cargo", "test", "--workspace"])?;
-    shell::run(&["cargo", "test", "--workspace", "--release"])
+    // The fuzzing tests go on as long as this says.
+    run_with(&["cargo", "test", "--workspace", "--release"], &[("FUZZ_SECONDS", "60")])
 }
 
 /// Licences, sources and duplicate versions. Advisories need a database that is fetched, so they are left to a machine

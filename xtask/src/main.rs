@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "this program talks to whoever works on the project")]
 
+mod bench;
 mod calibrate;
 mod ci;
 mod shell;
@@ -27,6 +28,9 @@ enum Task {
     Tidy,
     /// Calibrate the instrument against known truths
     Calibrate(calibrate::Args),
+    /// Measure against peers and write a page under docs/benchmarks
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
         Task::Calibrate(args) => calibrate::calibrate(&args),
+        Task::Bench(what) => bench::bench(&what),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,10 @@
 //! One row for each arm: counts pooled over its valid rounds, percentiles as medians over them.
 
 use plan::{Arm, ArmSource};
-use record::{LoadReport, RoundRecord, Window};
+use record::{LoadReport, RoundRecord, SocketCounters, Window};
 
-use crate::findings::{ArmFindings, CpuPerRequest, Latency, Switches};
-use crate::gates::{server_busy, set_busy};
+use crate::findings::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};
+use crate::gates::{backlog_per_s, server_busy, set_busy};
 use crate::sheet::Sheet;
 use crate::{Metric, limiter};
 
@@ -40,15 +40,29 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         busy_cores: mean(&windows, busy_cores),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
         context_switches_per_request: switches(pooled),
+        segments_per_request: segments(&windows, pooled),
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
         rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
         limiter: median(&|window| Some(server_busy(window))).map(|_| limiter::name(sheet, name)),
+        overload: overload(sheet, name),
         unsteady_rounds: sheet.rounds_of(name).filter(|record| !record.warmup.steady).count() as u32,
         ..ArmFindings::default()
     };
     add_failure(&mut row, sheet.run.rounds.iter().filter(|record| record.arm == name));
     row
+}
+
+/// The first condition whose schedule the server, and not the generator, could not keep.
+fn overload(sheet: &Sheet, name: &str) -> Option<Overload> {
+    (0..sheet.plan().workload.conditions.len()).find_map(|index| {
+        let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
+        Some(Overload {
+            backlog_per_s: median(backlog_per_s)?,
+            asked_per_s: median(|window| window.load.schedule.rate_per_s)?,
+            answered_per_s: median(|window| Some(window.load.rate_per_s))?,
+        })
+    })
 }
 
 fn generator_cpu(load: &LoadReport) -> f64 {
@@ -71,7 +85,7 @@ fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> Option<f64> {
     stats::descriptive::mean(&windows.iter().map(|window| figure(window)).collect::<Vec<_>>())
 }
 
-fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
+pub(crate) fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
     Some(CpuPerRequest {
         total: pooled(|window| window.target.cpu.total_ns)?,
         user: pooled(|window| window.target.cpu.user_ns)?,
@@ -85,6 +99,21 @@ fn switches(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Switch
         voluntary: pooled(|window| window.target.voluntary_switches)?,
         involuntary: pooled(|window| window.target.involuntary_switches)?,
     })
+}
+
+fn segments(windows: &[&Window], pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Segments> {
+    let known =
+        |window: &&Window| window.resources.as_ref().is_some_and(|resources| resources.sockets.is_some());
+    windows.iter().all(known).then_some(())?;
+    Some(Segments {
+        received: pooled(|window| server_side(window).data_segments_in)?,
+        sent: pooled(|window| server_side(window).data_segments_out)?,
+    })
+}
+
+fn server_side(window: &Window) -> SocketCounters {
+    let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
+    sockets.map(|sockets| sockets.server).unwrap_or_default()
 }
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {

@@ -4,7 +4,7 @@ use record::{Host, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Metric;
+use crate::{ArmResources, LedgerLine, Metric, PassFindings, ProfileDifference};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -44,6 +44,14 @@ pub struct Findings {
     pub gates: Vec<Gate>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
+    /// Utilisation, saturation and errors of every resource, one table for each arm.
+    pub resources: Vec<ArmResources>,
+    /// Where in the code the difference is, one for each arm but the baseline that was sampled.
+    pub profiles: Vec<ProfileDifference>,
+    /// What one request costs, line by line, of every arm that differs from the baseline.
+    pub ledger: Vec<LedgerLine>,
+    /// How much watching closely slowed each arm, and whether what was seen is used.
+    pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
     /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.
@@ -89,6 +97,15 @@ pub struct Switches {
     pub involuntary: f64,
 }
 
+/// TCP segments with data per request: 1 and 1 where requests and answers are small and not pipelined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segments {
+    /// That the server received.
+    pub received: f64,
+    /// That the server sent.
+    pub sent: f64,
+}
+
 /// Response times in nanoseconds: medians over the rounds of each round's percentile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
@@ -104,6 +121,29 @@ pub struct Latency {
     pub max: Option<f64>,
     /// Mean.
     pub mean: Option<f64>,
+}
+
+/// An open loop that asks for more than the server can answer: a queue that grows for as long as it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Requests per second asked for.
+    pub asked_per_s: f64,
+    /// Requests per second answered.
+    pub answered_per_s: f64,
+    /// Requests per second by which the backlog grows.
+    pub backlog_per_s: f64,
+}
+
+impl Overload {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; the latency figures are a \
+             queue's, not the server's",
+            self.asked_per_s, self.backlog_per_s
+        )
+    }
 }
 
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
@@ -144,6 +184,8 @@ pub struct ArmFindings {
     pub server_set_busy: Option<f64>,
     /// Context switches.
     pub context_switches_per_request: Option<Switches>,
+    /// TCP segments with data, where the kernel told of the server's connections.
+    pub segments_per_request: Option<Segments>,
     /// System calls by name, where they were counted.
     pub syscalls_per_request: BTreeMap<String, f64>,
     /// Time ready threads waited for a CPU, in nanoseconds per request.
@@ -154,6 +196,9 @@ pub struct ArmFindings {
     pub rss_peak_bytes: Option<f64>,
     /// What limits it.
     pub limiter: Option<String>,
+    /// How far a rate asked for is above what it can serve; absent where it kept up.
+    #[serde(default)]
+    pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
 }

@@ -8,7 +8,7 @@ mod place;
 use record::{HostUsage, RoundRecord, VoidReason, Window};
 
 pub use answers::difference;
-pub(crate) use generator::{server_busy, set_busy};
+pub(crate) use generator::{backlog_per_s, server_busy, set_busy};
 
 use crate::findings::Gate;
 use crate::sheet::Sheet;

@@ -5,23 +5,46 @@
 #![forbid(unsafe_code)]
 
 mod arms;
+mod bound;
+pub mod capacity;
+mod case;
 mod compare;
+mod detail;
+mod figures;
 mod findings;
 mod gates;
+mod ladder;
 mod limiter;
 mod metric;
+pub mod profile;
+mod resources;
 mod sheet;
 mod split;
+mod watched;
+mod why;
 
 use plan::{Blocks, Condition};
-use record::{Run, RunStatus};
+use record::{PassKind, Run, RunStatus};
 
+pub use bound::{Bound, BoundError, Judged};
+pub use case::{
+    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
+    PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
+};
+pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
+pub use figures::{Figure, figures};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Split,
-    Switches, Verdict, VoidRound,
+    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
+    Segments, Split, Switches, Verdict, VoidRound,
 };
 pub use gates::{difference, host_fault};
+pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
+pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
+pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
+pub use sheet::main_condition;
+pub use watched::{LedgerRow, WatchInput, Watched, watched};
+pub use why::{LedgerLine, PassFindings};
 
 use sheet::Sheet;
 
@@ -37,10 +60,22 @@ pub fn analyse(run: &Run) -> Findings {
     let sheet = Sheet::new(run);
     let gates = gates::all(&sheet);
     let comparisons = compare::all(&sheet, &gates);
-    let arms = arms::all(&sheet);
+    let mut arms = arms::all(&sheet);
     let plan = sheet.plan();
     let splits = if plan.design.why { split::all(&arms, sheet.baseline()) } else { Vec::new() };
-    let causes = split::causes(&splits, &comparisons, &arms);
+    let split = split::causes(&splits, &comparisons, &arms);
+    let passes = why::passes(&sheet);
+    let profiles = profile::all(&sheet, &arms, |arm| why::is_used(&passes, arm, PassKind::Sampling));
+    let material =
+        why::Material { gates: &gates, comparisons: &comparisons, passes: &passes, profiles: &profiles };
+    let why = if plan.design.why { why::explain(&sheet, &material) } else { why::Why::default() };
+    for (arm, evidence) in &why.waits {
+        arms.iter_mut().filter(|row| row.name == *arm).for_each(|row| {
+            row.limiter = Some(format!("a wait, not its CPU: {evidence}"));
+        });
+    }
+    let unattributed_share = why.unattributed.or_else(|| unattributed(&split));
+    let causes = [split, why.causes].concat();
     let mut findings = Findings {
         schema: FINDINGS_SCHEMA,
         run_id: run.manifest.run_id.clone(),
@@ -54,11 +89,15 @@ pub fn analyse(run: &Run) -> Findings {
         latency_condition: sheet.latency.map(|index| sheet.describe(index)),
         window_ns: plan.timing.window.as_ns(),
         baseline: sheet.baseline().to_owned(),
-        unattributed_share: unattributed(&causes),
+        resources: resources::all(&sheet),
+        profiles,
+        unattributed_share,
         arms,
         comparisons,
         gates,
         causes,
+        ledger: why.ledger,
+        passes,
         splits,
         warnings: Vec::new(),
         void_rounds: sheet.void.clone(),
@@ -67,6 +106,25 @@ pub fn analyse(run: &Run) -> Findings {
     findings.warnings = warnings(&findings, run);
     findings.next = next(&findings);
     findings
+}
+
+/// The findings with each arm in turn as the baseline: the plan's own first, then the others in the order of the plan.
+///
+/// A second copy of the baseline stays an arm like any other and is no baseline itself.
+#[must_use]
+pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
+    let plan = &run.manifest.plan;
+    let own = plan.baseline;
+    let second = format!("{}{SECOND_BASELINE_SUFFIX}", plan.arms[own].name);
+    let others = (0..plan.arms.len()).filter(|index| *index != own && plan.arms[*index].name != second);
+    let mut turned = run.clone();
+    std::iter::once(own)
+        .chain(others)
+        .map(|index| {
+            turned.manifest.plan.baseline = index;
+            analyse(&turned)
+        })
+        .collect()
 }
 
 /// Blocks that the run should have before its last look, or nothing when it need not go on.
@@ -111,8 +169,9 @@ fn workload(sheet: &Sheet) -> String {
     } else {
         String::new()
     };
+    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
     format!(
-        "GET {} over {} connections{depth}; server on CPU {}, generator on CPU {}",
+        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
         workload.path, workload.connections, plan.placement.server, plan.placement.load
     )
 }
@@ -148,6 +207,9 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
             ));
         }
     }
+    for arm in &findings.arms {
+        warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
+    }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(
             "'{}' was not steady when {} of its {} windows began: raise --warmup",
@@ -164,9 +226,18 @@ fn next(findings: &Findings) -> Option<String> {
             primary().filter_map(|row| row.blocks_needed).max().unwrap_or(0).max(u64::from(plan_minimum()));
         return Some(format!("--blocks {needed} would decide at this spread"));
     }
-    let gate =
-        findings.gates.iter().find(|gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary()))?;
-    Some(format!("mend gate '{}'", gate.id))
+    let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
+    if let Some(gate) = findings.gates.iter().find(voids) {
+        return Some(format!("mend gate '{}'", gate.id));
+    }
+    let first = findings
+        .causes
+        .iter()
+        .find(|cause| matches!(cause.grade, Grade::BoundedBy | Grade::ConsistentWith))?;
+    Some(format!(
+        "take '{}' out of {} and compare the two: whyslow compare without='…' with='…' --seed {}",
+        first.id, first.arm, findings.seed
+    ))
 }
 
 /// Fewest blocks whose exact interval attains 95 %.

@@ -3,7 +3,7 @@
 use plan::Condition;
 use record::Window;
 
-use crate::gates::{server_busy, set_busy};
+use crate::gates::{backlog_per_s, server_busy, set_busy};
 use crate::sheet::Sheet;
 use crate::{arms, percent};
 
@@ -17,7 +17,9 @@ const GENERATOR_FULL: f64 = 0.80;
 /// The first limit that holds for `arm`, in words; "unknown" where none does.
 pub(crate) fn name(sheet: &Sheet, arm: &str) -> String {
     let capacity = sheet.plan().workload.conditions[sheet.main] == Condition::Capacity;
-    if !capacity {
+    // Above the knee the server is at its limit in an open loop too.
+    let overloaded = sheet.median(arm, sheet.main, backlog_per_s).is_some();
+    if !capacity && !overloaded {
         return "the rate asked for".to_owned();
     }
     let median = |figure: fn(&Window) -> f64| {

@@ -18,10 +18,16 @@ pub(crate) struct Sheet<'a> {
     pub(crate) void: Vec<VoidRound>,
 }
 
+/// Index of the condition under which CPU per request and rate are compared: capacity where it is among them.
+#[must_use]
+pub fn main_condition(plan: &Plan) -> usize {
+    plan.workload.conditions.iter().position(|condition| *condition == Condition::Capacity).unwrap_or(0)
+}
+
 impl<'a> Sheet<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
         let conditions = &run.manifest.plan.workload.conditions;
-        let main = conditions.iter().position(|condition| *condition == Condition::Capacity).unwrap_or(0);
+        let main = main_condition(&run.manifest.plan);
         let latency = conditions.iter().position(|condition| *condition != Condition::Capacity);
         let mut sheet = Self { run, main, latency, rounds: Vec::new(), void: Vec::new() };
         for record in run.rounds.iter().filter(|record| record.failure.is_none()) {

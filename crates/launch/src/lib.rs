@@ -39,7 +39,7 @@ pub use launcher::{ENV_PADDING, Launcher, Spec, role};
 pub use listen::listeners;
 pub use log::log_tail;
 pub use port::{free_port, port_free};
-pub use probe::probe;
+pub use probe::{body_start, probe};
 pub use process::{Exit, Process, Stopped};
 pub use program::{executable_of, sha256_file};
 pub use ready::{Ready, wait_ready};

@@ -30,6 +30,16 @@ pub fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> Result<Answer, 
     Ok(connection.read_answer(false)?.answer)
 }
 
+/// Asks as [`probe`] does, for the first bytes of the body: 200 at most.
+///
+/// # Errors
+/// [`ProbeError`]
+pub fn body_start(addr: SocketAddr, path: &str, timeout: Duration) -> Result<Vec<u8>, ProbeError> {
+    let mut connection = Connection::open(addr, timeout)?;
+    connection.send(request("GET", path, addr, "").as_bytes())?;
+    Ok(connection.read_answer(false)?.body_start)
+}
+
 /// The bytes of a request without a body; `more` is further header lines, each with its CRLF.
 pub(crate) fn request(method: &str, path: &str, addr: SocketAddr, more: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: {addr}\r\n{more}\r\n")

@@ -31,12 +31,13 @@ pub struct Check {
 /// What a check found: what was good, or what was not.
 type Outcome = Result<String, String>;
 
-/// Checks what a server must do so that a comparison means something: the answer itself, a fresh `Date`, keep-alive,
-/// pipelining 16 deep, HEAD, 404 and close. Each check has connections of its own.
+/// Checks what a server must do so that a comparison means something: the answer itself, its headers, a fresh `Date`,
+/// keep-alive, pipelining 16 deep, HEAD, 404 and close. Each check has connections of its own.
 #[must_use]
 pub fn verify(addr: SocketAddr, path: &str, expect: &Expect) -> Vec<Check> {
-    let checks: [(&'static str, &dyn Fn() -> Outcome); 7] = [
+    let checks: [(&'static str, &dyn Fn() -> Outcome); 8] = [
         ("answer", &|| answer(addr, path, expect)),
+        ("headers", &|| headers(addr, path)),
         ("date", &|| date(addr, path)),
         ("keep-alive", &|| keep_alive(addr, path)),
         ("pipelining", &|| pipelining(addr, path)),
@@ -59,6 +60,25 @@ fn answer(addr: SocketAddr, path: &str, expect: &Expect) -> Outcome {
         None => Ok(format!("status {}, {} bytes", reply.answer.status, reply.answer.body_bytes)),
         Some(what) => Err(what),
     }
+}
+
+/// The body's end is said by the head, and no header stands twice (but for `Set-Cookie`, which may).
+fn headers(addr: SocketAddr, path: &str) -> Outcome {
+    let reply = one(addr, &request("GET", path, addr, ""), false)?;
+    let names: Vec<String> = reply.answer.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let twice = names
+        .iter()
+        .enumerate()
+        .find(|(index, name)| names[..*index].contains(name) && *name != "set-cookie");
+    if let Some((_, name)) = twice {
+        return Err(format!("the header {name} stands twice"));
+    }
+    if header(&reply.answer, "content-length").or(header(&reply.answer, "transfer-encoding")).is_none() {
+        return Err(
+            "neither Content-Length nor Transfer-Encoding: only closing would end the body".to_owned()
+        );
+    }
+    Ok(names.join(", "))
 }
 
 fn date(addr: SocketAddr, path: &str) -> Outcome {

@@ -1,8 +1,9 @@
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::schedule::Pace;
-use crate::{Request, Target};
+use crate::{List, Request, Target, Tls};
 
 /// Requests in flight on one connection at most; a session keeps a stamp for each.
 pub const MAX_PIPELINE: u32 = 1024;
@@ -16,14 +17,21 @@ pub const MAX_THREADS: u32 = 8192;
 pub struct Config {
     /// Where to.
     pub target: Target,
+    /// Whom to trust and who we are, where the target speaks TLS.
+    pub tls: Tls,
     /// What is asked, again and again.
     pub request: Request,
+    /// What is asked instead, in turn or at random; a log brings its own schedule, which is to be set as `pace`.
+    pub list: Option<Arc<List>>,
     /// Worker threads, each with an equal part of the connections and of the arrivals.
     pub threads: u32,
     /// Connections over all threads, at least one for each thread.
     pub connections: u32,
     /// Requests in flight on each connection at most.
     pub pipeline: u32,
+    /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
+    /// is agreed on (ALPN), else taken for granted (prior knowledge).
+    pub http2: Option<u32>,
     /// When requests are due.
     pub pace: Pace,
     /// Where the arrival times begin; the same seed gives the same arrivals.
@@ -34,7 +42,7 @@ pub struct Config {
     pub warmup: Warmup,
     /// Length of the window.
     pub window: Duration,
-    /// Requests after which the window ends early, over all threads.
+    /// Requests after which the window ends early, over all threads and shards.
     pub requests: Option<u64>,
     /// A request unanswered for longer than this after it was sent counts as a timeout and costs its connection.
     pub timeout: Option<Duration>,
@@ -53,10 +61,13 @@ impl Config {
     pub fn new(target: Target) -> Self {
         Self {
             request: Request::get(&target),
+            list: None,
             target,
+            tls: Tls::default(),
             threads: 2,
             connections: 10,
             pipeline: 1,
+            http2: None,
             pace: Pace::Closed,
             seed: 1,
             shard: Shard::WHOLE,

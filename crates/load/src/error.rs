@@ -1,4 +1,6 @@
 use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use crate::session::FeedError;
 
@@ -48,6 +50,22 @@ pub enum LoadError {
         /// Ports of all source addresses together.
         available: u64,
     },
+    /// A list of requests is wrong.
+    #[error("line {line} of the list cannot be used: {why}")]
+    List {
+        /// The line, from 1; 0 for the whole.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A source address cannot be used.
+    #[error("{address} is not an address of this machine ({source}): name one that is (ip address)")]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// No connection could be opened.
     #[error("no connection to {address} could be opened ({why}): is the server listening there?")]
     Connect {
@@ -63,6 +81,28 @@ pub enum LoadError {
         error: FeedError,
         /// Whether requests had been sent by then.
         after: bool,
+    },
+    /// A file of certificates or keys cannot be used.
+    #[error("{} cannot be used: {why}", path.display())]
+    Certificates {
+        /// The file, or the machine's own store.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No connection got through its TLS handshake.
+    #[error("no TLS connection to {address} could be opened: {why}")]
+    Tls {
+        /// Where.
+        address: String,
+        /// What failed first, and what would allow it.
+        why: String,
+    },
+    /// The server does not speak HTTP/2.
+    #[error("what {address} says is not HTTP/2: leave --http2 out, or is it the right port?")]
+    Http2 {
+        /// Where.
+        address: String,
     },
     /// The operating system refused something that a worker cannot do without.
     #[error("the system refused to {what} ({source})")]

@@ -2,10 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use crate::Latencies;
+use crate::{Latencies, latencies};
 
 /// Nanoseconds of a millisecond, the unit of HdrHistogram's own plots.
 const MILLISECOND_NS: f64 = 1e6;
@@ -89,6 +93,62 @@ fn log_text(builder: &IntervalLogWriterBuilder, interval: Option<&Interval<'_>>)
             .expect("writing to memory cannot fail, and a histogram of counted requests fits the format");
     }
     String::from_utf8(bytes).expect("the log is base64 and digits")
+}
+
+/// Why a log does not read; each display ends a sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A line is not of an interval log.
+    #[error("it is not an HdrHistogram log")]
+    Format,
+    /// A histogram is not what it should be.
+    #[error("a histogram in it does not read")]
+    Histogram,
+    /// The responses are not there.
+    #[error("it has no histogram of the responses")]
+    NoResponses,
+}
+
+/// One interval of a log that was read; [`decode`] gives its histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged<'a> {
+    /// Its name; `None` for the main series.
+    pub tag: Option<&'a str>,
+    /// Its begin, since the log's begin.
+    pub begin: Duration,
+    encoded: &'a str,
+}
+
+/// The intervals of a log that [`hlog`] wrote.
+///
+/// # Errors
+/// [`LogError::Format`]
+pub fn parse_hlog(text: &str) -> Result<Vec<Logged<'_>>, LogError> {
+    let mut intervals = Vec::new();
+    for entry in IntervalLogIterator::new(text.as_bytes()) {
+        if let LogEntry::Interval(interval) = entry.map_err(|_| LogError::Format)? {
+            intervals.push(Logged {
+                tag: interval.tag().map(|tag| tag.as_str()),
+                begin: interval.start_timestamp(),
+                encoded: interval.encoded_histogram(),
+            });
+        }
+    }
+    Ok(intervals)
+}
+
+/// The histogram of an interval, in the one shape that all here have.
+///
+/// # Errors
+/// [`LogError::Histogram`]
+pub fn decode(interval: &Logged<'_>) -> Result<Latencies, LogError> {
+    let bytes = STANDARD.decode(interval.encoded).map_err(|_| LogError::Histogram)?;
+    let read: Latencies =
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|_| LogError::Histogram)?;
+    let mut shaped = latencies();
+    shaped.add(&read).map_err(|_| LogError::Histogram)?;
+    Ok(shaped)
 }
 
 /// The percentile distribution as HdrHistogram prints it (`.hgrm`), in milliseconds.

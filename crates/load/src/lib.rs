@@ -5,6 +5,9 @@
 //! | [`schedule`] | when requests are due | yes |
 //! | [`session`] | what to send, what came, what to record | yes |
 //! | `driver` | threads, epoll, sockets, clocks | no |
+//! | `tls` | whom to trust, and why a handshake failed | no |
+//! | `list` | weighted lists and access logs | yes |
+//! | `merge` | shards into one | yes |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
@@ -17,18 +20,24 @@ mod driver;
 mod error;
 pub mod export;
 mod histogram;
+mod list;
+mod merge;
 mod request;
 pub mod schedule;
 pub mod session;
 mod summary;
 mod supply;
 mod target;
+mod tls;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
+pub use list::{List, MAX_ENTRIES};
+pub use merge::{MergeError, Merged, merge, second_line, shard_log};
 pub use request::Request;
 pub use supply::{Requests, Supply};
-pub use target::{Address, Target};
+pub use target::{Address, Scheme, Target};
+pub use tls::{Identity, Roots, Tls};

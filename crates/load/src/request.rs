@@ -1,5 +1,8 @@
 use crate::{LoadError, Target};
 
+/// Bytes of one chunk of a chunked body: what one record of TLS holds.
+const CHUNK_BYTES: usize = 16 * 1024;
+
 /// A request as a user describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -9,7 +12,7 @@ pub struct Request {
     pub path: String,
     /// Fields in order. `Host` and `Content-Length` are added unless they are here.
     pub headers: Vec<(String, String)>,
-    /// Body.
+    /// Body. With a field `Transfer-Encoding: chunked` it is sent in chunks.
     pub body: Vec<u8>,
 }
 
@@ -35,16 +38,36 @@ impl Request {
         for (name, value) in &self.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        let said = |wanted: &str| self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        let encoded = said("content-length") || said("transfer-encoding");
+        let encoded = self.field("content-length").is_some() || self.is_chunked();
         let expected = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
         if !encoded && (expected || !self.body.is_empty()) {
             text.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         text.push_str("\r\n");
         let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(&self.body);
+        match self.is_chunked() {
+            true => bytes.extend(chunked(&self.body)),
+            false => bytes.extend_from_slice(&self.body),
+        }
         Ok(bytes)
+    }
+
+    fn field(&self, wanted: &str) -> Option<&str> {
+        let field = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        field.map(|(_, value)| value.as_str())
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.field("transfer-encoding").is_some()
+    }
+
+    /// Whether the body waits until the server asks for it.
+    ///
+    /// Source: RFC 9110, section 10.1.1.
+    #[must_use]
+    pub fn expects_continue(&self) -> bool {
+        !self.body.is_empty()
+            && self.field("expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
     }
 
     fn check(&self) -> Result<(), LoadError> {
@@ -56,6 +79,12 @@ impl Request {
         if !token(&self.method) {
             return Err(LoadError::Request("its method is not a word such as GET"));
         }
+        if self.field("transfer-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("chunked")) {
+            return Err(LoadError::Request("the only transfer encoding that can be sent is 'chunked'"));
+        }
+        if self.is_chunked() && self.field("content-length").is_some() {
+            return Err(LoadError::Request("it has both a length and a transfer encoding: leave one out"));
+        }
         if self.path.is_empty() || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(LoadError::Request(
                 "its path is empty or has a character that must be percent-encoded",
@@ -66,4 +95,16 @@ impl Request {
         }
         Ok(())
     }
+}
+
+/// A body in chunks. Source: RFC 9112, section 7.1.
+fn chunked(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + 32);
+    for chunk in body.chunks(CHUNK_BYTES) {
+        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
 }

@@ -5,8 +5,35 @@ use std::path::PathBuf;
 
 use crate::LoadError;
 
-/// Port of `http` without one. Source: RFC 9110, section 4.2.1.
-const HTTP_PORT: u16 = 80;
+/// What is spoken below HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Bytes as they are.
+    Http,
+    /// TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The port of a URL without one. Source: RFC 9110, sections 4.2.1 and 4.2.2.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    /// The scheme of a URL and what follows it.
+    fn split(url: &str) -> Result<(Self, &str), &'static str> {
+        match url.split_once("://") {
+            Some(("http", rest)) => Ok((Self::Http, rest)),
+            Some(("https", rest)) => Ok((Self::Https, rest)),
+            Some(_) => Err("only http:// and https:// are spoken"),
+            None => Err("write http://host:port/path"),
+        }
+    }
+}
 
 /// Where a socket is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +58,8 @@ impl fmt::Display for Address {
 pub struct Target {
     /// The URL as given.
     pub url: String,
+    /// Whether TLS is spoken.
+    pub scheme: Scheme,
     /// The `Host` field: host and, if given, port.
     pub authority: String,
     /// Path and query, beginning with `/`.
@@ -40,19 +69,21 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `http://host[:port][/path][?query]` and resolves the host.
+    /// Reads `http[s]://host[:port][/path][?query]` and resolves the host.
     ///
     /// # Errors
     /// [`LoadError::Url`] or [`LoadError::Resolve`].
     pub fn resolve(url: &str) -> Result<Self, LoadError> {
         let mut target = Self::parse(url)?;
-        let (host, port) = split_port(&target.authority, url)?;
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let failed = |source| LoadError::Resolve { host: bare.to_owned(), source };
-        target.addresses = (bare, port).to_socket_addrs().map_err(failed)?.map(Address::Tcp).collect();
-        if target.addresses.is_empty() {
+        let (_, port) = split_port(&target.authority, url)?;
+        let (host, port) = (target.host(), port.unwrap_or(target.scheme.port()));
+        let failed = |source| LoadError::Resolve { host: host.to_owned(), source };
+        let resolved = (host, port).to_socket_addrs().map_err(failed)?;
+        let addresses: Vec<Address> = resolved.map(Address::Tcp).collect();
+        if addresses.is_empty() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
+        target.addresses = addresses;
         Ok(target)
     }
 
@@ -61,18 +92,21 @@ impl Target {
     /// # Errors
     /// [`LoadError::Url`].
     pub fn unix(url: &str, socket: PathBuf) -> Result<Self, LoadError> {
-        Ok(Self { addresses: vec![Address::Unix(socket)], ..Self::parse(url)? })
+        let target = Self::parse(url)?;
+        split_port(&target.authority, url)?;
+        Ok(Self { addresses: vec![Address::Unix(socket)], ..target })
+    }
+
+    /// The host without port, and without the brackets of IPv6.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        let host = split_port(&self.authority, "").map_or(self.authority.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 
     fn parse(url: &str) -> Result<Self, LoadError> {
         let wrong = |why| LoadError::Url { url: url.to_owned(), why };
-        let rest = url.strip_prefix("http://").ok_or_else(|| {
-            wrong(match url.split_once("://") {
-                Some(("https", _)) => "https is not spoken yet, write http://",
-                Some(_) => "only http:// is spoken",
-                None => "write http://host:port/path",
-            })
-        })?;
+        let (scheme, rest) = Scheme::split(url).map_err(wrong)?;
         let rest = rest.split('#').next().unwrap_or(rest);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -84,16 +118,17 @@ impl Target {
             return Err(wrong("it has a space or a character that must be percent-encoded"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { url: url.to_owned(), authority: authority.to_owned(), path, addresses: Vec::new() })
+        Ok(Self { url: url.to_owned(), scheme, authority: authority.to_owned(), path, addresses: Vec::new() })
     }
 }
 
-/// Host, brackets of IPv6 kept, and port.
-fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, u16), LoadError> {
+/// Host, brackets of IPv6 kept, and port if there is one.
+fn split_port<'a>(authority: &'a str, url: &str) -> Result<(&'a str, Option<u16>), LoadError> {
     let after_bracket = authority.rfind(']').map_or(0, |end| end + 1);
-    let Some(colon) = authority[after_bracket..].rfind(':') else { return Ok((authority, HTTP_PORT)) };
+    let Some(colon) = authority[after_bracket..].rfind(':') else { return Ok((authority, None)) };
     let (host, port) = authority.split_at(after_bracket + colon);
-    port[1..].parse().ok().filter(|port| *port > 0).map(|port| (host, port)).ok_or_else(|| LoadError::Url {
+    let port = port[1..].parse().ok().filter(|port| *port > 0);
+    port.map(|port| (host, Some(port))).ok_or_else(|| LoadError::Url {
         url: url.to_owned(),
         why: "its port is not a number from 1 to 65535",
     })

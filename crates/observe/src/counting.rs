@@ -1,6 +1,7 @@
 //! Tier 1: what the kernel counts for exactly the threads of a group.
 
 use std::io;
+use std::thread::JoinHandle;
 
 use perf_event_open::config::{Cpu, Inherit, Opts, Proc};
 use perf_event_open::count::Counter;
@@ -116,9 +117,11 @@ impl Counting {
         counts
     }
 
-    /// Lets the counters go in a thread of its own: the kernel takes some 40 ms for each tracepoint.
-    pub fn detach(self) {
-        drop(std::thread::spawn(move || drop(self)));
+    /// Lets the counters go in a thread of its own, which takes the kernel some 40 ms for each tracepoint. Until it ends,
+    /// every process of the host pays for the tracepoints.
+    #[must_use]
+    pub fn detach(self) -> JoinHandle<()> {
+        std::thread::spawn(move || drop(self))
     }
 }
 

@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Why something cannot be observed; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -19,7 +21,45 @@ pub enum ObserveError {
         /// The cause.
         source: io::Error,
     },
+    /// Nobody listens on a port, or somebody whom this user may not look at.
+    #[error("nobody that can be seen listens on port {0}: is it right, and the server ours? (root sees all)")]
+    NoListener(u16),
+    /// Stacks cannot be sampled.
+    #[error("stacks cannot be sampled ({source}): {hint}")]
+    Sampling {
+        /// The cause.
+        source: io::Error,
+        /// What would allow it.
+        hint: &'static str,
+    },
+    /// More threads than events can be had for.
+    #[error("stacks cannot be sampled: {found} threads, at most {most} can be watched on so many CPUs")]
+    TooManyThreads {
+        /// Threads found.
+        found: usize,
+        /// Threads that can be watched.
+        most: usize,
+    },
     /// A file reads otherwise than its documentation says.
     #[error("{} does not read as documented", .0.display())]
     Damaged(PathBuf),
+}
+
+impl ObserveError {
+    /// What a refused perf event means.
+    pub(crate) fn sampling(source: io::Error) -> Self {
+        let hint = match Errno::from_io_error(&source) {
+            Some(Errno::ACCESS | Errno::PERM) => {
+                "it takes the same user and kernel.perf_event_paranoid of 2 or below, or CAP_PERFMON and CAP_SYS_PTRACE"
+            }
+            Some(Errno::MFILE | Errno::NFILE) => {
+                "each thread takes one descriptor for each CPU: raise the limit (ulimit -n)"
+            }
+            Some(Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => {
+                "this kernel has no perf events (CONFIG_PERF_EVENTS)"
+            }
+            _ => "the kernel refused a perf event",
+        };
+        Self::Sampling { source, hint }
+    }
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use record::Fairness;
@@ -98,6 +98,45 @@ impl Group {
         Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<units::CpuSet>().to_string() })
     }
 
+    /// The process that the group was made of.
+    pub(crate) fn root(&self) -> u32 {
+        self.root
+    }
+
+    /// Ids of the processes that are there now.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn pids(&self) -> Result<Vec<u32>, ObserveError> {
+        let table = Table::read(&mut Reader::new())?;
+        Ok(self.watched(&table)?.iter().map(|stat| stat.pid).collect())
+    }
+
+    /// Whether the process that the group was made of is still there.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let stat = read_stat(&mut Reader::new(), self.root);
+        // A zombie has ended, and only waits to be asked how.
+        stat.is_some_and(|stat| stat.start == self.start && stat.state != 'Z')
+    }
+
+    /// Ids of the processes that run a Java virtual machine.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn java_pids(&self) -> Result<Vec<u32>, ObserveError> {
+        let is_java = |pid: &u32| {
+            file::optional(format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("libjvm.so"))
+        };
+        Ok(self.pids()?.into_iter().filter(is_java).collect())
+    }
+
+    /// Ids of all their threads.
+    pub(crate) fn threads(&self) -> Result<Vec<u32>, ObserveError> {
+        let tids = |pid| numbered(&format!("/proc/{pid}/task")).unwrap_or_default();
+        Ok(self.pids()?.into_iter().flat_map(tids).collect())
+    }
+
     /// Resident memory in bytes and threads: what a cheap look once a second needs.
     pub(crate) fn size(&self, reader: &mut Reader) -> Result<(u64, u32), ObserveError> {
         let (mut rss_bytes, mut threads) = (0, 0);
@@ -146,6 +185,14 @@ impl Table {
         Ok(Self(pids.into_iter().filter_map(|pid| read_stat(reader, pid)).collect()))
     }
 
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|stat| stat.pid)
+    }
+
+    pub(crate) fn parent(&self, pid: u32) -> Option<u32> {
+        self.0.iter().find(|stat| stat.pid == pid).map(|stat| stat.parent)
+    }
+
     /// The processes that are `root`, in the group it leads (where `with_group`), or below one of these.
     fn closure(&self, root: u32, with_group: bool) -> Vec<Stat> {
         let first = |stat: &Stat| stat.pid == root || (with_group && stat.group == root);
@@ -189,7 +236,8 @@ fn add_process(snapshot: &mut Snapshot, reader: &mut Reader, stat: &Stat, cpu_ns
         ..ThreadSample::default()
     };
     snapshot.processes.insert(stat.pid, ProcessSample::new(stat, cpu_ns, &status));
-    read_threads(reader, stat.pid, main, &mut snapshot.threads);
+    snapshot.names.insert(stat.pid, status.name);
+    read_threads(reader, stat.pid, main, snapshot);
 }
 
 fn read_stat(reader: &mut Reader, pid: u32) -> Option<Stat> {
@@ -197,12 +245,7 @@ fn read_stat(reader: &mut Reader, pid: u32) -> Option<Stat> {
 }
 
 /// Reads every thread of a process. `main` is what the process's own files said of its first thread.
-fn read_threads(
-    reader: &mut Reader,
-    pid: u32,
-    main: ThreadSample,
-    threads: &mut BTreeMap<u32, ThreadSample>,
-) {
+fn read_threads(reader: &mut Reader, pid: u32, main: ThreadSample, snapshot: &mut Snapshot) {
     let path = format!("/proc/{pid}/task");
     let (Ok(folder), Ok(tids)) = (file::folder(&path), numbered(&path)) else { return };
     for tid in tids {
@@ -212,11 +255,12 @@ fn read_threads(
             let status = parse::status(text);
             sample.voluntary_switches = status.voluntary_switches;
             sample.involuntary_switches = status.involuntary_switches;
+            snapshot.names.insert(tid, status.name);
         }
         // Absent where the kernel was built without CONFIG_SCHED_INFO, which `capabilities` says.
         let text = reader.read_at(&folder, &format!("{tid}/schedstat"));
         sample.sched = text.ok().and_then(parse::schedstat).unwrap_or_default();
-        threads.insert(tid, sample);
+        snapshot.threads.insert(tid, sample);
     }
 }
 

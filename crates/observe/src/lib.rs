@@ -7,6 +7,9 @@
 //! Tier 1 ([`Counting`]) attaches counting perf events to every thread of a group. [`unit_costs`] measures what one
 //! system call, write or switch costs here.
 //!
+//! Tier 2 samples stacks by perf events: [`Profiler`]. It costs the target something, so no figure comes from a window in
+//! which it ran.
+//!
 //! What a kernel does not offer is left out and named by [`capabilities`]; it is never a panic and never a wrong number.
 #![deny(unsafe_code)]
 
@@ -18,9 +21,12 @@ mod fingerprint;
 mod group;
 mod host;
 mod parse;
+mod profile;
+mod resources;
 mod sampler;
 mod series;
 mod snapshot;
+mod sockets;
 mod sys;
 mod tracefs;
 mod unit_costs;
@@ -31,6 +37,9 @@ pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
+pub use parse::callgrind_self_costs;
+pub use profile::{Profiler, Samples};
+pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

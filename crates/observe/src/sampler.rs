@@ -1,10 +1,10 @@
-use record::{HostUsage, Usage};
+use record::{HostUsage, Resources, Usage};
 use rustix::time::{ClockId, clock_gettime};
 use units::CpuSet;
 
 use crate::file::Reader;
 use crate::group::Table;
-use crate::{Group, HostSnapshot, HostWatch, ObserveError, Snapshot};
+use crate::{Group, HostSnapshot, HostWatch, ObserveError, ResourceSnapshot, Snapshot};
 
 /// Everything that is watched in one window: target, generator, and the CPUs of each.
 #[derive(Debug, Clone)]
@@ -23,6 +23,7 @@ pub struct Reading {
     server_cpus: HostSnapshot,
     load_cpus: HostSnapshot,
     others: Snapshot,
+    resources: ResourceSnapshot,
     /// CPU time that this reading took.
     cost_ns: u64,
 }
@@ -38,6 +39,8 @@ pub struct Observed {
     pub server_cpus: HostUsage,
     /// The generator's CPUs.
     pub load_cpus: HostUsage,
+    /// Resources of the target and the host.
+    pub resources: Resources,
     /// CPU time of the two readings themselves.
     pub observer_cpu_ns: u64,
 }
@@ -66,6 +69,7 @@ impl Sampler {
             generator,
             server_cpus: self.server_cpus.snapshot()?,
             load_cpus: self.load_cpus.snapshot()?,
+            resources: ResourceSnapshot::read(&self.target)?,
             cost_ns: own_cpu_ns().saturating_sub(begin),
         })
     }
@@ -82,6 +86,7 @@ impl Reading {
             generator: self.generator.since(&earlier.generator),
             server_cpus: with_others(self.server_cpus.since(&earlier.server_cpus)),
             load_cpus: with_others(self.load_cpus.since(&earlier.load_cpus)),
+            resources: self.resources.since(&earlier.resources),
             observer_cpu_ns: earlier.cost_ns + self.cost_ns,
         }
     }

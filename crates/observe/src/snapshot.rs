@@ -110,13 +110,21 @@ pub struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) processes: BTreeMap<u32, ProcessSample>,
     pub(crate) threads: BTreeMap<u32, ThreadSample>,
+    /// What the threads call themselves.
+    pub(crate) names: BTreeMap<u32, String>,
     /// What was used by children of a supervisor that is itself not watched.
     pub(crate) supervised: Counters,
 }
 
 impl Snapshot {
     pub(crate) fn empty(at: Instant) -> Self {
-        Self { at, processes: BTreeMap::new(), threads: BTreeMap::new(), supervised: Counters::default() }
+        Self {
+            at,
+            processes: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            names: BTreeMap::new(),
+            supervised: Counters::default(),
+        }
     }
 
     /// What was used since `earlier`, a snapshot of the same group.
@@ -145,6 +153,7 @@ impl Snapshot {
             threads: count(self.threads.len()),
             processes: count(self.processes.len()),
             busiest_thread_ns: threads.busiest_ns,
+            threads_ns: self.time_by_name(earlier),
             threads_changed: threads.changed,
         }
     }
@@ -192,6 +201,18 @@ impl Snapshot {
             }
         }
         false
+    }
+
+    /// CPU time by the name of the thread: those that differ by a number at the end are one.
+    fn time_by_name(&self, earlier: &Self) -> BTreeMap<String, u64> {
+        let mut times: BTreeMap<String, u64> = BTreeMap::new();
+        for (tid, now) in &self.threads {
+            let before = earlier.threads.get(tid).map_or(0, |thread| thread.sched.run_ns);
+            let name = self.names.get(tid).map_or("", String::as_str);
+            let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['#', '-', '_']);
+            *times.entry(name.to_owned()).or_default() += now.sched.run_ns.saturating_sub(before);
+        }
+        times
     }
 
     fn threads_since(&self, earlier: &Self) -> Threads {

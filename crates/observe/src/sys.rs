@@ -1,6 +1,8 @@
 //! The system calls that have no safe wrapper.
 #![allow(unsafe_code)]
 
+pub(crate) mod perf;
+
 use std::io;
 
 /// Kind of CPU clock that counts the time the scheduler gave, in nanoseconds.

@@ -61,7 +61,7 @@ pub enum Condition {
     },
     /// Open loop at a share of the slowest arm's capacity, as found by the pilot.
     ShareOfSlowest {
-        /// Percent, above 0 and below 100.
+        /// Percent, above 0; above 100 the slowest is overloaded on purpose, which only cases ask for.
         percent: u32,
     },
 }
@@ -89,12 +89,20 @@ pub struct Workload {
     pub connections: u32,
     /// Requests in flight on each connection.
     pub pipeline: u32,
+    /// Whether connections stay open between requests; without, each request has its own.
+    #[serde(default = "kept_alive")]
+    pub keep_alive: bool,
     /// Arrivals in an open loop: evenly spaced or Poisson.
     pub poisson: bool,
     /// The conditions, in the order in which each round meets them.
     pub conditions: Vec<Condition>,
     /// Whether arms may answer differently (`--allow-difference`).
     pub allow_difference: bool,
+}
+
+/// What plans of before it could be chosen did.
+fn kept_alive() -> bool {
+    true
 }
 
 /// How long things last.

@@ -5,17 +5,24 @@
 #![forbid(unsafe_code)]
 
 mod arm;
+mod case;
 mod design;
 mod order;
 mod placement;
 mod random;
+mod search;
 mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
+pub use case::{
+    Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
+    Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
+};
 pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;
+pub use search::{Search, Try};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
 
 /// Why a plan cannot be made; each display is one sentence that says how to mend it.
@@ -74,6 +81,14 @@ pub enum PlanError {
         /// The file as the user knows it.
         file: String,
         /// What is wrong, with its line.
+        reason: String,
+    },
+    /// A case file does not read, or names something unknown.
+    #[error("{file}: {reason}")]
+    CaseFile {
+        /// The file as the user knows it.
+        file: String,
+        /// What is wrong.
         reason: String,
     },
     /// A variant that the target does not have.

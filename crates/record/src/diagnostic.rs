@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Counts, Failure, SCHEMA_VERSION, Window};
+use crate::{Counts, Failure, Profile, SCHEMA_VERSION, Window};
 
 /// How closely the target was watched in one pass of a diagnostic round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -13,6 +13,8 @@ pub enum PassKind {
     Counting,
     /// Sampling stacks (tier 2).
     Sampling,
+    /// Stopping the target at every system call, as strace does (tier 3): only the mix of calls counts.
+    Tracing,
 }
 
 impl PassKind {
@@ -23,6 +25,7 @@ impl PassKind {
             Self::Untouched => "untouched",
             Self::Counting => "counting",
             Self::Sampling => "sampling",
+            Self::Tracing => "tracing",
         }
     }
 }
@@ -38,6 +41,9 @@ pub struct Pass {
     /// What was counted, in a counting pass.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// Stacks, in a sampling pass.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// What could not be watched and what would allow it, one sentence each.
     #[serde(default)]
     pub missing: Vec<String>,

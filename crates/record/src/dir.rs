@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION};
+use crate::{DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION, ShardRecord};
 
 /// Why a run cannot be written or read; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -178,10 +178,7 @@ impl RunDir {
     }
 
     fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RecordError> {
-        let mut bytes =
-            serde_json::to_vec_pretty(value).expect("records hold only string keys and finite shapes");
-        bytes.push(b'\n');
-        write_atomically(&self.0.join(name), &bytes)
+        write_json_to(&self.0.join(name), value)
     }
 
     /// Reads the whole run. A damaged round is left out and named; a damaged manifest is an error.
@@ -217,6 +214,25 @@ impl RunDir {
         Ok(records)
     }
 
+    /// Fields of the manifest that are plain words or numbers, whatever its schema; nothing where it is no JSON object.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let text = fs::read(self.0.join("manifest.json")).unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let plain = |value: &serde_json::Value| match value {
+            serde_json::Value::String(words) => Some(words.clone()),
+            serde_json::Value::Number(number) => Some(number.to_string()),
+            serde_json::Value::Array(words) => words
+                .iter()
+                .map(serde_json::Value::as_str)
+                .collect::<Option<Vec<_>>>()
+                .map(|words| words.join(" ")),
+            _ => None,
+        };
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter_map(|(name, value)| Some((name.clone(), plain(value)?))).collect()
+    }
+
     fn files(&self, folder: &str) -> Result<Vec<PathBuf>, RecordError> {
         let folder = self.0.join(folder);
         let read = |source| RecordError::Read { path: folder.clone(), source };
@@ -237,6 +253,13 @@ fn stem(round: &plan::Round) -> String {
     format!("b{:03}-p{}{repeat}", round.block, round.position)
 }
 
+fn write_json_to<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
+    let mut bytes =
+        serde_json::to_vec_pretty(value).expect("records hold only string keys and finite shapes");
+    bytes.push(b'\n');
+    write_atomically(path, &bytes)
+}
+
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
     let bytes = fs::read(path).map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
     let damaged =
@@ -248,4 +271,71 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RecordError> {
         }
         _ => serde_json::from_value(value).map_err(damaged),
     }
+}
+
+/// A directory of shards: `shard-I-of-N.json`, and `shard-I-of-N.hlog` with the histograms.
+#[derive(Debug, Clone)]
+pub struct ShardDir(PathBuf);
+
+impl ShardDir {
+    /// Makes the directory unless it exists: several generators may save into one.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn create(path: &Path) -> Result<Self, RecordError> {
+        fs::create_dir_all(path).map_err(|source| RecordError::Write { path: path.to_owned(), source })?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// A directory that exists.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Writes one record and its log. The record comes last: where it is, its log is whole.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write(&self, record: &ShardRecord, hlog: &str) -> Result<(), RecordError> {
+        let stem = shard_stem(record);
+        write_atomically(&self.0.join(format!("{stem}.hlog")), hlog.as_bytes())?;
+        write_json_to(&self.0.join(format!("{stem}.json")), record)
+    }
+
+    /// Reads every record of the directory with its log, in the order of their names.
+    ///
+    /// # Errors
+    /// [`RecordError`], also where there is none.
+    pub fn read(&self) -> Result<Vec<(ShardRecord, String)>, RecordError> {
+        let read = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RecordError::Read { path, source }
+        };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.0).map_err(read(&self.0))? {
+            let path = entry.map_err(read(&self.0))?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if name.starts_with("shard-") && name.ends_with(".json") {
+                files.push(path);
+            }
+        }
+        if files.is_empty() {
+            let source = io::Error::new(io::ErrorKind::NotFound, "it holds no shard");
+            return Err(read(&self.0)(source));
+        }
+        files.sort();
+        let one = |file: &PathBuf| {
+            let log = file.with_extension("hlog");
+            let text = fs::read_to_string(&log).map_err(read(&log))?;
+            Ok((read_json(file)?, text))
+        };
+        files.iter().map(one).collect()
+    }
+}
+
+/// `shard-1-of-3`, or `shard-0.2-of-3` for two that were merged.
+fn shard_stem(record: &ShardRecord) -> String {
+    let which: Vec<String> = record.shards.iter().map(u32::to_string).collect();
+    format!("shard-{}-of-{}", which.join("."), record.of)
 }

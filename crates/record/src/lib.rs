@@ -19,19 +19,25 @@ mod dir;
 mod host;
 mod load;
 mod manifest;
+mod profile;
+mod resources;
 mod round;
+mod shard;
 mod unit_costs;
 mod usage;
 
 pub use counts::Counts;
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
-pub use dir::{RecordError, Run, RunDir, write_atomically};
+pub use dir::{RecordError, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
 pub use load::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, ScheduleFacts, Second, Warning,
 };
 pub use manifest::{Build, Manifest, RunStatus};
+pub use profile::{Frame, Profile, ProfileKind, Stack};
+pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
+pub use shard::ShardRecord;
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
 

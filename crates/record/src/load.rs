@@ -15,7 +15,8 @@ pub struct Connections {
 /// The schedule in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleFacts {
-    /// `closed`, `open` (any idle connection serves the next arrival) or `connection` (wrk2's, one schedule each).
+    /// `closed`, `open` (any idle connection serves the next arrival), `connection` (wrk2's, one schedule each) or
+    /// `replay` (an access log's own timing).
     pub kind: String,
     /// Intended requests per second; absent in a closed loop.
     pub rate_per_s: Option<f64>,

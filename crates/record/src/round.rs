@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use plan::{Condition, Round};
 
-use crate::{HostUsage, LoadReport, Usage};
+use crate::{HostUsage, LoadReport, Resources, Usage};
 
 /// What an arm answered to one request, for parity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,6 +84,9 @@ pub struct Window {
     pub server_cpus: HostUsage,
     /// The generator's CPUs.
     pub load_cpus: HostUsage,
+    /// Memory, interfaces, disks, descriptors, sockets; absent in runs of before they were read.
+    #[serde(default)]
+    pub resources: Option<Resources>,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
     /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising

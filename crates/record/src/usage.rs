@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +62,9 @@ pub struct Usage {
     pub processes: u32,
     /// CPU time of the busiest single thread alive at both ends.
     pub busiest_thread_ns: u64,
+    /// CPU time by the name of the thread, digits at its end left out; of threads alive at both ends.
+    #[serde(default)]
+    pub threads_ns: BTreeMap<String, u64>,
     /// Threads that began or ended in the window: their switches and waits are missing above.
     pub threads_changed: u32,
 }

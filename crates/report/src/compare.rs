@@ -1,15 +1,20 @@
 //! What a comparison says, in the order in which a reader needs it: verdict, limits, split, causes, what was ruled out,
 //! what is left, what to do; then the tables behind it.
 
-use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, Metric, Split, Verdict};
+use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine, Metric, Split, Verdict};
 use units::format_ns;
 
 use crate::document::{Block, Document};
+use crate::resources::{self, Detail};
 
-pub(crate) fn document(findings: &Findings) -> Document {
+pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
     page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
     page.extend(others(findings).map(|arm| Block::Paragraph(headline(findings, &arm.name))));
+    section(&mut page, "What limits each", list(limits(findings)));
+    section(&mut page, "Why", list(why(findings)));
+    section(&mut page, "Ruled out", list(ruled_out(findings)));
+    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
         &mut page,
@@ -17,31 +22,36 @@ pub(crate) fn document(findings: &Findings) -> Document {
         vec![arm_table(findings)],
     );
     section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
-    section(&mut page, "What limits each", list(limits(findings)));
-    section(&mut page, "Why", list(why(findings)));
-    section(&mut page, "Ruled out", list(ruled_out(findings)));
+    section(&mut page, "What a request costs", ledger(findings));
+    section(&mut page, "Resources, most urgent first", use_tables(findings, detail));
+    section(&mut page, "Where the CPU time of a request goes", profiles(findings, detail));
+    section(&mut page, "Watching", list(watching(findings)));
     section(&mut page, "Gates", list(gates(findings)));
     section(&mut page, "Warnings", list(findings.warnings.clone()));
     section(&mut page, "Failed", list(failures(findings)));
     section(&mut page, "Run", list(run(findings)));
-    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
     page
 }
 
 /// A heading with what is under it, or nothing when nothing is.
-fn section(page: &mut Document, title: &str, blocks: Document) {
+pub(crate) fn section(page: &mut Document, title: &str, blocks: Document) {
     if !blocks.is_empty() {
         page.push(Block::Heading(title.to_owned()));
         page.extend(blocks);
     }
 }
 
-fn list(points: Vec<String>) -> Document {
+pub(crate) fn list(points: Vec<String>) -> Document {
     if points.is_empty() { Vec::new() } else { vec![Block::List(points)] }
 }
 
-fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+pub(crate) fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     findings.arms.iter().filter(|arm| arm.name != findings.baseline)
+}
+
+/// Each arm against the baseline in one sentence.
+pub(crate) fn headlines(findings: &Findings) -> impl Iterator<Item = String> {
+    others(findings).map(|arm| headline(findings, &arm.name))
 }
 
 /// One arm against the baseline in one sentence.
@@ -114,11 +124,11 @@ fn plain_ratio(row: &Comparison) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn verdict_tables(findings: &Findings) -> Document {
+pub(crate) fn verdict_tables(findings: &Findings) -> Document {
     let several = others(findings).count() > 1;
     let rows = findings.comparisons.iter().map(|row| verdict_row(row, several)).collect::<Vec<_>>();
     if rows.is_empty() {
@@ -143,7 +153,7 @@ fn verdict_row(row: &Comparison, several: bool) -> [String; 6] {
     [name, row.verdict.word().to_owned(), number(row.ratio), interval, row.blocks.to_string(), floor]
 }
 
-fn arm_table(findings: &Findings) -> Block {
+pub(crate) fn arm_table(findings: &Findings) -> Block {
     let rows = findings.arms.iter().map(|arm| {
         let cpu = arm.cpu_ns_per_request;
         let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
@@ -161,14 +171,14 @@ fn arm_table(findings: &Findings) -> Block {
     Block::table(["arm", "requests/s", "CPU/request", "user", "system", "cores", "memory"], rows.collect())
 }
 
-fn latency_title(findings: &Findings) -> String {
+pub(crate) fn latency_title(findings: &Findings) -> String {
     match &findings.latency_condition {
         Some(condition) => format!("Response at {condition}"),
         None => "Response in the closed loop (not compared: each arm set its own rate)".to_owned(),
     }
 }
 
-fn latency_table(findings: &Findings) -> Option<Block> {
+pub(crate) fn latency_table(findings: &Findings) -> Option<Block> {
     let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
     let rows: Vec<[String; 6]> = findings
         .arms
@@ -189,11 +199,11 @@ fn latency_table(findings: &Findings) -> Option<Block> {
     (!rows.is_empty()).then(|| Block::table(["arm", "p50", "p90", "p99", "p99.9", "max"], rows))
 }
 
-fn limits(findings: &Findings) -> Vec<String> {
+pub(crate) fn limits(findings: &Findings) -> Vec<String> {
     findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
 }
 
-fn why(findings: &Findings) -> Vec<String> {
+pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
@@ -207,7 +217,7 @@ fn explained(findings: &Findings, arm: &str) -> bool {
     findings.causes.iter().any(|cause| cause.arm == arm)
 }
 
-fn split_text(split: &Split) -> String {
+pub(crate) fn split_text(split: &Split) -> String {
     format!(
         "{}: rate x{:.3} = busy cores x{:.3} / CPU per request x{:.3} (residual {:+.1} %); {} CPU a request: {} user, {} system",
         split.arm,
@@ -221,7 +231,7 @@ fn split_text(split: &Split) -> String {
     )
 }
 
-fn signed(ns: f64) -> String {
+pub(crate) fn signed(ns: f64) -> String {
     if ns >= 0.0 { format!("+{}", format_ns(ns)) } else { format_ns(ns) }
 }
 
@@ -229,15 +239,72 @@ fn cause_text(cause: &Cause) -> String {
     format!("{}: {}", cause.arm, cause.text)
 }
 
+/// One table for each arm that differs: what a request takes of everything, and what the change can carry.
+fn ledger(findings: &Findings) -> Document {
+    let several = others(findings).count() > 1;
+    others(findings)
+        .flat_map(|arm| {
+            let lines = findings.ledger.iter().filter(|line| line.arm == arm.name);
+            let rows: Vec<[String; 5]> = lines.map(ledger_row).collect();
+            if rows.is_empty() {
+                return Vec::new();
+            }
+            let name = several.then(|| Block::Paragraph(arm.name.clone()));
+            let header = ["per request", "baseline", "arm", "change", "can carry"];
+            name.into_iter().chain([Block::table(header, rows)]).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn ledger_row(line: &LedgerLine) -> [String; 5] {
+    let figure = |value: f64| if line.unit == "ns" { format_ns(value) } else { format!("{value:.3}") };
+    let sign = if line.change > 0.0 { "+" } else { "" };
+    let carries = line.carries_ns.map_or_else(|| "-".to_owned(), signed);
+    [
+        line.id.clone(),
+        figure(line.baseline),
+        figure(line.value),
+        format!("{sign}{}", figure(line.change)),
+        carries,
+    ]
+}
+
+/// What watching closely cost, and what could not be watched: the latter once, however many arms it concerns.
+fn watching(findings: &Findings) -> Vec<String> {
+    let mut points: Vec<String> = findings.passes.iter().map(|pass| pass.text.clone()).collect();
+    for missing in findings.passes.iter().flat_map(|pass| &pass.missing) {
+        if !points.contains(missing) {
+            points.push(missing.clone());
+        }
+    }
+    points
+}
+
 fn ruled_out(findings: &Findings) -> Vec<String> {
     findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
+}
+
+fn profiles(findings: &Findings, detail: Detail) -> Document {
+    let page = findings.profiles.iter().map(|profile| {
+        let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
+        let title = format!("{} against {} ({samples}):", profile.arm, profile.baseline);
+        (title, resources::profile(profile, detail))
+    });
+    page.flat_map(|(title, tables)| std::iter::once(Block::Paragraph(title)).chain(tables)).collect()
+}
+
+fn use_tables(findings: &Findings, detail: Detail) -> Document {
+    let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
+    tables
+        .flat_map(|(arm, table)| std::iter::once(Block::Paragraph(format!("{arm}:"))).chain(table))
+        .collect()
 }
 
 fn gates(findings: &Findings) -> Vec<String> {
     findings.gates.iter().map(gate_text).collect()
 }
 
-fn gate_text(gate: &Gate) -> String {
+pub(crate) fn gate_text(gate: &Gate) -> String {
     let word = match (gate.ok, gate.voids.is_empty()) {
         (true, _) => "ok",
         (false, true) => "NOTE",
@@ -252,7 +319,7 @@ fn gate_text(gate: &Gate) -> String {
     format!("{word} {}: {}.{voids}", gate.id, gate.text.trim_end_matches('.'))
 }
 
-fn failures(findings: &Findings) -> Vec<String> {
+pub(crate) fn failures(findings: &Findings) -> Vec<String> {
     let mut points = Vec::new();
     for arm in &findings.arms {
         if let Some(error) = &arm.error {
@@ -263,7 +330,7 @@ fn failures(findings: &Findings) -> Vec<String> {
     points
 }
 
-fn run(findings: &Findings) -> Vec<String> {
+pub(crate) fn run(findings: &Findings) -> Vec<String> {
     let void = match findings.void_rounds.len() {
         0 => String::new(),
         n => format!("; {n} rounds void"),
@@ -280,7 +347,7 @@ fn run(findings: &Findings) -> Vec<String> {
 }
 
 /// A command as it can be pasted into a shell.
-fn shell_words(words: &[String]) -> String {
+pub(crate) fn shell_words(words: &[String]) -> String {
     let quoted = shlex::try_join(words.iter().map(String::as_str));
     // Only a word with a zero byte cannot be quoted, and no command line has one.
     quoted.unwrap_or_else(|_| words.join(" "))

@@ -1,20 +1,42 @@
-//! Findings and load reports into what people and scripts read: text, Markdown, JSON.
+//! Findings and load reports into what people and scripts read: text, Markdown, JSON, one HTML file.
 //!
 //! Nothing is computed here. What a page says is decided once, as a [`Document`]; the formats only lay it out.
 #![forbid(unsafe_code)]
 
+mod assets;
+mod capacity;
+mod case;
 mod compare;
 mod document;
+mod history;
+mod html;
 mod json;
+mod ladder;
 mod load;
 mod markdown;
+mod metrics;
+mod page;
+mod resources;
 mod text;
+mod watch;
 
 pub use document::{Block, Document};
-pub use json::{findings_json, findings_schema, load_json, load_schema};
+pub use history::{
+    HistoryPoint, HistorySeries, ListedRun, history_json, history_markdown, history_page, history_text,
+    runs_page,
+};
+pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
+pub use json::{
+    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json,
+    load_json, load_schema, page_schema, watch_json, watch_schema,
+};
+pub use metrics::{load_csv, load_otlp, load_prometheus};
 
-use analyse::Findings;
+use analyse::capacity::Capacity;
+use analyse::{CaseFindings, Findings, Ladder, Watched};
 use record::LoadReport;
+
+use resources::Detail;
 
 /// Widest line of text output, in characters.
 pub const TEXT_COLUMNS: usize = 80;
@@ -22,19 +44,31 @@ pub const TEXT_COLUMNS: usize = 80;
 /// A comparison as text of at most [`TEXT_COLUMNS`] columns.
 #[must_use]
 pub fn findings_text(findings: &Findings) -> String {
-    text::render(&compare::document(findings))
+    text::render(&compare::document(findings, Detail::Short))
 }
 
 /// A comparison as Markdown.
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
-    markdown::render(&compare::document(findings))
+    markdown::render(&compare::document(findings, Detail::Full))
 }
 
 /// One arm against the baseline in one sentence: the first primary metric that has a verdict.
 #[must_use]
 pub fn headline(findings: &Findings, arm: &str) -> String {
     compare::headline(findings, arm)
+}
+
+/// A case as text.
+#[must_use]
+pub fn case_text(findings: &CaseFindings) -> String {
+    text::render(&case::document(findings))
+}
+
+/// A case as Markdown: the generated part of its answer.
+#[must_use]
+pub fn case_markdown(findings: &CaseFindings) -> String {
+    markdown::render(&case::document(findings))
 }
 
 /// A load report as text.
@@ -47,4 +81,40 @@ pub fn load_text(report: &LoadReport) -> String {
 #[must_use]
 pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
+}
+
+/// A search for capacity as text.
+#[must_use]
+pub fn capacity_text(found: &Capacity) -> String {
+    text::render(&capacity::document(found))
+}
+
+/// A search for capacity as Markdown.
+#[must_use]
+pub fn capacity_markdown(found: &Capacity) -> String {
+    markdown::render(&capacity::document(found))
+}
+
+/// A ladder as text.
+#[must_use]
+pub fn ladder_text(ladder: &Ladder) -> String {
+    text::render(&ladder::document(ladder))
+}
+
+/// A ladder as Markdown.
+#[must_use]
+pub fn ladder_markdown(ladder: &Ladder) -> String {
+    markdown::render(&ladder::document(ladder))
+}
+
+/// A running server as text.
+#[must_use]
+pub fn watch_text(watched: &Watched) -> String {
+    text::render(&watch::document(watched, Detail::Short))
+}
+
+/// A running server as Markdown.
+#[must_use]
+pub fn watch_markdown(watched: &Watched) -> String {
+    markdown::render(&watch::document(watched, Detail::Full))
 }

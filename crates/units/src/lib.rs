@@ -6,12 +6,14 @@
 
 mod bytes;
 mod cpu_set;
+mod date;
 mod duration;
 mod quantile;
 mod rate;
 
 pub use bytes::Bytes;
 pub use cpu_set::CpuSet;
+pub use date::{civil, format_utc};
 pub use duration::{Span, format_ns};
 pub use quantile::Quantile;
 pub use rate::Rate;

@@ -5,6 +5,11 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use units::{CpuSet, Rate, Span};
 
+use crate::asking::AskingArgs;
+use crate::load_command::pace::Ramp;
+use crate::reach::ReachArgs;
+use crate::sharding::ShardingArgs;
+
 /// Which HTTP server is slower, by how much, and why.
 #[derive(Debug, Parser)]
 #[command(name = "whyslow", version, arg_required_else_help = true)]
@@ -17,14 +22,32 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Compare servers: which is slower, by how much, and whether to believe it
     Compare(Box<CompareArgs>),
+    /// One change after another, each against the one before it
+    Ladder(Box<LadderArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
+    /// Search the highest rate at which a condition holds; the curve and the knee
+    Capacity(Box<CapacityArgs>),
+    /// Put the shards of one run together, without loss
+    Merge(MergeArgs),
     /// Run one of the built-in servers
     Serve(ServeArgs),
     /// List, build and verify the servers that can be compared here
     Targets(TargetsArgs),
+    /// Watch a running server under someone else's load: what it costs and what it lacks
+    Watch(WatchArgs),
+    /// What this machine can and cannot measure, and what would allow it
+    Doctor(DoctorArgs),
+    /// Repeat a published comparison and hold it against what was published
+    Case(CaseArgs),
     /// Gates, ledger and verdict again from a run directory
     Analyse(AnalyseArgs),
+    /// Write runs as one HTML page that opens offline
+    Report(ReportArgs),
+    /// Serve the pages of the runs kept here, on loopback
+    View(ViewArgs),
+    /// Show how figures moved over the runs kept here
+    History(HistoryArgs),
     /// Print the JSON Schema of an output
     Schema(SchemaArgs),
     /// Print a shell completion
@@ -91,7 +114,7 @@ Examples:
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
@@ -109,6 +132,9 @@ pub(crate) struct CompareArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
+    /// A new connection for each request
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
     /// 'max': a closed loop, then an equal rate for all; a number: that rate only
     #[arg(long, default_value = "max", value_name = "max|N")]
     pub(crate) rate: String,
@@ -184,6 +210,24 @@ pub(crate) struct CompareArgs {
     pub(crate) verify: bool,
 }
 
+const LADDER_EXAMPLE: &str = "\
+Example:
+  whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
+      what each step brings, and whether their product is the whole";
+
+#[derive(Debug, Args)]
+#[command(after_help = LADDER_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+pub(crate) struct LadderArgs {
+    /// The target whose variants are climbed
+    pub(crate) target: String,
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub(crate) steps: Vec<String>,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
+}
+
 /// Spacing of arrivals in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arrival {
@@ -250,6 +294,12 @@ pub(crate) struct LoadArgs {
     /// Body: a string, or @FILE
     #[arg(long, value_name = "STRING|@FILE")]
     pub(crate) body: Option<String>,
+    #[command(flatten)]
+    pub(crate) asking: AskingArgs,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) sharding: ShardingArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
@@ -271,6 +321,10 @@ pub(crate) struct LoadArgs {
     /// Write the percentile distribution as HdrHistogram prints it
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rates: RateArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
@@ -286,11 +340,36 @@ pub(crate) struct LoadArgs {
     /// Print the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
-    /// Where to, such as <http://127.0.0.1:8080/path>
+    /// Where to, such as <http://127.0.0.1:8080/path>, or https://
     pub(crate) url: String,
     /// What the script's init() is given, after --
     #[arg(value_name = "SCRIPT ARG")]
     pub(crate) script_args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  whyslow load --shard 0/2 --save a -R 10k http://127.0.0.1:8080/ &\n  whyslow load --shard 1/2 --save b -R 10k http://127.0.0.1:8080/ & wait\n  whyslow merge a b"
+)]
+pub(crate) struct MergeArgs {
+    /// Directories that `whyslow load --save` wrote
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Condition on the merged figures that makes the exit code 3: 'p99 > 10ms', 'errors > 0' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Keep the merged shards in this directory, to be merged again
+    #[arg(long, value_name = "RUN")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write the latencies as an HdrHistogram log (V2)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 /// Who serves the next arrival of an open loop.
@@ -368,12 +447,161 @@ pub(crate) enum TargetsAction {
     },
 }
 
+const CASE_EXAMPLE: &str = "\
+Examples:
+  whyslow case list
+  whyslow case show warp-vs-fasthttp
+  whyslow case run warp-vs-fasthttp --quick";
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE_EXAMPLE)]
+pub(crate) struct CaseArgs {
+    #[command(subcommand)]
+    pub(crate) action: CaseAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaseAction {
+    /// The cases and their questions
+    List,
+    /// What a case asks, measures and claims, and how it is fitted to this machine
+    Show {
+        /// The case
+        name: String,
+    },
+    /// Build, measure, and hold the figures against the published ones
+    Run(CaseRunArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CASE_EXAMPLE)]
+pub(crate) struct CaseRunArgs {
+    /// The case
+    pub(crate) name: String,
+    /// 6 blocks with windows of 3 s
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// One block with windows of 1 s, of targets that are built already: shows that everything works, decides nothing
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) smoke: bool,
+    /// Only this comparison of the case; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub(crate) comparison: Vec<String>,
+    /// Count instructions per function under valgrind too
+    #[arg(long)]
+    pub(crate) callgrind: bool,
+    /// CPUs of the servers [default: the first half of those allowed]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) server_cpus: Option<CpuSet>,
+    /// CPUs of the generator [default: the others]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) load_cpus: Option<CpuSet>,
+    /// Seed of order, ports, padding and arrivals
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Directory of the runs; one that holds the same plan is gone on with [default: whyslow-runs/ID]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// File of the answer [default: docs/answers/NAME.md beside the cases; none with --smoke]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) answer: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow analyse whyslow-runs/20260102-030405-9f3c --format json")]
 pub(crate) struct AnalyseArgs {
     /// Run directories
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+const WATCH_EXAMPLE: &str = "\
+Examples:
+  whyslow watch :8080 -d 30s
+      whoever listens on port 8080, for half a minute
+  whyslow watch 4711 --profile --counter http://127.0.0.1:8080/count
+      process 4711 with its descendants, with a profile, per request by the server's own count";
+
+#[derive(Debug, Args)]
+#[command(after_help = WATCH_EXAMPLE)]
+pub(crate) struct WatchArgs {
+    /// A process, or the port on which it listens
+    #[arg(value_name = "PID|:PORT")]
+    pub(crate) what: String,
+    /// How long
+    #[arg(short = 'd', long, default_value = "10s")]
+    pub(crate) duration: Span,
+    /// Sample where its CPU time goes
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Sample where its threads wait, and for how long
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
+    /// Write the profile as folded stacks, for flame graphs
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) folded: Option<PathBuf>,
+    /// Samples per second of its CPU time, 99 to 997
+    #[arg(long, default_value_t = 199, value_parser = clap::value_parser!(u32).range(99..=997))]
+    pub(crate) frequency: u32,
+    /// URL whose answer begins with the number of requests served so far
+    #[arg(long, value_name = "URL")]
+    pub(crate) counter: Option<String>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow doctor --format json")]
+pub(crate) struct DoctorArgs {
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow report whyslow-runs/20260102-030405-9f3c -o report.html")]
+pub(crate) struct ReportArgs {
+    /// Run directories; several stand beside each other on the page
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The file
+    #[arg(short, long, default_value = "report.html", value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow view --runs whyslow-runs")]
+pub(crate) struct ViewArgs {
+    /// One run directory, which alone is then served
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Option<PathBuf>,
+    /// Folder of runs
+    #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
+    pub(crate) runs: PathBuf,
+    /// Where to listen; whoever reaches it can read the runs. Port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8710", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: std::net::SocketAddr,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  whyslow history main --metric cpu_per_request")]
+pub(crate) struct HistoryArgs {
+    /// An arm or a target; all where none is named
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Folder of runs
+    #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
+    pub(crate) runs: PathBuf,
+    /// One metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    #[arg(long)]
+    pub(crate) metric: Option<String>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -392,8 +620,16 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum Output {
     /// whyslow compare and whyslow analyse
     Compare,
+    /// The data in a page of whyslow report
+    Report,
     /// whyslow load
     Load,
+    /// whyslow capacity
+    Capacity,
+    /// whyslow watch
+    Watch,
+    /// whyslow case run
+    Case,
 }
 
 #[derive(Debug, Args)]
@@ -411,4 +647,99 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// The command; the program itself where none is given
     pub(crate) command: Option<String>,
+}
+
+const CAPACITY_EXAMPLE: &str = "\
+Examples:
+  whyslow capacity futures --slo 'p99 < 10ms'
+      a target, started on the first half of the CPUs
+  whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
+      a server that already runs";
+
+#[derive(Debug, Args)]
+#[command(after_help = CAPACITY_EXAMPLE)]
+pub(crate) struct CapacityArgs {
+    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', or a URL
+    #[arg(value_name = "TARGET|URL")]
+    pub(crate) target: String,
+    /// What must hold: FIGURE < VALUE, such as 'p99 < 10ms'
+    #[arg(long, value_name = "CONDITION", default_value = "p99 < 10ms")]
+    pub(crate) slo: String,
+    /// Path of a target [default: the target's own]
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Connections over all threads
+    #[arg(short = 'c', long, default_value_t = 64)]
+    pub(crate) connections: u32,
+    /// Generator threads
+    #[arg(short = 't', long, default_value_t = 1)]
+    pub(crate) threads: u32,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) pipeline: u32,
+    /// Length of a window of the search; the confirming one is three times as long
+    #[arg(long, default_value = "5s")]
+    pub(crate) window: Span,
+    /// Load before each window
+    #[arg(long, default_value = "1s")]
+    pub(crate) warmup: Span,
+    /// A request unanswered for longer counts as a timeout
+    #[arg(long, default_value = "2s")]
+    pub(crate) timeout: Span,
+    /// Arrivals
+    #[arg(long, value_enum, default_value_t = Arrival::Poisson)]
+    pub(crate) arrival: Arrival,
+    /// First rate that is tried [default: a sixteenth of what the closed loop answers]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) from: Option<Rate>,
+    /// Highest rate that is tried
+    #[arg(long, value_name = "RATE")]
+    pub(crate) max_rate: Option<Rate>,
+    /// How narrow the answer must be, as a share
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) precision: f64,
+    /// CPUs of the generator [default: the second half where a target is started, all otherwise]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuSet>,
+    /// Seed of the arrival times
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Rates that change within the window.
+#[derive(Debug, Default, Args)]
+#[group(id = "changing", multiple = false, conflicts_with = "rate")]
+pub(crate) struct RateArgs {
+    /// A rate that grows or falls evenly over the window
+    #[arg(long, value_name = "FROM..TO")]
+    pub(crate) ramp: Option<Ramp>,
+    /// Rates one after another, each for an equal part of the window
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    pub(crate) steps: Vec<Rate>,
+    /// File of rates: RATE DURATION on each line, such as 20k 5s; the last one stays
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rates: Option<PathBuf>,
+}
+
+/// What becomes of the figures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct KeepArgs {
+    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Write the window second by second as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the figures in Prometheus' text format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prometheus: Option<PathBuf>,
+    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) otlp: Option<PathBuf>,
+    /// Show rate, percentiles and errors second by second in the terminal
+    #[arg(long)]
+    pub(crate) live: bool,
 }

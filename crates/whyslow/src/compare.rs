@@ -1,22 +1,23 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod condition;
+mod diagnose;
 pub(crate) mod generator;
-mod planning;
-mod preflight;
-mod progress;
+pub(crate) mod planning;
+pub(crate) mod preflight;
+pub(crate) mod progress;
 mod round;
 mod run_id;
 mod session;
 pub(crate) mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
 use plan::Plan;
-use record::RunDir;
+use record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuSet;
 
@@ -25,10 +26,19 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
 
+pub(crate) use planning::command_arm;
+pub(crate) use round::placeholders;
+pub(crate) use verify::READY_LIMIT;
+
 /// Folder of runs for which `--out` names no place.
 const RUNS: &str = "whyslow-runs";
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
+    run_with(args, |run, format| render(&analyse::analyse(run), format))
+}
+
+/// Runs a comparison and prints what `page` makes of its run directory.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
@@ -40,8 +50,9 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
         return verify::run(&plan);
     }
     let dir = execute(args, &plan)?;
-    let findings = analyse::analyse(&dir.read()?);
-    crate::print(&render(&findings, args.format))?;
+    let run = dir.read()?;
+    let findings = analyse::analyse(&run);
+    crate::print(&page(&run, args.format))?;
     crate::say(&format!("run kept in {}", dir.path().display()));
     Ok(exit(&findings, &conditions))
 }
@@ -80,11 +91,65 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program();
     session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
-    dir.write_host(&observe::fingerprint())?;
+    dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).run()?;
     Ok(dir)
+}
+
+/// The facts of this machine; with what one of each costs here, where causes are to be ranked.
+fn host(plan: &Plan) -> record::Host {
+    // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
+    let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
+    record::Host { unit_costs, ..observe::fingerprint() }
+}
+
+/// A name for a run that begins now.
+pub(crate) fn run_name(seed: u64) -> String {
+    run_id::now(seed).0
+}
+
+/// Runs a plan whose arms are built into `path`, or goes on with the run of the same plan that is there.
+pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
+    let interrupt = Interrupt::listen()?;
+    let (dir, manifest, done) = begun(plan, path)?;
+    if manifest.status == RunStatus::Complete {
+        crate::say(&format!("{} is complete: taken as it is", path.display()));
+        return Ok(dir);
+    }
+    let launcher = Launcher::this_program();
+    let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
+    keep_off_the_server(&plan.placement.load);
+    let outcome = session::Session::new(bench, manifest).after(&done).run();
+    // What comes after may need all of them: the next plan is made from those that this process may use.
+    sched_setaffinity(None, &allowed).context("cannot set the CPU set of this process")?;
+    outcome?;
+    if interrupt.is_set() {
+        return Err(Stop::Failed(anyhow::anyhow!(
+            "interrupted: the same command with --out goes on from here"
+        )));
+    }
+    Ok(dir)
+}
+
+/// The run in `path` as far as it came: not begun, or of the same plan.
+fn begun(plan: &Plan, path: &Path) -> anyhow::Result<(RunDir, Manifest, Vec<RoundRecord>)> {
+    if path.join("manifest.json").exists() {
+        let dir = RunDir::open(path);
+        let run = dir.read()?;
+        anyhow::ensure!(
+            run.manifest.plan == *plan,
+            "{} holds the run of another plan: give another place with --out",
+            path.display()
+        );
+        return Ok((dir, run.manifest, run.rounds));
+    }
+    let (run_id, started) = run_id::now(plan.seed);
+    let dir = RunDir::create(path)?;
+    dir.write_host(&host(plan))?;
+    Ok((dir, session::manifest(plan, run_id, started), Vec::new()))
 }
 
 /// The orchestrator shares the generator's CPUs: what it does there is seen, what it did on the server's would not be.

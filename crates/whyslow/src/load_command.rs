@@ -1,10 +1,14 @@
 //! `whyslow load`: flags → generator → report.
 
 mod config;
+mod keep;
+pub(crate) mod pace;
 mod scripted;
+mod watch;
 
 use std::time::{Duration, SystemTime};
 
+use analyse::{Bound, Judged};
 use anyhow::{Context, bail};
 use load::{Config, LoadError, Outcome as Measured, export, wrk};
 
@@ -12,7 +16,10 @@ use crate::cli::{Called, LoadArgs, LoadFormat};
 use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
+use crate::sharding::Keeper;
+use record::LoadReport;
 use scripted::{Given, Scripted};
+use watch::Watch;
 
 /// How long the connections stay open for whoever takes readings at the end of a window: a server with some hundred
 /// threads takes milliseconds to read.
@@ -21,19 +28,51 @@ const READINGS_TAKE: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
     check(args).map_err(Stop::usage)?;
     let config = config::config(args).map_err(Stop::usage)?;
+    let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {
         config::pin(cpus).map_err(Stop::usage)?;
     }
+    let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
     let started = SystemTime::now();
-    let measured = measure(args, &config, scripted.as_mut(), &interrupt)?;
-    keep(args, started, &measured)?;
+    let measured = measure(args, &config, scripted.as_mut(), &mut keeper, &interrupt)?;
+    keep::keep(args, started, &measured)?;
+    keeper.save(&measured)?;
     show(args, &measured)?;
     if let Some(scripted) = scripted {
         scripted.done(&measured)?;
     }
-    Ok(Exit::Done)
+    judge(&bounds, &measured.report)
+}
+
+/// The conditions of `--fail-if`.
+pub(crate) fn bounds(texts: &[String]) -> anyhow::Result<Vec<Bound>> {
+    let parse = |text: &String| text.parse().with_context(|| "--fail-if");
+    texts.iter().map(parse).collect()
+}
+
+/// Says which conditions hold. One on a figure that the window could not give fails too: it must not pass unseen.
+pub(crate) fn judge(bounds: &[Bound], report: &LoadReport) -> Outcome {
+    let mut exit = Exit::Done;
+    for bound in bounds {
+        match bound.judge(report) {
+            Judged::Fails(_) => {}
+            Judged::Holds(value) => {
+                crate::say(&format!("--fail-if: {bound} holds: it is {}", bound.print(value)));
+                exit = Exit::ConditionHolds;
+            }
+            Judged::Absent => absent(bound)?,
+        }
+    }
+    Ok(exit)
+}
+
+fn absent(bound: &Bound) -> anyhow::Result<()> {
+    bail!(
+        "--fail-if '{bound}' cannot be judged: the window had too few requests for it, or a closed loop has no such \
+           figure; lengthen -d or raise the rate"
+    )
 }
 
 /// What does not go together.
@@ -64,25 +103,31 @@ fn measure(
     args: &LoadArgs,
     config: &Config,
     scripted: Option<&mut Scripted>,
+    keeper: &mut Keeper,
     interrupt: &Interrupt,
 ) -> Result<Measured, Stop> {
     let deadline = scripted.as_ref().map(|scripted| scripted.deadline());
-    let supplies = match scripted {
-        Some(scripted) => scripted.supplies(args.batch_latency).map_err(Stop::usage)?,
-        None => Vec::new(),
-    };
+    let supplies = scripted.map(|scripted| scripted.supplies(args.batch_latency)).transpose();
+    let supplies = supplies.map_err(Stop::usage)?;
     let mut told: anyhow::Result<()> = Ok(());
-    let measured = load::run_fed(config, supplies, interrupt.flag(), &mut |event| {
+    let mut watch = Watch::new(config, args.keep.live, args.events);
+    let mut follow = |event: load::Event| {
         if let Some(deadline) = &deadline {
             deadline.follow(&event, config.window);
         }
+        watch.follow(&event);
+        keeper.note(event);
         if args.events && told.is_ok() {
             told = tell(event);
         }
-    })
-    .map_err(refused)?;
+    };
+    let measured = match supplies {
+        Some(supplies) => load::run_fed(config, supplies, interrupt.flag(), &mut follow),
+        None => load::run(config, interrupt.flag(), &mut follow),
+    };
+    watch.finish();
     told?;
-    Ok(measured)
+    measured.map_err(refused)
 }
 
 /// What the command line asked for and cannot be had is its own fault; all else went wrong on the way.
@@ -91,8 +136,11 @@ fn refused(error: LoadError) -> Stop {
         LoadError::Config(_)
         | LoadError::Request(_)
         | LoadError::Feed { after: false, .. }
+        | LoadError::Certificates { .. }
         | LoadError::Descriptors { .. }
-        | LoadError::Ports { .. } => Stop::usage(error),
+        | LoadError::List { .. }
+        | LoadError::Ports { .. }
+        | LoadError::Source { .. } => Stop::usage(error),
         other => other.into(),
     }
 }
@@ -138,20 +186,4 @@ fn tell(event: load::Event) -> anyhow::Result<()> {
 fn print_event(event: &Told) -> anyhow::Result<()> {
     let line = serde_json::to_string(event).context("an event is JSON")?;
     crate::print(&format!("{line}\n"))
-}
-
-/// Writes the histograms that were asked for.
-fn keep(args: &LoadArgs, started: SystemTime, measured: &Measured) -> anyhow::Result<()> {
-    if let Some(file) = &args.hlog {
-        let length = Duration::from_nanos(measured.report.window_ns);
-        let interval = |latencies, tag| export::Interval { latencies, tag, begin: Duration::ZERO, length };
-        let mut intervals = vec![interval(&measured.response, None)];
-        intervals.extend(measured.service.as_ref().map(|service| interval(service, Some("service"))));
-        intervals.extend(measured.send_lag.as_ref().map(|lag| interval(lag, Some("send_lag"))));
-        record::write_atomically(file, export::hlog(started, &intervals).as_bytes())?;
-    }
-    if let Some(file) = &args.hgrm {
-        record::write_atomically(file, export::hgrm(&measured.response).as_bytes())?;
-    }
-    Ok(())
 }

@@ -2,15 +2,28 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod asking;
+mod capacity;
+mod case;
 mod catalogue;
 mod cli;
 mod compare;
+mod doctor;
 mod exit;
+mod history;
 mod interrupt;
+mod jvm;
+mod ladder;
 mod load_command;
 mod manual;
+mod merge_command;
+mod reach;
+mod report_command;
 mod serve;
+mod sharding;
 mod targets;
+mod view;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -50,10 +63,19 @@ fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
+        Command::Merge(args) => merge_command::run(args),
+        Command::Capacity(args) => capacity::run(args),
         Command::Serve(args) => serve::run(args).map(|()| Exit::Done).map_err(Into::into),
         Command::Targets(args) => targets::run(args),
+        Command::Case(args) => case::run(args),
         Command::Analyse(args) => analyse_command::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::History(args) => history::run(args),
+        Command::View(args) => view::run(args),
+        Command::Report(args) => report_command::run(args),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

@@ -9,7 +9,11 @@ use crate::exit::{Exit, Outcome, Stop};
 pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
     let schema = match args.output {
         Output::Compare => report::findings_schema(),
+        Output::Report => report::page_schema(),
         Output::Load => report::load_schema(),
+        Output::Capacity => report::capacity_schema(),
+        Output::Watch => report::watch_schema(),
+        Output::Case => report::case_schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("a schema is JSON")?;
     crate::print(&format!("{text}\n"))?;

@@ -20,6 +20,9 @@ pub(crate) fn run(args: &TargetsArgs) -> Outcome {
     }
 }
 
+/// How Debian's packages are installed, with a space behind it.
+const APT: &str = "apt-get install ";
+
 /// One line of the list.
 struct Row {
     name: String,
@@ -29,7 +32,7 @@ struct Row {
     about: String,
 }
 
-enum State {
+pub(crate) enum State {
     /// Built, or nothing to build.
     Ready,
     /// Everything that it needs is here.
@@ -50,7 +53,7 @@ impl State {
         }
     }
 
-    fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Self::Ready | Self::Buildable => String::new(),
             Self::Missing { what, install } => format!("needs {what}: {install}"),
@@ -95,15 +98,40 @@ fn rows() -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// The state of the arm that `words` names; what is built in is ready.
+pub(crate) fn state_of(catalogue: &Catalogue, words: &str, arm: &Arm) -> anyhow::Result<State> {
+    let name = words.split_once('@').map_or(words, |(name, _)| name);
+    let files = catalogue.files()?;
+    let target = files.iter().find(|(_, target)| target.name == name);
+    Ok(target.map_or(State::Ready, |(_, target)| state(target, arm)))
+}
+
 fn state(target: &TargetFile, arm: &Arm) -> State {
     if let Some(recipe) = &target.recipe {
         return State::Recipe(recipe.clone());
     }
-    if let Some(need) = target.needs.iter().find(|need| !is_met(need)) {
-        let what = need.command.clone().or_else(|| need.file.clone()).unwrap_or_default();
-        return State::Missing { what, install: need.install.clone() };
+    let missing: Vec<&Need> = target.needs.iter().filter(|need| !is_met(need)).collect();
+    if !missing.is_empty() {
+        return missing_state(&missing);
     }
     if is_built(arm) { State::Ready } else { State::Buildable }
+}
+
+/// All that is missing, and one command that installs it: packages of one manager are installed together.
+fn missing_state(missing: &[&Need]) -> State {
+    let what = |need: &&Need| {
+        let name = need.command.clone().or_else(|| need.file.clone()).unwrap_or_default();
+        match &need.package {
+            Some(package) if *package != name => format!("{name} (package {package})"),
+            _ => name,
+        }
+    };
+    let packages: Option<Vec<&str>> = missing.iter().map(|need| need.install.strip_prefix(APT)).collect();
+    let install = match packages {
+        Some(packages) => format!("{APT}{}", packages.join(" ")),
+        None => missing.iter().map(|need| need.install.as_str()).collect::<Vec<_>>().join(" && "),
+    };
+    State::Missing { what: missing.iter().map(what).collect::<Vec<_>>().join(", "), install }
 }
 
 fn is_met(need: &Need) -> bool {
@@ -120,8 +148,9 @@ fn is_built(arm: &Arm) -> bool {
         build: build.clone(),
         ..Default::default()
     };
-    let from_build = arm.run.iter().filter(|word| word.contains("{build}"));
-    let mut paths = from_build.map(|word| fill(word, &values));
+    // A word may be a list of paths, as a class path is.
+    let parts = arm.run.iter().flat_map(|word| word.split(':')).filter(|part| part.contains("{build}"));
+    let mut paths = parts.map(|part| fill(part.trim_end_matches("/*"), &values));
     arm.build.is_empty() || paths.all(|path| Path::new(&path).exists()) && Path::new(build).exists()
 }
 
@@ -172,19 +201,16 @@ fn build(names: &[String]) -> Outcome {
     Ok(if good { Exit::Done } else { Exit::Failed })
 }
 
+/// Builds `arm`; the end of its log is in the error.
+pub(crate) fn build_quietly(arm: &Arm) -> anyhow::Result<()> {
+    crate::say(&format!("building {}", arm.name));
+    build_with(&Launcher::this_program(), arm, &mut |_| {}).0.context("it does not build")
+}
+
 fn build_one(launcher: &Launcher, arm: &Arm) -> anyhow::Result<bool> {
-    let values = plan::Placeholders {
-        dir: arm.dir.clone().unwrap_or_default(),
-        build: arm.build_dir.clone().unwrap_or_default(),
-        ..Default::default()
-    };
-    let log = std::env::temp_dir().join(format!("whyslow-build-{}-{}.log", std::process::id(), arm.name));
-    let built = launcher.build(arm, &values, &log, &mut |step| {
+    let (built, tail) = build_with(launcher, arm, &mut |step| {
         crate::say(&format!("{} {}/{}: {}", arm.name, step.step, step.steps, step.command));
     });
-    let tail = launch::log_tail(&log, 20);
-    // What is worth keeping of it was just read.
-    let _ = std::fs::remove_file(&log);
     match built {
         Ok(()) => crate::print(&format!("ok     {}\n", arm.name))?,
         Err(ref error) => {
@@ -193,6 +219,25 @@ fn build_one(launcher: &Launcher, arm: &Arm) -> anyhow::Result<bool> {
         }
     }
     Ok(built.is_ok())
+}
+
+/// How the build went, and the last lines that it printed.
+fn build_with(
+    launcher: &Launcher,
+    arm: &Arm,
+    progress: &mut dyn FnMut(&launch::BuildStep),
+) -> (Result<(), launch::LaunchError>, Vec<String>) {
+    let values = plan::Placeholders {
+        dir: arm.dir.clone().unwrap_or_default(),
+        build: arm.build_dir.clone().unwrap_or_default(),
+        ..Default::default()
+    };
+    let log = std::env::temp_dir().join(format!("whyslow-build-{}-{}.log", std::process::id(), arm.name));
+    let built = launcher.build(arm, &values, &log, progress);
+    let tail = launch::log_tail(&log, 20);
+    // What is worth keeping of it was just read.
+    let _ = std::fs::remove_file(&log);
+    (built, tail)
 }
 
 fn arms(names: &[String]) -> Result<Vec<(Arm, Option<String>)>, Stop> {
@@ -209,4 +254,35 @@ fn verify(names: &[String]) -> Outcome {
         good &= compare::verify::verify(&arm, &path, &placement)?;
     }
     Ok(if good { Exit::Done } else { Exit::Failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(command: &str, package: &str, install: &str) -> Need {
+        Need {
+            command: Some(command.to_owned()),
+            file: None,
+            package: Some(package.to_owned()),
+            install: install.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_one_command() {
+        let (gcc, cargo) =
+            (need("gcc", "gcc", "apt-get install gcc"), need("cargo", "rustup", "curl x | sh"));
+        let ocaml = need("ocamlfind", "ocaml-findlib", "apt-get install ocaml-findlib");
+        for (missing, want) in [
+            (vec![&gcc], "needs gcc: apt-get install gcc"),
+            (
+                vec![&gcc, &ocaml],
+                "needs gcc, ocamlfind (package ocaml-findlib): apt-get install gcc ocaml-findlib",
+            ),
+            (vec![&cargo, &gcc], "needs cargo (package rustup), gcc: curl x | sh && apt-get install gcc"),
+        ] {
+            assert_eq!(missing_state(&missing).hint(), want);
+        }
+    }
 }

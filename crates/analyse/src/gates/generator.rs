@@ -68,7 +68,8 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let lag = median(|window| window.load.send_lag_ns.p99.map(|ns| ns as f64)).unwrap_or(0.0);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
         let late = lag > SMALL_LAG_NS.max(response * MAX_LAG_SHARE);
-        let fault = fault(ratio, generator, late.then_some(lag));
+        let backlog = median(backlog_per_s);
+        let fault = fault(ratio, generator, backlog, late.then_some(lag));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
         let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
         gate.add(name, value, &voids, || {
@@ -80,7 +81,15 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     })
 }
 
-fn fault(ratio: f64, generator: f64, lag_ns: Option<f64>) -> Option<String> {
+/// Requests per second by which the backlog of an open loop grows; nothing where the schedule was kept, or where the
+/// generator was too busy to tell whose backlog it is.
+pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
+    let (asked, ratio) = (window.load.schedule.rate_per_s?, window.load.rate_ratio?);
+    let servers = ratio < MIN_RATE_RATIO && generator_busy(window) <= GENERATOR_BUSY;
+    servers.then_some(asked * (1.0 - ratio))
+}
+
+fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) -> Option<String> {
     if generator > GENERATOR_BUSY {
         return Some(format!(
             "the generator was {} busy: lower the rate or add --load-cpus",
@@ -88,9 +97,15 @@ fn fault(ratio: f64, generator: f64, lag_ns: Option<f64>) -> Option<String> {
         ));
     }
     if ratio < MIN_RATE_RATIO {
+        let grows = backlog.map(|per_s| {
+            format!(
+                ": the backlog grows by {per_s:.0} requests a second; the latency figures are a queue's, not the server's"
+            )
+        });
         return Some(format!(
-            "{} of the intended rate was answered: the server is overloaded and latency is a queue's; lower the rate",
-            percent(ratio)
+            "{} of the intended rate was answered: the server is overloaded{}; lower the rate",
+            percent(ratio),
+            grows.unwrap_or_default()
         ));
     }
     let lag = units::format_ns(lag_ns?);

@@ -1,10 +1,17 @@
 //! Runs that were made up, so that what must be found in them is known.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
+mod bound;
+mod capacity;
+mod cases;
+mod detail;
 mod gates;
 mod host;
 mod looks;
 mod parity;
+mod published;
+mod resources;
 mod split;
 mod support;
 mod verdicts;
+mod why;

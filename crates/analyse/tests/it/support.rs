@@ -76,6 +76,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             path: "/".to_owned(),
             connections: 64,
             pipeline: 1,
+            keep_alive: true,
             poisson: false,
             conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
             allow_difference: false,
@@ -176,6 +177,7 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         },
         server_cpus: set(total_ns),
         load_cpus: set(wall_ns / 2),
+        resources: None,
         observer_cpu_ns: 0,
         response_buckets: Vec::new(),
     }

@@ -25,6 +25,7 @@ fn a_good_server_passes_all() {
 fn each_fault_fails_its_check() {
     let cases = [
         ("other-body", "answer"),
+        ("two-types", "headers"),
         ("no-date", "date"),
         ("stale-date", "date"),
         ("no-pipelining", "pipelining"),

@@ -8,6 +8,7 @@ use super::Event;
 use super::clock::{SECOND_NS, now_ns};
 use super::control::{Control, Handle, Told};
 use super::cpu::Ticks;
+use super::link::Refusal;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
 use crate::session::{Feed, Span, Spec};
@@ -59,7 +60,7 @@ pub(crate) fn conduct(
 }
 
 fn setups<'a>(
-    config: &'a Config,
+    config: &Config,
     plan: &'a Plan,
     supplies: Vec<Supply>,
     control: &'a Control,
@@ -73,7 +74,9 @@ fn setups<'a>(
             spec,
             feed,
             address: address.unwrap_or_else(|| plan.address.clone()),
-            sources: &config.sources,
+            sources: &plan.sources,
+            tls: plan.tls.as_ref(),
+            streams: config.http2,
             idle: config.idle,
             control,
             handle,
@@ -224,8 +227,12 @@ impl Conductor<'_> {
             Ok(()) => self.done.iter_mut().find_map(|report| report.connect_error.take()),
             Err(error) => return error,
         };
-        let why = why.unwrap_or_else(|| "no answer".to_owned());
-        LoadError::Connect { address: address.to_string(), why }
+        let address = address.to_string();
+        match why {
+            Some(Refusal::Tls(why)) => LoadError::Tls { address, why },
+            Some(Refusal::System(error)) => LoadError::Connect { address, why: error.to_string() },
+            None => LoadError::Connect { address, why: "no answer".to_owned() },
+        }
     }
 
     /// The instant at which the window begins: soon, or when all shards begin theirs.
@@ -257,6 +264,9 @@ impl Conductor<'_> {
             self.wake_all();
         }
         self.hand_over()?;
+        while let Some((index, second, response)) = self.gathered.next_rest() {
+            (self.events)(Event::Second { index, second, response: &response });
+        }
         let reports = std::mem::take(&mut self.done);
         let end_ns = reports.iter().map(|report| report.ended_ns).max().unwrap_or(end_ns);
         let span = Span { start_ns: span.start_ns, end_ns };

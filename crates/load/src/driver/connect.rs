@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::OwnedFd;
 
 use super::clock::SECOND_NS;
+use super::http2::Http2;
+use super::link::{Link, Refusal};
 
 /// Connections that one worker is opening at the same time: fewer than any backlog holds, so that no SYN is dropped.
 const OPENING: usize = 64;
@@ -18,12 +18,15 @@ const LONGEST_PAUSE_NS: u64 = SECOND_NS;
 /// How long one attempt may take: a lost SYN is sent again after 1, 3 and 7 s, and then hope is over.
 const ATTEMPT_NS: u64 = 10 * SECOND_NS;
 
-/// The socket of one lane.
+/// The connection of one lane.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) link: Option<Link>,
+    /// What speaks on it, where that is HTTP/2.
+    pub(crate) http2: Option<Box<Http2>>,
+    /// Whether it is still being opened.
     pub(crate) connecting: bool,
-    /// Counts the sockets of this lane, so that an event of an earlier one is known as such.
+    /// Counts the connections of this lane, so that an event of an earlier one is known as such.
     pub(crate) generation: u32,
     pause_ns: u64,
 }
@@ -39,7 +42,7 @@ pub(crate) struct Opener {
     /// Lanes whose first attempt has not ended.
     pub(crate) untried: usize,
     pub(crate) established: u64,
-    pub(crate) first_error: Option<String>,
+    pub(crate) first_error: Option<Refusal>,
 }
 
 impl Opener {
@@ -90,11 +93,11 @@ impl Opener {
         slot.pause_ns = 0;
     }
 
-    pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: &io::Error, now: u64) {
+    pub(crate) fn failed(&mut self, lane: u32, slot: &mut Slot, error: Refusal, now: u64) {
         self.opening -= 1;
         self.tried(slot);
-        self.first_error.get_or_insert_with(|| error.to_string());
-        slot.socket = None;
+        self.first_error.get_or_insert(error);
+        slot.link = None;
         slot.connecting = false;
         slot.pause_ns = (slot.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
         self.pausing.push(Reverse((now.saturating_add(slot.pause_ns), lane)));

@@ -5,17 +5,25 @@ mod conductor;
 mod connect;
 mod control;
 mod cpu;
+mod http2;
+mod link;
 mod prepare;
+mod secured;
 mod socket;
 mod worker;
 
 pub(crate) use worker::Report;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::summary::{Measured, report};
-use crate::{Config, Latencies, LoadError, Supply};
-use record::LoadReport;
+use crate::list::ListFeed;
+use crate::merge::Together;
+use crate::session::Feed;
+use crate::summary::{Facts, Measured, outcome};
+use crate::{Config, Latencies, LoadError, Requests, Supply};
+use record::{LoadReport, ShardRecord};
 
 /// What happens in a run, told as it happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,6 +78,8 @@ pub struct Outcome {
     pub send_lag: Option<Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
+    /// Everything that shards are merged from, beside the histograms.
+    pub shard: ShardRecord,
 }
 
 /// Opens all connections, warms up, measures one window, and reports it.
@@ -84,7 +94,18 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, LoadError> {
-    run_fed(config, Vec::new(), stop, events)
+    run_fed(config, supplies(config), stop, events)
+}
+
+/// The requests of a list, for each thread; none where there is no list.
+fn supplies(config: &Config) -> Vec<Supply> {
+    let Some(list) = &config.list else { return Vec::new() };
+    let feed = |thread| -> Box<dyn Feed> {
+        Box::new(ListFeed::new(Arc::clone(list), config.seed, prepare::part(config, thread)))
+    };
+    (0..config.threads)
+        .map(|thread| Supply { requests: Requests::Each(feed(thread)), address: None })
+        .collect()
 }
 
 /// The same with what `supplies` say, one for each thread, in the place of `config.request`; none to do without.
@@ -102,12 +123,19 @@ pub fn run_fed(
     }
     let plan = prepare::prepare(config)?;
     let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
-    let report = report(config, &measured);
-    Ok(Outcome {
-        report,
-        response: measured.response,
-        service: measured.service,
-        send_lag: measured.send_lag,
-        thread_rates_per_s: measured.thread_rates_per_s,
-    })
+    let start_ns = wall_ns(measured.span.start_ns);
+    let together = Together {
+        shards: vec![config.shard.index],
+        of: config.shard.of,
+        first_start_ns: start_ns,
+        last_start_ns: start_ns,
+    };
+    Ok(outcome(&Facts::of(config), measured, together))
+}
+
+/// An instant of the monotonic clock as nanoseconds since 1970.
+fn wall_ns(at: u64) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ago_ns = clock::now_ns().saturating_sub(at);
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).saturating_sub(ago_ns)
 }

@@ -1,18 +1,23 @@
 //! What is checked and set before anything is sent.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::schedule::{Pace, Part};
+use crate::schedule::{Arrival, Intensity, Pace, Part};
 use crate::session::Spec;
-use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS};
+use crate::tls::Client;
+use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Scheme};
 
 /// Descriptors beside those of connections and workers: standard streams, libraries, the caller's files.
 const OTHER_DESCRIPTORS: u64 = 64;
 /// Descriptors of one worker: its epoll and its waker.
 const WORKER_DESCRIPTORS: u64 = 2;
+/// HTTP/1.1 as ALPN names it. Source: RFC 7301, section 6.
+const HTTP1: &str = "http/1.1";
+/// HTTP/2 as ALPN names it. Source: RFC 9113, section 3.1.
+const HTTP2: &str = "h2";
 /// How long one of several addresses is tried.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -20,16 +25,27 @@ const PROBE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) address: Address,
+    /// Those of the address's family.
+    pub(crate) sources: Vec<IpAddr>,
+    /// `None` where TLS is not spoken.
+    pub(crate) tls: Option<Client>,
     pub(crate) specs: Vec<Spec>,
 }
 
 pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
     let request = config.request.render()?;
+    let tls = match config.target.scheme {
+        Scheme::Http => None,
+        Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
+    };
+    config.sources.iter().try_for_each(check_source)?;
     raise_descriptor_limit(config)?;
-    check_ports(config)?;
+    let address = choose_address(config)?;
+    let sources = sources_for(config, &address);
+    check_ports(config, &address, sources.len())?;
     let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
-    Ok(Plan { address: choose_address(config)?, specs })
+    Ok(Plan { address, sources, tls, specs })
 }
 
 fn check(config: &Config) -> Result<(), LoadError> {
@@ -38,6 +54,10 @@ fn check(config: &Config) -> Result<(), LoadError> {
         ((1..=MAX_CONNECTIONS).contains(&config.connections), "connections must be from 1 to 1000000"),
         (config.threads <= config.connections, "there must be at least one connection for each thread"),
         ((1..=MAX_PIPELINE).contains(&config.pipeline), "the pipeline must be from 1 to 1024 requests deep"),
+        (
+            !config.request.expects_continue() || (config.pipeline == 1 && config.list.is_none()),
+            "a body that waits (Expect) goes neither with a pipeline nor with a list",
+        ),
         (config.shard.index < config.shard.of, "a shard I/N needs I from 0 to N-1"),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
@@ -46,7 +66,13 @@ fn check(config: &Config) -> Result<(), LoadError> {
     if let Some((_, sentence)) = rules.iter().find(|(kept, _)| !kept) {
         return Err(LoadError::Config(sentence));
     }
+    if let Some(streams) = config.http2 {
+        check_http2(config, streams)?;
+    }
     match &config.pace {
+        Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
+            Err(LoadError::Config("a log has arrivals of its own, which cannot be Poisson"))
+        }
         Pace::Open { intensity, .. } if !intensity.is_valid() => {
             Err(LoadError::Config("a rate must be finite and above 0, and last longer than nothing"))
         }
@@ -54,21 +80,69 @@ fn check(config: &Config) -> Result<(), LoadError> {
     }
 }
 
+/// What is offered to a server over TLS.
+fn protocol(config: &Config) -> &'static str {
+    if config.http2.is_some() { HTTP2 } else { HTTP1 }
+}
+
+/// What HTTP/2 does not go with.
+fn check_http2(config: &Config, streams: u32) -> Result<(), LoadError> {
+    let lanes = u64::from(config.connections) * u64::from(streams);
+    let framed =
+        config.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"));
+    let rules = [
+        ((1..=MAX_PIPELINE).contains(&streams), "there must be from 1 to 1024 streams on each connection"),
+        (lanes <= u64::from(MAX_CONNECTIONS), "there must be at most 1000000 streams over all connections"),
+        (config.pipeline == 1, "HTTP/2 has streams in the place of a pipeline: use --streams"),
+        (!framed, "HTTP/2 frames bodies by itself: leave Transfer-Encoding out"),
+        (!config.request.expects_continue(), "Expect: 100-continue goes only with HTTP/1.1"),
+    ];
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, sentence)) => Err(LoadError::Config(sentence)),
+        None => Ok(()),
+    }
+}
+
 /// The share of one thread: equal parts, the first threads taking one more where it does not divide.
 fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
-    let (threads, shard) = (u64::from(config.threads), config.shard);
+    let threads = u64::from(config.threads);
     let share = |all: u64| all / threads + u64::from(u64::from(thread) < all % threads);
+    let part = part(config, thread);
     Spec {
-        lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits"),
+        lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits")
+            * config.http2.unwrap_or(1),
         depth: config.pipeline,
+        hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
         head: config.request.method == "HEAD",
         pace: config.pace.clone(),
         seed: config.seed,
-        part: Part { part: shard.index.into(), parts: shard.of.into() }.split(thread.into(), threads),
-        requests: config.requests.map(share),
+        part,
+        requests: requests(config).map(|all| part.share(all)),
         timeout_ns: config.timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
     }
+}
+
+/// The arrivals of one thread.
+pub(crate) fn part(config: &Config, thread: u32) -> Part {
+    let shard = Part { part: config.shard.index.into(), parts: config.shard.of.into() };
+    shard.split(thread.into(), config.threads.into())
+}
+
+/// Requests after which the window ends: those asked for, or those that a log has for it.
+fn requests(config: &Config) -> Option<u64> {
+    let logged = config.list.as_ref().and_then(|list| list.due_within(config.window.as_secs_f64()));
+    match (config.requests, logged) {
+        (Some(asked), Some(logged)) => Some(asked.min(logged)),
+        (asked, logged) => asked.or(logged),
+    }
+}
+
+/// Length of the head of a rendered request.
+fn head_bytes(request: &[u8]) -> usize {
+    const BLANK_LINE: &[u8] = b"\r\n\r\n";
+    let end = request.windows(BLANK_LINE.len()).position(|bytes| bytes == BLANK_LINE);
+    end.map_or(request.len(), |end| end + BLANK_LINE.len())
 }
 
 /// Raises the soft limit of open files as far as the run needs.
@@ -86,34 +160,53 @@ fn raise_descriptor_limit(config: &Config) -> Result<(), LoadError> {
         .map_err(LoadError::system("raise the limit of open files"))
 }
 
-/// Whether every connection to one address can have a local port of its own.
-fn check_ports(config: &Config) -> Result<(), LoadError> {
-    if config.target.addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
+/// Whether a connection can come from `source`.
+fn check_source(source: &IpAddr) -> Result<(), LoadError> {
+    const ANY_PORT: u16 = 0;
+    UdpSocket::bind((*source, ANY_PORT))
+        .map(drop)
+        .map_err(|error| LoadError::Source { address: *source, source: error })
+}
+
+/// The source addresses from which `address` can be reached: those of its family.
+fn sources_for(config: &Config, address: &Address) -> Vec<IpAddr> {
+    let of_family =
+        |source: &&IpAddr| matches!(address, Address::Tcp(tcp) if tcp.is_ipv4() == source.is_ipv4());
+    config.sources.iter().filter(of_family).copied().collect()
+}
+
+/// Whether every connection to `address` can have a local port of its own.
+fn check_ports(config: &Config, address: &Address, sources: usize) -> Result<(), LoadError> {
+    if matches!(address, Address::Unix(_)) {
         return Ok(());
     }
     // Where it is not to be read, the first connection without a port says so.
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut edges = range.split_whitespace().map(str::parse::<u64>);
     let (Some(Ok(low)), Some(Ok(high))) = (edges.next(), edges.next()) else { return Ok(()) };
-    let available = (high + 1).saturating_sub(low) * config.sources.len().max(1) as u64;
+    let available = (high + 1).saturating_sub(low) * sources.max(1) as u64;
     let needed = u64::from(config.connections);
     if needed <= available { Ok(()) } else { Err(LoadError::Ports { needed, available }) }
 }
 
-/// The first address that accepts. A single one is not tried beforehand, so that the server sees no connection more
-/// than was asked for.
+/// The first address that accepts, of those that the sources can reach. A single one is not tried beforehand, so that
+/// the server sees no connection more than was asked for.
 fn choose_address(config: &Config) -> Result<Address, LoadError> {
-    let addresses = &config.target.addresses;
+    let reachable =
+        |address: &&Address| config.sources.is_empty() || !sources_for(config, address).is_empty();
+    let addresses: Vec<&Address> = config.target.addresses.iter().filter(reachable).collect();
     let mut failure = None;
-    for address in addresses {
+    for address in &addresses {
         match address {
             Address::Tcp(tcp) if addresses.len() > 1 => match TcpStream::connect_timeout(tcp, PROBE) {
-                Ok(_) => return Ok(address.clone()),
+                Ok(_) => return Ok((*address).clone()),
                 Err(source) => failure = failure.or(Some((address, source))),
             },
-            _ => return Ok(address.clone()),
+            _ => return Ok((*address).clone()),
         }
     }
-    let (address, source) = failure.ok_or(LoadError::Config("the target has no address"))?;
+    let (address, source) = failure.ok_or(LoadError::Config(
+        "no source address is of the same family as the server's address: name one that is",
+    ))?;
     Err(LoadError::Connect { address: address.to_string(), why: source.to_string() })
 }

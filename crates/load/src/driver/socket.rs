@@ -24,6 +24,8 @@ pub(crate) fn open(address: &Address, source: Option<IpAddr>) -> io::Result<Owne
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     if let Some(source) = source {
         const ANY_PORT: u16 = 0;
+        // The port is chosen when the server is known: one that another connection has to another server will do.
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::IpBindAddressNoPort, &true)?;
         bind(&socket, &SocketAddr::new(source, ANY_PORT))?;
     }
     let started = match address {

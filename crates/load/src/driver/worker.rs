@@ -1,11 +1,14 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
+mod streams;
+
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -13,8 +16,11 @@ use rustix::io::Errno;
 use super::clock::{now_ns, thread_cpu_ns, timespec};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
+use super::http2::{Ended, parse};
+use super::link::{Link, Refusal};
 use super::socket::{self, Moved};
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
+use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
@@ -49,7 +55,7 @@ pub(crate) struct Report {
     /// Connections open when the window began.
     pub(crate) established: u64,
     /// Why the first connection that failed did.
-    pub(crate) connect_error: Option<String>,
+    pub(crate) connect_error: Option<Refusal>,
     pub(crate) ended_ns: u64,
     /// The connections, open until the report is used up: whoever takes readings at the end of the window finds the
     /// server as it was under load, and not the threads of connections gone.
@@ -72,6 +78,10 @@ pub(crate) struct Setup<'a> {
     pub(crate) feed: Option<Box<dyn Feed>>,
     pub(crate) address: Address,
     pub(crate) sources: &'a [IpAddr],
+    /// `None` where TLS is not spoken.
+    pub(crate) tls: Option<&'a Client>,
+    /// Streams on each connection of HTTP/2; `None` for HTTP/1.1.
+    pub(crate) streams: Option<u32>,
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
@@ -99,10 +109,18 @@ struct Worker<'a> {
     buf: Box<[u8]>,
     /// Connections whose last read filled the buffer.
     unread: Vec<u32>,
+    /// The request of every stream, where all are alike.
+    pattern: Option<(http::Request<()>, Bytes)>,
+    /// Connections on which streams were begun that are not sent yet.
+    asked: Vec<u32>,
+    /// Streams that have ended, while they are told to the session.
+    ended: Vec<(u32, Ended)>,
     phase: Phase,
     span: Span,
     cpu_before_ns: u64,
     established: u64,
+    /// Why no connection will ever be any good.
+    hopeless: Option<LoadError>,
 }
 
 impl<'a> Worker<'a> {
@@ -113,21 +131,37 @@ impl<'a> Worker<'a> {
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LoadError::system("create an epoll"))?;
         epoll::add(&epoll, &setup.handle.waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)
             .map_err(LoadError::system("watch an eventfd"))?;
+        let connections = setup.spec.lanes / setup.streams.unwrap_or(1);
+        let secure = setup.tls.is_some();
+        let pattern = match (&setup.feed, setup.streams) {
+            (None, Some(_)) => parse(&setup.spec.request, secure),
+            _ => None,
+        };
+        let session = match setup.feed.take() {
+            None => Session::new(setup.spec.clone()),
+            Some(feed) => Session::fed(setup.spec.clone(), feed),
+        };
+        if setup.streams.is_some() && session.listens() {
+            return Err(LoadError::Config(
+                "a script with response() goes only with HTTP/1.1: leave --http2 out",
+            ));
+        }
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS),
-            slots: (0..setup.spec.lanes).map(|_| Slot::default()).collect(),
-            opener: Opener::new(setup.spec.lanes),
-            session: match setup.feed.take() {
-                None => Session::new(setup.spec.clone()),
-                Some(feed) => Session::fed(setup.spec.clone(), feed),
-            },
+            slots: (0..connections).map(|_| Slot::default()).collect(),
+            opener: Opener::new(connections),
+            session,
             buf: vec![0; READ_BYTES].into(),
             unread: Vec::new(),
+            pattern,
+            asked: Vec::new(),
+            ended: Vec::new(),
             phase: Phase::Opening,
             span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
             cpu_before_ns: 0,
             established: 0,
+            hopeless: None,
             setup,
         })
     }
@@ -145,6 +179,9 @@ impl<'a> Worker<'a> {
             self.transmit(now);
             self.wait()?;
             self.handle_events();
+            if let Some(error) = self.hopeless.take() {
+                return Err(error);
+            }
         }
     }
 
@@ -166,6 +203,10 @@ impl<'a> Worker<'a> {
         let mut finished = self.session.finish(ended_ns);
         for second in finished.tally.full.drain(..) {
             let _ = self.setup.messages.send(Message::Second(second));
+        }
+        if let Some(streams) = self.setup.streams {
+            let lanes = finished.answers_per_lane.chunks(streams as usize);
+            finished.answers_per_lane = lanes.map(|lanes| lanes.iter().sum()).collect();
         }
         Report {
             finished,
@@ -211,14 +252,24 @@ impl<'a> Worker<'a> {
         for second in self.session.take_seconds(now) {
             let _ = self.setup.messages.send(Message::Second(second));
         }
-        let (slots, opener) = (&mut self.slots, &mut self.opener);
-        self.session.expire(now, |lane| {
-            slots[lane as usize].socket = None;
-            opener.lost(lane);
-        });
+        let mut given_up = Vec::new();
+        self.session.expire(now, |lane| given_up.push(lane));
+        given_up.into_iter().for_each(|lane| self.give_up(lane));
         self.end_attempts(now);
         while let Some(lane) = self.opener.next(now) {
             self.open(lane, now);
+        }
+    }
+
+    /// The request of `lane` has timed out.
+    #[cold]
+    fn give_up(&mut self, lane: u32) {
+        match self.setup.streams {
+            Some(streams) => self.cancel(lane, streams),
+            None => {
+                self.slots[lane as usize].link = None;
+                self.opener.lost(lane);
+            }
         }
     }
 
@@ -235,12 +286,12 @@ impl<'a> Worker<'a> {
         let opened = socket::open(&self.setup.address, source).and_then(|socket| {
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
-        match opened {
-            Ok(socket) => {
-                slot.socket = Some(socket);
+        match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
+            Ok(link) => {
+                slot.link = Some(link);
                 self.opener.begun(lane, slot, now);
             }
-            Err(error) => self.open_failed(lane, &error, now),
+            Err(refusal) => self.open_failed(lane, refusal, now),
         }
     }
 
@@ -251,8 +302,8 @@ impl<'a> Worker<'a> {
     }
 
     #[cold]
-    fn open_failed(&mut self, lane: u32, error: &std::io::Error, now: u64) {
-        self.opener.failed(lane, &mut self.slots[lane as usize], error, now);
+    fn open_failed(&mut self, lane: u32, refusal: Refusal, now: u64) {
+        self.opener.failed(lane, &mut self.slots[lane as usize], refusal, now);
         self.session.connect_failed(now);
     }
 
@@ -261,34 +312,49 @@ impl<'a> Worker<'a> {
         while let Some((lane, generation)) = self.opener.overdue(now) {
             let slot = &self.slots[lane as usize];
             if slot.connecting && slot.generation == generation {
-                self.open_failed(lane, &std::io::ErrorKind::TimedOut.into(), now);
+                self.open_failed(lane, Refusal::System(std::io::ErrorKind::TimedOut.into()), now);
             }
         }
     }
 
-    /// A socket that was connecting has something to say.
+    /// A connection that is being opened has something to say.
     #[cold]
     fn connected(&mut self, lane: u32) {
         let slot = &mut self.slots[lane as usize];
-        let Some(socket) = &slot.socket else { return };
-        match socket::connected(socket) {
-            Ok(()) => {
+        let Some(link) = &mut slot.link else { return };
+        match link.establish() {
+            Ok(true) => {
                 slot.connecting = false;
                 self.opener.succeeded(slot);
-                self.session.opened(lane);
+                match self.setup.streams {
+                    Some(streams) => self.begin_streams(lane, streams, now_ns()),
+                    None => self.session.opened(lane),
+                }
             }
-            Err(error) => self.open_failed(lane, &error, now_ns()),
+            Ok(false) => {}
+            Err(refusal) => self.open_failed(lane, refusal, now_ns()),
         }
     }
 
     /// Hands out what is due and writes it, each connection by one call.
     #[inline]
     fn transmit(&mut self, now: u64) {
+        self.hand_out(now);
+        if let Some(streams) = self.setup.streams.filter(|_| !self.asked.is_empty()) {
+            self.flush_asked(streams, now);
+        }
+    }
+
+    #[inline]
+    fn hand_out(&mut self, now: u64) {
         let mut at = now;
         loop {
             self.session.pace(at);
             let Some(lane) = self.session.next_write() else { return };
-            self.write(lane, at);
+            match self.setup.streams {
+                None => self.write(lane, at),
+                Some(streams) => self.ask(lane, streams, at),
+            }
             if self.session.is_quiet(at) {
                 return;
             }
@@ -300,11 +366,11 @@ impl<'a> Worker<'a> {
     fn write(&mut self, lane: u32, mut at: u64) {
         loop {
             let bytes = self.session.outgoing(lane);
-            let Some(socket) = self.slots[lane as usize].socket.as_ref().filter(|_| !bytes.is_empty()) else {
+            let Some(link) = self.slots[lane as usize].link.as_mut().filter(|_| !bytes.is_empty()) else {
                 return;
             };
             let offered = bytes.len();
-            match socket::write(socket, bytes) {
+            match link.write(bytes) {
                 Moved::Bytes(written) => {
                     self.session.wrote(lane, written, at);
                     if written < offered || self.session.outgoing(lane).is_empty() {
@@ -373,11 +439,19 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn handle_event(&mut self, lane: u32, flags: epoll::EventFlags) {
-        if self.slots[lane as usize].connecting {
-            self.connected(lane);
+        let slot = &mut self.slots[lane as usize];
+        if let Some(link) = &mut slot.link {
+            link.rouse();
         }
-        if flags.contains(epoll::EventFlags::OUT) && !self.session.outgoing(lane).is_empty() {
-            self.write(lane, now_ns());
+        if slot.connecting {
+            self.connected(lane);
+            // What has not failed, and is not open yet, reads for itself.
+            if self.slots[lane as usize].connecting {
+                return;
+            }
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.write_rest(lane);
         }
         let readable = epoll::EventFlags::IN
             | epoll::EventFlags::RDHUP
@@ -389,20 +463,33 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// There is room again for what an earlier write had to leave.
+    #[inline]
+    fn write_rest(&mut self, lane: u32) {
+        if let Some(link) = &mut self.slots[lane as usize].link {
+            link.flush();
+        }
+        match self.setup.streams {
+            Some(streams) => self.flush_streams(lane, streams, now_ns()),
+            None if !self.session.outgoing(lane).is_empty() => self.write(lane, now_ns()),
+            None => {}
+        }
+    }
+
     /// Reads until nothing is left, and answers at once to what that makes possible.
-    ///
-    /// A short read says that nothing is left. Only an edge that announced the end, which is not repeated, says more.
     #[inline]
     fn read_all(&mut self, lane: u32, closing: bool) {
+        if let Some(streams) = self.setup.streams {
+            return self.read_streams(lane, streams, closing);
+        }
         for _ in 0..READS_IN_A_ROW {
-            let Some(socket) = &self.slots[lane as usize].socket else { return };
+            let Some(link) = &mut self.slots[lane as usize].link else { return };
             let kept = self.session.unstash(lane, &mut self.buf);
-            let moved = socket::read(socket, &mut self.buf[kept..]);
+            let (moved, more) = link.read(&mut self.buf[kept..], closing);
             let now = now_ns();
             if now > self.span.end_ns {
                 return;
             }
-            let more = matches!(moved, Moved::Bytes(fresh) if closing || kept + fresh == self.buf.len());
             let fate = self.take_in(lane, kept, moved, now);
             self.settle(lane, fate);
             self.transmit(now);
@@ -419,14 +506,27 @@ impl<'a> Worker<'a> {
             Moved::Bytes(fresh) => self.session.received(lane, &self.buf[..kept + fresh], fresh, now),
             Moved::Later => self.session.restash(lane, &self.buf[..kept]),
             Moved::End => self.session.closed(lane, now),
-            Moved::Broken => self.session.failed(lane, false, now),
+            Moved::Broken => {
+                self.note_reason(lane);
+                self.session.failed(lane, false, now)
+            }
+        }
+    }
+
+    /// A server that asks for a certificate may say so only after the handshake: if nothing was ever answered, then
+    /// nothing will be.
+    #[cold]
+    fn note_reason(&mut self, lane: u32) {
+        let reason = self.slots[lane as usize].link.as_ref().and_then(Link::reason);
+        if let Some(why) = reason.filter(|_| self.session.completed() == 0) {
+            self.hopeless.get_or_insert(LoadError::Tls { address: self.setup.address.to_string(), why });
         }
     }
 
     #[inline]
     fn settle(&mut self, lane: u32, fate: Fate) {
         if fate == Fate::Replace {
-            self.slots[lane as usize].socket = None;
+            self.slots[lane as usize].link = None;
             self.opener.lost(lane);
         }
     }

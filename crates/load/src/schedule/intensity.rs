@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 /// How many requests are due each second, as a function of time since the origin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Intensity {
@@ -17,6 +19,8 @@ pub enum Intensity {
     },
     /// One rate after another; the last one stays.
     Steps(Vec<Step>),
+    /// One request at each of these instants, in seconds after the origin, never falling; then none.
+    Recorded(Arc<[f64]>),
 }
 
 /// One rate for some time.
@@ -36,6 +40,7 @@ impl Intensity {
             Self::Flat { per_s } => *per_s,
             Self::Ramp { from_per_s, .. } => *from_per_s,
             Self::Steps(steps) => steps.first().map_or(0.0, |step| step.per_s),
+            Self::Recorded(instants_s) => mean_per_s(instants_s),
         }
     }
 
@@ -49,6 +54,9 @@ impl Intensity {
             }
             Self::Steps(steps) => {
                 Self::Steps(steps.iter().map(|step| Step { per_s: step.per_s * factor, ..*step }).collect())
+            }
+            Self::Recorded(instants_s) => {
+                Self::Recorded(instants_s.iter().map(|instant_s| instant_s / factor).collect())
             }
         }
     }
@@ -66,6 +74,11 @@ impl Intensity {
             Self::Steps(steps) => {
                 steps.iter().all(|step| rate(step.per_s) && length(step.for_s))
                     && steps.iter().any(|step| step.per_s > 0.0)
+            }
+            Self::Recorded(instants_s) => {
+                !instants_s.is_empty()
+                    && instants_s.is_sorted()
+                    && instants_s.iter().all(|instant_s| instant_s.is_finite() && *instant_s >= 0.0)
             }
         }
     }
@@ -91,6 +104,7 @@ impl Intensity {
                 let stepped: f64 = steps.iter().map(due).sum();
                 stepped + last * left
             }
+            Self::Recorded(instants_s) => instants_s.partition_point(|instant_s| *instant_s < seconds) as f64,
         }
     }
 
@@ -103,8 +117,14 @@ impl Intensity {
             Self::Flat { per_s } => flat(count, *per_s),
             Self::Ramp { from_per_s, to_per_s, over_s } => ramp(count, *from_per_s, *to_per_s, *over_s),
             Self::Steps(steps) => stepped(count, steps),
+            Self::Recorded(instants_s) => instants_s.get(count as usize).copied(),
         }
     }
+}
+
+/// Requests per second over a recording, its last second included.
+fn mean_per_s(instants_s: &[f64]) -> f64 {
+    instants_s.len() as f64 / (instants_s.last().copied().unwrap_or(0.0) + 1.0)
 }
 
 fn flat(count: f64, per_s: f64) -> Option<f64> {

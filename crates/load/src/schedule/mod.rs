@@ -80,6 +80,12 @@ pub struct Part {
 }
 
 impl Part {
+    /// How many of the first `all` arrivals are of this part.
+    #[must_use]
+    pub const fn share(self, all: u64) -> u64 {
+        if all > self.part { (all - self.part).div_ceil(self.parts) } else { 0 }
+    }
+
     /// Of this part, arrival j goes to part `index` if j mod `of` is `index`.
     #[must_use]
     pub const fn split(self, index: u64, of: u64) -> Self {

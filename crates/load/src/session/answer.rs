@@ -90,6 +90,8 @@ pub(crate) struct Reader {
     part: Part,
     status: u16,
     keep_alive: bool,
+    /// Whether the server has asked for a body that waits.
+    continued: bool,
     /// The begin of a head whose end has not come; empty, and without memory, almost always.
     stash: Vec<u8>,
 }
@@ -101,6 +103,11 @@ impl Reader {
         buf[..kept].copy_from_slice(&self.stash);
         self.stash.clear();
         kept
+    }
+
+    /// Whether the server has asked for the body since this was last called.
+    pub(crate) fn take_continued(&mut self) -> bool {
+        std::mem::take(&mut self.continued)
     }
 
     /// Keeps the rest of a buffer that [`Reader::next`] had no use for.
@@ -147,8 +154,10 @@ impl Reader {
     /// Whether the answer is complete with its head.
     #[inline]
     fn begin_body(&mut self, head: &ResponseHead) -> Result<bool, Malformed> {
+        const CONTINUE: u16 = 100;
         const SWITCHING_PROTOCOLS: u16 = 101;
         if head.status < 200 {
+            self.continued |= head.status == CONTINUE;
             return if head.status == SWITCHING_PROTOCOLS { Err(Malformed::Switched) } else { Ok(false) };
         }
         (self.status, self.keep_alive) = (head.status, head.keep_alive);

@@ -37,7 +37,7 @@ impl Session {
 
     /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
     #[cold]
-    fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
+    pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
         let state = &mut self.lanes[lane as usize];
         let mut fault = fault;
         while state.cursor.held > state.unwritten {
@@ -76,6 +76,7 @@ impl Session {
     ///
     /// A request counts once. Those behind it on the same connection are sent again on another.
     pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {
+        self.release_overdue(now);
         let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
         self.expiry_ns = NEVER;
         for lane in 0..self.spec.lanes {

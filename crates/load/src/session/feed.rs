@@ -20,6 +20,9 @@ pub trait Feed: Debug + Send {
     /// [`FeedError`] ends the run.
     fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError>;
 
+    /// The window begins: what was asked for so far was warm-up.
+    fn window_begins(&mut self) {}
+
     /// Whether connections rest before they ask: then [`Feed::rest_ns`] is called before each [`Feed::next`].
     fn rests(&self) -> bool {
         false

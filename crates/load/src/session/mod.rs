@@ -17,10 +17,12 @@ mod ending;
 mod faults;
 mod fed;
 mod feed;
+mod held_back;
 mod occupancy;
 mod pairs;
 mod ring;
 mod source;
+mod streams;
 mod tally;
 
 pub use answer::Malformed;
@@ -33,6 +35,7 @@ pub use tally::{SecondTally, Span, Split, Tally};
 use crate::schedule::{AT_ONCE, Pace, Part};
 use answer::{Answer, Heads, Reader};
 use dispatch::{Dispatcher, NEVER};
+use held_back::Rest;
 use occupancy::Occupancy;
 use ring::{Cursor, Rings, Stamp};
 use source::{Each, Same, Source};
@@ -49,6 +52,9 @@ pub struct Spec {
     pub request: Vec<u8>,
     /// Whether the request is HEAD, whose answers have no body.
     pub head: bool,
+    /// Bytes of a request after which the rest waits until the server asks for it, or has not for some time; for a
+    /// depth of 1 and requests that are all alike.
+    pub hold: Option<usize>,
     /// When requests are due.
     pub pace: Pace,
     /// Seed of the arrivals.
@@ -80,6 +86,8 @@ struct Lane {
     unwritten: u32,
     /// Bytes of the first unwritten request that are written.
     offset: usize,
+    /// Whether the rest of its request need not wait, or until when it does.
+    rest: Rest,
     answers: u64,
     open: bool,
     /// Whether the dispatcher knows it.
@@ -107,6 +115,8 @@ pub struct Session {
     tally: Tally,
     occupancy: Occupancy,
     expiry_ns: u64,
+    /// When the next request that waits is not to wait any longer.
+    release_ns: u64,
     completed: u64,
     first_malformed: Option<Malformed>,
 }
@@ -148,6 +158,7 @@ impl Session {
             tally: Tally::new(open_loop, spec.requests.is_some()),
             occupancy: Occupancy::default(),
             expiry_ns: NEVER,
+            release_ns: NEVER,
             completed: 0,
             first_malformed: None,
             spec,
@@ -167,6 +178,9 @@ impl Session {
         let dispatcher = self.dispatcher_for(&self.spec.pace, self.spec.seed, span.start_ns);
         self.dispatcher.replace(dispatcher);
         self.again.clear();
+        if let Some(each) = self.source.each() {
+            each.window_begins();
+        }
         self.quota = self.spec.requests.unwrap_or(u64::MAX);
         self.tally.open(span);
         self.occupancy.restart(span.start_ns);
@@ -230,6 +244,14 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         self.rings.push(lane, &mut state.cursor, intended_ns);
         state.unwritten += 1;
+        state.rest = Rest::Head;
+        self.soil(lane);
+    }
+
+    /// The connection has something to write.
+    #[inline]
+    fn soil(&mut self, lane: u32) {
+        let state = &mut self.lanes[lane as usize];
         if !state.dirty {
             state.dirty = true;
             self.dirty.push_back(lane);
@@ -270,7 +292,11 @@ impl Session {
     #[must_use]
     pub fn outgoing(&self, lane: u32) -> &[u8] {
         let state = &self.lanes[lane as usize];
-        self.source.bytes(lane, state.unwritten, state.offset)
+        let bytes = self.source.bytes(lane, state.unwritten, state.offset);
+        match self.spec.hold {
+            None => bytes,
+            Some(hold) => held_back::writable(bytes, hold, state.offset, state.rest),
+        }
     }
 
     /// `bytes` of what was outgoing are written, by a write that began at `at`.
@@ -282,13 +308,16 @@ impl Session {
         let first = state.cursor.held - state.unwritten;
         for nth in first..first + whole {
             let stamp = self.rings.at(lane, state.cursor, nth);
-            stamp.sent_ns = at;
+            if stamp.sent_ns == 0 {
+                stamp.sent_ns = at;
+            }
             if stamp.intended_ns == AT_ONCE {
                 stamp.intended_ns = at;
             }
         }
         state.unwritten -= whole;
         self.occupancy.add(at, i64::from(whole));
+        self.hold_back(lane, at);
         if let Some(timeout_ns) = self.spec.timeout_ns {
             self.expiry_ns = self.expiry_ns.min(at.saturating_add(timeout_ns));
         }
@@ -328,6 +357,7 @@ impl Session {
             }
         }
         self.lanes[lane as usize].reader.stash(&buf[from..]);
+        self.heed_continue(lane);
         Fate::Keep
     }
 
@@ -344,7 +374,7 @@ impl Session {
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
                 intended_ns: if stamp.intended_ns == AT_ONCE { at } else { stamp.intended_ns },
-                sent_ns: at,
+                sent_ns: if stamp.sent_ns == 0 { at } else { stamp.sent_ns },
             };
         } else {
             self.occupancy.add(at, -1);
@@ -365,7 +395,11 @@ impl Session {
     #[inline]
     #[must_use]
     pub fn wake_ns(&self) -> u64 {
-        self.dispatch_ns().min(self.expiry_ns).min(self.tally.wake_ns()).min(self.rest_end_ns())
+        self.dispatch_ns()
+            .min(self.expiry_ns)
+            .min(self.tally.wake_ns())
+            .min(self.rest_end_ns())
+            .min(self.release_ns)
     }
 
     /// The seconds of the window that ended before `now`.

@@ -187,6 +187,10 @@ impl Each {
         self.outboxes[lane as usize].held.front().is_some_and(|(asked, _)| asked.head)
     }
 
+    pub(crate) fn window_begins(&mut self) {
+        self.feed.window_begins();
+    }
+
     pub(crate) fn listens(&self) -> bool {
         self.feed.listens()
     }

@@ -4,7 +4,7 @@ use record::{Errors, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, latencies};
-use crate::session::{Malformed, SLICES, SecondTally, Slice, Span, Split};
+use crate::session::{SLICES, SecondTally, Slice, Span, Split};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -45,12 +45,44 @@ pub(crate) struct Measured {
     /// Answers per second of each worker in each tick.
     pub(crate) thread_rates_per_s: Vec<f64>,
     pub(crate) user_share: f64,
-    pub(crate) malformed: Option<Malformed>,
+    /// What was wrong with the first answer that was not HTTP.
+    pub(crate) malformed: Option<String>,
     pub(crate) slices: [Slice; SLICES],
     /// Pairs of one response and the next, of all workers.
     pub(crate) pairs: Vec<(u64, u64)>,
     /// Why the first connection that failed did.
     pub(crate) connect_error: Option<String>,
+}
+
+impl Measured {
+    /// Nothing yet.
+    pub(crate) fn empty(span: Span) -> Self {
+        Self {
+            span,
+            partial: false,
+            steady: true,
+            seconds: Vec::new(),
+            response: latencies(),
+            service: None,
+            send_lag: None,
+            requests: 0,
+            answers: 0,
+            bytes_read: 0,
+            errors: Errors::default(),
+            unfinished: 0,
+            unsent: 0,
+            established: 0,
+            answers_per_lane: Vec::new(),
+            in_flight_ns: 0,
+            cpu_ns: Vec::new(),
+            thread_rates_per_s: Vec::new(),
+            user_share: 0.0,
+            malformed: None,
+            slices: Default::default(),
+            pairs: Vec::new(),
+            connect_error: None,
+        }
+    }
 }
 
 impl Gathered {
@@ -80,59 +112,42 @@ impl Gathered {
     fn complete(&mut self, index: u32) -> Option<(u32, Second, Latencies)> {
         let (_, sum) = self.pending.remove(&index)?;
         add(&mut self.response, &sum.response);
-        let second = Second {
-            requests: sum.requests,
-            errors: sum.errors,
-            p50_ns: sum.response.value_at_quantile(0.5),
-            p99_ns: sum.response.value_at_quantile(0.99),
-        };
+        let second = second(sum.requests, sum.errors, &sum.response);
         self.seconds.push(second);
         Some((index, second, sum.response))
     }
 
+    /// The next second that not every worker had: one that ended early has said nothing of later seconds.
+    pub(crate) fn next_rest(&mut self) -> Option<(u32, Second, Latencies)> {
+        let index = self.pending.keys().next().copied()?;
+        self.complete(index)
+    }
+
     pub(crate) fn finish(
-        mut self,
+        self,
         span: Span,
         reports: Vec<Report>,
         user_share: f64,
         partial: bool,
         steady: bool,
     ) -> Measured {
-        let mut measured = Measured {
-            span,
-            partial,
-            steady,
-            seconds: Vec::new(),
-            response: latencies(),
-            service: None,
-            send_lag: None,
-            requests: 0,
-            answers: 0,
-            bytes_read: 0,
-            errors: Errors::default(),
-            unfinished: 0,
-            unsent: 0,
-            established: 0,
-            answers_per_lane: Vec::new(),
-            in_flight_ns: 0,
-            cpu_ns: Vec::new(),
-            thread_rates_per_s: Vec::new(),
-            user_share,
-            malformed: None,
-            slices: Default::default(),
-            pairs: Vec::new(),
-            connect_error: None,
-        };
+        let mut measured = Measured { partial, steady, user_share, ..Measured::empty(span) };
         for report in reports {
             add_report(&mut measured, report);
-        }
-        // A worker that ended early has said nothing of later seconds.
-        while let Some(index) = self.pending.keys().next().copied() {
-            self.complete(index);
         }
         add(&mut measured.response, &self.response);
         measured.seconds = self.seconds;
         measured
+    }
+}
+
+/// What one second brought.
+pub(crate) fn second(requests: u64, errors: u64, response: &Latencies) -> Second {
+    Second {
+        requests,
+        errors,
+        p50_ns: response.value_at_quantile(0.5),
+        p99_ns: response.value_at_quantile(0.99),
     }
 }
 
@@ -159,16 +174,17 @@ fn add_report(sum: &mut Measured, report: Report) {
         sum.log_sum += slice.log_sum;
     }
     sum.pairs.extend(tally.pairs.kept);
-    sum.connect_error = sum.connect_error.take().or(report.connect_error);
+    sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
-    sum.malformed = sum.malformed.or(finished.first_malformed);
+    sum.malformed =
+        sum.malformed.take().or_else(|| finished.first_malformed.map(|malformed| malformed.to_string()));
 }
 
 fn add(sum: &mut Latencies, more: &Latencies) {
     sum.add(more).expect("all histograms here have one shape");
 }
 
-fn add_errors(sum: &mut Errors, more: Errors) {
+pub(crate) fn add_errors(sum: &mut Errors, more: Errors) {
     sum.connect += more.connect;
     sum.read += more.read;
     sum.write += more.write;

@@ -7,5 +7,5 @@ mod report;
 mod stationarity;
 mod warnings;
 
-pub(crate) use gather::{Gathered, Measured};
-pub(crate) use report::report;
+pub(crate) use gather::{Gathered, Measured, add_errors, second};
+pub(crate) use report::{Facts, outcome};

@@ -1,17 +1,71 @@
-use record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts};
+use record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts, ShardRecord};
 
 use super::correlation::{effective, spearman};
 use super::gather::Measured;
 use super::percentiles::percentiles;
 use super::warnings::warnings;
+use crate::merge::{Together, tenths};
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace};
-use crate::{Config, Latencies};
+use crate::{Config, Latencies, Outcome};
 
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
 
+/// What a report says of a run beside what was measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) url: String,
+    pub(crate) threads: u32,
+    pub(crate) connections: u64,
+    pub(crate) pipeline: u32,
+    pub(crate) schedule: ScheduleFacts,
+}
+
+impl Facts {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            url: config.target.url.clone(),
+            threads: config.threads,
+            connections: u64::from(config.connections),
+            pipeline: config.http2.unwrap_or(config.pipeline),
+            schedule: schedule_facts(config),
+        }
+    }
+}
+
+/// What a window leaves behind.
+pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> Outcome {
+    let report = report(facts, &measured);
+    let shard = ShardRecord {
+        schema: record::SCHEMA_VERSION,
+        shards: together.shards,
+        of: together.of,
+        first_start_ns: together.first_start_ns,
+        last_start_ns: together.last_start_ns,
+        report: report.clone(),
+        answers: measured.answers,
+        steady: measured.steady,
+        answers_per_connection: measured.answers_per_lane,
+        thread_cpu_ns: measured.cpu_ns,
+        thread_rates_per_s: measured.thread_rates_per_s.clone(),
+        user_share: measured.user_share,
+        malformed: measured.malformed,
+        connect_error: measured.connect_error,
+        tenths: tenths(&measured.slices),
+        pairs: measured.pairs,
+    };
+    Outcome {
+        report,
+        response: measured.response,
+        service: measured.service,
+        send_lag: measured.send_lag,
+        thread_rates_per_s: measured.thread_rates_per_s,
+        shard,
+    }
+}
+
 /// The report of one window.
-pub(crate) fn report(config: &Config, measured: &Measured) -> LoadReport {
+fn report(facts: &Facts, measured: &Measured) -> LoadReport {
     let window_ns = measured.span.end_ns.saturating_sub(measured.span.start_ns);
     let per_window = |amount: f64| if window_ns == 0 { 0.0 } else { amount / (window_ns as f64 / SECOND_NS) };
     let correlation = spearman(&measured.pairs);
@@ -20,19 +74,16 @@ pub(crate) fn report(config: &Config, measured: &Measured) -> LoadReport {
     let service = measured.service.as_ref().map_or_else(|| response.clone(), percentiles);
     let mut report = LoadReport {
         schema: record::SCHEMA_VERSION,
-        url: config.target.url.clone(),
-        threads: config.threads,
-        connections: Connections {
-            requested: u64::from(config.connections),
-            established: measured.established,
-        },
-        pipeline: config.pipeline,
-        schedule: schedule_facts(config),
+        url: facts.url.clone(),
+        threads: facts.threads,
+        connections: Connections { requested: facts.connections, established: measured.established },
+        pipeline: facts.pipeline,
+        schedule: facts.schedule.clone(),
         window_ns,
         requests: measured.requests,
         bytes_read: measured.bytes_read,
         rate_per_s: per_window(measured.requests as f64),
-        rate_ratio: rate_ratio(config, measured),
+        rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
         unfinished: measured.unfinished,
         unsent: measured.unsent,
@@ -61,15 +112,17 @@ fn schedule_facts(config: &Config) -> ScheduleFacts {
     let (kind, rate_per_s, arrival) = match &config.pace {
         Pace::Closed => ("closed", None, None),
         Pace::Open { intensity, arrival, dispatch } => {
-            let kind = match dispatch {
-                Dispatch::Shared => "open",
-                Dispatch::Connection => "connection",
+            let kind = match (dispatch, intensity) {
+                (_, Intensity::Recorded(_)) => "replay",
+                (Dispatch::Shared, _) => "open",
+                (Dispatch::Connection, _) => "connection",
             };
-            let arrival = match arrival {
-                Arrival::Constant => "constant",
-                Arrival::Poisson => "poisson",
+            let arrival = match (arrival, intensity) {
+                (_, Intensity::Recorded(_)) => None,
+                (Arrival::Constant, _) => Some("constant".to_owned()),
+                (Arrival::Poisson, _) => Some("poisson".to_owned()),
             };
-            (kind, Some(mean_rate_per_s(config, intensity)), Some(arrival.to_owned()))
+            (kind, Some(mean_rate_per_s(config, intensity)), arrival)
         }
     };
     ScheduleFacts { kind: kind.to_owned(), rate_per_s, arrival, seed: config.seed }
@@ -88,10 +141,9 @@ fn mean_rate_per_s(config: &Config, intensity: &Intensity) -> f64 {
 ///
 /// The answers to requests that were due just before the window stand for those that come just after it: else a slow
 /// server that keeps up would seem to fall behind.
-fn rate_ratio(config: &Config, measured: &Measured) -> Option<f64> {
-    if config.pace == Pace::Closed {
-        return None;
-    }
+fn rate_ratio(facts: &Facts, measured: &Measured) -> Option<f64> {
+    // Only a closed loop has no rate of its own.
+    facts.schedule.rate_per_s?;
     let due = measured.requests + measured.errors.total() - measured.errors.status - measured.errors.connect
         + measured.unfinished
         + measured.unsent;

@@ -75,7 +75,7 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
 }
 
 fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
-    let malformed = measured.malformed?;
+    let malformed = measured.malformed.as_ref()?;
     warning("malformed", format!("An answer was not HTTP/1.1: {malformed}. Is this the right port?"))
 }
 

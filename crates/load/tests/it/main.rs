@@ -2,8 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod export;
 mod feed;
+mod framing;
+mod hostile;
+mod http2;
+mod list;
+mod merge;
+mod reach;
 mod schedule;
+mod serving;
 mod session;
 mod simulation;
 mod target;
+mod tls;
 mod truth;

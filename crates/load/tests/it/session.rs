@@ -248,3 +248,35 @@ fn requests_due_before_the_window_do_not_count() {
     // Three from the warm-up were answered in the window; its own first request is in flight.
     assert_eq!((tally.requests, tally.answers, tally.unfinished, tally.unsent), (0, 3, 1, 0));
 }
+
+#[test]
+fn a_body_waits_until_the_server_asks_for_it_or_a_second_has_passed() {
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
+    let spec =
+        || Spec { request: [HEAD, b"body"].concat(), hold: Some(HEAD.len()), ..spec(1, constant(1.0)) };
+    let ok: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    // Asked for after 10 ms.
+    let mut session = asked(spec());
+    assert!(session.outgoing(0).is_empty(), "only the head goes first");
+    let go_on: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    assert_eq!(session.received(0, go_on, go_on.len(), ORIGIN + 10 * MILLI), Fate::Keep);
+    assert_eq!(write_all(&mut session, ORIGIN + 10 * MILLI), 4);
+    assert_eq!(session.received(0, ok, ok.len(), ORIGIN + 20 * MILLI), Fate::Keep);
+    let finished = session.finish(ORIGIN + SECOND / 2);
+    assert_eq!(finished.tally.requests, 1);
+    assert_near(finished.tally.split.unwrap().service.max(), 20 * MILLI, "service counts from the head on");
+    // Not asked for.
+    let mut session = asked(spec());
+    session.expire(ORIGIN + SECOND - 1, |_| {});
+    assert_eq!(write_all(&mut session, ORIGIN + SECOND - 1), 0);
+    assert!(session.wake_ns() <= ORIGIN + SECOND);
+    session.expire(ORIGIN + SECOND, |_| {});
+    assert_eq!(write_all(&mut session, ORIGIN + SECOND), 4);
+    // Refused: the body is never sent, and the connection, whose next bytes the server may take for it, is replaced.
+    let mut session = asked(spec());
+    let refused: &[u8] = b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(session.received(0, refused, refused.len(), ORIGIN + MILLI), Fate::Replace);
+    let tally = session.finish(ORIGIN + SECOND / 2).tally;
+    assert_eq!((tally.requests, tally.errors.status), (1, 1));
+    assert_near(tally.split.unwrap().service.max(), MILLI, "service of a refusal");
+}

@@ -1,13 +1,21 @@
 //! Text of the kernel into numbers. Pure: each function has fixtures in `tests.rs`.
 
+mod callgrind;
 mod cgroup;
 mod cpu;
+mod diag;
 mod net;
+mod perf;
 mod process;
+mod resources;
 #[cfg(test)]
 mod tests;
 
+pub use callgrind::callgrind_self_costs;
 pub(crate) use cgroup::{Hierarchy, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
+pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
 pub(crate) use net::tcp_counters;
+pub(crate) use perf::{Mapping, PerfRecord, mappings, perf_records, split_chain};
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
+pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};

@@ -64,6 +64,7 @@ pub(crate) struct Status {
     pub(crate) voluntary_switches: u64,
     pub(crate) involuntary_switches: u64,
     pub(crate) allowed_cpus: String,
+    pub(crate) name: String,
 }
 
 /// Reads a `status` file. Source: proc_pid_status(5).
@@ -72,6 +73,7 @@ pub(crate) fn status(text: &str) -> Status {
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         let number = || value.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
         match key {
+            "Name" => value.trim().clone_into(&mut found.name),
             "VmHWM" => found.rss_peak_bytes = number() * 1024,
             "VmRSS" => found.rss_bytes = number() * 1024,
             "voluntary_ctxt_switches" => found.voluntary_switches = number(),

@@ -50,10 +50,11 @@ fn status_reads_what_is_there() {
         voluntary_switches: 101,
         involuntary_switches: 7,
         allowed_cpus: "0,2-3".to_owned(),
+        name: "a:b".to_owned(),
     };
     assert_eq!(status(text), expected);
     // A kernel thread has no memory, and some kernels lack a line.
-    assert_eq!(status("Name:\tkthreadd\n"), Status::default());
+    assert_eq!(status("Threads:\t1\n"), Status::default());
     assert_eq!(status("VmRSS:\t\nVmHWM: many kB\n\0"), Status::default());
 }
 
@@ -148,4 +149,128 @@ fn keyed_numbers_are_read_whole() {
     assert_eq!(keyed(text, "throttled_usec"), Some(17));
     assert_eq!(keyed(text, "throttled"), None);
     assert_eq!(keyed("throttled_usec\n", "throttled_usec"), None);
+}
+
+/// One record as the kernel lays it out.
+fn perf_record(kind: u32, flags: u16, body: &[u64]) -> Vec<u8> {
+    let size = u16::try_from(8 + body.len() * 8).unwrap();
+    let mut bytes = [&kind.to_le_bytes()[..], &flags.to_le_bytes(), &size.to_le_bytes()].concat();
+    body.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    bytes
+}
+
+const KERNEL_MARK: u64 = -128_i64 as u64;
+const USER_MARK: u64 = -512_i64 as u64;
+
+#[test]
+fn perf_records_are_read_until_one_is_cut() {
+    let chain = [KERNEL_MARK, 1, 2, USER_MARK, 3];
+    let sample = perf_record(9, 0, &[&[7 | 8 << 32, 99, 5][..], &chain].concat());
+    let bytes =
+        [sample.clone(), perf_record(3, 0, &[1, 2]), perf_record(2, 0, &[1, 41, 7 | 8 << 32, 99]), sample]
+            .concat();
+    let whole = PerfRecord::Sample { pid: 7, tid: 8, time_ns: 99, chain: chain.to_vec() };
+    let found: Vec<PerfRecord> = perf_records(&bytes).collect();
+    assert_eq!(found, [whole.clone(), PerfRecord::Lost(41), whole]);
+    for end in 0..bytes.len() {
+        assert!(perf_records(&bytes[..end]).count() < 3);
+    }
+    // A chain longer than its record, and a size below that of a header, end it.
+    assert_eq!(perf_records(&perf_record(9, 0, &[7, 99, 6, 1])).count(), 0);
+    assert_eq!(perf_records(&[9, 0, 0, 0, 0, 0, 3, 0, 0, 0]).count(), 0);
+}
+
+#[test]
+fn threads_leave_and_come() {
+    let body = [7 | 8 << 32, 99];
+    let bytes = [0x2000, 0x6000, 0].map(|flags| perf_record(14, flags, &body)).concat();
+    let left = |preempted| PerfRecord::Left { tid: 8, time_ns: 99, preempted };
+    let expected = [left(false), left(true), PerfRecord::Came { tid: 8, time_ns: 99 }];
+    assert_eq!(perf_records(&bytes).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn chains_are_split_at_their_marks() {
+    let guest = -2048_i64 as u64;
+    assert_eq!(split_chain(&[KERNEL_MARK, 1, 2, USER_MARK, 3]), (vec![1, 2], vec![3]));
+    assert_eq!(split_chain(&[USER_MARK, 3, 4, guest, 5]), (vec![], vec![3, 4]));
+    assert_eq!(split_chain(&[]), (vec![], vec![]));
+}
+
+#[test]
+fn mappings_are_read() {
+    let text = "55d0-55f0 r-xp 00001000 fe:00 123   /opt/a b (deleted)\n7f00-7f10 rw-p 00000000 00:00 0 \n\
+        7ff0-8000 r-xp 00000000 00:00 0   [vdso]\nnonsense\n";
+    let found = mappings(text);
+    let paths: Vec<(&str, bool, u64)> =
+        found.iter().map(|map| (map.path.as_str(), map.executable, map.offset)).collect();
+    assert_eq!(paths, [("/opt/a b", true, 0x1000), ("", false, 0), ("[vdso]", true, 0)]);
+    assert_eq!((found[0].begin, found[0].end), (0x55d0, 0x55f0));
+}
+
+#[test]
+fn files_about_resources_are_read() {
+    assert_eq!(meminfo_bytes("MemTotal:  16 kB\nMemAvailable: 3 kB\n", "MemAvailable"), Some(3072));
+    assert_eq!(meminfo_bytes("MemTotal", "MemTotal"), None);
+    assert_eq!(pressure_us("some avg10=0.00 avg60=0.00 avg300=0.00 total=17\nfull total=5\n"), Some(17));
+    assert_eq!(pressure_us("full total=5\n"), None);
+    assert_eq!(softnet("0a 00000002 00000003 0\n0b 00000010 00000001 0\n"), [18, 4]);
+    let dev = "Inter-| Receive | Transmit\n face |bytes\n  lo: 100 2 3 4 0 0 0 0 200 2 5 6 0 0 0 0\neth0: 1 0 0 1 0 0 0 0 2 0 0 0 0 0 0 0\n";
+    let found = interfaces(dev);
+    assert_eq!((found.in_bytes, found.out_bytes, found.errors, found.drops), (101, 202, 8, 11));
+    let found = disks(" 254 0 vda 1 2 3 4 5 6 7 8 0 77 99 0 0\n 7 0 loop0 0\n");
+    assert_eq!((found["vda"], found.len()), ([77, 99], 1));
+    let limits = "Limit   Soft Limit  Hard Limit  Units\nMax processes  unlimited  unlimited  processes\nMax open files 1024 524288 files\n";
+    assert_eq!((limit(limits, "Max open files"), limit(limits, "Max processes")), (Some(1024), None));
+}
+
+/// A message of the kernel about one socket, with `attributes` behind it.
+fn diag_message(kind: u16, state: u8, attributes: &[u8]) -> Vec<u8> {
+    let mut body = vec![0; 72];
+    body[1] = state;
+    body[4..8].copy_from_slice(&[0x1f, 0x90, 0xc3, 0x50]);
+    body[44] = 9;
+    body[56..60].copy_from_slice(&3_u32.to_ne_bytes());
+    body[60..64].copy_from_slice(&511_u32.to_ne_bytes());
+    body[68..72].copy_from_slice(&77_u32.to_ne_bytes());
+    body.extend(attributes);
+    let mut bytes = ((16 + body.len()) as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend([0; 10]);
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn sockets_are_read_from_the_kernels_messages() {
+    let mut info = vec![0; 192];
+    info[100] = 5;
+    info[136] = 7;
+    info[152] = 11;
+    info[156] = 13;
+    // One attribute that is passed over, then tcp_info.
+    let mut attributes = [8_u16.to_ne_bytes(), 8_u16.to_ne_bytes()].concat();
+    attributes.extend([0; 4]);
+    attributes.extend([196_u16.to_ne_bytes(), 2_u16.to_ne_bytes()].concat());
+    attributes.extend(info);
+    let bytes = [diag_message(20, 10, &[]), diag_message(20, 1, &attributes)].concat();
+    let mut found = Vec::new();
+    assert_eq!(diag_replies(&bytes, &mut found), Some(true));
+    let [listener, connection] = found[..] else { panic!("{found:?}") };
+    assert_eq!(
+        (listener.listening, listener.local_port, listener.queue, listener.backlog),
+        (true, 8080, 3, 511)
+    );
+    assert_eq!((connection.listening, connection.remote_port, connection.queue), (false, 50_000, 0));
+    assert_eq!((connection.cookie, connection.inode), (9, 77));
+    let counters = connection.counters;
+    assert_eq!((counters.retransmits, counters.segments_out), (5, 7));
+    assert_eq!((counters.data_segments_in, counters.data_segments_out), (11, 13));
+    assert_eq!(diag_replies(&diag_message(3, 0, &[]), &mut found), Some(false));
+    assert_eq!(diag_replies(&diag_message(2, 0, &[]), &mut found), None);
+    // Cut anywhere, it is refused or says nothing, and never panics.
+    for end in 0..bytes.len() {
+        let _ = diag_replies(&bytes[..end], &mut Vec::new());
+    }
+    assert_eq!(diag_request(2).len(), 72);
 }

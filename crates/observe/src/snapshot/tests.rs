@@ -30,6 +30,7 @@ fn thread(run_ns: u64, voluntary_switches: u64) -> ThreadSample {
 
 fn snapshot(at: Instant, processes: &[(u32, ProcessSample)], threads: &[(u32, ThreadSample)]) -> Snapshot {
     Snapshot {
+        names: threads.iter().map(|(tid, _)| (*tid, format!("worker-{tid}"))).collect(),
         at,
         processes: processes.iter().copied().collect(),
         threads: threads.iter().copied().collect(),

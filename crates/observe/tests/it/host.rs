@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use observe::{Group, HostWatch, Sampler, busy_share, capabilities, fingerprint};
+use observe::{
+    Group, HostWatch, ObserveError, ResourceSnapshot, Sampler, busy_share, capabilities, fingerprint,
+    listening_process,
+};
 use units::CpuSet;
 
 use crate::support::Told;
@@ -115,4 +118,49 @@ fn every_capability_says_something() {
     assert!(found.len() >= 5);
     assert!(found.iter().all(|capability| capability.text.ends_with('.')));
     assert!(found.iter().any(|capability| capability.id == "cpu_time" && capability.ok));
+}
+
+#[test]
+fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
+    // This process is the server: its listener and its side of the connections are its own.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut client = TcpStream::connect(addr).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).unwrap();
+    }
+    let group = Group::of(std::process::id()).unwrap();
+    let before = ResourceSnapshot::read(&group).unwrap();
+    for _ in 0..17 {
+        client.write_all(b"ask").unwrap();
+        server.read_exact(&mut [0; 3]).unwrap();
+        // An answer in two writes is two segments.
+        for part in [b"answ", b"ered"] {
+            server.write_all(part).unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+        }
+    }
+    let found = ResourceSnapshot::read(&group).unwrap().since(&before);
+    let Some(sockets) = &found.sockets else {
+        eprintln!("skipped: no sock_diag here");
+        return;
+    };
+    // Other tests of this process have listeners and connections too: theirs are told apart by port.
+    let own = sockets.listeners.iter().find(|listener| listener.port == addr.port()).unwrap();
+    assert!(own.backlog >= 128 && own.queued == 0, "{own:?}");
+    assert!(sockets.server.data_segments_in >= 17 && sockets.server.data_segments_out >= 34, "{sockets:?}");
+    assert!(sockets.server.bytes_in >= 17 * 3 && sockets.clients.bytes_in >= 17 * 8, "{sockets:?}");
+    assert_eq!(listening_process(addr.port()).unwrap(), std::process::id());
+    assert!(found.files.open >= 3 && found.files.open_limit >= found.files.open, "{:?}", found.files);
+    assert!(
+        found.memory.total_bytes > found.memory.available_bytes && found.network.in_bytes > 0,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_port_without_listener_is_an_error() {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    assert!(matches!(listening_process(port), Err(ObserveError::NoListener(found)) if found == port));
 }

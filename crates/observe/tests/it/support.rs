@@ -14,12 +14,12 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn new(role: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_observe-fixture"))
-            .args(role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start(Command::new(env!("CARGO_BIN_EXE_observe-fixture")).args(role))
+    }
+
+    /// Any program that speaks as the fixture does.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut told = Self { stdout: BufReader::new(child.stdout.take().unwrap()), child };
         told.hear("ready\n");
         told

@@ -31,6 +31,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             path: "/".to_owned(),
             connections: 64,
             pipeline: 1,
+            keep_alive: true,
             poisson: false,
             conditions: vec![Condition::Capacity],
             allow_difference: false,

@@ -55,6 +55,7 @@ fn plan() -> Plan {
             path: "/".to_owned(),
             connections: 64,
             pipeline: 1,
+            keep_alive: true,
             poisson: true,
             conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
             allow_difference: false,
@@ -105,7 +106,7 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         syscalls: [("epoll_wait".to_owned(), 7)].into(),
         missing: vec!["no hardware counters".to_owned()],
     };
-    let pass = |kind, counts| Pass { kind, window: window(), counts, missing: Vec::new() };
+    let pass = |kind, counts| Pass { kind, window: window(), counts, profile: None, missing: Vec::new() };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
     DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
 }
@@ -118,6 +119,7 @@ fn window() -> Window {
         generator: Usage::default(),
         server_cpus: HostUsage { cpus: 1, frequency_khz: Some([1, 2]), ..HostUsage::default() },
         load_cpus: HostUsage::default(),
+        resources: Some(record::Resources::default()),
         observer_cpu_ns: 12,
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use report::{findings_json, findings_schema, findings_text, load_json, load_schema};
+use report::{capacity_schema, findings_json, findings_schema, findings_text, load_json, load_schema};
 use serde_json::Value;
 
 use crate::support::{about, findings};
@@ -21,7 +21,9 @@ fn valid(schema: &Value, json: &str) -> Vec<String> {
 
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
-    for (output, schema) in [("compare", findings_schema()), ("load", load_schema())] {
+    for (output, schema) in
+        [("compare", findings_schema()), ("load", load_schema()), ("capacity", capacity_schema())]
+    {
         assert!(
             committed(output) == schema,
             "docs/schema/{output}.schema.json is old: \

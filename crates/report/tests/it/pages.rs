@@ -72,17 +72,19 @@ fn sections_come_in_the_order_of_the_questions() {
     let order = [
         "PARTIAL RUN: interrupted in block 7.",
         "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity",
-        "Verdicts (arm against baseline)",
-        "Arms at capacity",
-        "Response at 20000 requests/s",
         "What limits each",
         "Why",
         "Ruled out",
+        "Next: --blocks 12 would decide at this spread.",
+        "Verdicts (arm against baseline)",
+        "Arms at capacity",
+        "Response at 20000 requests/s",
+        "What a request costs",
+        "Watching",
         "Gates",
         "Warnings",
         "Failed",
         "Run",
-        "Next: --blocks 12 would decide at this spread.",
     ];
     let text = findings_text(&findings);
     let places: Vec<usize> = order
@@ -186,4 +188,30 @@ fn markdown_tables_have_as_many_cells_in_every_row() {
             "{page}"
         );
     }
+}
+
+#[test]
+fn a_case_says_what_was_repeated_before_all_else() {
+    let findings = crate::support::case();
+    let text = report::case_text(&findings);
+    let mut rest = text.as_str();
+    for want in [
+        "Question: Which is faster?",
+        "PARTLY: pr is slower. Published: x0.500. Here: x0.9 [0.8, 0.95]",
+        "(89091)",
+        "A rate in brackets is void",
+        "PR: here pr in 'c'; published mean 2.00 ms",
+        "pr is 1.100x [1.095, 1.105] slower than main in CPU per request",
+        "what the profile counted",
+        "left: nothing",
+        "repeat with: whyslow case run x",
+        "2026-01-02 (UTC)",
+        "c, d: fewer connections",
+    ] {
+        let at = rest.find(want).unwrap_or_else(|| panic!("'{want}' is not there, or too early, in\n{text}"));
+        rest = &rest[at + want.len()..];
+    }
+    assert_eq!(text.matches("fewer connections").count(), 1, "{text}");
+    let markdown = report::case_markdown(&findings);
+    assert!(markdown.contains("| system | published/s |"), "{markdown}");
 }

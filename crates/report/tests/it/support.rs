@@ -1,10 +1,11 @@
 //! Findings in which every section has something to say.
 
 use analyse::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Metric,
-    Split, Switches, Verdict, VoidRound,
+    ArmFindings, CASE_SCHEMA, CaseFindings, CaseRun, Cause, ClaimFindings, Comparison, CpuPerRequest,
+    FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
+    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
 };
-use record::{Host, VoidReason};
+use record::{Host, PassKind, VoidReason};
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -43,6 +44,8 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),
         ],
+        ledger: vec![ledger_line(arm)],
+        passes: vec![pass(arm)],
         splits: vec![Split {
             arm: arm.to_owned(),
             rate_ratio: 0.909,
@@ -60,8 +63,48 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             arm: arm.to_owned(),
             reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
         }],
+        resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
+        profiles: vec![profile(baseline, arm)],
         next: Some("--blocks 12 would decide at this spread".to_owned()),
     }
+}
+
+/// A function that only the arm runs.
+fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
+    let row = analyse::ProfileRow {
+        name: "core::str::<impl str>::find::<a_pattern_with_a_very_long_name_that_does_not_fit>".to_owned(),
+        package: "core".to_owned(),
+        category: "own code".to_owned(),
+        arm_ns: 900.0,
+        difference_ns: 900.0,
+        error_ns: 20.0,
+        only_in: Some(arm.to_owned()),
+        ..analyse::ProfileRow::default()
+    };
+    analyse::ProfileDifference {
+        baseline: baseline.to_owned(),
+        arm: arm.to_owned(),
+        baseline_samples: 3000,
+        arm_samples: 3100,
+        categories: vec![analyse::ProfileRow { name: "own code".to_owned(), ..row.clone() }],
+        packages: Vec::new(),
+        functions: vec![row],
+        notes: vec![format!("{arm}: it keeps no frame pointers")],
+    }
+}
+
+/// One red row and one green.
+pub(crate) fn use_rows() -> Vec<analyse::UseRow> {
+    let row = |level, resource: &str, errors| analyse::UseRow {
+        level,
+        scope: analyse::UseScope::Host,
+        resource: resource.to_owned(),
+        utilisation: Some(0.25),
+        saturation: None,
+        saturation_unit: String::new(),
+        errors: Some(errors),
+    };
+    vec![row(analyse::UseLevel::Red, "interfaces", 7), row(analyse::UseLevel::Green, "busiest disk", 0)]
 }
 
 fn row(name: &str, cpu_ns: f64) -> ArmFindings {
@@ -125,6 +168,32 @@ fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
     }
 }
 
+fn ledger_line(arm: &str) -> LedgerLine {
+    LedgerLine {
+        arm: arm.to_owned(),
+        id: "syscall:getppid".to_owned(),
+        unit: "count".to_owned(),
+        baseline: 0.0,
+        value: 10.0,
+        change: 10.0,
+        carries_ns: Some(843.5),
+    }
+}
+
+fn pass(arm: &str) -> PassFindings {
+    PassFindings {
+        arm: arm.to_owned(),
+        kind: PassKind::Counting,
+        rounds: 2,
+        rate_per_s: 90_000.0,
+        slowdown: Some(1.07),
+        rate_slowdown: 1.06,
+        used: true,
+        text: format!("counting slowed {arm} x1.06 (x1.07 CPU per request); used"),
+        missing: vec!["no cycles or instructions".to_owned()],
+    }
+}
+
 fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
     Cause {
         id: id.to_owned(),
@@ -136,3 +205,60 @@ fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
         text: format!("{id} was weighed"),
     }
 }
+
+/// A case with one comparison, one figure, one claim and one profile.
+pub(crate) fn case() -> CaseFindings {
+    let case = plan::CaseFile::parse("x.toml", CASE).unwrap();
+    let run = |id: &str| CaseRun {
+        id: id.to_owned(),
+        question: "which?".to_owned(),
+        changes: vec!["fewer connections".to_owned()],
+        allow_difference: None,
+        findings: findings(),
+    };
+    CaseFindings {
+        schema: CASE_SCHEMA,
+        size: "quick".to_owned(),
+        command: ["whyslow", "case", "run", "x"].map(str::to_owned).to_vec(),
+        runs: vec![run("c"), run("d")],
+        figures: vec![FigureFindings {
+            figure: case.figures[0].clone(),
+            comparison: Some("c".to_owned()),
+            ours: Some(row("pr", 11_000.0)),
+            rate_valid: false,
+        }],
+        claims: vec![ClaimFindings {
+            text: "pr is slower".to_owned(),
+            published: "x0.500".to_owned(),
+            ours: "x0.9 [0.8, 0.95]".to_owned(),
+            reproduced: Reproduced::Partly,
+            why: "the same side".to_owned(),
+        }],
+        profiles: vec![PublishedProfile {
+            id: "p".to_owned(),
+            arm: "pr".to_owned(),
+            requests: Some(2000),
+            instructions_per_request: Some(100.0),
+            rows: vec![PublishedProfileRow {
+                what: "what the profile counted".to_owned(),
+                published_percent: 5.0,
+                percent: Some(4.0),
+                instructions: Some(4.0),
+            }],
+            others: vec![FunctionCost { name: "main".to_owned(), instructions: 90.0 }],
+        }],
+        left_out: vec!["left: nothing".to_owned()],
+        case,
+    }
+}
+
+const CASE: &str = r#"
+name = "x"
+question = "Which is faster?"
+source = "a document"
+open = "why"
+published = { machine = "m", server_cpus = 1, command = "wrk" }
+workload = { path = "/", connections = 64 }
+comparison = [{ id = "c", question = "which?", arms = ["main", "pr"], rates = [25] }]
+figure = [{ id = "p", system = "PR", arm = "pr", rate_per_s = 50.0, mean = "2000us" }]
+"#;

@@ -25,6 +25,8 @@ pub(crate) mod net;
 #[allow(unsafe_code)]
 mod overflow;
 #[allow(unsafe_code)]
+pub(crate) mod pages;
+#[allow(unsafe_code)]
 pub(crate) mod shard;
 pub(crate) mod slab;
 mod sync;

@@ -5,6 +5,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags};
 use std::io;
+use std::ops::Range;
 use std::time::Instant;
 
 /// What a system call gave back; [`Errno::AGAIN`] says "not now".
@@ -34,6 +35,16 @@ pub(crate) fn send_two(fd: impl AsFd, first: &[u8], second: &[u8]) -> Result<usi
     let slices = [IoSlice::new(first), IoSlice::new(second)];
     let mut control = SendAncillaryBuffer::default();
     retry_on_intr(|| rustix::net::sendmsg(&fd, &slices, &mut control, SendFlags::NOSIGNAL))
+}
+
+/// Most of a file that one system call sends, in bytes: then the other connections of the shard have their turn.
+const SEND_FILE_BYTES: u64 = 256 * 1024;
+
+/// Sends from the beginning of `part` as much as the socket takes now, and takes it off `part`. A closed peer is an
+/// error as long as the process ignores SIGPIPE, which every Rust program does unless told otherwise.
+pub(crate) fn send_file(fd: impl AsFd, file: impl AsFd, part: &mut Range<u64>) -> Result<usize> {
+    let count = (part.end - part.start).min(SEND_FILE_BYTES) as usize;
+    retry_on_intr(|| rustix::fs::sendfile(&fd, &file, Some(&mut part.start), count))
 }
 
 /// Takes one waiting connection, as a descriptor that does not block and is not inherited.

@@ -49,6 +49,12 @@ pub fn yield_now() -> io::Result<()> {
 /// Runs `body` in a coroutine of its own on the same shard; on a plain thread, in a thread of its own.
 ///
 /// `body` takes nothing by reference: what it uses must live as long as it may run, and nothing makes a caller wait.
+/// There is no scoped variant, for a handle that is forgotten would let the coroutine outlive the scope:
+///
+/// ```compile_fail
+/// let mut count = 0;
+/// straightline::rt::spawn(|| count += 1);
+/// ```
 pub fn spawn<T, F>(body: F) -> JoinHandle<T>
 where
     T: Send + 'static,

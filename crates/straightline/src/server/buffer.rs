@@ -1,17 +1,18 @@
 //! Memory for received bytes, taken from a pool while there is something in it.
 
 use super::limits::INPUT_BYTES;
+use crate::rt::pages::Pages;
 use http1::request::{NO_SLOTS, Slots};
 
 /// Room for received bytes, and for where the fields of a head lie among them.
 pub(crate) struct Buffer {
-    pub(crate) bytes: Box<[u8]>,
+    pub(crate) bytes: Pages,
     pub(crate) slots: Box<Slots>,
 }
 
 impl Buffer {
     pub(crate) fn new() -> Box<Self> {
-        Box::new(Self { bytes: vec![0; INPUT_BYTES].into_boxed_slice(), slots: Box::new(NO_SLOTS) })
+        Box::new(Self { bytes: Pages::new(INPUT_BYTES), slots: Box::new(NO_SLOTS) })
     }
 }
 

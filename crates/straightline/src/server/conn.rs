@@ -22,8 +22,10 @@ use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -245,6 +247,28 @@ impl Conn {
         self.flush()
     }
 
+    /// Whether [`Conn::flush_with_file`] can be used.
+    pub(crate) fn can_send_files(&self) -> bool {
+        self.transport.is_plain()
+    }
+
+    /// Sends what may go out and then a part of `file`, and waits until all has gone.
+    pub(crate) fn flush_with_file(&self, file: &File, mut part: Range<u64>) -> io::Result<()> {
+        self.flush()?;
+        while part.start < part.end {
+            match sys::send_file(&self.socket, file, &mut part) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.worker.counters().sent_bytes.add(count as u64),
+                Err(Errno::AGAIN) => self.wait(Ready::WRITE, self.write_deadline())?,
+                Err(error) => {
+                    self.mark(Ready::GONE.with(Ready::ENDED));
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn write_deadline(&self) -> Option<Instant> {
         Some(self.worker.now() + self.worker.limits().write_stall)
     }
@@ -325,7 +349,7 @@ impl Conn {
     /// How long the next request may take to come; `None` if a head is under way, whose time runs already.
     pub(crate) fn time_for_next(&self) -> Option<Duration> {
         let limits = self.worker.limits();
-        if !self.has_stash() {
+        if !self.has_stash() && !self.transport.is_amid() {
             self.amid_head.set(false);
             return Some(limits.idle_time);
         }
@@ -564,5 +588,9 @@ impl Source for Conn {
         // What is answered already must not wait for what is not; an error shows at the next write.
         self.try_flush().ok();
         self.release_output();
+        // It may be long until the handler goes on.
+        if let Some(memory) = self.output.borrow_mut().trade_memory() {
+            self.worker.give_output(memory);
+        }
     }
 }

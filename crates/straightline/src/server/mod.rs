@@ -16,7 +16,10 @@ mod request;
 mod response;
 mod run;
 mod service;
+mod streaming;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
 mod transport;
 mod turn;
 mod upgrade;
@@ -27,7 +30,8 @@ pub use event::Event;
 pub use handle::{Drained, Handle, Running};
 pub use limits::*;
 pub use request::Request;
-pub use response::{Done, Fresh, Response, Streaming};
+pub use response::{Done, Fresh, Response};
+pub use streaming::Streaming;
 pub use upgrade::Upgraded;
 
 use crate::rt::watch::Name;
@@ -70,6 +74,8 @@ pub(crate) struct Options {
     pub(crate) on_event: OnEvent,
     pub(crate) signals: Option<Duration>,
     pub(crate) hold_limit: Duration,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 /// A coroutine that holds its shard longer is reported: every other connection of the shard waits meanwhile.
@@ -122,6 +128,8 @@ impl Server {
             on_event: Box::new(|_| {}),
             signals: None,
             hold_limit: HOLD_LIMIT,
+            #[cfg(feature = "tls")]
+            tls: None,
         };
         Self { listening, options }
     }
@@ -180,6 +188,18 @@ impl Server {
         self
     }
 
+    /// Speaks TLS as `config` says. Where it names no protocols for ALPN, `http/1.1` is offered.
+    ///
+    /// Handlers stay as they are. The handshake has the time of a head, [`Limits::head_time`].
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, mut config: rustls::ServerConfig) -> Self {
+        if config.alpn_protocols.is_empty() {
+            config.alpn_protocols.push(b"http/1.1".to_vec());
+        }
+        self.options.tls = Some(Arc::new(config));
+        self
+    }
+
     /// Serves until the server is drained, by a signal or a [`Handle`].
     ///
     /// # Errors
@@ -209,6 +229,8 @@ impl Server {
             name: Name::of(options.name.unwrap_or(std::any::type_name::<F>())),
             limits: options.limits,
             on_event: options.on_event,
+            #[cfg(feature = "tls")]
+            tls: options.tls,
         };
         let plan = run::Plan {
             workers: options.workers,

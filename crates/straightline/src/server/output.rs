@@ -8,6 +8,9 @@
 //! A head is open until the handler has said all of it, so that an error can still replace it. A chunk is open until
 //! its size is known.
 
+/// Memory is traded for so many times less: the head of an answer, say, for a fresh buffer.
+const MUCH_LESS: usize = 8;
+
 /// Bytes for a client, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
@@ -29,6 +32,17 @@ impl Output {
             return None;
         }
         Some(std::mem::take(&mut self.bytes))
+    }
+
+    /// The memory in exchange for as little as holds what is left, where that is much less.
+    pub(crate) fn trade_memory(&mut self) -> Option<Vec<u8>> {
+        if self.bytes.capacity() < MUCH_LESS * self.held().max(1) {
+            return None;
+        }
+        let rest = self.bytes[self.sent..].to_vec();
+        self.sealed -= self.sent;
+        self.sent = 0;
+        Some(std::mem::replace(&mut self.bytes, rest))
     }
 
     pub(crate) fn has_memory(&self) -> bool {
@@ -125,6 +139,18 @@ mod tests {
         output.discard_open();
         assert_eq!(output.held(), 0);
         assert!(output.take_memory().is_some_and(|memory| memory.capacity() >= 64));
+    }
+
+    #[test]
+    fn memory_that_is_hardly_used_is_traded() {
+        let mut output = Output::over(Vec::with_capacity(4096));
+        output.push(b"sent");
+        output.seal();
+        output.push(b"open");
+        output.mark_sent(2);
+        assert_eq!(output.trade_memory().map(|memory| memory.capacity()), Some(4096));
+        assert_eq!((output.sendable(), output.open()), (&b"nt"[..], &b"open"[..]));
+        assert!(output.trade_memory().is_none(), "it has little already");
     }
 
     #[test]

@@ -1,17 +1,13 @@
 //! What a handler answers.
 
 use super::exchange::{Exchange, Progress};
-use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES};
+use super::limits::COPIED_BODY_BYTES;
 use super::request::Request;
+use super::streaming::{Framing, Streaming};
 use super::upgrade::Upgraded;
 use http1::write;
 use std::fmt;
-use std::io::{self, Write};
-
-/// Most data of one chunk, in bytes: four hexadecimal digits hold its size, and the client has not long to wait.
-const CHUNK_BYTES: usize = 16 * 1024;
-/// Room left for the size of a chunk until it is known.
-const CHUNK_HEAD: &[u8; 6] = b"0000\r\n";
+use std::io;
 
 /// State of a [`Response`] of which nothing was sent: status and fields can be set.
 #[derive(Debug)]
@@ -21,27 +17,29 @@ pub struct Fresh {
     dated: bool,
 }
 
-/// State of a [`Response`] whose head is on the way: only its body can follow.
-#[derive(Debug)]
-pub struct Streaming {
-    framing: Framing,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Framing {
-    Chunked,
-    /// So many bytes are promised still.
-    Left(u64),
-    UntilClose,
-    /// What is written goes nowhere, for there is to be no body: so many bytes are promised still, if any are.
-    Nothing(Option<u64>),
-}
-
 /// Says that a request was answered. Only a complete answer gives one, so that a handler cannot forget it.
 #[derive(Debug)]
 #[must_use = "a handler returns it"]
 pub struct Done {
-    pub(crate) _made_here: (),
+    status: u16,
+    body_bytes: u64,
+}
+
+impl Done {
+    #[inline]
+    pub(crate) fn new(status: u16, body_bytes: u64) -> Self {
+        Self { status, body_bytes }
+    }
+
+    /// The status that was answered.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Length of the body as the handler wrote it, in bytes; also where HEAD or a status kept it from being sent.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
 }
 
 /// An answer, which is sent whole by [`send`](Response::send), or begun by [`start`](Response::start) and written.
@@ -55,8 +53,8 @@ pub struct Done {
 /// }
 /// ```
 pub struct Response<'a, S = Fresh> {
-    exchange: &'a Exchange<'a>,
-    state: S,
+    pub(crate) exchange: &'a Exchange<'a>,
+    pub(crate) state: S,
 }
 
 impl<S: fmt::Debug> fmt::Debug for Response<'_, S> {
@@ -65,7 +63,7 @@ impl<S: fmt::Debug> fmt::Debug for Response<'_, S> {
     }
 }
 
-fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
@@ -179,7 +177,7 @@ impl<'a> Response<'a, Fresh> {
             conn.flush_with(body)?;
         }
         exchange.progress.set(Progress::Done);
-        Ok(Done { _made_here: () })
+        Ok(Done::new(self.state.status, body.len() as u64))
     }
 
     /// The `Content-Length` to say of a whole body; `None` if there is to be none.
@@ -257,7 +255,8 @@ impl<'a> Response<'a, Fresh> {
         begun.end_head(said)?;
         exchange.conn.output().borrow_mut().seal();
         exchange.progress.set(Progress::Started);
-        Ok(Response { exchange, state: Streaming { framing } })
+        let state = Streaming { framing, status: begun.state.status, body_bytes: 0 };
+        Ok(Response { exchange, state })
     }
 
     fn header_of_chunked(self) -> io::Result<Self> {
@@ -303,116 +302,5 @@ impl<'a> Response<'a, Fresh> {
 
     fn status_101(self) -> Self {
         self.status(101)
-    }
-}
-
-impl Response<'_, Streaming> {
-    /// Ends the body. Nothing waits: what is left goes out with the answers that follow, or when the handler waits.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if fewer bytes were written than promised; the connection is then closed, for the client must
-    /// not take them for all. Those of the connection.
-    pub fn end(self) -> io::Result<Done> {
-        self.end_with([])
-    }
-
-    /// [`Response::end`] with trailer fields, which only a chunked body carries.
-    ///
-    /// # Errors
-    ///
-    /// As [`Response::end`], and `InvalidInput` for a bad field.
-    pub fn end_with_trailers(self, trailers: &[(&str, &str)]) -> io::Result<Done> {
-        self.end_with(trailers.iter().map(|(name, value)| (*name, value.as_bytes())))
-    }
-
-    fn end_with<'t>(mut self, trailers: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> io::Result<Done> {
-        match self.state.framing {
-            Framing::Chunked => {
-                self.seal_chunk();
-                let mut output = self.exchange.conn.output().borrow_mut();
-                write::last_chunk_with_trailers(output.bytes_mut(), trailers).map_err(invalid)?;
-                output.seal();
-            }
-            Framing::Left(1..) => return Err(invalid("fewer bytes were written than promised")),
-            Framing::Left(0) | Framing::UntilClose | Framing::Nothing(_) => {}
-        }
-        self.exchange.progress.set(Progress::Done);
-        Ok(Done { _made_here: () })
-    }
-
-    /// Lets the chunk that is being filled go out.
-    fn seal_chunk(&mut self) {
-        let mut output = self.exchange.conn.output().borrow_mut();
-        let Some(size) = output.open().len().checked_sub(CHUNK_HEAD.len()) else { return };
-        let mut size = size;
-        for digit in output.open_mut()[..4].iter_mut().rev() {
-            *digit = b"0123456789abcdef"[size & 15];
-            size >>= 4;
-        }
-        output.push(b"\r\n");
-        output.seal();
-    }
-
-    /// Fills the present chunk from `bytes`; how many of them.
-    fn fill_chunk(&mut self, bytes: &[u8]) -> usize {
-        let mut output = self.exchange.conn.output().borrow_mut();
-        if output.open().is_empty() {
-            output.push(CHUNK_HEAD);
-        }
-        let room = CHUNK_BYTES + CHUNK_HEAD.len() - output.open().len();
-        let count = bytes.len().min(room);
-        output.push(&bytes[..count]);
-        let full = count == room;
-        drop(output);
-        if full {
-            self.seal_chunk();
-        }
-        count
-    }
-
-    fn write_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() > COPIED_BODY_BYTES {
-            self.exchange.conn.flush_with(bytes)?;
-            return Ok(bytes.len());
-        }
-        let mut output = self.exchange.conn.output().borrow_mut();
-        output.push(bytes);
-        output.seal();
-        Ok(bytes.len())
-    }
-}
-
-impl Write for Response<'_, Streaming> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let length = bytes.len() as u64;
-        self.exchange.conn.ensure_output();
-        let count = match &mut self.state.framing {
-            _ if bytes.is_empty() => return Ok(0),
-            Framing::Nothing(Some(left)) | Framing::Left(left) if *left < length => {
-                return Err(invalid("more bytes are written than promised"));
-            }
-            Framing::Nothing(left) => {
-                *left = left.map(|left| left - length);
-                return Ok(bytes.len());
-            }
-            Framing::Left(left) => {
-                *left -= length;
-                self.write_plain(bytes)?
-            }
-            Framing::UntilClose => self.write_plain(bytes)?,
-            Framing::Chunked => self.fill_chunk(bytes),
-        };
-        if self.exchange.conn.holds() >= OUTPUT_BYTES {
-            self.exchange.conn.flush()?;
-        }
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if matches!(self.state.framing, Framing::Chunked) {
-            self.seal_chunk();
-        }
-        self.exchange.conn.flush()
     }
 }

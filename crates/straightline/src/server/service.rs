@@ -19,11 +19,17 @@ pub(crate) struct Service {
     pub(crate) name: &'static Name,
     pub(crate) limits: Limits,
     pub(crate) on_event: OnEvent,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<std::sync::Arc<rustls::ServerConfig>>,
 }
 
 impl Service {
     /// The way of a new connection.
     pub(crate) fn transport(&self) -> io::Result<Transport> {
+        #[cfg(feature = "tls")]
+        if let Some(config) = &self.tls {
+            return super::tls::Tls::new(config).map(|tls| Transport::Tls(Box::new(tls)));
+        }
         Ok(Transport::Plain)
     }
 }

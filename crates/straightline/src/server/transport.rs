@@ -1,27 +1,48 @@
-//! How bytes get from and to a socket. As they are; an encrypted way would be another variant.
+//! How bytes get from and to a socket: as they are, or encrypted.
 
 use super::conn::Io;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use crate::rt::sys;
 use rustix::fd::OwnedFd;
 
 /// The way between a connection and its socket. No call blocks.
 pub(crate) enum Transport {
     Plain,
+    #[cfg(feature = "tls")]
+    Tls(Box<Tls>),
 }
 
 impl Transport {
+    /// Whether bytes go out as they are.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain)
+    }
+
     #[inline]
     pub(crate) fn recv(&self, socket: &OwnedFd, into: &mut [u8]) -> Io {
         match self {
             Self::Plain => sys::recv(socket, into),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.recv(socket, into),
         }
     }
 
     /// Whether a read that filled less than its buffer left nothing behind.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
+        // A record that was read gives no more than itself, though the next may be there already.
+        self.is_plain()
+    }
+
+    /// Whether bytes came that are the beginning of something, and nothing for the connection yet.
+    #[inline]
+    pub(crate) fn is_amid(&self) -> bool {
         match self {
-            Self::Plain => true,
+            Self::Plain => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.is_amid(),
         }
     }
 
@@ -29,6 +50,8 @@ impl Transport {
     pub(crate) fn send(&self, socket: &OwnedFd, bytes: &[u8]) -> Io {
         match self {
             Self::Plain => sys::send(socket, bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.send(socket, bytes),
         }
     }
 
@@ -37,21 +60,37 @@ impl Transport {
         match self {
             Self::Plain if first.is_empty() => sys::send(socket, second),
             Self::Plain => sys::send_two(socket, first, second),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) if first.is_empty() => tls.send(socket, second),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.send(socket, first),
         }
     }
 
     /// Sends what the way itself holds back; whether everything went.
     #[inline]
-    pub(crate) fn flush(&self, _socket: &OwnedFd) -> sys::Result<bool> {
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "what goes out as it is, is not held back")
+    )]
+    pub(crate) fn flush(&self, socket: &OwnedFd) -> sys::Result<bool> {
         match self {
             Self::Plain => Ok(true),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.flush(socket),
         }
     }
 
     /// Says that nothing more will come, as far as the way has words for it.
-    pub(crate) fn say_goodbye(&self, _socket: &OwnedFd) {
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "the end of a plain stream says it all")
+    )]
+    pub(crate) fn say_goodbye(&self, socket: &OwnedFd) {
         match self {
             Self::Plain => {}
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.say_goodbye(socket),
         }
     }
 }

@@ -17,8 +17,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Buffers kept for the next connection: as many as handlers that receive or answer at one time on a busy shard.
-const POOLED: usize = 32;
+/// Output buffers kept for the next connection: as many as handlers that answer at one time on a busy shard.
+const POOLED_OUTPUTS: usize = 32;
+/// Input buffers kept, of which each handler that waits has one. They hold little: the pages that were touched.
+const POOLED_INPUTS: usize = 256;
 /// Room of a fresh output buffer, in bytes: it grows with what is written, up to [`OUTPUT_BYTES`] and an answer more.
 const OUTPUT_BEGINS_BYTES: usize = 4 * 1024;
 
@@ -159,7 +161,7 @@ impl Worker {
     #[inline]
     pub(crate) fn give_input(&self, input: Input) {
         let mut inputs = self.inputs.borrow_mut();
-        if inputs.len() < POOLED {
+        if inputs.len() < POOLED_INPUTS {
             inputs.push(input.buffer);
         }
     }
@@ -172,7 +174,8 @@ impl Worker {
     #[inline]
     pub(crate) fn give_output(&self, memory: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() < POOLED && memory.capacity() <= 2 * OUTPUT_BYTES {
+        let usual = OUTPUT_BEGINS_BYTES..=2 * OUTPUT_BYTES;
+        if outputs.len() < POOLED_OUTPUTS && usual.contains(&memory.capacity()) {
             outputs.push(memory);
         }
     }

@@ -1,7 +1,8 @@
 //! What goes wrong in coroutine runtimes, line by line.
 
-use crate::support::{Client, MODELS, TestServer, echo};
-use std::io::{self, Write};
+use crate::support::{Client, MODELS, TestServer, echo, number_of, own_process, raise_descriptors, say};
+use std::io::{self, BufRead, Read};
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,15 +13,6 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
-}
-
-/// Runs one ignored test of this program in a process of its own.
-fn in_own_process(test: &str) -> std::process::Output {
-    std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "--test-threads=1", test])
-        .env("RUST_BACKTRACE", "0")
-        .output()
-        .unwrap()
 }
 
 /// A value whose drop waits, as one that flushes a stream does.
@@ -134,7 +126,7 @@ fn an_overflow_names_the_handler_and_its_stack() {
     for (test, size) in
         [("hazards::overflow_a_stack", "128 KiB"), ("hazards::overflow_a_big_stack", "512 KiB")]
     {
-        let output = in_own_process(test);
+        let output = own_process(test).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(11), "the signal's default action: {text}");
         let wanted = format!("the stack of {size} of handler `the deep one` overflowed");
@@ -175,7 +167,7 @@ fn overflow_a_big_stack() {
 
 #[test]
 fn an_overflow_elsewhere_is_not_ours() {
-    let output = in_own_process("hazards::overflow_a_plain_thread");
+    let output = own_process("hazards::overflow_a_plain_thread").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(text.contains("has overflowed its stack") && !text.contains("straightline:"), "{text}");
@@ -229,81 +221,201 @@ fn panics_leave_nothing_behind() {
     }
 }
 
+/// Server and client share no descriptors, so each has a process of its own.
 #[test]
-#[ignore = "server and client share their descriptors, and the client may run out first: it needs a process of its own"]
 fn running_out_of_descriptors_pauses_accepting() {
-    let output = in_own_process("hazards::run_out_of_descriptors");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("served after the pause"), "{text}");
-}
-
-#[test]
-#[ignore = "limits its process; run by the test above"]
-fn run_out_of_descriptors() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let server = TestServer::new(echo);
-    server.assert_serves("nothing");
-    let before = getrlimit(Resource::Nofile);
-    // Both ends of a connection are in this process: 30 connections take 60 descriptors.
-    let in_use = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-    let mut clients: Vec<Client> = (0..20).map(|_| server.connect()).collect();
-    server.until("they are accepted", |server| server.metric("accepted_total") == 21);
-    let limit = Rlimit { current: Some(in_use + 40 + 20), maximum: before.maximum };
-    setrlimit(Resource::Nofile, limit).unwrap();
-    let mut waiting: Vec<Client> = (0..15).map(|_| server.connect()).collect();
+    let (mut server, address) = serve_elsewhere("hazards::serve_with_few_descriptors", &[]);
+    let mut clients: Vec<Client> = (0..DESCRIPTORS as usize / 2).map(|_| Client::new(address)).collect();
+    for client in &mut clients {
+        client.send(GET);
+        assert_eq!(client.response().status, 200);
+    }
+    let mut waiting: Vec<Client> = (0..DESCRIPTORS).map(|_| Client::new(address)).collect();
     waiting.iter_mut().for_each(|client| client.send(GET));
-    server.until("accepting is paused", |server| server.metric("accept_pauses_total") >= 1);
+    server.until_it_says("stops accepting: no file descriptors");
     // Those who have a connection are served as before.
     for client in &mut clients {
         client.send(GET);
         assert_eq!(client.response().status, 200);
     }
     clients.clear();
-    for client in &mut waiting {
+    // Each that was answered makes room for another.
+    for mut client in waiting {
         assert_eq!(client.response().status, 200);
     }
-    let said = server.events.lock().unwrap().clone();
-    assert!(said.iter().any(|event| matches!(event, Event::AcceptPaused { .. })), "{said:?}");
-    server.until("accepting is resumed", |server| {
-        server.events.lock().unwrap().iter().any(|event| matches!(event, Event::AcceptResumed { .. }))
+    server.until_it_says("accepts again");
+    server.end();
+}
+
+/// Descriptors that the server may open for clients.
+const DESCRIPTORS: u64 = 30;
+
+#[test]
+#[ignore = "limits its process; run by the test above"]
+fn serve_with_few_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = || {
+        let in_use = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(in_use + DESCRIPTORS), maximum }).unwrap();
+    };
+    serve_until_told(limit, |server| assert!(server.metric("accept_pauses_total") >= 1));
+}
+
+/// A test in another process, which ends with its standard input.
+struct Other {
+    process: std::process::Child,
+    lines: std::io::Lines<io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Other {
+    fn start(test: &str, environment: &[(&str, String)]) -> Self {
+        use std::process::Stdio;
+        let mut command = own_process(test);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = io::BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, lines }
+    }
+
+    /// The next line that has these words.
+    fn until_it_says(&mut self, what: &str) -> String {
+        let mut said = Vec::new();
+        for line in &mut self.lines {
+            said.push(line.unwrap());
+            if said.last().unwrap().contains(what) {
+                return said.pop().unwrap();
+            }
+        }
+        panic!("it ended without saying {what:?}: {said:?}");
+    }
+
+    /// Lets it end, and checks that it found nothing wrong.
+    fn end(mut self) {
+        drop(self.process.stdin.take());
+        self.until_it_says("test result: ok. 1 passed");
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        self.process.wait().ok();
+    }
+}
+
+/// A server in another process.
+fn serve_elsewhere(test: &str, environment: &[(&str, String)]) -> (Other, SocketAddr) {
+    let mut server = Other::start(test, environment);
+    let line = server.until_it_says("listening on ");
+    let rest = line.split("listening on ").nth(1).unwrap();
+    (server, rest.split(',').next().unwrap().parse().unwrap())
+}
+
+/// The other side of [`serve_elsewhere`]: says what happens, and ends with its standard input.
+fn serve_until_told(prepare: impl FnOnce(), check: impl FnOnce(&TestServer)) {
+    let server = TestServer::with(|server| server.workers(1), echo);
+    prepare();
+    let address = server.address;
+    say(&format!("\nlistening on {address}, in a process of its own"));
+    let told = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&told);
+    let reader = std::thread::spawn(move || {
+        io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        tell.store(true, Ordering::Relaxed);
     });
-    setrlimit(Resource::Nofile, before).unwrap();
-    writeln!(io::stdout(), "served after the pause").unwrap();
+    let mut said = 0;
+    while !told.load(Ordering::Relaxed) {
+        let events = server.events.lock().unwrap().clone();
+        events[said..].iter().for_each(|event| say(&event.to_string()));
+        said = events.len();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    reader.join().unwrap();
+    check(&server);
+}
+
+/// Clients with slow heads: ten thousand by `STRAIGHTLINE_SLOW=10000`.
+const SLOW: u64 = 800;
+/// Longest that they may delay a good one.
+const DELAY: Duration = Duration::from_millis(10);
+/// Other work on the machine delays as well, so the best of so many tries counts; what delays in the server delays
+/// each of them.
+const TRIES: usize = 5;
+
+fn slow_clients() -> u64 {
+    number_of("STRAIGHTLINE_SLOW").unwrap_or(SLOW)
 }
 
 /// Slow heads hold a few bytes each, and no stack, and nobody up.
 #[test]
-#[ignore = "times itself, and fails beside other work on the same CPUs: to be run alone"]
 fn slow_heads_delay_nobody() {
-    /// Both ends are in this process, whose limit may be 1 024 descriptors.
-    const SLOW: usize = 400;
-    let server = TestServer::new(echo);
-    let mut slow: Vec<Client> = (0..SLOW).map(|_| server.connect()).collect();
-    let stop = AtomicBool::new(false);
-    let worst = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                slow.iter_mut().for_each(|client| client.send(b"G"));
+    let (server, address) = serve_elsewhere("hazards::serve_slow_heads", &[]);
+    let mut sender =
+        Other::start("hazards::send_slow_heads", &[("STRAIGHTLINE_ADDRESS", address.to_string())]);
+    sender.until_it_says("all are connected");
+    let mut good = Client::new(address);
+    let mut best = Duration::MAX;
+    for _ in 0..TRIES {
+        let mut times: Vec<Duration> = (0..100)
+            .map(|_| {
                 std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let mut good = server.connect();
-        let mut times: Vec<Duration> = Vec::new();
-        for _ in 0..200 {
-            let start = Instant::now();
-            good.send(GET);
-            assert_eq!(good.response().status, 200);
-            times.push(start.elapsed());
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        stop.store(true, Ordering::Relaxed);
+                let start = Instant::now();
+                good.send(GET);
+                assert_eq!(good.response().status, 200);
+                start.elapsed()
+            })
+            .collect();
         times.sort();
-        times[times.len() * 95 / 100]
+        best = best.min(times[98]);
+        if best < DELAY {
+            break;
+        }
+    }
+    assert!(best < DELAY, "a good request took {best:?} in 99 of 100 cases, in the best of {TRIES} tries");
+    drop(good);
+    server.end();
+    sender.end();
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn serve_slow_heads() {
+    serve_until_told(raise_descriptors, |server| {
+        assert_eq!(server.metric("open_connections"), slow_clients(), "all of them are still there");
+        assert_eq!(server.metric("coroutines"), 0, "a slow head holds no coroutine");
+        assert!(server.metric("stacks_peak") <= 2);
+        // They would keep it from ending in order.
+        std::process::exit(ended_well());
     });
-    assert!(worst < Duration::from_millis(10), "a good request took {worst:?} in 95 of 100 cases");
-    assert_eq!(server.metric("coroutines"), 0, "a slow head holds no coroutine");
-    assert!(server.metric("stacks_peak") <= 2);
+}
+
+/// Says what the test harness would.
+fn ended_well() -> i32 {
+    say("test result: ok. 1 passed");
+    0
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn send_slow_heads() {
+    raise_descriptors();
+    let address = std::env::var("STRAIGHTLINE_ADDRESS").unwrap().parse().unwrap();
+    let mut clients: Vec<Client> = (0..slow_clients()).map(|_| Client::new(address)).collect();
+    clients.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: x\r\nA: "));
+    say("\nall are connected");
+    std::thread::spawn(|| {
+        io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        std::process::exit(ended_well());
+    });
+    // A byte a second from each, spread over the second.
+    let slice = clients.len().div_ceil(100);
+    loop {
+        for some in clients.chunks_mut(slice) {
+            some.iter_mut().for_each(|client| client.send(b"a"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 /// More handlers than stacks: the rest wait their turn.

@@ -1,6 +1,6 @@
 //! Beginning and ending: shards, drains, sockets handed over.
 
-use crate::support::{Client, MODELS, Model, TestServer, echo};
+use crate::support::{Client, MODELS, Model, TestServer, echo, own_process};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -248,10 +248,7 @@ fn metrics_can_be_served_by_the_server_itself() {
 #[test]
 fn a_signal_drains_and_another_shows_the_stacks() {
     // Signals reach the whole process, so this needs one of its own.
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "lifecycle::serve_until_a_signal"])
-        .output()
-        .unwrap();
+    let output = own_process("lifecycle::serve_until_a_signal").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     for wanted in ["coroutines suspended", "draining", "drained in order"] {

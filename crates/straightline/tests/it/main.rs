@@ -1,11 +1,17 @@
 //! Tests over real sockets. Each starts a server of its own on a free port.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
+mod connection;
+mod examples;
+mod fuzz;
 mod hazards;
+mod kit;
 mod lifecycle;
 mod limits;
+mod memory;
 mod protocol;
 mod responses;
 mod runtime;
 mod soak;
 mod support;
+mod tls;

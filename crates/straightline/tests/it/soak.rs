@@ -1,6 +1,6 @@
 //! Random faults for long: what is counted, held and open is in the end what it was in the beginning.
 
-use crate::support::{PATIENCE, Random, TestServer};
+use crate::support::{PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,12 +126,6 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 fn round(server: &TestServer, requests: u64, seed: u64) {
     let sent = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -152,26 +146,20 @@ fn round(server: &TestServer, requests: u64, seed: u64) {
 /// Runs in a process of its own, where nothing else opens descriptors.
 #[test]
 fn random_faults_leave_nothing_behind() {
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "soak::torment_a_server"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    in_own_process("soak::torment_a_server");
 }
 
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn torment_a_server() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let requests = number("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
+    let requests = number_of("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
     let limits = straightline::Limits {
         head_time: Duration::from_millis(300),
         body_grace: Duration::from_millis(300),
         linger_time: Duration::from_millis(300),
         ..Default::default()
     };
-    let seed = number("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
+    let seed = number_of("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
     writeln!(io::stdout(), "seed {seed}").unwrap();
     let server = TestServer::with(|server| server.workers(2).limits(limits), handle);
     round(&server, requests / 4, seed);

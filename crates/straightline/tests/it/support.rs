@@ -104,6 +104,47 @@ impl Drop for TestServer {
     }
 }
 
+/// Runs one ignored test of this program in a process of its own, which must end well.
+pub(crate) fn in_own_process(test: &str) {
+    let output = own_process(test).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "there is no test {test}: {text}");
+}
+
+/// A process that runs one ignored test of this program.
+pub(crate) fn own_process(test: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "--test-threads=1", test]);
+    command.env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// Prints a line, which the harness would hold back.
+pub(crate) fn say(text: &str) {
+    let mut out = io::stdout();
+    writeln!(out, "{text}").unwrap();
+}
+
+/// Raises the number of descriptors of this process as far as it may.
+pub(crate) fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+/// A number from the environment.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Memory of this process that is in use, in KiB.
+pub(crate) fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 /// An answer, whole.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use units::{Bytes, CpuSet, Quantile, Rate, Span, format_ns};
+use units::{Bytes, CpuSet, Quantile, Rate, Span, civil, format_ns, format_utc};
 
 fn check<T: FromStr + Display>(rows: &[(&str, Option<&str>)]) {
     for (text, want) in rows {
@@ -107,4 +107,14 @@ fn nanoseconds_for_people() {
     assert_eq!(format_ns(1.2e9), "1.20 s");
     assert_eq!(format_ns(999_600.0), "1.00 ms");
     assert_eq!(format_ns(-1_400.0), "-1.40 µs");
+}
+
+#[test]
+fn days_are_dates() {
+    for (days, date) in
+        [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (20_777, (2026, 11, 20)), (24_836, (2037, 12, 31))]
+    {
+        assert_eq!(civil(days), date);
+    }
+    assert_eq!(format_utc(20_777 * 86_400 + 3 * 3600 + 4 * 60 + 59), "2026-11-20 03:04");
 }

@@ -70,6 +70,9 @@ impl Phase<'_> {
             flag("--rate", rate.to_string());
             flag("--arrival", if workload.poisson { "poisson" } else { "constant" }.to_owned());
         }
+        if !workload.keep_alive {
+            flag("--header", "Connection: close".to_owned());
+        }
         if let Some(hlog) = self.hlog {
             flag("--hlog", hlog.to_string_lossy().into_owned());
         }

@@ -30,7 +30,7 @@ const WARMUP_CAP: Span = Span::from_secs(120);
 const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison, validated.
-pub(super) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
+pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
     let (mut arms, target_path) = arms(args)?;
     let baseline = baseline(args, &arms)?;
     if args.rigorous {
@@ -66,7 +66,7 @@ fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {
     let mut path = None;
     for words in &args.arms {
         let (arm, own_path) = match words.split_once('=') {
-            Some((name, command)) => (command_arm(name, command, args, &expect)?, None),
+            Some((name, command)) => (command_arm(name, command, args.port_env, &expect)?, None),
             None => catalogue.arm(words)?,
         };
         path = path.or(own_path);
@@ -76,7 +76,7 @@ fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {
         let Some((name, command)) = words.split_once('=') else {
             bail!("--cmd '{words}' has no name: write --cmd NAME='COMMAND with {{port}}'");
         };
-        arms.push(command_arm(name, command, args, &expect)?);
+        arms.push(command_arm(name, command, args.port_env, &expect)?);
     }
     if arms.is_empty() {
         for model in BUILT_IN {
@@ -86,7 +86,8 @@ fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {
     Ok((arms, path))
 }
 
-fn command_arm(name: &str, command: &str, args: &CompareArgs, expect: &Expect) -> anyhow::Result<Arm> {
+/// An arm made of a command line.
+pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Expect) -> anyhow::Result<Arm> {
     Ok(Arm {
         name: name.to_owned(),
         source: ArmSource::Command,
@@ -95,7 +96,7 @@ fn command_arm(name: &str, command: &str, args: &CompareArgs, expect: &Expect) -
         env: std::collections::BTreeMap::new(),
         dir: None,
         build_dir: None,
-        port_env: args.port_env,
+        port_env,
         warmup: WarmupClass::Native,
         expect: expect.clone(),
     })
@@ -124,6 +125,7 @@ fn workload(args: &CompareArgs, target_path: Option<String>) -> anyhow::Result<W
         path: args.path.clone().or(target_path).unwrap_or_else(|| DEFAULT_PATH.to_owned()),
         connections: args.connections,
         pipeline: args.pipeline,
+        keep_alive: !args.no_keep_alive,
         poisson: args.arrival == Arrival::Poisson,
         conditions: conditions(args)?,
         allow_difference: args.allow_difference,
@@ -204,6 +206,9 @@ pub(super) fn describe(plan: &Plan) -> String {
         plan.workload.pipeline,
         conditions.join(", then ")
     );
+    if !plan.workload.keep_alive {
+        text += "a new connection for each request\n";
+    }
     text += &format!("server on CPU {}, generator on CPU {}\n", plan.placement.server, plan.placement.load);
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };

@@ -12,10 +12,9 @@ const SPARE_PORTS: u64 = 256;
 const DEFAULT_PORTS: (u64, u64) = (32_768, 60_999);
 
 /// Refuses a plan for which this machine has too few descriptors or ports.
-pub(super) fn check(plan: &Plan) -> anyhow::Result<()> {
+pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
     let connections = u64::from(plan.workload.connections);
-    // The generator raises its soft limit; the hard one binds, for it as for the server, each a process of its own.
-    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let hard = descriptors();
     if connections + SPARE_DESCRIPTORS > hard {
         bail!(
             "{connections} connections need {} file descriptors, the hard limit is {hard}: lower --connections or raise \
@@ -33,7 +32,14 @@ pub(super) fn check(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn local_ports() -> u64 {
+/// File descriptors that one process may have. The generator raises its soft limit; the hard one binds, for it as for
+/// the server, each a process of its own.
+pub(crate) fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
+/// Local ports of one address.
+pub(crate) fn local_ports() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     let (low, high) = numbers.next().zip(numbers.next()).unwrap_or(DEFAULT_PORTS);

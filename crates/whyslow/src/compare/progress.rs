@@ -1,4 +1,4 @@
-//! What is said while a comparison runs: a bar with the time left and a line for each block; nothing without a terminal.
+//! What is said while something long runs: a bar with the time left and a line for each block; nothing without a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 const TEMPLATE: &str = "{bar:30} {percent}%  {msg}  {eta} left";
 
 /// The bar, hidden where standard error is no terminal.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     shown: bool,
 }
 
 impl Progress {
     /// A bar for work of about `seconds`.
-    pub(super) fn new(seconds: f64) -> Self {
+    pub(crate) fn new(seconds: f64) -> Self {
         let shown = std::io::stderr().is_terminal();
         let bar = if shown { ProgressBar::new(millis(seconds)) } else { ProgressBar::hidden() };
         bar.set_style(
@@ -26,30 +26,30 @@ impl Progress {
     }
 
     /// What is being done now.
-    pub(super) fn doing(&self, what: &str) {
+    pub(crate) fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
     /// A line that stays.
-    pub(super) fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         if self.shown {
             self.bar.println(line);
         }
     }
 
     /// Follows the clock. It is called on events only: a ticking bar would take CPU from the generator.
-    pub(super) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         let elapsed = u64::try_from(self.bar.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.bar.set_position(elapsed.min(self.bar.length().unwrap_or(elapsed)));
     }
 
     /// There is more to do than was thought.
-    pub(super) fn extend(&mut self, seconds: f64) {
+    pub(crate) fn extend(&mut self, seconds: f64) {
         self.bar.inc_length(millis(seconds));
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -11,12 +11,13 @@ use plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
 use record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
 use units::Span;
 
+use super::diagnose::Watch;
 use super::generator::{Event, Phase, Running};
 use super::progress::Progress;
 use crate::interrupt::Interrupt;
 
 /// Load before every window but the first, whose warm-up is the round's: the change of load must have passed.
-const SETTLE: Span = Span(Duration::from_millis(500));
+pub(super) const SETTLE: Span = Span(Duration::from_millis(500));
 /// Length of a pilot's window: its rate only has to be right within some percent.
 const PILOT_WINDOW: Span = Span::from_secs(1);
 /// Lines of the target's log that go with a crash.
@@ -39,7 +40,7 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 }
 
 /// What a generator reports: its figures, and the shape of the responses.
-type Measured = (LoadReport, Vec<[u64; 2]>);
+pub(super) type Measured = (LoadReport, Vec<[u64; 2]>);
 
 /// What rounds are run with.
 pub(super) struct Bench<'a> {
@@ -50,8 +51,8 @@ pub(super) struct Bench<'a> {
 }
 
 /// A server that answered as expected, and where.
-struct Server {
-    process: Process,
+pub(super) struct Server {
+    pub(super) process: Process,
     port: u16,
 }
 
@@ -88,18 +89,19 @@ impl Bench<'_> {
                 window: PILOT_WINDOW,
                 ..bench.phase(server, record, Condition::Capacity, &log)
             };
-            let ((report, _), _) = bench.drive(&phase, server, &mut Warmup::default(), progress)?;
+            let ((report, _), _) =
+                bench.drive(&phase, server, &mut Warmup::default(), &mut Watch::Nothing, progress)?;
             per_s = report.rate_per_s;
             Ok(())
         });
         Ok((keep_failure(outcome, record)?, per_s))
     }
 
-    fn arm(&self, round: &Round) -> &Arm {
+    pub(super) fn arm(&self, round: &Round) -> &Arm {
         &self.plan.arms[round.arm]
     }
 
-    fn blank(&self, round: &Round) -> RoundRecord {
+    pub(super) fn blank(&self, round: &Round) -> RoundRecord {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         RoundRecord {
             schema: SCHEMA_VERSION,
@@ -117,7 +119,7 @@ impl Bench<'_> {
     }
 
     /// Starts the server, lets `work` use it, and stops it whatever came of that.
-    fn measure(
+    pub(super) fn measure(
         &self,
         record: &mut RoundRecord,
         work: impl FnOnce(&Self, &mut Server, &mut RoundRecord) -> Result<(), Early>,
@@ -151,7 +153,7 @@ impl Bench<'_> {
         Ok(Server { process, port })
     }
 
-    fn phase<'p>(
+    pub(super) fn phase<'p>(
         &'p self,
         server: &Server,
         record: &RoundRecord,
@@ -186,7 +188,7 @@ impl Bench<'_> {
         let (warmup, warmup_until) = if first { (warmup, timing.warmup_cap) } else { (SETTLE, SETTLE) };
         let phase = Phase { warmup, warmup_until, hlog, ..self.phase(server, record, condition, &log) };
         let mut settled = Warmup::default();
-        let (measured, observed) = self.drive(&phase, server, &mut settled, progress)?;
+        let (measured, observed) = self.drive(&phase, server, &mut settled, &mut Watch::Nothing, progress)?;
         if first {
             record.warmup = settled;
         }
@@ -195,11 +197,12 @@ impl Bench<'_> {
     }
 
     /// Follows a generator through its events and reads the counters at the edges of its window.
-    fn drive(
+    pub(super) fn drive(
         &self,
         phase: &Phase,
         server: &mut Server,
         warmup: &mut Warmup,
+        watch: &mut Watch,
         progress: &mut Progress,
     ) -> Result<(Measured, Option<Observed>), Early> {
         let mut generator = phase.start(self.launcher)?;
@@ -211,9 +214,11 @@ impl Bench<'_> {
                 Some(Event::WarmupSecond { requests }) => warmup.per_second.push(requests),
                 Some(Event::WindowStart { steady }) => {
                     before = Some(self.read(&sampler, server)?);
+                    watch.begin();
                     warmup.steady = steady;
                 }
                 Some(Event::WindowEnd) => {
+                    watch.end();
                     let after = self.read(&sampler, server)?;
                     observed = before.take().map(|before| after.since(&before));
                 }
@@ -241,7 +246,7 @@ impl Bench<'_> {
 }
 
 /// What the generator measured and what was observed meanwhile.
-fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -> Window {
+pub(super) fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -> Window {
     Window {
         condition,
         load,
@@ -249,6 +254,7 @@ fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -
         generator: observed.generator,
         server_cpus: observed.server_cpus,
         load_cpus: observed.load_cpus,
+        resources: Some(observed.resources),
         observer_cpu_ns: observed.observer_cpu_ns,
         response_buckets: buckets,
     }
@@ -264,7 +270,10 @@ fn crashed(server: &mut Server) -> Result<(), Early> {
     }))
 }
 
-fn keep_failure(outcome: Result<(), Early>, mut record: RoundRecord) -> Result<RoundRecord, Early> {
+pub(super) fn keep_failure(
+    outcome: Result<(), Early>,
+    mut record: RoundRecord,
+) -> Result<RoundRecord, Early> {
     match outcome {
         Ok(()) => {}
         Err(Early::Failed(failure)) => record.failure = Some(failure),
@@ -274,7 +283,7 @@ fn keep_failure(outcome: Result<(), Early>, mut record: RoundRecord) -> Result<R
 }
 
 /// Values for the placeholders of an arm's command.
-pub(super) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
+pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
     Placeholders {
         port,
         host: Ipv4Addr::LOCALHOST.to_string(),

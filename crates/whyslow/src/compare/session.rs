@@ -1,5 +1,6 @@
 //! A whole run: builds, pilot, blocks, looks; everything is in the run directory before anything is concluded.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -7,6 +8,7 @@ use launch::{Launcher, executable_of, sha256_file};
 use plan::{Arm, Condition, Plan, Round, fill};
 use record::{Build, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION};
 
+use super::diagnose;
 use super::progress::Progress;
 use super::round::{Bench, Early, placeholders};
 
@@ -25,6 +27,8 @@ pub(super) struct Session<'a> {
     manifest: Manifest,
     /// Whether an arm still takes part; one that failed does not.
     alive: Vec<bool>,
+    /// Rounds of an earlier call, by block and arm: they are not run again.
+    done: BTreeSet<(u32, usize)>,
     /// Repeats that are still to be had.
     repeats: u32,
     progress: Progress,
@@ -38,10 +42,12 @@ impl<'a> Session<'a> {
         let plan = bench.plan;
         let blocks = f64::from(plan.design.blocks.first());
         let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
+        let seconds = seconds + diagnose::seconds(plan, ROUND_OVERHEAD_S);
         let rounds = blocks * plan.arms.len() as f64;
         let repeats = (rounds * MAX_REPEATED_SHARE).ceil() as u32;
         Self {
             alive: vec![true; plan.arms.len()],
+            done: BTreeSet::new(),
             repeats,
             progress: Progress::new(seconds),
             bench,
@@ -49,10 +55,24 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Goes on after the rounds of an earlier call; an arm that failed then stays out.
+    pub(super) fn after(mut self, rounds: &[RoundRecord]) -> Self {
+        for record in rounds {
+            self.done.insert((record.round.block, record.round.arm));
+            if record.failure.is_some() {
+                self.alive[record.round.arm] = false;
+            }
+        }
+        self
+    }
+
     /// Runs to the end, to the user's interruption, or to the first failure of our own.
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         self.bench.dir.write_manifest(&self.manifest)?;
-        let outcome = self.pilot().and_then(|()| self.blocks());
+        // The rates that an earlier call's pilot found hold for the whole run.
+        let piloted = self.manifest.pilot_per_s.iter().any(|per_s| *per_s > 0.0);
+        let pilot = if piloted { Ok(()) } else { self.pilot() };
+        let outcome = pilot.and_then(|()| self.blocks()).and_then(|done| self.diagnose(done));
         self.progress.finish();
         let (status, error) = match outcome {
             Ok(()) => (RunStatus::Complete, None),
@@ -116,7 +136,8 @@ impl<'a> Session<'a> {
         self.alive[self.plan().baseline] && self.alive.iter().filter(|alive| **alive).count() > 1
     }
 
-    fn blocks(&mut self) -> Step {
+    /// Runs the blocks; gives how many there are.
+    fn blocks(&mut self) -> Result<u32, Early> {
         let conditions = self.conditions();
         let mut wanted = self.plan().design.blocks.first();
         let mut block = 0;
@@ -128,6 +149,28 @@ impl<'a> Session<'a> {
                 wanted = self.look(wanted)?;
             }
         }
+        Ok(block)
+    }
+
+    /// Diagnostic rounds after the scored ones, where the difference is to be explained. An arm that fails in one has its
+    /// figures all the same.
+    fn diagnose(&mut self, first_block: u32) -> Step {
+        if !self.plan().design.why || !self.comparable() {
+            return Ok(());
+        }
+        let condition = self.conditions()[analyse::main_condition(self.plan())];
+        let mut releasing = None;
+        for block in 0..diagnose::ROUNDS {
+            for round in self.plan().rounds(first_block + block) {
+                if self.alive[round.arm] {
+                    self.progress.doing(&format!("diagnostic round {} of {}", block + 1, diagnose::ROUNDS));
+                    let record =
+                        self.bench.diagnose(&round, block, condition, &mut releasing, &mut self.progress)?;
+                    self.bench.dir.write_diagnostic(&record)?;
+                }
+            }
+        }
+        diagnose::wait(&mut releasing);
         Ok(())
     }
 
@@ -141,7 +184,7 @@ impl<'a> Session<'a> {
     fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
         let mut done = Vec::new();
         for round in self.plan().rounds(block) {
-            if !self.alive[round.arm] {
+            if !self.alive[round.arm] || self.done.contains(&(block, round.arm)) {
                 continue;
             }
             let record = self.round(round, conditions)?;

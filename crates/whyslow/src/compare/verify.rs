@@ -12,7 +12,7 @@ use super::round::placeholders;
 use crate::exit::{Exit, Outcome};
 
 /// Longest wait for the first right answer.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(plan: &Plan) -> Outcome {
     let mut good = true;
@@ -24,11 +24,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
 
 /// Whether `arm` starts and passes every check; each is a printed line.
 pub(crate) fn verify(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<bool> {
-    let log = std::env::temp_dir().join(format!("whyslow-verify-{}-{}.log", std::process::id(), arm.name));
-    let outcome = checks(arm, path, placement, &log);
-    // The log is for the failure's text only, which has its last lines by now.
-    let _ = std::fs::remove_file(&log);
-    match outcome {
+    match checks_of(arm, path, placement) {
         Ok(checks) => {
             let mut good = true;
             for check in checks {
@@ -43,6 +39,15 @@ pub(crate) fn verify(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Re
             Ok(false)
         }
     }
+}
+
+/// Starts `arm` and makes every check.
+pub(crate) fn checks_of(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Vec<launch::Check>> {
+    let log = std::env::temp_dir().join(format!("whyslow-verify-{}-{}.log", std::process::id(), arm.name));
+    let outcome = checks(arm, path, placement, &log);
+    // The log is for the failure's text only, which has its last lines by now.
+    let _ = std::fs::remove_file(&log);
+    outcome
 }
 
 fn checks(arm: &Arm, path: &str, placement: &Placement, log: &Path) -> anyhow::Result<Vec<launch::Check>> {

@@ -3,25 +3,26 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::{Config, Idle, Request, Target, Warmup};
+use load::{Config, Idle, Request, Warmup};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
-use crate::cli::{self, IdleKind, LoadArgs, ScheduleKind};
+use super::pace::pace;
+use crate::cli::{IdleKind, LoadArgs};
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let target = Target::resolve(&args.url)?;
+    let target = args.reach.target(&args.url)?;
     let mut request = Request { method: args.method.clone(), ..Request::get(&target) };
     add_headers(&mut request, &args.headers)?;
     request.body = body(args.body.as_deref())?;
     let mut config = Config::new(target);
     config.request = request;
+    args.reach.apply(&mut config);
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     config.threads = args.threads.min(args.connections.max(1));
     config.connections = args.connections;
     config.pipeline = args.pipeline;
-    config.pace = pace(args);
+    config.pace = pace(args)?;
     config.seed = args.seed;
     config.warmup = warmup(args);
     config.window = args.duration.0;
@@ -32,22 +33,12 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Spin => Idle::Spin,
         IdleKind::Poll => Idle::Poll,
     };
-    Ok(config)
-}
-
-fn pace(args: &LoadArgs) -> Pace {
-    let Some(rate) = args.rate else { return Pace::Closed };
-    Pace::Open {
-        intensity: Intensity::Flat { per_s: rate.get() },
-        arrival: match args.arrival {
-            cli::Arrival::Constant => Arrival::Constant,
-            cli::Arrival::Poisson => Arrival::Poisson,
-        },
-        dispatch: match args.schedule {
-            ScheduleKind::Shared => Dispatch::Shared,
-            ScheduleKind::Connection => Dispatch::Connection,
-        },
+    args.asking.apply(&mut config)?;
+    // A generator that `compare` follows is a whole one, whatever started `compare`.
+    if !args.events {
+        args.sharding.apply(&mut config)?;
     }
+    Ok(config)
 }
 
 fn warmup(args: &LoadArgs) -> Warmup {

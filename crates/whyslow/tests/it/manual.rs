@@ -2,8 +2,23 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 8] =
-    ["compare", "load", "serve", "targets", "analyse", "schema", "completions", "man"];
+const COMMANDS: [&str; 15] = [
+    "compare",
+    "load",
+    "capacity",
+    "serve",
+    "targets",
+    "watch",
+    "doctor",
+    "case",
+    "analyse",
+    "report",
+    "view",
+    "history",
+    "schema",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_is_listed_and_its_help_has_an_example() {
@@ -31,7 +46,7 @@ fn every_command_has_a_man_page_and_every_shell_a_completion() {
 
 #[test]
 fn the_committed_schemas_are_those_that_are_printed() {
-    for output in ["compare", "load"] {
+    for output in ["compare", "load", "capacity", "watch", "case"] {
         let file = repository(&format!("docs/schema/{output}.schema.json"));
         let committed: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

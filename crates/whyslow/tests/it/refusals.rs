@@ -69,6 +69,10 @@ const CASES: &[(&[&str], &str)] = &[
     (&["serve", "--model", "goroutines"], "invalid value 'goroutines'"),
     (&["serve", "--model", "threads", "--workers", "0"], "0 is not in 1..=1024"),
     (&["man", "nothing"], "there is no command 'nothing'"),
+    (&["load", "--cert", "/nowhere.pem", "https://127.0.0.1:9/"], "--key <FILE>"),
+    (&["load", "--cacert", "/nowhere.pem", "https://127.0.0.1:9/"], "/nowhere.pem cannot be used"),
+    (&["load", "--unix", "/x", "--source", "127.0.0.2", "http://x/"], "cannot be used with"),
+    (&["load", "--source", "somewhere", "http://127.0.0.1:9/"], "invalid value 'somewhere'"),
 ];
 
 #[test]

@@ -12,13 +12,13 @@ const MODELS: [&str; 3] = ["threads", "futures", "coroutines"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A built-in server on a port of its own; ends with the test.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start(model: &str) -> Self {
+    pub(crate) fn start(model: &str) -> Self {
         let mut command = Command::new(WHYSLOW);
         let mut child =
             command.args(["serve", "--model", model, "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,0 +1,244 @@
+//! Bounds on the figures of a load report: `p99 > 10ms`, as `--fail-if` and `--slo` take them.
+
+use std::str::FromStr;
+
+use record::{LoadReport, Percentiles};
+use units::{Rate, Span, format_ns};
+
+use crate::percent;
+
+/// A figure, an order, and a value: `p99 > 10ms`, `rate < 30k`, `errors > 0`, `error_rate > 0.1%`.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    text: String,
+    figure: Figure,
+    order: Order,
+    value: f64,
+}
+
+/// Why a text is no bound: one sentence that says how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BoundError(String);
+
+/// What came of a bound.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Judged {
+    /// The figure lies on the side that the bound names.
+    Holds(f64),
+    /// It does not.
+    Fails(f64),
+    /// The window had too few requests for the figure, or there is no such figure in this kind of load.
+    Absent,
+}
+
+/// The orders, longest first so that `<=` is not read as `<`.
+const ORDERS: [(&str, Order); 4] =
+    [("<=", Order::AtMost), (">=", Order::AtLeast), ("<", Order::Below), (">", Order::Above)];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+impl Order {
+    fn holds(self, figure: f64, value: f64) -> bool {
+        match self {
+            Self::Below => figure < value,
+            Self::AtMost => figure <= value,
+            Self::Above => figure > value,
+            Self::AtLeast => figure >= value,
+        }
+    }
+}
+
+/// What a figure is measured in: how its value is written and printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Time,
+    Rate,
+    Share,
+    Count,
+}
+
+/// Which of the three times of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Time {
+    Response,
+    Service,
+    SendLag,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    Latency(Time, ReadTimes),
+    Other(Unit, ReadReport),
+}
+
+/// Reads a figure; nothing where the window had too few requests for it.
+type ReadTimes = fn(&Percentiles) -> Option<f64>;
+/// Likewise of the whole report.
+type ReadReport = fn(&LoadReport) -> Option<f64>;
+
+/// Names of the latency figures, as in the JSON, with a point in the place of an underscore allowed.
+const LATENCIES: [(&str, ReadTimes); 10] = [
+    ("p50", |row| row.p50.map(|ns| ns as f64)),
+    ("p75", |row| row.p75.map(|ns| ns as f64)),
+    ("p90", |row| row.p90.map(|ns| ns as f64)),
+    ("p99", |row| row.p99.map(|ns| ns as f64)),
+    ("p99_9", |row| row.p99_9.map(|ns| ns as f64)),
+    ("p99_99", |row| row.p99_99.map(|ns| ns as f64)),
+    ("p99_999", |row| row.p99_999.map(|ns| ns as f64)),
+    ("max", |row| (row.count > 0).then_some(row.max as f64)),
+    ("mean", |row| (row.count > 0).then_some(row.mean)),
+    ("stdev", |row| (row.count > 0).then_some(row.stdev)),
+];
+
+/// Names of the other figures.
+const OTHERS: [(&str, Unit, ReadReport); 8] = [
+    ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
+    ("rate_ratio", Unit::Share, |report| report.rate_ratio),
+    ("requests", Unit::Count, |report| Some(report.requests as f64)),
+    ("errors", Unit::Count, |report| Some(report.errors.total() as f64)),
+    ("error_rate", Unit::Share, |report| {
+        let all = report.requests + report.errors.total();
+        (all > 0).then(|| report.errors.total() as f64 / all as f64)
+    }),
+    ("unfinished", Unit::Count, |report| Some(report.unfinished as f64)),
+    ("unsent", Unit::Count, |report| Some(report.unsent as f64)),
+    ("cpu", Unit::Time, |report| {
+        (report.requests > 0).then_some(report.cpu_ns_per_request.user + report.cpu_ns_per_request.system)
+    }),
+];
+
+impl Figure {
+    fn named(name: &str) -> Option<Self> {
+        let name = name.replace('.', "_");
+        let (time, rest) = [("service_", Time::Service), ("send_lag_", Time::SendLag)]
+            .into_iter()
+            .find_map(|(prefix, time)| Some((time, name.strip_prefix(prefix)?)))
+            .unwrap_or((Time::Response, name.strip_prefix("response_").unwrap_or(&name)));
+        if let Some((_, read)) = LATENCIES.iter().find(|(known, _)| *known == rest) {
+            return Some(Self::Latency(time, *read));
+        }
+        OTHERS.iter().find(|(known, ..)| *known == name).map(|(_, unit, read)| Self::Other(*unit, *read))
+    }
+
+    fn unit(&self) -> Unit {
+        match self {
+            Self::Latency(..) => Unit::Time,
+            Self::Other(unit, _) => *unit,
+        }
+    }
+
+    fn read(&self, report: &LoadReport) -> Option<f64> {
+        match self {
+            Self::Latency(Time::Response, read) => read(&report.response_ns),
+            Self::Latency(Time::Service, read) => read(&report.service_ns),
+            Self::Latency(Time::SendLag, read) => read(&report.send_lag_ns),
+            Self::Other(_, read) => read(report),
+        }
+    }
+}
+
+impl Unit {
+    fn parse(self, text: &str) -> Option<f64> {
+        match self {
+            Self::Time => text.parse::<Span>().ok().map(|span| span.as_ns() as f64),
+            Self::Rate => text.parse::<Rate>().ok().map(Rate::get),
+            Self::Share => match text.strip_suffix('%') {
+                Some(percent) => percent.trim().parse::<f64>().ok().map(|value| value / 100.0),
+                None => text.parse().ok(),
+            },
+            Self::Count => text.parse::<u64>().ok().map(|count| count as f64),
+        }
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Self::Time => "10ms",
+            Self::Rate => "30k",
+            Self::Share => "0.1%",
+            Self::Count => "0",
+        }
+    }
+
+    fn print(self, value: f64) -> String {
+        match self {
+            Self::Time => format_ns(value),
+            Self::Rate => format!("{value:.0}/s"),
+            Self::Share => percent(value),
+            Self::Count => format!("{value:.0}"),
+        }
+    }
+}
+
+impl FromStr for Bound {
+    type Err = BoundError;
+
+    fn from_str(text: &str) -> Result<Self, BoundError> {
+        let split = |(sign, order): &(&'static str, Order)| Some((text.split_once(sign)?, *order));
+        let Some(((name, value), order)) = ORDERS.iter().find_map(split) else {
+            return Err(BoundError(format!("'{text}' is not a condition: write one such as 'p99 > 10ms'")));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let figure = Figure::named(name).ok_or_else(|| unknown(text, name))?;
+        let unit = figure.unit();
+        let value = unit.parse(value).ok_or_else(|| {
+            BoundError(format!(
+                "'{text}': '{value}' is no value of {name}; write one such as {}",
+                unit.example()
+            ))
+        })?;
+        Ok(Self { text: text.trim().to_owned(), figure, order, value })
+    }
+}
+
+fn unknown(text: &str, name: &str) -> BoundError {
+    let names = LATENCIES.iter().map(|(name, _)| *name).chain(OTHERS.iter().map(|(name, ..)| *name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    BoundError(format!(
+        "'{text}' names no figure: there is no '{name}'; choose one of {names}, or service.p99, send_lag.p99 …"
+    ))
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Bound {
+    /// Whether the bound holds of `report`.
+    #[must_use]
+    pub fn judge(&self, report: &LoadReport) -> Judged {
+        match self.figure.read(report) {
+            None => Judged::Absent,
+            Some(value) if self.order.holds(value, self.value) => Judged::Holds(value),
+            Some(value) => Judged::Fails(value),
+        }
+    }
+
+    /// The same bound on the service time in the place of the response; nothing where it is not one on the response.
+    ///
+    /// What holds of the service and not of the response was lost before the request left.
+    #[must_use]
+    pub fn of_service(&self) -> Option<Self> {
+        match self.figure {
+            Figure::Latency(Time::Response, read) => {
+                Some(Self { figure: Figure::Latency(Time::Service, read), ..self.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// A value of the bound's figure with its unit, for people.
+    #[must_use]
+    pub fn print(&self, value: f64) -> String {
+        self.figure.unit().print(value)
+    }
+}

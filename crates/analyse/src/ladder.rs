@@ -1,0 +1,128 @@
+//! A ladder: the arms of a run as one change after another, each against the one before it.
+
+use record::Run;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::paired;
+use stats::verdict::{Question, decide};
+
+use crate::findings::Verdict;
+use crate::gates;
+use crate::sheet::Sheet;
+use crate::{FINDINGS_SCHEMA, Metric};
+
+/// Level of every rung's interval.
+const LEVEL: f64 = 0.95;
+
+/// One arm against another, over the blocks in which both have a figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rung {
+    /// The arm that is climbed from.
+    pub from: String,
+    /// The arm that is climbed to.
+    pub to: String,
+    /// The verdict on `to`: `equal` is a rung without effect, `inconclusive` one whose effect is unknown.
+    pub verdict: Verdict,
+    /// `to` over `from`; absent where there are no pairs.
+    pub ratio: Option<f64>,
+    /// Low end of the interval of the ratio.
+    pub ci_low: Option<f64>,
+    /// High end.
+    pub ci_high: Option<f64>,
+    /// Level that the interval attains.
+    pub level: Option<f64>,
+    /// Pairs behind it.
+    pub blocks: u32,
+    /// Gates that void it.
+    pub void_by: Vec<String>,
+}
+
+/// All rungs in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricLadder {
+    /// The metric.
+    pub metric: Metric,
+    /// Each step against the one before it.
+    pub rungs: Vec<Rung>,
+    /// The last step against the first.
+    pub whole: Rung,
+    /// Product of the rungs' ratios; absent where one has none.
+    pub product: Option<f64>,
+}
+
+/// A run as a ladder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ladder {
+    /// Schema version.
+    pub schema: u32,
+    /// The run.
+    pub run_id: String,
+    /// The steps in order.
+    pub steps: Vec<String>,
+    /// The primary metrics.
+    pub metrics: Vec<MetricLadder>,
+}
+
+/// The arms of `run`, in the order of its plan, as the steps of a ladder.
+#[must_use]
+pub fn ladder(run: &Run) -> Ladder {
+    let sheet = Sheet::new(run);
+    let steps: Vec<String> = sheet.plan().arms.iter().map(|arm| arm.name.clone()).collect();
+    let metrics = Metric::PRIMARY.into_iter().filter(|metric| sheet.condition_of(*metric).is_some());
+    Ladder {
+        schema: FINDINGS_SCHEMA,
+        run_id: run.manifest.run_id.clone(),
+        metrics: metrics.map(|metric| of_metric(&sheet, &steps, metric)).collect(),
+        steps,
+    }
+}
+
+fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
+    let rungs: Vec<Rung> = steps.windows(2).map(|pair| rung(sheet, &pair[0], &pair[1], metric)).collect();
+    let (first, last) = (&steps[0], &steps[steps.len() - 1]);
+    let product = rungs.iter().map(|rung| rung.ratio).product();
+    MetricLadder { metric, whole: rung(sheet, first, last, metric), product, rungs }
+}
+
+fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
+    let below = sheet.values(from, metric);
+    let differences: Vec<f64> = sheet
+        .values(to, metric)
+        .into_iter()
+        .filter_map(|(block, value)| {
+            let (_, other) = below.iter().find(|(other, _)| *other == block)?;
+            Some((value / other).ln())
+        })
+        .collect();
+    let estimate = paired::estimate(&differences, LEVEL).or_else(|_| paired::widest(&differences)).ok();
+    let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
+    let void_by = void_by(sheet, [from, to], metric);
+    let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
+    let verdict = match &estimate {
+        _ if !void_by.is_empty() => Verdict::Invalid,
+        Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),
+        _ => Verdict::Inconclusive,
+    };
+    Rung {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        verdict,
+        ratio: estimate.as_ref().map(stats::Estimate::ratio),
+        ci_low: interval.as_ref().map(|interval| interval.low),
+        ci_high: interval.as_ref().map(|interval| interval.high),
+        level: interval.as_ref().map(|interval| interval.level),
+        blocks: differences.len() as u32,
+        void_by,
+    }
+}
+
+fn void_by(sheet: &Sheet, arms: [&str; 2], metric: Metric) -> Vec<String> {
+    let concerns = |arm: &Option<String>| arm.as_deref().is_none_or(|arm| arms.contains(&arm));
+    let mut ids: Vec<String> = gates::all(sheet)
+        .into_iter()
+        .filter(|gate| !gate.ok && gate.voids.contains(&metric) && concerns(&gate.arm))
+        .map(|gate| gate.id)
+        .collect();
+    ids.dedup();
+    ids
+}

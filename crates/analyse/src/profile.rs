@@ -1,0 +1,292 @@
+//! Where in the code: two profiles as nanoseconds per request, function by function, with their difference.
+
+mod category;
+
+use std::collections::BTreeMap;
+
+use record::{Frame, PassKind, Profile, ProfileKind, Stack};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use category::Category;
+
+use crate::findings::ArmFindings;
+use crate::sheet::Sheet;
+
+/// Functions listed at most, those with the largest difference first.
+const MAX_FUNCTIONS: usize = 60;
+/// Samples from which a function that the other arm never ran is said to be only here: with a Poisson mean of so many,
+/// none at all is met once in 20 000.
+const ONLY_SAMPLES: u64 = 10;
+
+/// Self time of one function, package or category in both arms, in nanoseconds per request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileRow {
+    /// Function, package or category.
+    pub name: String,
+    /// Of a function: its crate, package or library; empty otherwise.
+    pub package: String,
+    /// Of a function: what kind of work it is; empty otherwise.
+    pub category: String,
+    /// In the baseline.
+    pub baseline_ns: f64,
+    /// In the arm.
+    pub arm_ns: f64,
+    /// Arm minus baseline.
+    pub difference_ns: f64,
+    /// Standard error of the difference: samples are Poisson counts. Waits are timed, and have none.
+    pub error_ns: f64,
+    /// The arm that alone ran it, where that is so.
+    pub only_in: Option<String>,
+}
+
+/// Two arms' profiles against each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileDifference {
+    /// The baseline.
+    pub baseline: String,
+    /// The arm.
+    pub arm: String,
+    /// Samples of the baseline.
+    pub baseline_samples: u64,
+    /// Samples of the arm.
+    pub arm_samples: u64,
+    /// By kind of work; all of them, so that they sum to CPU per request.
+    pub categories: Vec<ProfileRow>,
+    /// By crate, package or library, largest difference first.
+    pub packages: Vec<ProfileRow>,
+    /// By function, largest difference first; not all of them.
+    pub functions: Vec<ProfileRow>,
+    /// What the reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The profiles of one arm, and the CPU time of a request that they divide: samples give shares, unscored as they are,
+/// and the scored windows give the whole.
+#[derive(Debug, Clone)]
+pub struct ArmProfile<'a> {
+    /// The arm.
+    pub name: &'a str,
+    /// Its profiles.
+    pub profiles: Vec<&'a Profile>,
+    /// CPU per request in nanoseconds.
+    pub cpu_ns: f64,
+}
+
+/// Samples of one arm by key.
+type Counts<K> = BTreeMap<K, u64>;
+
+/// A function by name, package and kind of work.
+type Function = (String, String, Category);
+
+/// The profile of every arm against the baseline's, from the sampling passes of those for which they are `used`.
+pub(crate) fn all(
+    sheet: &Sheet,
+    arms: &[ArmFindings],
+    used: impl Fn(&str) -> bool,
+) -> Vec<ProfileDifference> {
+    let of = |name: &str| {
+        let arm = arms.iter().find(|arm| arm.name == name)?;
+        let cpu_ns = arm.cpu_ns_per_request?.total;
+        used(name).then(|| ArmProfile { name: &arm.name, profiles: sampled(sheet, name), cpu_ns })
+    };
+    let Some(baseline) = of(sheet.baseline()) else { return Vec::new() };
+    sheet.others().filter_map(|name| difference(&baseline, &of(name)?)).collect()
+}
+
+fn sampled<'a>(sheet: &Sheet<'a>, arm: &str) -> Vec<&'a Profile> {
+    let records = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);
+    let passes = records.flat_map(|record| &record.passes).filter(|pass| pass.kind == PassKind::Sampling);
+    passes
+        .filter_map(|pass| pass.profile.as_ref())
+        .filter(|profile| profile.kind == ProfileKind::Cpu)
+        .collect()
+}
+
+/// The difference between two arms; nothing where one of them has no samples.
+#[must_use]
+pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDifference> {
+    let (from, to) = (functions(&baseline.profiles), functions(&arm.profiles));
+    let scales = [scale(&from, baseline.cpu_ns)?, scale(&to, arm.cpu_ns)?];
+    let names = [baseline.name, arm.name];
+    Some(compared(&Pair { from, to, scales, names, drawn: is_drawn(arm) }, &[baseline, arm]))
+}
+
+/// The profile of one arm alone, as its difference from nothing: largest first.
+#[must_use]
+pub fn alone(arm: &ArmProfile) -> Option<ProfileDifference> {
+    let to = functions(&arm.profiles);
+    let scales = [0.0, scale(&to, arm.cpu_ns)?];
+    let pair = Pair { from: Counts::new(), to, scales, names: ["", arm.name], drawn: is_drawn(arm) };
+    Some(compared(&pair, &[arm]))
+}
+
+fn is_drawn(arm: &ArmProfile) -> bool {
+    arm.profiles.iter().all(|profile| profile.kind == ProfileKind::Cpu)
+}
+
+/// Samples of both arms, and what one sample of each is worth.
+struct Pair<'a> {
+    from: Counts<Function>,
+    to: Counts<Function>,
+    scales: [f64; 2],
+    names: [&'a str; 2],
+    /// Whether samples are drawn by chance, and not timed.
+    drawn: bool,
+}
+
+fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
+    let by = |key: fn(&Function) -> String| {
+        let row = |name: &String| ProfileRow { name: name.clone(), ..ProfileRow::default() };
+        rows(&grouped(&pair.from, key), &grouped(&pair.to, key), pair, row)
+    };
+    let mut functions = rows(&pair.from, &pair.to, pair, |(name, package, category)| ProfileRow {
+        name: name.clone(),
+        package: package.clone(),
+        category: category.word().to_owned(),
+        ..ProfileRow::default()
+    });
+    functions.truncate(MAX_FUNCTIONS);
+    ProfileDifference {
+        baseline: pair.names[0].to_owned(),
+        arm: pair.names[1].to_owned(),
+        baseline_samples: pair.from.values().sum(),
+        arm_samples: pair.to.values().sum(),
+        categories: by(|(_, _, category)| category.word().to_owned()),
+        packages: by(|(_, package, _)| package.clone()),
+        functions,
+        notes: arms.iter().flat_map(|arm| notes(arm)).collect(),
+    }
+}
+
+fn notes(arm: &ArmProfile) -> Vec<String> {
+    let mut notes: Vec<&String> = arm.profiles.iter().flat_map(|profile| &profile.notes).collect();
+    notes.sort();
+    notes.dedup();
+    notes.into_iter().map(|note| format!("{}: {note}", arm.name)).collect()
+}
+
+/// Nanoseconds per request that one sample stands for.
+fn scale(counts: &Counts<Function>, cpu_ns: f64) -> Option<f64> {
+    let samples: u64 = counts.values().sum();
+    (samples > 0).then(|| cpu_ns / samples as f64)
+}
+
+fn functions(profiles: &[&Profile]) -> Counts<Function> {
+    let mut counts = Counts::new();
+    for profile in profiles {
+        for stack in &profile.stacks {
+            *counts.entry(function(profile, stack)).or_default() += stack.samples;
+        }
+    }
+    counts
+}
+
+/// The innermost function of a stack, with the kind of work that its callers tell; of a wait, the function that chose to
+/// wait, and not the scheduler that it asked.
+fn function(profile: &Profile, stack: &Stack) -> Function {
+    let waits = profile.kind == ProfileKind::OffCpu;
+    let frames = || profile.frames_of(stack).rev().skip_while(move |frame| waits && is_waiting(frame));
+    let category = category::of(frames());
+    match frames().next() {
+        // One address is not a function: what has no name is one row for its module.
+        Some(frame) if !frame.resolved => {
+            (format!("[{}]", frame.module.trim_matches(['[', ']'])), frame.module.clone(), category)
+        }
+        Some(frame) => (frame.name.clone(), package(frames()), category),
+        None => ("[unknown]".to_owned(), String::new(), category),
+    }
+}
+
+/// Whether it is one of the kernel's functions that give the CPU away, whoever asked.
+fn is_waiting(frame: &Frame) -> bool {
+    const NAMES: [&str; 3] = ["schedule", "__schedule", "io_schedule"];
+    frame.kernel && NAMES.iter().any(|name| frame.name.starts_with(name))
+}
+
+fn grouped(counts: &Counts<Function>, key: fn(&Function) -> String) -> Counts<String> {
+    let mut sums = Counts::new();
+    for (function, samples) in counts {
+        *sums.entry(key(function)).or_default() += samples;
+    }
+    sums
+}
+
+fn rows<K: Ord>(
+    from: &Counts<K>,
+    to: &Counts<K>,
+    pair: &Pair,
+    row: impl Fn(&K) -> ProfileRow,
+) -> Vec<ProfileRow> {
+    let extra = to.keys().filter(|key| !from.contains_key(key));
+    let mut rows: Vec<ProfileRow> = from
+        .keys()
+        .chain(extra)
+        .map(|key| {
+            let counts = [from.get(key).copied().unwrap_or(0), to.get(key).copied().unwrap_or(0)];
+            let ns = |arm: usize| counts[arm] as f64 * pair.scales[arm];
+            let error = |arm: usize| (counts[arm] as f64).sqrt() * pair.scales[arm];
+            let only = match counts {
+                [0, here] if here >= ONLY_SAMPLES => Some(pair.names[1]),
+                [here, 0] if here >= ONLY_SAMPLES => Some(pair.names[0]),
+                _ => None,
+            };
+            ProfileRow {
+                baseline_ns: ns(0),
+                arm_ns: ns(1),
+                difference_ns: ns(1) - ns(0),
+                error_ns: if pair.drawn { error(0).hypot(error(1)) } else { 0.0 },
+                // Beside nothing, everything would be only here.
+                only_in: only.filter(|_| !pair.names[0].is_empty()).map(str::to_owned),
+                ..row(key)
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
+    rows
+}
+
+/// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions
+/// often have no path in their names: then it is that of the nearest caller in the same file which has one.
+fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
+    let Some(first) = frames.next() else { return String::new() };
+    let same = frames.take_while(|frame| frame.module == first.module && frame.kernel == first.kernel);
+    let named = || std::iter::once(first).chain(same).find_map(|frame| path(&frame.name));
+    if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
+}
+
+/// The outermost part of the path in a function's name.
+fn path(name: &str) -> Option<String> {
+    let name = name.trim_start_matches(['<', '&', '*', '(', '[']);
+    let name =
+        ["mut ", "dyn ", "const "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
+    if let Some((java, _)) = name.split_once("::").filter(|(class, _)| class.contains([';', '/'])) {
+        return Some(java_package(java));
+    }
+    let plain = name.split(['<', '(']).next().unwrap_or(name);
+    if let Some((space, _)) = plain.split_once("::") {
+        return Some(space.to_owned()).filter(|space| !space.contains(['>', ' ']));
+    }
+    let path_end = plain.rfind('/').map_or(0, |at| at + 1);
+    // `net/http.(*conn).serve`; a C function with a suffix, as `memcpy.part.0`, has no path and is not Go's.
+    let dot = plain[path_end..].find('.').filter(|_| path_end > 0 || is_go(plain))?;
+    Some(plain[..path_end + dot].to_owned())
+}
+
+/// Go's own packages without a path in their names.
+fn is_go(name: &str) -> bool {
+    const PACKAGES: [&str; 14] = [
+        "runtime.", "main.", "sync.", "syscall.", "bufio.", "bytes.", "strings.", "time.", "reflect.",
+        "fmt.", "io.", "net.", "sort.", "strconv.",
+    ];
+    PACKAGES.iter().any(|package| name.starts_with(package))
+}
+
+/// `Ljava/util/HashMap;` or `java/util/HashMap` → `java.util`.
+fn java_package(class: &str) -> String {
+    let path = class.trim_start_matches('L').trim_end_matches(';');
+    path.rsplit_once('/').map_or("java", |(package, _)| package).replace('/', ".")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! What kind of work a stack does, from a table of function names.
+
+use record::Frame;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Sending, down to the other side's queue where that is on this host.
+    NetworkTransmit,
+    /// Receiving.
+    NetworkReceive,
+    /// Asking which connections are ready.
+    Polling,
+    /// Getting into the kernel and out.
+    SyscallEntry,
+    /// Waking, switching, sleeping, timer ticks.
+    Scheduler,
+    /// Waiting for other threads.
+    Lock,
+    /// Files, pipes and disks.
+    File,
+    /// Page faults and mappings.
+    Memory,
+    /// Allocating and freeing in the program.
+    Allocation,
+    /// Reading request heads.
+    HeadParsing,
+    /// Writing response heads.
+    HeaderWriting,
+    /// Clocks and dates.
+    Date,
+    /// Encryption.
+    Tls,
+    /// Turning values into bytes and back.
+    Serialisation,
+    /// Executors, event loops and server libraries.
+    Runtime,
+    /// Garbage collection, interpreters and compilers at run time.
+    GcJit,
+    /// Copying, clearing and measuring bytes.
+    Copying,
+    /// Comparing strings and bytes, as a search through a list does.
+    Comparing,
+    /// All other code of the program: what the handler does is in here.
+    Handler,
+    /// All other code of the kernel.
+    KernelOther,
+}
+
+impl Category {
+    /// The name in every output.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NetworkTransmit => "network transmit",
+            Self::NetworkReceive => "network receive",
+            Self::Polling => "polling",
+            Self::SyscallEntry => "system call entry",
+            Self::Scheduler => "scheduler",
+            Self::Lock => "locks",
+            Self::File => "files",
+            Self::Memory => "memory of the kernel",
+            Self::Allocation => "allocation",
+            Self::HeadParsing => "head parsing",
+            Self::HeaderWriting => "header writing",
+            Self::Date => "clocks and dates",
+            Self::Tls => "TLS",
+            Self::Serialisation => "serialisation",
+            Self::Runtime => "runtime and server library",
+            Self::GcJit => "GC and JIT",
+            Self::Copying => "copying",
+            Self::Comparing => "comparing",
+            Self::Handler => "own code",
+            Self::KernelOther => "kernel, other",
+        }
+    }
+}
+
+/// The kind of work of a stack, innermost frame first: that of the first function that the tables know.
+pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
+    let mut kernel = false;
+    for frame in frames {
+        kernel |= frame.kernel;
+        // A frame of the program above one of the kernel asked for something that the kernel's own table did not know.
+        if kernel && !frame.kernel {
+            break;
+        }
+        if let Some(category) = known(frame) {
+            return category;
+        }
+    }
+    if kernel { Category::KernelOther } else { Category::Handler }
+}
+
+fn known(frame: &Frame) -> Option<Category> {
+    let table = if frame.kernel { KERNEL } else { USER };
+    let fits = |pattern: &str| match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
+        (Some(_), Some(_)) => frame.name == pattern[1..pattern.len() - 1],
+        (Some(begin), None) => frame.name.starts_with(begin),
+        _ => frame.name.contains(pattern),
+    };
+    let by_name = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
+    let of_module =
+        |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
+    let by_module = || LIBRARIES.iter().find(|(_, modules)| of_module(modules));
+    by_name.or_else(by_module).map(|(category, _)| *category)
+}
+
+/// Patterns apart by spaces: `^` stands for the beginning of a name, `$` then for its end; without them the text may be
+/// anywhere. The first row that fits counts.
+type Table = &'static [(Category, &'static str)];
+
+/// Functions of Linux. Those that everyone calls (locks, copies, slabs) are left out, so that their caller tells.
+const KERNEL: Table = &[
+    (Category::Lock, "futex"),
+    (
+        Category::Scheduler,
+        "^[waiting ^schedule ^__schedule ^finish_task_switch ^try_to_wake_up ^ttwu_ ^wake_up_ ^pick_next_ \
+         ^enqueue_ ^dequeue_ ^select_task_rq ^update_rq_clock ^update_curr ^put_prev_ ^set_next_ ^__switch_to \
+         ^switch_mm ^psi_ ^sched_ ^tick_ ^update_process_times ^hrtimer_ ^__hrtimer_ ^do_nanosleep nanosleep \
+         ^do_idle ^cpuidle ^rcu_sched ^rcu_core ^sysvec_apic_timer ^asm_sysvec_apic_timer ^sysvec_reschedule \
+         ^asm_sysvec_reschedule ^resched_curr sched_yield",
+    ),
+    (
+        Category::Polling,
+        "^ep_ ^do_epoll epoll_wait epoll_pwait epoll_ctl ^eventpoll ^do_sys_poll ^do_select ^core_sys_select \
+         ^tcp_poll ^sock_poll ^io_cqring_wait ^__ep_ ^eventfd_",
+    ),
+    (
+        Category::NetworkReceive,
+        "^tcp_v4_rcv ^tcp_v6_rcv ^tcp_v4_do_rcv ^tcp_v6_do_rcv ^tcp_rcv_ ^tcp_recvmsg ^ip_rcv ^ipv6_rcv \
+         ^ip_local_deliver ^ip_protocol_deliver ^net_rx_action ^process_backlog ^__napi_poll ^__netif_receive \
+         ^netif_receive ^sock_recvmsg ^inet_recvmsg ^sock_read_iter ^tcp_data_queue ^tcp_data_ready \
+         ^sock_def_readable ^skb_copy_datagram ^tcp_ack ^tcp_cleanup_rbuf sys_recv ^do_recvfrom \
+         ^inet_csk_accept sys_accept ^do_accept ^tcp_rcv_state ^tcp_check_req ^tcp_conn_request \
+         ^__inet_lookup ^do_softirq ^__do_softirq ^handle_softirqs",
+    ),
+    (
+        Category::NetworkTransmit,
+        "^tcp_sendmsg ^tcp_write_xmit ^__tcp_transmit ^tcp_push ^__tcp_push ^ip_queue_xmit ^__ip_queue_xmit \
+         ^ip_output ^ip_finish_output ^ip_local_out ^ip6_ ^inet6_csk_xmit ^__dev_queue_xmit \
+         ^dev_hard_start_xmit ^loopback_xmit ^sock_sendmsg ^__sock_sendmsg ^inet_sendmsg ^sock_write_iter \
+         ^____sys_sendmsg sys_send ^tcp_stream_alloc ^tcp_tsq ^tcp_release_cb ^tcp_v4_send ^tcp_send_ \
+         ^tcp_connect ^tcp_close ^tcp_fin sys_shutdown",
+    ),
+    (
+        Category::File,
+        "^ext4_ ^xfs_ ^btrfs_ ^jbd2_ ^generic_perform_write ^generic_file ^filemap_ fsync ^blk_ ^submit_bio \
+         ^vfs_ ^ksys_ ^pipe_ ^do_sys_open ^path_openat ^tty_ sendfile splice ^shmem_ ^do_filp_open \
+         ^iterate_dir ^seq_read ^null_ ^read_zero ^new_sync_",
+    ),
+    (
+        Category::Memory,
+        "fault ^do_mmap ^vm_mmap munmap sys_brk ^do_brk madvise mprotect ^clear_page ^zap_ ^unmap_ ^exit_mmap \
+         ^alloc_pages ^__alloc_pages mremap ^flush_tlb ^tlb_",
+    ),
+    (
+        Category::SyscallEntry,
+        "^entry_SYSCALL ^do_syscall ^syscall_ ^x64_sys_call ^__x64_sys_ ^__arm64_sys_ ^el0_ ^invoke_syscall \
+         ^exit_to_user_mode ^srso_ ^entry_ ^irqentry_exit_to_user",
+    ),
+];
+
+/// Functions of programs, by what libraries and languages call them.
+const USER: Table = &[
+    (
+        Category::Comparing,
+        "^strcmp ^strcasecmp ^strncmp ^strncasecmp ^memcmp ^bcmp ^__strcmp ^__strcasecmp ^__strncmp \
+         ^__strncasecmp ^__memcmp ^tolower eq_ignore_ascii_case EqualFold ^strlen ^strnlen ^strchr ^strstr ^memchr ^memmem ^__strlen ^__strnlen ^__strchr ^__strstr ^__memchr cmpbody memequal IndexByte",
+    ),
+    (
+        Category::Copying,
+        "^memcpy ^memmove ^memset ^memchr ^__mem ^str ^__str compiler_builtins::mem ^runtime.mem ^wmem",
+    ),
+    (
+        Category::SyscallEntry,
+        "^recv$ ^recvfrom$ ^recvmsg$ ^send$ ^sendto$ ^sendmsg$ ^read$ ^write$ ^readv$ ^writev$ ^accept4$ ^accept$ ^close$ \
+         ^epoll_wait$ ^epoll_pwait$ ^epoll_ctl$ ^poll$ ^ppoll$ ^fsync$ ^futex$ ^syscall$ ^__libc_recv ^__libc_send \
+         ^__libc_read ^__libc_write ^__libc_accept ^__send ^__recv ^__read$ ^__write$ ^__writev ^__poll ^__epoll ^syscall. \
+         ^runtime/internal/syscall. ^internal/runtime/syscall. ^__internal_syscall_cancel ^__syscall_cancel",
+    ),
+    (
+        Category::GcJit,
+        "^runtime.gc ^runtime.scan ^runtime.greyobject ^runtime.markroot ^runtime.wbBuf ^runtime.bgsweep \
+         ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
+         ^PSPromotion ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
+         ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
+         collectCycles ^rtsGC",
+    ),
+    (
+        Category::Allocation,
+        "^malloc ^calloc ^realloc ^free ^cfree ^_int_malloc ^_int_free ^_int_realloc ^sysmalloc ^unlink_chunk \
+         ^tcache ^je_ ^_rjem ^mi_ ^_mi_ ^tc_ new(unsigned delete(void __rust_alloc __rust_dealloc \
+         __rust_realloc __rdl_ ^alloc::alloc raw_vec ^runtime.malloc ^runtime.newobject ^runtime.makeslice \
+         ^runtime.growslice ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
+         ^aligned_alloc ^posix_memalign",
+    ),
+    (Category::Tls, "rustls:: crypto/tls ^SSL_ ^EVP_ ^aes_ ^AES_ ^gcm_ aws_lc ^sha256 ^SHA ring::"),
+    (
+        Category::HeadParsing,
+        "httparse phr_parse http_parser llhttp parse_request parse_header parse_head parse_uri ngx_http_parse \
+         ngx_http_process_request ReadMIMEHeader readRequest HttpObjectDecoder HeaderParser http1::request \
+         http1::scan http1::field RequestHeader).parse parseFirstLine find_header get_header header_lookup",
+    ),
+    (
+        Category::HeaderWriting,
+        "encode_headers write_head write_header writeHeader http.Header. HttpObjectEncoder HttpHeadersEncoder \
+         ngx_http_header_filter append_header AppendBytes http1::write ResponseHeader). format_head \
+         extraHeader header_map HeaderMap",
+    ),
+    (
+        Category::Date,
+        "httpdate strftime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
+         http_date ::date appendTime ^gmtime ^__gmtime ^__offtime ^localtime time::Instant SystemTime \
+         DateTimeFormat ^__vdso",
+    ),
+    (Category::Serialisation, "serde json Json JSON jackson protobuf msgpack ::ser:: ::de::"),
+    (
+        Category::Lock,
+        "pthread_mutex ^__lll_ ^lll_ pthread_cond sync.(*Mutex sync.(*RWMutex parking_lot Mutex ^runtime.lock \
+         ^runtime.unlock ^runtime.futex ObjectMonitor",
+    ),
+    (
+        Category::Runtime,
+        "tokio ^mio:: ^may:: hyper:: hyper_util:: actix_ ^axum tower ^warp straightline corosensei \
+         ^generator:: futures_ async_std crossbeam ^std::thread ^runtime. ^net/http. ^internal/poll. ^net.(* \
+         ^bufio. netty ^uv_ ^uv__ ^ev_ ^event_base ^ngx_epoll ^ngx_event ^ngx_process_events \
+         fasthttp asyncdispatch ^caml_thread Lwt ^__libc_start ^start_thread ^clone3",
+    ),
+];
+
+/// Libraries that do one kind of work, by the beginning of their file names.
+const LIBRARIES: Table = &[
+    (Category::Tls, "libssl libcrypto libgnutls"),
+    (Category::Allocation, "libjemalloc libmimalloc libtcmalloc"),
+    (Category::Serialisation, "libz. libbrotli libyajl libjson"),
+    (Category::Date, "[vdso]"),
+    (Category::Runtime, "libuv libev libjvm"),
+];

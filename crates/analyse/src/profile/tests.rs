@@ -1,0 +1,149 @@
+use super::*;
+
+fn frame(name: &str) -> Frame {
+    let kernel = name.starts_with("k:");
+    let module = if kernel { "[kernel]" } else { "server" };
+    let (name, resolved) = (name.trim_start_matches("k:").to_owned(), !name.starts_with("0x"));
+    Frame { name, module: module.to_owned(), kernel, resolved }
+}
+
+/// A profile of folded stacks.
+fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
+    for (folded, samples) in stacks {
+        let mut frames = Vec::new();
+        for name in folded.split(';') {
+            frames.push(profile.frames.len() as u32);
+            profile.frames.push(frame(name));
+        }
+        profile.samples += samples;
+        profile.stacks.push(Stack { frames, samples: *samples });
+    }
+    profile
+}
+
+fn category(folded: &str) -> Category {
+    let profile = profile(&[(folded, 1)]);
+    category::of(profile.frames_of(&profile.stacks[0]).rev())
+}
+
+#[test]
+fn stacks_are_told_by_the_innermost_function_that_is_known() {
+    for (folded, expected) in [
+        (
+            "main;serve;write;k:entry_SYSCALL_64_after_hwframe;k:do_syscall_64;k:ksys_write;k:tcp_sendmsg_locked;k:kmem_cache_alloc",
+            Category::NetworkTransmit,
+        ),
+        (
+            "main;write;k:do_syscall_64;k:tcp_sendmsg;k:__do_softirq;k:tcp_v4_rcv;k:sock_def_readable;k:__wake_up;k:try_to_wake_up;k:_raw_spin_lock",
+            Category::Scheduler,
+        ),
+        (
+            "main;k:do_syscall_64;k:tcp_sendmsg;k:handle_softirqs;k:tcp_v4_rcv;k:tcp_rcv_established",
+            Category::NetworkReceive,
+        ),
+        ("main;k:entry_SYSCALL_64_after_hwframe;k:do_syscall_64", Category::SyscallEntry),
+        (
+            "main;httparse::Request::parse;k:asm_exc_page_fault;k:exc_page_fault;k:handle_mm_fault",
+            Category::Memory,
+        ),
+        ("main;httparse::Request::parse;k:something_new", Category::KernelOther),
+        (
+            "main;tokio::runtime::task::poll;hyper::proto::h1::role::encode_headers;core::slice::copy",
+            Category::HeaderWriting,
+        ),
+        (
+            "main;tokio::runtime::task::poll;httparse::Request::parse;__memmove_avx_unaligned_erms",
+            Category::Copying,
+        ),
+        ("main;find;__strcasecmp_l_avx2", Category::Comparing),
+        ("main;handle;_int_malloc", Category::Allocation),
+        ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
+        ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),
+        ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
+        ("main;my_handler", Category::Handler),
+        ("0x1234", Category::Handler),
+    ] {
+        assert_eq!(category(folded), expected, "{folded}");
+    }
+}
+
+#[test]
+fn packages_are_told_from_names() {
+    for (name, expected) in [
+        ("tokio::runtime::task::poll", "tokio"),
+        ("<hyper::proto::h1::Conn<I> as core::future::Future>::poll", "hyper"),
+        ("<&mut serde_json::ser::Serializer<W>>::write", "serde_json"),
+        ("net/http.(*conn).serve", "net/http"),
+        ("github.com/valyala/fasthttp.(*Server).serveConn", "github.com/valyala/fasthttp"),
+        ("runtime.mallocgc", "runtime"),
+        ("Ljava/util/HashMap;::getNode", "java.util"),
+        ("memcpy.part.0", "server"),
+        ("write<alloc::vec::Vec<u8>>", "server"),
+        ("core::str::<impl str>::find", "core"),
+        ("std::vector<int>::push_back(int const&)", "std"),
+        ("main", "server"),
+        ("k:tcp_sendmsg", "[kernel]"),
+    ] {
+        assert_eq!(package([frame(name)].iter()), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_difference_sums_to_that_of_the_cpu_times_and_has_poisson_errors() {
+    let (from, to) = (
+        profile(&[("main;a", 700), ("main;b", 300)]),
+        profile(&[("main;a", 350), ("main;b", 150), ("main;c", 500)]),
+    );
+    let of = |name, profile, cpu_ns| ArmProfile { name, profiles: vec![profile], cpu_ns };
+    let found = difference(&of("base", &from, 1000.0), &of("arm", &to, 2000.0)).unwrap();
+    let sum = |rows: &[ProfileRow]| rows.iter().map(|row| row.difference_ns).sum::<f64>();
+    assert!((sum(&found.functions) - 1000.0).abs() < 1e-9 && (sum(&found.categories) - 1000.0).abs() < 1e-9);
+    let first = &found.functions[0];
+    assert_eq!((first.name.as_str(), first.only_in.as_deref()), ("c", Some("arm")));
+    assert!(
+        (first.difference_ns - 1000.0).abs() < 1e-9 && (first.error_ns - 2.0 * 500_f64.sqrt()).abs() < 1e-9
+    );
+    let a = found.functions.iter().find(|row| row.name == "a").unwrap();
+    assert!(a.difference_ns.abs() < 1e-9 && a.only_in.is_none());
+    assert!((a.error_ns - 700_f64.sqrt().hypot(2.0 * 350_f64.sqrt())).abs() < 1e-9);
+    assert_eq!((found.baseline_samples, found.arm_samples), (1000, 1000));
+}
+
+#[test]
+fn a_profile_alone_sums_to_its_cpu_time_and_none_is_nothing() {
+    let one = profile(&[("main;a", 3), ("main;0x12", 1), ("main;0x34", 1)]);
+    let found = alone(&ArmProfile { name: "arm", profiles: vec![&one, &one], cpu_ns: 500.0 }).unwrap();
+    let rows: Vec<(&str, f64)> = found.functions.iter().map(|row| (row.name.as_str(), row.arm_ns)).collect();
+    // What has no name is one row for its module.
+    assert_eq!(rows, [("a", 300.0), ("[server]", 200.0)]);
+    assert!(alone(&ArmProfile { name: "arm", profiles: Vec::new(), cpu_ns: 500.0 }).is_none());
+    let empty = profile(&[]);
+    assert!(alone(&ArmProfile { name: "arm", profiles: vec![&empty], cpu_ns: 500.0 }).is_none());
+}
+
+#[test]
+fn what_is_inlined_without_a_path_is_of_its_caller() {
+    let stack = [frame("write"), frame("tokio::runtime::task::poll"), frame("main::handle")];
+    assert_eq!(package(stack.iter()), "tokio");
+    let foreign = Frame { module: "libc.so.6".to_owned(), ..frame("write") };
+    assert_eq!(package([foreign, frame("tokio::poll")].iter()), "libc.so.6");
+}
+
+#[test]
+fn a_wait_is_told_of_who_chose_to_wait() {
+    let mut waits = profile(&[
+        ("main;k:do_syscall_64;k:do_futex;k:futex_wait_queue;k:schedule", 5),
+        ("main;k:do_epoll_wait;k:schedule_hrtimeout_range;k:schedule", 4),
+        ("main;work;k:schedule;k:[waiting for a CPU]", 3),
+    ]);
+    waits.kind = ProfileKind::OffCpu;
+    let found = alone(&ArmProfile { name: "arm", profiles: vec![&waits], cpu_ns: 12.0 }).unwrap();
+    let rows: Vec<(&str, &str)> =
+        found.functions.iter().map(|row| (row.name.as_str(), row.category.as_str())).collect();
+    let expected =
+        [("futex_wait_queue", "locks"), ("do_epoll_wait", "polling"), ("[waiting for a CPU]", "scheduler")];
+    assert_eq!(rows, expected);
+    // Microseconds were timed, not drawn.
+    assert!(found.functions.iter().all(|row| row.error_ns == 0.0));
+}

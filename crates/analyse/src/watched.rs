@@ -1,0 +1,195 @@
+//! A running server under someone else's load: its ledger and its resources, by the second and by the request.
+
+use record::{HostUsage, Profile, ProfileKind, Resources, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::profile::{self, ArmProfile, ProfileDifference};
+use crate::resources::{UseInput, UseRow, use_table};
+
+/// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
+const MANY_OPENED: f64 = 0.05;
+
+/// What was seen.
+#[derive(Debug, Clone, Default)]
+pub struct WatchInput {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// What its group used.
+    pub usage: Usage,
+    /// The CPUs that it may use.
+    pub cpus: HostUsage,
+    /// Everything else.
+    pub resources: Resources,
+    /// Requests by the server's own counter, where one was asked.
+    pub counted: Option<u64>,
+    /// Its profiles, where any were taken.
+    pub profiles: Vec<Profile>,
+    /// What could not be seen, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One line of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerRow {
+    /// What is counted.
+    pub name: String,
+    /// `ns`, `bytes`, or empty for a plain count.
+    pub unit: String,
+    /// For each second.
+    pub per_s: f64,
+    /// For each request, where requests are known.
+    pub per_request: Option<f64>,
+}
+
+/// A running server over a window of time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Watched {
+    /// Schema version.
+    pub schema: u32,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Length of the window in nanoseconds.
+    pub window_ns: u64,
+    /// Requests in the window, where they are known.
+    pub requests: Option<u64>,
+    /// How they were counted: `counter` (the server's own) or `segments` (TCP segments with data that it received, each
+    /// taken for one request).
+    pub requests_from: Option<String>,
+    /// Requests per second.
+    pub rate_per_s: Option<f64>,
+    /// Cores that it kept busy.
+    pub busy_cores: f64,
+    /// Resident memory at the end in bytes.
+    pub rss_bytes: u64,
+    /// Threads at the end.
+    pub threads: u32,
+    /// What it cost.
+    pub ledger: Vec<LedgerRow>,
+    /// The USE table, most urgent first.
+    pub resources: Vec<UseRow>,
+    /// Its profile: in nanoseconds per request, or per second where requests are not known.
+    pub profile: Option<ProfileDifference>,
+    /// Where its threads wait, likewise; in microseconds instead of samples.
+    pub waits: Option<ProfileDifference>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// What follows from what was seen.
+#[must_use]
+pub fn watched(input: &WatchInput) -> Watched {
+    let (requests, from) = requests(input);
+    let seconds = input.usage.wall_ns.max(1) as f64 / 1e9;
+    let each = requests.map_or(seconds, |requests| requests as f64);
+    let profile = |kind: ProfileKind| {
+        let taken = input.profiles.iter().find(|profile| profile.kind == kind)?;
+        // Samples of CPU time divide what was counted; waits were timed themselves.
+        let time_ns = if kind == ProfileKind::Cpu { input.usage.cpu.total_ns } else { taken.time_ns() };
+        profile::alone(&ArmProfile {
+            name: &input.name,
+            profiles: vec![taken],
+            cpu_ns: time_ns as f64 / each,
+        })
+    };
+    let mut notes = input.notes.clone();
+    notes.extend(doubts(input, requests, from));
+    Watched {
+        schema: crate::FINDINGS_SCHEMA,
+        pid: input.pid,
+        name: input.name.clone(),
+        window_ns: input.usage.wall_ns,
+        requests,
+        requests_from: from.map(str::to_owned),
+        rate_per_s: requests.map(|requests| requests as f64 / seconds),
+        busy_cores: input.usage.cpu.total_ns as f64 / input.usage.wall_ns.max(1) as f64,
+        rss_bytes: input.usage.rss_bytes,
+        threads: input.usage.threads,
+        ledger: ledger(input, seconds, requests),
+        resources: use_table(&UseInput {
+            target: &input.usage,
+            generator: None,
+            server_cpus: &input.cpus,
+            load_cpus: None,
+            resources: Some(&input.resources),
+        }),
+        profile: profile(ProfileKind::Cpu),
+        waits: profile(ProfileKind::OffCpu),
+        notes,
+    }
+}
+
+fn requests(input: &WatchInput) -> (Option<u64>, Option<&'static str>) {
+    if input.counted.is_some() {
+        return (input.counted.filter(|count| *count > 0), Some("counter"));
+    }
+    let segments = input.resources.sockets.as_ref().map_or(0, |sockets| sockets.server.data_segments_in);
+    if segments > 0 { (Some(segments), Some("segments")) } else { (None, None) }
+}
+
+fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    match (requests, from) {
+        (None, _) => doubts.push(
+            "Requests could not be counted: no segment with data came in on connections that are still open; name a \
+             counter of the server with --counter."
+                .to_owned(),
+        ),
+        (Some(_), Some("segments")) => doubts.push(
+            "Requests are counted as TCP segments with data that came in: right where each request is one segment, and \
+             too few where several share one (pipelining) or where connections end; --counter is exact."
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    for profile in input.profiles.iter().filter(|profile| profile.samples == 0) {
+        doubts.push(match profile.kind {
+            ProfileKind::Cpu => "No stack was sampled: it used next to no CPU time.".to_owned(),
+            ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
+        });
+    }
+    let opened = input.cpus.tcp.passive_opens;
+    if from == Some("segments") && opened as f64 > MANY_OPENED * requests.unwrap_or(0) as f64 {
+        doubts.push(format!(
+            "{opened} connections were opened meanwhile: requests on those that ended are missing."
+        ));
+    }
+    doubts
+}
+
+fn ledger(input: &WatchInput, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
+    let (usage, resources) = (&input.usage, &input.resources);
+    let server = resources.sockets.as_ref().map(|sockets| sockets.server);
+    let rows = [
+        ("CPU", "ns", Some(usage.cpu.total_ns)),
+        ("CPU, its own code", "ns", Some(usage.cpu.user_ns)),
+        ("CPU, the kernel for it", "ns", Some(usage.cpu.system_ns)),
+        ("soft interrupts on its CPUs", "ns", Some(input.cpus.softirq_ns)),
+        ("waiting for a CPU", "ns", Some(usage.run_wait_ns)),
+        ("voluntary switches", "", Some(usage.voluntary_switches)),
+        ("involuntary switches", "", Some(usage.involuntary_switches)),
+        ("minor faults", "", Some(usage.minor_faults)),
+        ("major faults", "", Some(usage.major_faults)),
+        ("segments with data in", "", server.map(|server| server.data_segments_in)),
+        ("segments with data out", "", server.map(|server| server.data_segments_out)),
+        ("all segments in", "", server.map(|server| server.segments_in)),
+        ("all segments out", "", server.map(|server| server.segments_out)),
+        ("bytes in", "bytes", server.map(|server| server.bytes_in)),
+        ("bytes out", "bytes", server.map(|server| server.bytes_out)),
+    ];
+    rows.into_iter()
+        .filter_map(|(name, unit, count)| {
+            let count = count? as f64;
+            Some(LedgerRow {
+                name: name.to_owned(),
+                unit: unit.to_owned(),
+                per_s: count / seconds,
+                per_request: requests.map(|requests| count / requests.max(1) as f64),
+            })
+        })
+        .collect()
+}

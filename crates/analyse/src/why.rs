@@ -1,0 +1,164 @@
+//! Why one arm is slower: evidence per request, the gap to be explained, suspects from a table of detectors, and what
+//! each can carry.
+//!
+//! A detector sees counts, times and profiles of both arms, never a name. It says how many nanoseconds per request its
+//! suspect can carry; whoever can carry less than a tenth of the gap is ruled out.
+
+mod code;
+mod counts;
+mod evidence;
+mod gap;
+mod ledger;
+mod passes;
+mod shape;
+mod waits;
+
+pub use ledger::LedgerLine;
+pub use passes::PassFindings;
+
+use record::PassKind;
+
+use crate::findings::{Cause, Comparison, Gate, Grade};
+use crate::percent;
+use crate::profile::ProfileDifference;
+use crate::sheet::Sheet;
+
+use evidence::Evidence;
+use gap::Pair;
+
+/// Below this share of the gap a suspect is ruled out.
+const RULED_OUT: f64 = 0.10;
+
+/// What a detector says.
+pub(crate) struct Suspect {
+    /// Stable name of the cause.
+    id: String,
+    /// How well this kind of evidence supports it; what carries too little is ruled out instead.
+    grade: Grade,
+    /// What it can carry, in nanoseconds per request of the slower arm.
+    ns: f64,
+    /// The evidence in words, the slower arm first.
+    evidence: String,
+    /// Whether it is said when it is ruled out: what people would suspect first.
+    usual: bool,
+}
+
+/// Looks at two arms for one kind of cause.
+type Detector = fn(&Pair) -> Vec<Suspect>;
+
+/// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
+const DETECTORS: [Detector; 19] = [
+    counts::small_writes,
+    counts::file_writes,
+    counts::extra_syscalls,
+    counts::context_switches,
+    counts::thread_handoff,
+    counts::kernel_memory,
+    waits::sync_writes,
+    waits::sleeps,
+    waits::lock_contention,
+    waits::accept_queue,
+    waits::listen_backlog,
+    waits::delayed_ack,
+    code::gc,
+    code::interpreter,
+    code::copying,
+    code::comparing,
+    code::allocation,
+    code::own_code,
+    code::other_work,
+];
+
+/// The one suspect that most detectors have.
+fn one(suspect: Suspect) -> Vec<Suspect> {
+    vec![suspect]
+}
+
+/// Everything that explains the run.
+#[derive(Default)]
+pub(crate) struct Why {
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) ledger: Vec<LedgerLine>,
+    /// What arms wait for whose CPUs are idle: name and evidence.
+    pub(crate) waits: Vec<(String, String)>,
+    /// Share of the gap that no cause can carry, of the first arm that has one.
+    pub(crate) unattributed: Option<f64>,
+}
+
+/// What is concluded before causes are looked for.
+pub(crate) struct Material<'a> {
+    pub(crate) gates: &'a [Gate],
+    pub(crate) comparisons: &'a [Comparison],
+    pub(crate) passes: &'a [PassFindings],
+    pub(crate) profiles: &'a [ProfileDifference],
+}
+
+/// How much each kind of watching disturbed each arm.
+pub(crate) fn passes(sheet: &Sheet) -> Vec<PassFindings> {
+    passes::all(sheet)
+}
+
+/// Whether what was seen of `arm` in passes of this kind is used.
+pub(crate) fn is_used(passes: &[PassFindings], arm: &str, kind: PassKind) -> bool {
+    passes.iter().any(|pass| pass.arm == arm && pass.kind == kind && pass.used)
+}
+
+/// Looks for causes of every difference that was shown.
+pub(crate) fn explain(sheet: &Sheet, material: &Material) -> Why {
+    let gathered: Vec<Evidence> =
+        sheet.plan().arms.iter().filter_map(|arm| Evidence::of(sheet, &arm.name, material)).collect();
+    let find = |name: &str| gathered.iter().find(|evidence| evidence.name == name);
+    let mut why = Why::default();
+    let Some(baseline) = find(sheet.baseline()) else { return why };
+    for arm in sheet.others().filter_map(find) {
+        let Some(pair) = Pair::new(sheet, baseline, arm, material) else { continue };
+        why.ledger.extend(ledger::lines(&pair));
+        let suspects = suspects(&pair);
+        let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
+        if !suspects.is_empty() {
+            why.unattributed.get_or_insert((1.0 - carried).max(0.0));
+        }
+        if let Some(first) =
+            suspects.first().filter(|first| pair.waits() && pair.share(first.ns) >= RULED_OUT)
+        {
+            why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
+        }
+        why.causes.extend(suspects.into_iter().map(|one| cause(&pair, one)));
+    }
+    why
+}
+
+/// All suspects of a pair, those that carry most first; what is too small to be said is left out.
+fn suspects(pair: &Pair) -> Vec<Suspect> {
+    let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
+    suspects.retain(|one| one.usual || pair.share(one.ns) >= RULED_OUT);
+    suspects.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    suspects
+}
+
+fn cause(pair: &Pair, suspect: Suspect) -> Cause {
+    let share = pair.share(suspect.ns);
+    let ruled_out = share < RULED_OUT;
+    let can = match (ruled_out, suspect.grade) {
+        (true, _) => format!("can carry at most {} of the gap", percent(share.max(0.0))),
+        (false, Grade::ConsistentWith) => {
+            format!(
+                "consistent with {} of the gap ({})",
+                percent(share.min(1.0)),
+                units::format_ns(suspect.ns)
+            )
+        }
+        (false, _) => {
+            format!("can carry {} of the gap ({})", percent(share.min(1.0)), units::format_ns(suspect.ns))
+        }
+    };
+    Cause {
+        id: suspect.id,
+        grade: if ruled_out { Grade::RuledOut } else { suspect.grade },
+        baseline: pair.baseline.to_owned(),
+        arm: pair.arm.to_owned(),
+        ns_per_request: suspect.ns * pair.sign,
+        share: Some(share),
+        text: format!("{}: {can}", suspect.evidence),
+    }
+}

@@ -1,0 +1,164 @@
+//! Suspects in the program's own time: threads of its runtime, and functions of a profile. Time in the kernel is left
+//! to those that count what the program asks of it.
+
+use std::collections::BTreeMap;
+
+use super::evidence::Evidence;
+use super::gap::Pair;
+use super::{Suspect, one};
+use crate::findings::Grade;
+use crate::profile::{Category, ProfileRow};
+
+/// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
+const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
+/// Beginnings of the names of threads that compile.
+const COMPILERS: [&str; 2] = ["C1 Compiler", "C2 Compiler"];
+
+/// Time of threads by the beginnings of their names; absent where there is no such thread.
+fn time_of(threads: &BTreeMap<String, f64>, names: &[&str]) -> Option<f64> {
+    let these: Vec<f64> = threads
+        .iter()
+        .filter(|(thread, _)| names.iter().any(|name| thread.starts_with(name)))
+        .map(|(_, ns)| *ns)
+        .collect();
+    (!these.is_empty()).then(|| these.iter().sum())
+}
+
+/// Garbage collection: in threads of its own, or in functions of a profile.
+pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
+    let time = |evidence: &Evidence| time_of(&evidence.threads_ns, &COLLECTORS);
+    let Some(slow) = time(pair.slow) else { return of_category(pair, "gc", Category::GcJit) };
+    let fast = time(pair.fast).unwrap_or(0.0);
+    // While the world is stopped, the CPUs that do not collect are idle for its sake.
+    let stopped = if slow > 2.0 * fast { pair.idle_ns } else { 0.0 };
+    one(Suspect {
+        id: "gc".to_owned(),
+        grade: Grade::ConsistentWith,
+        ns: slow - fast + stopped,
+        evidence: format!(
+            "garbage collection: {} a request against {}",
+            units::format_ns(slow),
+            units::format_ns(fast)
+        ),
+        usual: true,
+    })
+}
+
+/// A virtual machine without its compiler: all code is interpreted.
+pub(super) fn interpreter(pair: &Pair) -> Vec<Suspect> {
+    let compiles = |evidence: &Evidence| time_of(&evidence.threads_ns, &COMPILERS).is_some();
+    let is_vm = time_of(&pair.slow.threads_ns, &COLLECTORS).is_some();
+    if !is_vm || compiles(pair.slow) || !compiles(pair.fast) {
+        return Vec::new();
+    }
+    one(Suspect {
+        id: "interpreter".to_owned(),
+        grade: Grade::ConsistentWith,
+        ns: pair.more(|evidence| evidence.cpu.user).max(0.0),
+        evidence: "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
+        usual: false,
+    })
+}
+
+/// Beginnings or parts of the names of functions that copy or fill memory.
+const COPIES: [&str; 7] =
+    ["memcpy", "memmove", "memset", "mempcpy", "memclr", "arraycopy", "copy_nonoverlapping"];
+/// Of functions that compare or search bytes one after another.
+const COMPARISONS: [&str; 16] = [
+    "strcmp",
+    "strncmp",
+    "strcasecmp",
+    "strncasecmp",
+    "memcmp",
+    "bcmp",
+    "strlen",
+    "strnlen",
+    "strchr",
+    "strstr",
+    "memchr",
+    "memmem",
+    "memequal",
+    "cmpbody",
+    "IndexByte",
+    "EqualFold",
+];
+/// Standard errors by which the time of a function has to differ.
+const SURE: f64 = 3.0;
+/// Functions that are named as examples.
+const EXAMPLES: usize = 3;
+
+/// Copying of bytes.
+pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
+    let copies = |row: &ProfileRow| is_named(row, &COPIES);
+    of_rows(pair, "copying", "copying bytes", copies)
+}
+
+/// Comparing and searching bytes, as in a list of names that is looked through.
+pub(super) fn comparing(pair: &Pair) -> Vec<Suspect> {
+    let compares = |row: &ProfileRow| is_named(row, &COMPARISONS);
+    of_rows(pair, "comparing", "comparing and searching bytes", compares)
+}
+
+/// Allocating and freeing memory.
+pub(super) fn allocation(pair: &Pair) -> Vec<Suspect> {
+    of_category(pair, "allocation", Category::Allocation)
+}
+
+/// Functions that no table knows: the program's own.
+pub(super) fn own_code(pair: &Pair) -> Vec<Suspect> {
+    of_category(pair, "own_code", Category::Handler)
+}
+
+/// Every other kind of work.
+pub(super) fn other_work(pair: &Pair) -> Vec<Suspect> {
+    const KINDS: [Category; 7] = [
+        Category::HeadParsing,
+        Category::HeaderWriting,
+        Category::Date,
+        Category::Tls,
+        Category::Serialisation,
+        Category::Runtime,
+        Category::Lock,
+    ];
+    let id = |kind: Category| format!("profile_{}", kind.word().to_lowercase().replace(' ', "_"));
+    KINDS.iter().flat_map(|kind| of_category(pair, &id(*kind), *kind)).collect()
+}
+
+fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
+    names.iter().any(|name| row.name.contains(name))
+}
+
+fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
+    // What has a suspect of its own by name is not counted twice.
+    let others = |row: &ProfileRow| is_named(row, &COPIES) || is_named(row, &COMPARISONS);
+    of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row))
+}
+
+/// The time of some functions, where it is sure to be more in the slower arm.
+fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool) -> Vec<Suspect> {
+    let rows: Vec<&ProfileRow> = pair
+        .profile
+        .iter()
+        .flat_map(|profile| &profile.functions)
+        .filter(|row| row.package != "[kernel]" && fits(row))
+        .collect();
+    let ns = pair.sign * rows.iter().map(|row| row.difference_ns).sum::<f64>();
+    let error_ns = rows.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();
+    if rows.is_empty() || ns < SURE * error_ns {
+        return Vec::new();
+    }
+    let grown = rows.iter().filter(|row| row.difference_ns * pair.sign > 0.0);
+    let names: Vec<&str> = grown.take(EXAMPLES).map(|row| row.name.as_str()).collect();
+    one(Suspect {
+        id: id.to_owned(),
+        grade: Grade::ConsistentWith,
+        ns,
+        evidence: format!(
+            "{what} ({}): {} more a request, standard error {}",
+            names.join(", "),
+            units::format_ns(ns),
+            units::format_ns(error_ns)
+        ),
+        usual: false,
+    })
+}

@@ -1,0 +1,145 @@
+//! Suspects that are counted: a change in a count times what one of them costs on this host.
+
+use super::gap::Pair;
+use super::{Suspect, one};
+use crate::findings::Grade;
+
+/// System calls that send to a socket, or write to whatever a descriptor is.
+const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
+/// System calls that write to files and never to sockets.
+const FILE_WRITES: [&str; 4] = ["pwrite64", "pwritev", "pwritev2", "fallocate"];
+/// System calls that ask the kernel for memory or give it back.
+const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mremap", "mprotect"];
+/// System calls by which threads wait for each other and wake each other.
+pub(super) const FUTEX: [&str; 1] = ["futex"];
+/// System calls that other detectors speak of, or that every server makes for every request or connection.
+const ACCOUNTED: [&[&str]; 5] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &super::waits::WAITING];
+/// Fewer calls than this per request are noise of timers and signals.
+const FEW: f64 = 0.05;
+
+/// More writes to the network for the same answer: each is a system call, a segment and a wake-up.
+pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
+    let more = network_writes(pair);
+    let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
+    one(Suspect {
+        id: "small_writes".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: more * costs.loopback_write_ns,
+        evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
+        usual: true,
+    })
+}
+
+/// How many more writes go to the network: as many as there are more segments, the rest goes elsewhere.
+fn network_writes(pair: &Pair) -> f64 {
+    let more = pair.more_calls(&WRITES).map_or(0.0, |(more, _)| more);
+    more.min(pair.more(|evidence| evidence.segments)).max(0.0)
+}
+
+/// More writes that do not go to the network: logs, journals, pipes.
+pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    let Some((writes, _)) = pair.more_calls(&WRITES) else { return Vec::new() };
+    let (only_files, _) = pair.more_calls(&FILE_WRITES).unwrap_or_default();
+    let more = writes - network_writes(pair) + only_files;
+    if more < FEW {
+        return Vec::new();
+    }
+    one(Suspect {
+        id: "file_writes".to_owned(),
+        grade: Grade::BoundedBy,
+        // A write to a file that stays in memory costs about what one to a loopback socket does.
+        ns: more * costs.loopback_write_ns,
+        evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
+        usual: false,
+    })
+}
+
+/// More system calls of kinds that nothing else accounts for.
+pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    let Some((slow, fast)) = pair.slow.counted.as_ref().zip(pair.fast.counted.as_ref()) else {
+        return Vec::new();
+    };
+    let is_accounted = |name: &str| ACCOUNTED.iter().any(|names| names.contains(&name));
+    let names = slow.syscalls.keys().filter(|name| !is_accounted(name));
+    let mut more: Vec<(f64, &str)> = names
+        .map(|name| (slow.syscalls[name] - fast.syscalls.get(name).copied().unwrap_or(0.0), name.as_str()))
+        .collect();
+    more.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named: f64 = more.iter().map(|(count, _)| count).sum();
+    let first: Vec<String> = more
+        .iter()
+        .filter(|(count, _)| *count >= FEW)
+        .take(3)
+        .map(|(count, name)| format!("{name} +{count:.2}"))
+        .collect();
+    let all = |counts: &super::evidence::Counted| {
+        counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum())
+    };
+    let list = if first.is_empty() { String::new() } else { format!(" ({})", first.join(", ")) };
+    one(Suspect {
+        id: "extra_syscalls".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: named.max(0.0) * costs.syscall_ns,
+        evidence: format!("system calls: {:.2} a request against {:.2}{list}", all(slow), all(fast)),
+        usual: true,
+    })
+}
+
+/// More context switches that no futex led to.
+pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    if futexes(pair) >= FEW {
+        return Vec::new();
+    }
+    let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
+    one(Suspect {
+        id: "context_switches".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: (slow - fast).max(0.0) * costs.context_switch_ns,
+        evidence: format!("context switches: {slow:.3} a request against {fast:.3}"),
+        usual: true,
+    })
+}
+
+/// Requests that are passed from thread to thread: futexes with switches.
+pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    let futexes = futexes(pair);
+    if futexes < FEW {
+        return Vec::new();
+    }
+    let switches = pair.more(super::evidence::Evidence::all_switches).max(0.0);
+    // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
+    let ns = switches * costs.futex_wake_ns + (futexes - 2.0 * switches).max(0.0) * costs.syscall_ns;
+    one(Suspect {
+        id: "thread_handoff".to_owned(),
+        grade: Grade::BoundedBy,
+        ns,
+        evidence: format!(
+            "hand-over between threads: {futexes:.2} more futex calls and {switches:.2} more context switches a request"
+        ),
+        usual: true,
+    })
+}
+
+fn futexes(pair: &Pair) -> f64 {
+    pair.more_calls(&FUTEX).map_or(0.0, |(more, _)| more)
+}
+
+/// Pages that have to be had from the kernel, and the calls for them.
+pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
+    let Some(costs) = pair.costs else { return Vec::new() };
+    let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.minor_faults);
+    let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
+    one(Suspect {
+        id: "kernel_memory".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: (slow - fast).max(0.0) * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns,
+        evidence: format!("page faults: {slow:.3} a request against {fast:.3}"),
+        usual: true,
+    })
+}

@@ -1,0 +1,113 @@
+//! The gap to be explained: CPU time per request, and time in which the slower server did nothing although it was asked.
+
+use record::UnitCosts;
+
+use super::Material;
+use super::evidence::Evidence;
+use crate::Metric;
+use crate::findings::{Comparison, Verdict};
+use crate::profile::ProfileDifference;
+use crate::sheet::Sheet;
+
+/// Two arms, the slower one, and what it takes more.
+pub(crate) struct Pair<'a> {
+    pub(crate) baseline: &'a str,
+    pub(crate) arm: &'a str,
+    pub(crate) fast: &'a Evidence,
+    pub(crate) slow: &'a Evidence,
+    /// 1 where the arm is the slower one, −1 where the baseline is.
+    pub(crate) sign: f64,
+    /// CPU time per request, slow minus fast, in nanoseconds; may be negative beside a wait.
+    pub(crate) cpu_ns: f64,
+    /// Idle time of the server's CPUs per request, slow minus fast; 0 where the slow server is full.
+    pub(crate) idle_ns: f64,
+    /// Where in the code the difference is, arm minus baseline, where both were sampled.
+    pub(crate) profile: Option<&'a ProfileDifference>,
+    /// What one of each costs here; where that is not known, what a count can carry is not either.
+    pub(crate) costs: Option<UnitCosts>,
+}
+
+impl<'a> Pair<'a> {
+    /// The pair, where a difference between the two was shown.
+    pub(crate) fn new(
+        sheet: &'a Sheet,
+        baseline: &'a Evidence,
+        arm: &'a Evidence,
+        material: &Material<'a>,
+    ) -> Option<Self> {
+        let row =
+            |metric| material.comparisons.iter().find(|row| row.arm == arm.name && row.metric == metric);
+        let rate = row(Metric::Rate).and_then(|row| slower_in_rate(row, baseline, arm));
+        let cpu = row(Metric::CpuPerRequest).and_then(decided);
+        // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time.
+        let waits = rate.filter(|arm_slower| !(if *arm_slower { arm } else { baseline }).full);
+        let arm_slower = waits.or(cpu)?;
+        let (fast, slow) = if arm_slower { (baseline, arm) } else { (arm, baseline) };
+        let idle_ns = if waits.is_some() { (slow.idle_ns - fast.idle_ns).max(0.0) } else { 0.0 };
+        Some(Self {
+            baseline: &baseline.name,
+            arm: &arm.name,
+            fast,
+            slow,
+            sign: if arm_slower { 1.0 } else { -1.0 },
+            cpu_ns: slow.cpu.total - fast.cpu.total,
+            idle_ns,
+            profile: material.profiles.iter().find(|profile| profile.arm == arm.name),
+            costs: sheet.run.host.unit_costs,
+        })
+    }
+
+    /// All that is to be explained, in nanoseconds per request.
+    pub(crate) fn total_ns(&self) -> f64 {
+        self.cpu_ns + self.idle_ns
+    }
+
+    /// Whether the slower arm is slow because it waits, rather than because it works more.
+    pub(crate) fn waits(&self) -> bool {
+        self.idle_ns > self.cpu_ns.max(0.0)
+    }
+
+    /// Share of the gap, 1 for all of it.
+    pub(crate) fn share(&self, ns: f64) -> f64 {
+        let total = self.total_ns();
+        if total > 0.0 { ns / total } else { 0.0 }
+    }
+
+    /// Slow minus fast of a figure.
+    pub(crate) fn more(&self, figure: impl Fn(&Evidence) -> f64) -> f64 {
+        figure(self.slow) - figure(self.fast)
+    }
+
+    /// How many more of these system calls the slow arm makes, and both counts: slow, then fast.
+    pub(crate) fn more_calls(&self, names: &[&str]) -> Option<(f64, [f64; 2])> {
+        let counts = [self.slow.calls(names)?, self.fast.calls(names)?];
+        Some((counts[0] - counts[1], counts))
+    }
+}
+
+/// Whether the arm is the one with more CPU time; nothing where no difference was shown.
+fn decided(row: &Comparison) -> Option<bool> {
+    match row.verdict {
+        Verdict::Slower => Some(true),
+        Verdict::Faster => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the arm is the slower one in rate. A rate that is void only because the generator was the limit of the faster
+/// arm still shows the slower one: the true ratio is even larger.
+fn slower_in_rate(row: &Comparison, baseline: &Evidence, arm: &Evidence) -> Option<bool> {
+    if let Some(arm_slower) = decided(row) {
+        return Some(arm_slower);
+    }
+    let only_generator = !row.void_by.is_empty() && row.void_by.iter().all(|gate| gate == "generator");
+    let (low, high) = (row.ci_low?, row.ci_high?);
+    let delta = row.delta;
+    let arm_slower = match () {
+        () if high < 1.0 - delta => true,
+        () if low > 1.0 + delta => false,
+        () => return None,
+    };
+    let slow = if arm_slower { arm } else { baseline };
+    (only_generator && !slow.generator_limits).then_some(arm_slower)
+}

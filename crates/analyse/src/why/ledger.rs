@@ -1,0 +1,106 @@
+//! What one request costs both arms, line by line.
+
+use std::collections::BTreeSet;
+
+use record::UnitCosts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+use super::gap::Pair;
+
+/// Names of system calls or threads that are listed at most, those that differ most first.
+const MAX_NAMES: usize = 12;
+/// Counts per request that are too few to be listed in both arms.
+const TOO_FEW: f64 = 0.005;
+
+/// One line: what one request takes of something, in both arms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerLine {
+    /// The arm, against the baseline.
+    pub arm: String,
+    /// What: `user`, `system`, `idle`, `switches`, `segments`, `faults`, `syscall:NAME`, `thread:NAME`, …
+    pub id: String,
+    /// `ns` or `count`.
+    pub unit: String,
+    /// In the baseline, per request.
+    pub baseline: f64,
+    /// In the arm, per request.
+    pub value: f64,
+    /// Arm minus baseline.
+    pub change: f64,
+    /// What the change can carry in nanoseconds per request: itself where it is a time, else times its unit cost;
+    /// absent where that is not known.
+    pub carries_ns: Option<f64>,
+}
+
+/// What a line says of one arm.
+type Figure = fn(&Evidence) -> f64;
+
+/// Times, in nanoseconds.
+const TIMES: [(&str, Figure); 5] = [
+    ("user", |evidence| evidence.cpu.user),
+    ("system", |evidence| evidence.cpu.system),
+    ("softirq", |evidence| evidence.cpu.softirq),
+    ("idle", |evidence| evidence.idle_ns),
+    ("response", |evidence| evidence.response_ns),
+];
+
+/// All lines of a pair: times, counts, then names.
+pub(super) fn lines(pair: &Pair) -> Vec<LedgerLine> {
+    let (baseline, arm) = if pair.sign > 0.0 { (pair.fast, pair.slow) } else { (pair.slow, pair.fast) };
+    let cost = |of: fn(&UnitCosts) -> f64| pair.costs.as_ref().map(of);
+    let switch = cost(|costs| costs.context_switch_ns);
+    let line = |id: &str, unit: &str, figure: &dyn Fn(&Evidence) -> f64, cost: Option<f64>| {
+        let (from, to) = (figure(baseline), figure(arm));
+        LedgerLine {
+            arm: arm.name.clone(),
+            id: id.to_owned(),
+            unit: unit.to_owned(),
+            baseline: from,
+            value: to,
+            change: to - from,
+            carries_ns: cost.map(|cost| (to - from) * cost),
+        }
+    };
+    let mut lines: Vec<LedgerLine> =
+        TIMES.iter().map(|(id, figure)| line(id, "ns", figure, Some(1.0))).collect();
+    let counts: [(&str, Figure, Option<f64>); 5] = [
+        ("voluntary_switches", |evidence| evidence.switches[0], switch),
+        ("involuntary_switches", |evidence| evidence.switches[1], switch),
+        ("minor_faults", |evidence| evidence.minor_faults, cost(|costs| costs.minor_fault_ns)),
+        ("segments", |evidence| evidence.segments, None),
+        ("connections", |evidence| evidence.accepted, None),
+    ];
+    lines.extend(counts.iter().map(|(id, figure, cost)| line(id, "count", figure, *cost)));
+    for name in names(baseline, arm, |evidence| evidence.counted.iter().flat_map(|counted| &counted.syscalls))
+    {
+        let calls = |evidence: &Evidence| evidence.calls(&[&name]).unwrap_or(0.0);
+        lines.push(line(&format!("syscall:{name}"), "count", &calls, cost(|costs| costs.syscall_ns)));
+    }
+    for name in names(baseline, arm, |evidence| &evidence.threads_ns) {
+        let time = |evidence: &Evidence| evidence.threads_ns.get(&name).copied().unwrap_or(0.0);
+        lines.push(line(&format!("thread:{name}"), "ns", &time, Some(1.0)));
+    }
+    lines
+}
+
+/// The names that differ most between two arms.
+fn names<'a, I: IntoIterator<Item = (&'a String, &'a f64)>>(
+    baseline: &'a Evidence,
+    arm: &'a Evidence,
+    figures: impl Fn(&'a Evidence) -> I,
+) -> Vec<String> {
+    let of = |evidence: &'a Evidence, name: &str| {
+        figures(evidence).into_iter().find(|(other, _)| *other == name).map_or(0.0, |(_, figure)| *figure)
+    };
+    let all: BTreeSet<&String> =
+        [baseline, arm].into_iter().flat_map(&figures).map(|(name, _)| name).collect();
+    let mut changes: Vec<(f64, &String)> = all
+        .into_iter()
+        .filter(|name| of(baseline, name).max(of(arm, name)) >= TOO_FEW)
+        .map(|name| ((of(arm, name) - of(baseline, name)).abs(), name))
+        .collect();
+    changes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    changes.into_iter().take(MAX_NAMES).map(|(_, name)| name.clone()).collect()
+}

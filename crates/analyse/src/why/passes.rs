@@ -1,0 +1,186 @@
+//! Diagnostic passes: how much watching slowed the server, and whether what was seen counts.
+
+use record::{DiagnosticRecord, Pass, PassKind, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::sheet::Sheet;
+
+/// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
+const MAX_MOVED: f64 = 0.10;
+/// Standard errors of a movement that chance explains.
+const CHANCE: f64 = 2.0;
+/// Switches per request that hardly matter, however much their ratio moved.
+const FEW_SWITCHES: f64 = 0.05;
+/// ln of the ratio of two rates that are as good as the same.
+const SAME: f64 = 0.05;
+/// All ways of watching.
+const KINDS: [PassKind; 3] = [PassKind::Counting, PassKind::Sampling, PassKind::Tracing];
+/// Time between two samples by which the kernel splits user from system time.
+const TICK_NS: f64 = 1e7;
+
+/// How much one kind of watching disturbed one arm, over all its diagnostic rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PassFindings {
+    /// The arm.
+    pub arm: String,
+    /// How it was watched.
+    pub kind: PassKind,
+    /// Rounds behind it.
+    pub rounds: u32,
+    /// Requests per second while watched.
+    pub rate_per_s: f64,
+    /// CPU per request while watched over that untouched; absent where the CPU time was not known.
+    pub slowdown: Option<f64>,
+    /// Rate untouched over that while watched.
+    pub rate_slowdown: f64,
+    /// Whether what was seen is used.
+    pub used: bool,
+    /// One sentence.
+    pub text: String,
+    /// What could not be watched and what would allow it.
+    pub missing: Vec<String>,
+}
+
+/// Sums over the windows of one kind of pass.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    rounds: u32,
+    requests: f64,
+    window_ns: f64,
+    user_ns: f64,
+    system_ns: f64,
+    switches: f64,
+}
+
+impl Sums {
+    fn add(mut self, window: &Window) -> Self {
+        let target = &window.target;
+        self.rounds += 1;
+        self.requests += window.load.requests as f64;
+        self.window_ns += window.load.window_ns as f64;
+        self.user_ns += target.cpu.user_ns as f64;
+        self.system_ns += target.cpu.system_ns as f64;
+        self.switches += (target.voluntary_switches + target.involuntary_switches) as f64;
+        self
+    }
+
+    fn cpu_per_request(&self) -> f64 {
+        (self.user_ns + self.system_ns) / self.requests
+    }
+
+    fn rate(&self) -> f64 {
+        self.requests / self.window_ns
+    }
+
+    fn switches_per_request(&self) -> f64 {
+        self.switches / self.requests
+    }
+
+    /// User time per request as a logarithm, and its variance: it is counted in ticks.
+    fn user(&self) -> Option<(f64, f64)> {
+        (self.user_ns > 0.0).then(|| ((self.user_ns / self.requests).ln(), TICK_NS / self.user_ns))
+    }
+
+    /// ln(user/system) and its variance: the split is a binomial sample at every tick.
+    fn split(&self) -> Option<(f64, f64)> {
+        let total = self.user_ns + self.system_ns;
+        let (user, ticks) = (self.user_ns / total, total / TICK_NS);
+        (self.user_ns > 0.0 && self.system_ns > 0.0)
+            .then(|| ((self.user_ns / self.system_ns).ln(), 1.0 / (ticks * user * (1.0 - user))))
+    }
+}
+
+/// A figure of a pass as a logarithm, with its variance.
+type Figure = fn(&Sums) -> Option<(f64, f64)>;
+
+/// Every kind of pass of every arm, against its untouched passes.
+pub(super) fn all(sheet: &Sheet) -> Vec<PassFindings> {
+    let arms = sheet.plan().arms.iter();
+    let mut found: Vec<PassFindings> = arms
+        .flat_map(|arm| {
+            let of_arm = sheet.run.diagnostics.iter().filter(|record| record.arm == arm.name);
+            let passes: Vec<&Pass> = of_arm.flat_map(|record: &DiagnosticRecord| &record.passes).collect();
+            KINDS.map(|kind| weighed(sheet, &arm.name, kind, &passes))
+        })
+        .flatten()
+        .collect();
+    say_what_turned(&mut found);
+    found
+}
+
+/// Where watching slowed the faster arm so much more that the order of two turned around, that is said.
+fn say_what_turned(found: &mut [PassFindings]) {
+    for kind in KINDS {
+        let of_kind: Vec<(usize, [f64; 2], String)> = found
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.kind == kind)
+            .map(|(index, one)| {
+                (index, [one.rate_per_s * one.rate_slowdown, one.rate_per_s], one.arm.clone())
+            })
+            .collect();
+        for (place, (_, [plain, watched], arm)) in of_kind.iter().enumerate() {
+            for (index, [other_plain, other_watched], other) in &of_kind[place + 1..] {
+                if (plain - other_plain) * (watched - other_watched) < 0.0
+                    && (plain / other_plain).ln().abs() > SAME
+                {
+                    let text = format!("; it turns the order of {arm} and {other} around");
+                    found[*index].text.push_str(&text);
+                }
+            }
+        }
+    }
+}
+
+fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option<PassFindings> {
+    let of = |kind: PassKind| passes.iter().filter(move |pass| pass.kind == kind);
+    let sums = |kind| of(kind).fold(Sums::default(), |sums, pass| sums.add(&pass.window));
+    let (mut plain, watched) = (sums(PassKind::Untouched), sums(kind));
+    if plain.requests == 0.0 {
+        // Without an untouched pass of its own, the scored windows are what watching is weighed against.
+        plain = sheet.windows(arm, sheet.main).into_iter().fold(plain, Sums::add);
+    }
+    if plain.requests == 0.0 || watched.requests == 0.0 {
+        return None;
+    }
+    let slowdown = Some(watched.cpu_per_request() / plain.cpu_per_request()).filter(|ratio| *ratio > 0.0);
+    let rate_slowdown = plain.rate() / watched.rate();
+    let fault = fault(kind, &plain, &watched);
+    let whole = if kind == PassKind::Tracing { "only the mix of calls is used" } else { "used" };
+    let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
+    let cpu = slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
+    let mut missing: Vec<String> = of(kind).flat_map(|pass| pass.missing.clone()).collect();
+    missing.sort();
+    missing.dedup();
+    Some(PassFindings {
+        arm: arm.to_owned(),
+        kind,
+        rounds: watched.rounds,
+        rate_per_s: watched.rate() * 1e9,
+        slowdown,
+        rate_slowdown,
+        used: fault.is_none(),
+        text: format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}; {verdict}", kind.word()),
+        missing,
+    })
+}
+
+/// Why a watched server is not the one that was scored.
+fn fault(kind: PassKind, plain: &Sums, watched: &Sums) -> Option<String> {
+    if kind == PassKind::Tracing {
+        return None;
+    }
+    let (from, to) = (plain.switches_per_request(), watched.switches_per_request());
+    if (to - from).abs() > FEW_SWITCHES.max(MAX_MOVED * from) {
+        return Some(format!("context switches went from {from:.2} to {to:.2} a request"));
+    }
+    // What counting costs is paid in the kernel, and it is counts that are used: user time must not have moved.
+    let (what, figure): (&str, Figure) = match kind {
+        PassKind::Counting => ("user time per request in ns", Sums::user),
+        _ => ("the ratio of user to system time", Sums::split),
+    };
+    let ((before, variance), (after, more)) = figure(plain).zip(figure(watched))?;
+    let moved = (after - before).abs() - CHANCE * (variance + more).sqrt();
+    (moved > MAX_MOVED.ln_1p()).then(|| format!("{what} went from {:.3} to {:.3}", before.exp(), after.exp()))
+}

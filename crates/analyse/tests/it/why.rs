@@ -1,0 +1,199 @@
+//! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
+
+use analyse::{Cause, Findings, Grade, analyse};
+use record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
+
+use crate::support::{change, pair};
+
+/// Round figures, so that what is carried can be told at a glance.
+const COSTS: UnitCosts = UnitCosts {
+    syscall_ns: 100.0,
+    loopback_write_ns: 1000.0,
+    loopback_read_ns: 400.0,
+    futex_wake_ns: 900.0,
+    context_switch_ns: 600.0,
+    minor_fault_ns: 1000.0,
+    malloc_free_ns: 20.0,
+    memcpy_kib_ns: 10.0,
+};
+
+/// Calls of a plain server, per request.
+const PLAIN: [(&str, f64); 3] = [("epoll_wait", 0.1), ("recvfrom", 1.0), ("sendto", 1.0)];
+
+/// How one arm differs from a plain server, per request.
+#[derive(Clone, Copy, Default)]
+struct Plant {
+    user_ns: f64,
+    system_ns: f64,
+    /// Added system calls.
+    calls: &'static [(&'static str, f64)],
+    switches: f64,
+    faults: f64,
+    segments: f64,
+    refused: f64,
+    /// Responses of 40 ms, of 100.
+    delayed: u64,
+    /// Rate over that of the baseline, with the CPUs idle meanwhile.
+    idle_rate: Option<f64>,
+}
+
+fn planted(plant: Plant) -> Run {
+    let mut run = pair(1.0);
+    run.host.unit_costs = Some(COSTS);
+    for (arm, plant) in [("main", Plant::default()), ("pr", plant)] {
+        change(&mut run, arm, 0, |window| apply(window, &plant));
+        let window = run.rounds.iter().find(|record| record.arm == arm).unwrap().windows[0].clone();
+        for block in 0..2 {
+            run.diagnostics.push(diagnostic(arm, block, &window, plant.calls));
+        }
+    }
+    run
+}
+
+fn apply(window: &mut Window, plant: &Plant) {
+    window.server_cpus.cpus = 2;
+    if let Some(rate) = plant.idle_rate {
+        window.load.requests = (window.load.requests as f64 * rate) as u64;
+        window.load.rate_per_s *= rate;
+        let cpu = &mut window.target.cpu;
+        for ns in
+            [&mut cpu.total_ns, &mut cpu.user_ns, &mut cpu.system_ns, &mut window.target.busiest_thread_ns]
+        {
+            *ns = (*ns as f64 * rate) as u64;
+        }
+        window.server_cpus.user_ns = cpu.total_ns;
+        window.server_cpus.idle_ns = 2 * window.target.wall_ns - cpu.total_ns;
+    }
+    let requests = window.load.requests as f64;
+    let times = |count: f64| (requests * count).round() as u64;
+    window.target.cpu.user_ns += times(plant.user_ns);
+    window.target.cpu.system_ns += times(plant.system_ns);
+    window.target.cpu.total_ns = window.target.cpu.user_ns + window.target.cpu.system_ns;
+    window.target.voluntary_switches = times(0.01 + plant.switches);
+    window.target.minor_faults = times(plant.faults);
+    window.server_cpus.tcp.segments_out = times(2.0 + plant.segments);
+    window.server_cpus.tcp.listen_overflows = times(plant.refused);
+    window.response_buckets = vec![[1_000_000, 100 - plant.delayed], [40_894_464, plant.delayed]];
+}
+
+fn diagnostic(arm: &str, block: u32, window: &Window, calls: &[(&str, f64)]) -> DiagnosticRecord {
+    let requests = window.load.requests as f64;
+    let mut counts = Counts::default();
+    for (name, per_request) in PLAIN.iter().chain(calls) {
+        *counts.syscalls.entry((*name).to_owned()).or_default() += (requests * per_request).round() as u64;
+    }
+    counts.events.insert("syscalls".to_owned(), counts.syscalls.values().sum());
+    let pass =
+        |kind, counts| Pass { kind, window: window.clone(), counts, profile: None, missing: Vec::new() };
+    let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
+    DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
+}
+
+/// Causes beside the exact split.
+fn named(findings: &Findings) -> Vec<&Cause> {
+    let named = |cause: &&Cause| matches!(cause.grade, Grade::BoundedBy | Grade::ConsistentWith);
+    findings.causes.iter().filter(named).collect()
+}
+
+#[test]
+fn what_was_planted_is_named_first_with_what_it_carries() {
+    let plain = Plant::default();
+    let idle = |rate| Plant { idle_rate: Some(rate), ..plain };
+    for (first, share, plant) in [
+        ("extra_syscalls", 0.77, Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..plain }),
+        (
+            "small_writes",
+            0.83,
+            Plant { system_ns: 6000.0, calls: &[("sendto", 5.0)], segments: 5.0, ..plain },
+        ),
+        ("file_writes", 0.67, Plant { user_ns: 500.0, system_ns: 1000.0, calls: &[("write", 1.0)], ..plain }),
+        (
+            "thread_handoff",
+            0.9,
+            Plant { system_ns: 2000.0, calls: &[("futex", 4.0)], switches: 2.0, ..plain },
+        ),
+        ("context_switches", 0.6, Plant { system_ns: 2000.0, switches: 2.0, ..plain }),
+        ("kernel_memory", 0.9, Plant { system_ns: 2222.0, faults: 2.0, ..plain }),
+        ("sleep", 1.0, Plant { calls: &[("clock_nanosleep", 1.0)], switches: 1.0, ..idle(0.1) }),
+        (
+            "sync_writes",
+            1.0,
+            Plant { calls: &[("pwrite64", 1.0), ("fsync", 1.0)], switches: 1.0, ..idle(0.1) },
+        ),
+        ("lock_contention", 1.0, Plant { calls: &[("futex", 1.4)], switches: 0.7, ..idle(0.3) }),
+        ("delayed_ack", 0.9, Plant { delayed: 50, ..idle(0.1) }),
+        ("listen_backlog", 1.0, Plant { refused: 0.01, ..idle(0.1) }),
+    ] {
+        let findings = analyse(&planted(plant));
+        let causes = named(&findings);
+        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!(ids.first(), Some(&first), "{ids:?} {:?}", findings.causes);
+        let found = causes[0].share.unwrap();
+        assert!((found - share).abs() < 0.12, "{first} carries {found}, expected {share}");
+        assert!(causes[0].ns_per_request > 0.0 && causes[0].arm == "pr");
+    }
+}
+
+#[test]
+fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() });
+    run.manifest.plan.baseline = 1;
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(
+        (cause.id.as_str(), cause.baseline.as_str(), cause.arm.as_str()),
+        ("extra_syscalls", "pr", "main")
+    );
+    assert!(cause.ns_per_request < -900.0, "{cause:?}");
+    let line = findings.ledger.iter().find(|line| line.id == "syscall:getppid").unwrap();
+    assert!((line.change + 10.0).abs() < 0.01, "{line:?}");
+}
+
+#[test]
+fn a_large_change_of_little_worth_is_ruled_out() {
+    let findings = analyse(&planted(Plant { user_ns: 9000.0, switches: 0.13, ..Plant::default() }));
+    let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+    assert_eq!(switches.grade, Grade::RuledOut, "13 times as many, and still {}", switches.text);
+    assert!(named(&findings).is_empty(), "{:?}", named(&findings));
+    assert!(findings.unattributed_share.unwrap() > 0.9);
+}
+
+#[test]
+fn a_server_against_itself_names_nothing() {
+    let findings = analyse(&planted(Plant::default()));
+    assert!(findings.causes.is_empty() && findings.ledger.is_empty(), "{:?}", findings.causes);
+}
+
+#[test]
+fn what_was_seen_while_the_server_was_another_one_is_not_used() {
+    let plant = Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() };
+    let mut run = planted(plant);
+    let counting = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    for pass in counting.filter(|pass| pass.kind == PassKind::Counting) {
+        pass.window.target.voluntary_switches += pass.window.load.requests;
+    }
+    let findings = analyse(&run);
+    assert!(findings.passes.iter().all(|pass| !pass.used && pass.text.contains("context switches went")));
+    assert!(named(&findings).is_empty(), "{:?}", named(&findings));
+    let used = analyse(&planted(plant));
+    assert!(
+        used.passes.iter().all(|pass| pass.used && (pass.slowdown.unwrap() - 1.0).abs() < 1e-9),
+        "{:?}",
+        used.passes
+    );
+}
+
+#[test]
+fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() });
+    let verdicts = |run: &Run| analyse(run).comparisons.iter().map(|row| row.verdict).collect::<Vec<_>>();
+    let with = verdicts(&run);
+    run.host.unit_costs = None;
+    run.diagnostics.clear();
+    assert_eq!(verdicts(&run), with);
+    let findings = analyse(&run);
+    assert!(named(&findings).is_empty());
+    assert!(
+        findings.causes.iter().any(|cause| cause.id == "system_time" && cause.grade == Grade::AccountsFor)
+    );
+}

@@ -1,0 +1,301 @@
+//! Several generators of one schedule, and what they measured together.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use record::{LoadReport, Second, ShardRecord, Warning};
+
+use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
+use crate::session::{SLICES, Slice, Span};
+use crate::summary::{Facts, Measured, add_errors, outcome, second};
+use crate::{Latencies, Outcome, latencies};
+
+/// Tag of the responses of one second.
+const SECOND: &str = "second";
+/// Tag of done − sent over the window.
+const SERVICE: &str = "service";
+/// Tag of sent − intended over the window.
+const SEND_LAG: &str = "send_lag";
+/// Part of the window by which its begins may lie apart: more, and the shards measured different times.
+const SKEW: f64 = 0.01;
+
+/// Why shards cannot be merged; each display is one sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// None were given.
+    #[error("there is no shard to merge: name the directories that --save wrote")]
+    Nothing,
+    /// They are not of one run.
+    #[error("the shards are not of one run: they differ in {0}")]
+    Different(&'static str),
+    /// One of them is there twice.
+    #[error("shard {shard} of {of} is there twice: name each directory once")]
+    Twice {
+        /// Which.
+        shard: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// Its log does not read.
+    #[error("the log of shard {shard} is damaged: {source}")]
+    Log {
+        /// Which.
+        shard: u32,
+        /// What is wrong.
+        source: LogError,
+    },
+}
+
+/// What shards measured together.
+#[derive(Debug)]
+pub struct Merged {
+    /// Every figure, as of one generator.
+    pub outcome: Outcome,
+    /// The log of all of them, from which it can be merged again.
+    pub log: String,
+}
+
+/// The log of a window from which shards are merged without loss: its histograms, and those of its `seconds`, which are
+/// lines that [`second_line`] made.
+#[must_use]
+pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
+    let started = UNIX_EPOCH + Duration::from_nanos(outcome.shard.first_start_ns);
+    let length = Duration::from_nanos(outcome.report.window_ns);
+    let whole = [
+        (Some(&outcome.response), None),
+        (outcome.service.as_ref(), Some(SERVICE)),
+        (outcome.send_lag.as_ref(), Some(SEND_LAG)),
+    ];
+    let mut log = hlog_header(started);
+    for (latencies, tag) in whole {
+        let line = |latencies| hlog_line(&Interval { latencies, tag, begin: Duration::ZERO, length });
+        log.extend(latencies.map(line));
+    }
+    log.extend(seconds.iter().map(String::as_str));
+    log
+}
+
+/// The line of second `index` of a window.
+#[must_use]
+pub fn second_line(index: u32, response: &Latencies) -> String {
+    let (begin, length) = (Duration::from_secs(index.into()), Duration::from_secs(1));
+    hlog_line(&Interval { latencies: response, tag: Some(SECOND), begin, length })
+}
+
+/// Puts shards together: counts and histograms are added, and every figure is made again from the sums.
+///
+/// # Errors
+/// [`MergeError`]
+pub fn merge(mut shards: Vec<(ShardRecord, String)>) -> Result<Merged, MergeError> {
+    shards.sort_by(|(a, _), (b, _)| a.shards.cmp(&b.shards));
+    check(&shards)?;
+    let logs: Vec<Log<'_>> = shards.iter().map(Log::of).collect::<Result<_, _>>()?;
+    let records: Vec<&ShardRecord> = shards.iter().map(|(record, _)| record).collect();
+    let (seconds, lines) = merge_seconds(&records, &logs)?;
+    let measured = measured(&records, &logs, seconds)?;
+    let mut outcome = outcome(&facts(&records), measured, together(&records));
+    outcome.report.warnings.splice(0..0, warnings(&outcome.shard, &outcome.report));
+    outcome.shard.report = outcome.report.clone();
+    let log = shard_log(&outcome, &lines);
+    Ok(Merged { outcome, log })
+}
+
+fn check(shards: &[(ShardRecord, String)]) -> Result<(), MergeError> {
+    let (first, _) = shards.first().ok_or(MergeError::Nothing)?;
+    let mut seen = Vec::new();
+    for (shard, _) in shards {
+        let (a, b) = (&first.report, &shard.report);
+        let alike = [
+            (first.of == shard.of, "how many shards there are"),
+            (a.url == b.url, "the URL"),
+            (a.schedule == b.schedule, "the schedule or its seed"),
+            (a.pipeline == b.pipeline, "the pipeline"),
+        ];
+        if let Some((_, what)) = alike.into_iter().find(|(alike, _)| !alike) {
+            return Err(MergeError::Different(what));
+        }
+        seen.extend(&shard.shards);
+    }
+    seen.sort_unstable();
+    let twice = seen.windows(2).find(|pair| pair[0] == pair[1]);
+    twice.map_or(Ok(()), |pair| Err(MergeError::Twice { shard: pair[0], of: first.of }))
+}
+
+/// The intervals of one shard's log by what they are.
+struct Log<'a> {
+    shard: u32,
+    response: Latencies,
+    service: Option<Latencies>,
+    send_lag: Option<Latencies>,
+    /// Read one at a time: an hour of them side by side would take a gigabyte.
+    seconds: Vec<Logged<'a>>,
+}
+
+impl<'a> Log<'a> {
+    fn of((record, text): &'a (ShardRecord, String)) -> Result<Self, MergeError> {
+        let shard = record.shards.first().copied().unwrap_or_default();
+        let wrong = |source| MergeError::Log { shard, source };
+        let (mut log, mut main) =
+            (Self { shard, response: latencies(), service: None, send_lag: None, seconds: Vec::new() }, None);
+        for entry in parse_hlog(text).map_err(wrong)? {
+            match entry.tag {
+                Some(SECOND) => log.seconds.push(entry),
+                Some(SERVICE) => log.service = Some(decode(&entry).map_err(wrong)?),
+                Some(SEND_LAG) => log.send_lag = Some(decode(&entry).map_err(wrong)?),
+                Some(_) => {}
+                None => main = Some(decode(&entry).map_err(wrong)?),
+            }
+        }
+        log.response = main.ok_or(LogError::NoResponses).map_err(wrong)?;
+        Ok(log)
+    }
+
+    /// Which second of the window an interval is.
+    fn index(second: &Logged<'_>) -> usize {
+        second.begin.as_secs_f64().round() as usize
+    }
+}
+
+/// Each second over all shards, and its line.
+fn merge_seconds(
+    records: &[&ShardRecord],
+    logs: &[Log<'_>],
+) -> Result<(Vec<Second>, Vec<String>), MergeError> {
+    let count = records.iter().map(|record| record.report.seconds.len()).max().unwrap_or(0);
+    let (mut seconds, mut lines) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let mut response = latencies();
+        for log in logs {
+            for entry in log.seconds.iter().filter(|entry| Log::index(entry) == index) {
+                let part = decode(entry).map_err(|source| MergeError::Log { shard: log.shard, source })?;
+                add(&mut response, &part);
+            }
+        }
+        let parts = || records.iter().filter_map(|record| record.report.seconds.get(index));
+        let requests = parts().map(|second| second.requests).sum();
+        let errors = parts().map(|second| second.errors).sum();
+        seconds.push(second(requests, errors, &response));
+        lines.push(second_line(index as u32, &response));
+    }
+    Ok((seconds, lines))
+}
+
+fn add(sum: &mut Latencies, more: &Latencies) {
+    sum.add(more).expect("a log is read into histograms of one shape");
+}
+
+/// The sums over all shards.
+fn measured(
+    records: &[&ShardRecord],
+    logs: &[Log<'_>],
+    seconds: Vec<Second>,
+) -> Result<Measured, MergeError> {
+    let window_ns = records.iter().map(|record| record.report.window_ns).max().unwrap_or(0);
+    let mut sum = Measured::empty(Span { start_ns: 0, end_ns: window_ns });
+    sum.seconds = seconds;
+    for log in logs {
+        add(&mut sum.response, &log.response);
+        for (part, whole) in [(&log.service, &mut sum.service), (&log.send_lag, &mut sum.send_lag)] {
+            if let Some(part) = part {
+                add(whole.get_or_insert_with(latencies), part);
+            }
+        }
+    }
+    let cpu_ns = |record: &ShardRecord| record.thread_cpu_ns.iter().sum::<u64>() as f64;
+    let all_ns: f64 = records.iter().map(|record| cpu_ns(record)).sum();
+    for record in records {
+        add_record(&mut sum, record);
+        if all_ns > 0.0 {
+            sum.user_share += record.user_share * cpu_ns(record) / all_ns;
+        }
+    }
+    Ok(sum)
+}
+
+fn add_record(sum: &mut Measured, record: &ShardRecord) {
+    let report = &record.report;
+    sum.partial |= report.partial;
+    sum.steady &= record.steady;
+    sum.requests += report.requests;
+    sum.answers += record.answers;
+    sum.bytes_read += report.bytes_read;
+    add_errors(&mut sum.errors, report.errors);
+    sum.unfinished += report.unfinished;
+    sum.unsent += report.unsent;
+    sum.established += report.connections.established;
+    sum.answers_per_lane.extend(&record.answers_per_connection);
+    sum.in_flight_ns += (report.in_flight * report.window_ns as f64) as u128;
+    sum.cpu_ns.extend(&record.thread_cpu_ns);
+    sum.thread_rates_per_s.extend(&record.thread_rates_per_s);
+    sum.malformed = sum.malformed.take().or_else(|| record.malformed.clone());
+    sum.connect_error = sum.connect_error.take().or_else(|| record.connect_error.clone());
+    for (slice, (requests, log_sum)) in sum.slices.iter_mut().zip(&record.tenths) {
+        *slice = Slice { requests: slice.requests + requests, log_sum: slice.log_sum + log_sum };
+    }
+    sum.pairs.extend(&record.pairs);
+}
+
+fn facts(records: &[&ShardRecord]) -> Facts {
+    let report = &records[0].report;
+    Facts {
+        url: report.url.clone(),
+        threads: records.iter().map(|record| record.report.threads).sum(),
+        connections: records.iter().map(|record| record.report.connections.requested).sum(),
+        pipeline: report.pipeline,
+        schedule: report.schedule.clone(),
+    }
+}
+
+/// Which shards are together, and when they began.
+fn together(records: &[&ShardRecord]) -> Together {
+    let starts = || records.iter().flat_map(|record| [record.first_start_ns, record.last_start_ns]);
+    Together {
+        shards: records.iter().flat_map(|record| record.shards.clone()).collect(),
+        of: records[0].of,
+        first_start_ns: starts().min().unwrap_or(0),
+        last_start_ns: starts().max().unwrap_or(0),
+    }
+}
+
+/// Which shards a record is of, and when they began.
+#[derive(Debug, Clone)]
+pub(crate) struct Together {
+    pub(crate) shards: Vec<u32>,
+    pub(crate) of: u32,
+    pub(crate) first_start_ns: u64,
+    pub(crate) last_start_ns: u64,
+}
+
+/// What is to be known of the shards, beside what is said of any run.
+fn warnings(shard: &ShardRecord, report: &LoadReport) -> Vec<Warning> {
+    [missing(shard), skewed(shard, report)].into_iter().flatten().collect()
+}
+
+fn missing(shard: &ShardRecord) -> Option<Warning> {
+    let absent: Vec<String> =
+        (0..shard.of).filter(|index| !shard.shards.contains(index)).map(|index| index.to_string()).collect();
+    (!absent.is_empty()).then(|| Warning {
+        id: "shards_missing".to_owned(),
+        text: format!(
+            "Of {} shards, number {} is not here: its part of the arrivals is in no figure. Merge it too.",
+            shard.of,
+            absent.join(", ")
+        ),
+    })
+}
+
+fn skewed(shard: &ShardRecord, report: &LoadReport) -> Option<Warning> {
+    let apart_ns = shard.last_start_ns - shard.first_start_ns;
+    (apart_ns as f64 > SKEW * report.window_ns as f64).then(|| Warning {
+        id: "shards_skewed".to_owned(),
+        text: format!(
+            "The shards began up to {} apart, so that the load was not what was asked for at either end: give all of them one --start-at, and let their clocks agree.",
+            units::format_ns(apart_ns as f64)
+        ),
+    })
+}
+
+/// The tenths of a window as a record holds them.
+pub(crate) fn tenths(slices: &[Slice; SLICES]) -> Vec<(u64, u64)> {
+    slices.iter().map(|slice| (slice.requests, slice.log_sum)).collect()
+}

@@ -1,0 +1,30 @@
+//! What a session does only where each of its lanes is a stream of HTTP/2.
+
+use super::answer::Answer;
+use super::tally::Fault;
+use super::{Fate, Session};
+
+impl Session {
+    /// `bytes` were read at `at` from a connection whose streams are lanes.
+    pub fn count_bytes(&mut self, bytes: usize, at: u64) {
+        if self.tally.covers(at) {
+            self.tally.bytes_read += bytes as u64;
+        }
+    }
+
+    /// The request of `lane` was answered with `status` at `at`.
+    pub fn stream_answered(&mut self, lane: u32, status: u16, at: u64) -> Fate {
+        self.answered(lane, Answer { status, keep_alive: true }, at)
+    }
+
+    /// The connection of `lane` is over; `malformed` says that the server did not speak HTTP/2.
+    pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> Fate {
+        self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at)
+    }
+
+    /// Whether answers are to be heard, which streams do not keep.
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        !self.heard.is_empty()
+    }
+}

@@ -1,0 +1,169 @@
+//! HTTP/2: what is sent on streams is counted, and waiting for one is charged to the response.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use load::schedule::{Arrival, Pace};
+use load::{Config, List, LoadError, Outcome, Request, Roots, Target, run};
+use rustls::version::TLS13;
+
+use crate::serving::certificates::Authority;
+use crate::serving::streams::{Conduct, Count, serve, serve_tls};
+
+fn config(url: &str, streams: u32) -> Config {
+    let mut config = Config::new(Target::resolve(url).unwrap());
+    (config.threads, config.connections, config.http2) = (1, 3, Some(streams));
+    config.requests = Some(503);
+    config.window = Duration::from_secs(20);
+    config
+}
+
+fn drive(address: SocketAddr, streams: u32, change: impl FnOnce(&mut Config)) -> Result<Outcome, LoadError> {
+    let mut config = config(&format!("http://{address}/"), streams);
+    change(&mut config);
+    run(&config, &AtomicBool::new(false), &mut |_| {})
+}
+
+fn counted(outcome: Result<Outcome, LoadError>, count: &Count) -> (u64, u64, usize) {
+    let report = outcome.unwrap().report;
+    (report.requests, report.errors.total(), count.requests())
+}
+
+#[test]
+fn requests_on_streams_are_counted_by_both_sides() {
+    for (streams, body, asked) in [(1, 13, 0), (16, 13, 0), (8, 300_000, 0), (4, 13, 100_000)] {
+        let (address, count) = serve(Conduct { body, ..Conduct::default() });
+        let outcome = drive(address, streams, |config| {
+            if asked > 0 {
+                config.request.method = "POST".into();
+                config.request.body = vec![b'x'; asked];
+            }
+        });
+        assert_eq!(counted(outcome, &count), (503, 0, 503), "{streams} streams, {body} and {asked} bytes");
+        assert_eq!(count.connections(), 3);
+        assert_eq!(count.received(), 503 * asked, "bytes of bodies that the server read");
+    }
+}
+
+#[test]
+fn over_tls_it_is_agreed_on() {
+    let authority = Authority::new("http2");
+    let mut server = authority.server(&authority.certify("localhost", 4000), &TLS13, false);
+    let (address, count) = serve_tls(server.clone(), Conduct::default());
+    let url = format!("https://localhost:{}/", address.port());
+    let run_to = |address: SocketAddr, url: &str| {
+        let mut config = config(url, 8);
+        config.target.addresses.retain(|other| *other == load::Address::Tcp(address));
+        config.tls.roots = Roots::File(authority.file());
+        run(&config, &AtomicBool::new(false), &mut |_| {})
+    };
+    assert_eq!(counted(run_to(address, &url), &count), (503, 0, 503));
+    // A server that speaks HTTP/1.1 only.
+    for protocols in [vec![], vec![b"http/1.1".to_vec()]] {
+        server.alpn_protocols = protocols;
+        let (address, _) = serve_tls(server.clone(), Conduct::default());
+        let url = format!("https://localhost:{}/", address.port());
+        let text = run_to(address, &url).unwrap_err().to_string();
+        assert!(text.contains("HTTP/2") || text.contains("none of the protocols"), "{text}");
+    }
+}
+
+#[test]
+fn waiting_for_a_stream_is_charged_to_the_response() {
+    // Two streams at a time, 10 ms each: 200 a second, and 400 a second are due.
+    let conduct = Conduct { most: Some(2), delay: Duration::from_millis(10), ..Conduct::default() };
+    let (address, count) = serve(conduct);
+    let outcome = drive(address, 8, |config| {
+        (config.connections, config.requests) = (1, None);
+        config.pace = Pace::open(400.0, Arrival::Constant);
+        config.window = Duration::from_secs(1);
+    });
+    let outcome = outcome.unwrap();
+    assert!(count.most_at_once() <= 2, "the server's limit is kept: {}", count.most_at_once());
+    let (service, lag) = (outcome.service.unwrap(), outcome.send_lag.unwrap());
+    // Half of what was due is not sent in time; the last of it half a second late.
+    assert!(lag.max() > 300_000_000, "send lag {}", lag.max());
+    assert!(outcome.response.value_at_quantile(0.9) > 300_000_000);
+    assert!(service.value_at_quantile(0.5) < 100_000_000, "service {}", service.value_at_quantile(0.5));
+}
+
+#[test]
+fn a_reset_or_a_timeout_costs_one_request_and_no_connection() {
+    let (address, count) = serve(Conduct { reset_every: Some(10), ..Conduct::default() });
+    let report = drive(address, 4, |_| {}).unwrap().report;
+    assert_eq!((report.requests, report.errors.read), (453, 50), "{:?}", report.errors);
+    assert_eq!((count.requests(), count.connections()), (503, 3));
+    let (address, count) = serve(Conduct { silent_every: Some(50), ..Conduct::default() });
+    let report =
+        drive(address, 4, |config| config.timeout = Some(Duration::from_millis(500))).unwrap().report;
+    assert_eq!((report.requests, report.errors.timeout), (493, 10), "{:?}", report.errors);
+    assert_eq!(count.connections(), 3);
+}
+
+#[test]
+fn a_connection_that_ends_in_good_order_is_replaced_without_an_error() {
+    let (address, count) = serve(Conduct { goodbye_after: Some(50), ..Conduct::default() });
+    let report = drive(address, 4, |_| {}).unwrap().report;
+    assert_eq!(report.requests + report.errors.read, 503, "{:?}", report.errors);
+    assert!(count.connections() > 6, "{}", count.connections());
+    // What was under way when the server said goodbye is answered; at most a stream's worth each time is not.
+    assert!(report.errors.read <= 4 * count.connections() as u64, "{:?}", report.errors);
+}
+
+#[test]
+fn lists_are_sent_on_streams() {
+    let (address, count) = serve(Conduct::default());
+    let outcome = drive(address, 4, |config| {
+        let template = Request::get(&config.target);
+        config.list = Some(Arc::new(List::weighted("/a\n/b\n", &template).unwrap()));
+    });
+    assert_eq!(counted(outcome, &count), (503, 0, 503));
+    let paths = count.paths();
+    assert_eq!(paths.keys().collect::<Vec<_>>(), ["/a", "/b"]);
+    assert!(paths["/a"] > 150 && paths["/b"] > 150, "{paths:?}");
+}
+
+#[test]
+fn a_server_that_does_not_speak_it_is_recognised() {
+    for said in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], &[0xff; 4096]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.write_all(said);
+                std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+            }
+        });
+        let text = drive(address, 4, |_| {}).unwrap_err().to_string();
+        assert!(text.contains("is not HTTP/2") && !text.contains('\n'), "{text}");
+    }
+}
+
+#[test]
+fn what_it_does_not_go_with_is_refused() {
+    let field = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let address: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    type Change<'a> = &'a dyn Fn(&mut Config);
+    let cases: [(Change<'_>, &str); 4] = [
+        (&|config| config.pipeline = 2, "use --streams"),
+        (&|config| config.http2 = Some(0), "from 1 to 1024 streams"),
+        (
+            &|config| config.request.headers.extend(field("Transfer-Encoding", "chunked")),
+            "leave Transfer-Encoding out",
+        ),
+        (
+            &|config| {
+                config.request.headers.extend(field("Expect", "100-continue"));
+                config.request.body = b"x".to_vec();
+            },
+            "only with HTTP/1.1",
+        ),
+    ];
+    for (change, words) in cases {
+        let text = drive(address, 1, |config| change(config)).unwrap_err().to_string();
+        assert!(text.contains(words), "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! A small server of HTTP/2: `h2` polled by hand over a blocking stream, a thread for each connection.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{Builder, Connection, SendResponse};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How long a read waits before the server looks what else is to be done.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How a server answers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conduct {
+    /// Bytes of each answer's body.
+    pub(crate) body: usize,
+    /// Streams at a time at most.
+    pub(crate) most: Option<u32>,
+    pub(crate) delay: Duration,
+    /// Every so many requests one is reset.
+    pub(crate) reset_every: Option<usize>,
+    /// Every so many requests one is not answered.
+    pub(crate) silent_every: Option<usize>,
+    /// After so many requests a connection is ended in good order.
+    pub(crate) goodbye_after: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    received: AtomicUsize,
+    most_at_once: AtomicUsize,
+    paths: Mutex<BTreeMap<String, usize>>,
+}
+
+/// What a server saw.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Count(Arc<Counts>);
+
+impl Count {
+    pub(crate) fn connections(&self) -> usize {
+        self.0.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.0.requests.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn received(&self) -> usize {
+        self.0.received.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.0.most_at_once.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn paths(&self) -> BTreeMap<String, usize> {
+        self.0.paths.lock().unwrap().clone()
+    }
+}
+
+/// Serves on a free port of 127.0.0.1 until the test ends.
+pub(crate) fn serve(conduct: Conduct) -> (SocketAddr, Count) {
+    accept(conduct, Some)
+}
+
+/// The same through TLS.
+pub(crate) fn serve_tls(config: ServerConfig, conduct: Conduct) -> (SocketAddr, Count) {
+    let config = Arc::new(config);
+    accept(conduct, move |mut stream: TcpStream| {
+        let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream).ok()?;
+        }
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Some(StreamOwned::new(connection, stream))
+    })
+}
+
+fn accept<S: Read + Write + Unpin + 'static>(
+    conduct: Conduct,
+    wrap: impl Fn(TcpStream) -> Option<S> + Send + Sync + 'static,
+) -> (SocketAddr, Count) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, count, wrap) = (listener.local_addr().unwrap(), Count::default(), Arc::new(wrap));
+    let kept = count.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (conduct, count, wrap) = (conduct.clone(), kept.clone(), Arc::clone(&wrap));
+            std::thread::spawn(move || wrap(stream).and_then(|stream| talk(stream, &conduct, &count)));
+        }
+    });
+    (address, count)
+}
+
+/// A blocking stream as h2 wants it; a read that has waited long enough is pending.
+struct Blocking<S>(S);
+
+fn later<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
+    match result {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Poll::Pending
+        }
+        other => Poll::Ready(other),
+    }
+}
+
+impl<S: Read + Unpin> AsyncRead for Blocking<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut bytes = [0; 16 * 1024];
+        let room = buf.remaining().min(bytes.len());
+        later(self.0.read(&mut bytes[..room])).map_ok(|read| buf.put_slice(&bytes[..read]))
+    }
+}
+
+impl<S: Write + Unpin> AsyncWrite for Blocking<S> {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        later(self.0.write(buf))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        later(self.0.flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A request that is not answered yet.
+struct Open {
+    body: RecvStream,
+    respond: SendResponse<Bytes>,
+    number: usize,
+    due: Instant,
+    whole: bool,
+}
+
+fn talk<S: Read + Write + Unpin>(stream: S, conduct: &Conduct, count: &Count) -> Option<()> {
+    count.0.connections.fetch_add(1, Ordering::SeqCst);
+    let mut builder = Builder::new();
+    builder.initial_window_size(1 << 20).initial_connection_window_size(1 << 20);
+    if let Some(most) = conduct.most {
+        builder.max_concurrent_streams(most);
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut handshake = Box::pin(builder.handshake::<_, Bytes>(Blocking(stream)));
+    let mut connection: Connection<_, Bytes> = loop {
+        match handshake.as_mut().poll(&mut cx) {
+            Poll::Ready(connection) => break connection.ok()?,
+            Poll::Pending => {}
+        }
+    };
+    let (mut open, mut seen) = (Vec::<Open>::new(), 0);
+    loop {
+        match connection.poll_accept(&mut cx) {
+            Poll::Ready(None | Some(Err(_))) => return None,
+            Poll::Ready(Some(Ok((request, respond)))) => {
+                seen += 1;
+                *count.0.paths.lock().unwrap().entry(request.uri().path().to_owned()).or_default() += 1;
+                let number = count.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
+                let due = Instant::now() + conduct.delay;
+                open.push(Open { body: request.into_body(), respond, number, due, whole: false });
+                count.0.most_at_once.fetch_max(open.len(), Ordering::SeqCst);
+                if conduct.goodbye_after == Some(seen) {
+                    connection.graceful_shutdown();
+                }
+            }
+            Poll::Pending => {}
+        }
+        open.retain_mut(|open| !open.answer(conduct, count, &mut cx));
+    }
+}
+
+impl Open {
+    /// True when nothing more is to be done.
+    fn answer(&mut self, conduct: &Conduct, count: &Count, cx: &mut Context<'_>) -> bool {
+        while !self.whole {
+            match self.body.poll_data(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Some(Ok(bytes))) => {
+                    count.0.received.fetch_add(bytes.len(), Ordering::SeqCst);
+                    self.body.flow_control().release_capacity(bytes.len()).unwrap();
+                }
+                Poll::Ready(None | Some(Err(_))) => self.whole = true,
+            }
+        }
+        if Instant::now() < self.due {
+            return false;
+        }
+        let every = |every: Option<usize>| every.is_some_and(|every| self.number.is_multiple_of(every));
+        if every(conduct.silent_every) {
+            // It is kept open until the client gives it up.
+            return self.respond.poll_reset(cx).is_ready();
+        }
+        if every(conduct.reset_every) {
+            self.respond.send_reset(h2::Reason::INTERNAL_ERROR);
+            return true;
+        }
+        if let Ok(mut stream) = self.respond.send_response(http::Response::new(()), conduct.body == 0) {
+            let _ = stream.send_data(Bytes::from(vec![b'x'; conduct.body]), true);
+        }
+        true
+    }
+}

@@ -1,0 +1,58 @@
+//! One way of watching, held for a while, so that what it costs the one watched can be measured: `observer
+//! tier0|tier1|tier2|tier3 PID SECONDS`.
+
+use std::time::{Duration, Instant};
+
+use observe::{Counting, Group, HostWatch, Profiler, Sampler};
+
+/// Samples per second of CPU time in a comparison's sampling pass.
+const HZ: u32 = 997;
+const USAGE: &str = "observer tier0|tier1|tier2|tier3 PID SECONDS";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [mode, pid, seconds] = &args[..] else { return Err(USAGE.into()) };
+    let group = Group::of(pid.parse()?)?;
+    let length = Duration::from_secs_f64(seconds.parse()?);
+    match mode.as_str() {
+        "tier0" => tier0(group, length),
+        "tier1" => {
+            let counting = Counting::attach(&group)?;
+            std::thread::sleep(length);
+            drop(counting);
+            Ok(())
+        }
+        "tier3" => {
+            let mut profiler = Profiler::attach_off_cpu(&group)?;
+            profiler.begin();
+            std::thread::sleep(length);
+            drop(profiler.stop());
+            Ok(())
+        }
+        "tier2" => {
+            let mut profiler = Profiler::attach(&group, HZ)?;
+            profiler.begin();
+            std::thread::sleep(length);
+            drop(profiler.stop());
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// All readings of a comparison, once a second; a comparison takes them at the two ends of a window only.
+fn tier0(group: Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    let cpus: units::CpuSet = group.fairness()?.allowed_cpus.parse()?;
+    HostWatch::new(cpus.clone()).snapshot()?;
+    let own = Group::of(std::process::id())?;
+    let sampler = Sampler::new(group, own, cpus.clone(), cpus);
+    let begin = Instant::now();
+    loop {
+        sampler.read()?;
+        let left = length.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Records of a perf ring buffer. Source: perf_event_open(2), "MMAP layout"; Linux, include/uapi/linux/perf_event.h.
+
+const RECORD_LOST: u32 = 2;
+const RECORD_SAMPLE: u32 = 9;
+const RECORD_SWITCH: u32 = 14;
+/// Bits of the flags of a switch: away from the CPU, and against the thread's will.
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_PREEMPTED: u16 = 1 << 14;
+/// Bytes of type, flags and size before each record.
+const HEADER_BYTES: usize = 8;
+/// Addresses from here on are marks of what follows them, not addresses.
+const CONTEXT_MAX: u64 = -4095_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+/// A record that is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PerfRecord {
+    /// A stack, innermost address first, with marks between kernel and user mode.
+    Sample { pid: u32, tid: u32, time_ns: u64, chain: Vec<u64> },
+    /// A thread left its CPU, and whether it would have gone on.
+    Left { tid: u32, time_ns: u64, preempted: bool },
+    /// A thread came back to a CPU.
+    Came { tid: u32, time_ns: u64 },
+    /// Samples that found no room.
+    Lost(u64),
+}
+
+impl PerfRecord {
+    /// When it was written; 0 where that does not matter.
+    pub(crate) fn time_ns(&self) -> u64 {
+        match self {
+            Self::Sample { time_ns, .. } | Self::Left { time_ns, .. } | Self::Came { time_ns, .. } => {
+                *time_ns
+            }
+            Self::Lost(_) => 0,
+        }
+    }
+}
+
+/// The records in `bytes` that were taken with thread id, time and call chain; others are passed over, and what is cut off
+/// ends it.
+pub(crate) fn perf_records(mut bytes: &[u8]) -> impl Iterator<Item = PerfRecord> {
+    std::iter::from_fn(move || {
+        loop {
+            let size = usize::from(u16::from_le_bytes(bytes.get(6..8)?.try_into().ok()?));
+            let body = bytes.get(HEADER_BYTES..size)?;
+            let (kind, flags) = (word32(bytes, 0)?, u16::from_le_bytes(bytes.get(4..6)?.try_into().ok()?));
+            bytes = bytes.get(size..)?;
+            match kind {
+                RECORD_SAMPLE => return sample(body),
+                RECORD_SWITCH => return switch(body, flags),
+                RECORD_LOST => return Some(PerfRecord::Lost(word64(body, 8)?)),
+                _ => {}
+            }
+        }
+    })
+}
+
+/// `pid`, `tid`, the time, the number of addresses, the addresses.
+fn sample(body: &[u8]) -> Option<PerfRecord> {
+    let count = usize::try_from(word64(body, 16)?).ok()?;
+    let chain = body.get(24..24_usize.checked_add(count.checked_mul(8)?)?)?;
+    let chain = chain.chunks_exact(8).filter_map(|word| word64(word, 0)).collect();
+    Some(PerfRecord::Sample {
+        pid: word32(body, 0)?,
+        tid: word32(body, 4)?,
+        time_ns: word64(body, 8)?,
+        chain,
+    })
+}
+
+/// Nothing of its own, but what every record has at its end: `pid`, `tid`, the time.
+fn switch(body: &[u8], flags: u16) -> Option<PerfRecord> {
+    let (tid, time_ns) = (word32(body, 4)?, word64(body, 8)?);
+    Some(match flags & SWITCH_OUT {
+        0 => PerfRecord::Came { tid, time_ns },
+        _ => PerfRecord::Left { tid, time_ns, preempted: flags & SWITCH_PREEMPTED != 0 },
+    })
+}
+
+fn word32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn word64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// The addresses of a chain in the kernel and in user mode, each innermost first; of guests, nothing.
+pub(crate) fn split_chain(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let (mut kernel, mut user) = (Vec::new(), Vec::new());
+    let mut context = CONTEXT_USER;
+    for address in chain {
+        match (*address, context) {
+            (mark, _) if mark >= CONTEXT_MAX => context = mark,
+            (address, CONTEXT_KERNEL) => kernel.push(address),
+            (address, CONTEXT_USER) => user.push(address),
+            _ => {}
+        }
+    }
+    (kernel, user)
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) executable: bool,
+    /// Where in the file it begins.
+    pub(crate) offset: u64,
+    /// The file, a name in square brackets, or nothing.
+    pub(crate) path: String,
+}
+
+/// Reads `/proc/PID/maps`. Source: proc_pid_maps(5).
+pub(crate) fn mappings(text: &str) -> Vec<Mapping> {
+    let mapping = |line: &str| {
+        // The path is what is left, and may hold spaces.
+        let mut rest = line;
+        let mut word = || {
+            let (word, after) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+            rest = after;
+            word
+        };
+        let (range, permissions, offset, _, _) = (word(), word(), word(), word(), word());
+        let (begin, end) = range.split_once('-')?;
+        Some(Mapping {
+            begin: u64::from_str_radix(begin, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            executable: permissions.as_bytes().get(2) == Some(&b'x'),
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            path: rest.trim().trim_end_matches(" (deleted)").to_owned(),
+        })
+    };
+    text.lines().filter_map(mapping).collect()
+}

@@ -1,0 +1,299 @@
+//! Tier 2: the stacks of a group, sampled by its own CPU time. Tier 3: those in which its threads leave their CPUs.
+//!
+//! Each thread has one software event (`cpu-clock`, `context-switches`) for each CPU that it may run on, inherited by the threads and
+//! processes that it begins. The events of one CPU write into one ring, which a thread of ours empties.
+
+mod symbols;
+
+pub(crate) use symbols::kernel_symbols;
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use record::{Profile, ProfileKind};
+use rustix::io::Errno;
+use units::CpuSet;
+
+use crate::parse::{PerfRecord, perf_records};
+use crate::sampler::own_cpu_ns;
+use crate::sys::perf::{self, Moment, Ring};
+use crate::{Group, ObserveError};
+
+/// Samples per second of CPU time that can be asked for. Both ends are odd, so as not to beat with timers of round
+/// periods; below the first a window has too few samples, above the second sampling itself shows.
+const HZ: [u32; 2] = [99, 997];
+/// How often the rings are emptied: at the highest rate and the deepest stacks (127 addresses), a ring of 512 KiB
+/// holds half a second; of 300 bytes for each switch, one of 8 MiB holds a million switches a second.
+const DRAIN_PERIOD: Duration = Duration::from_millis(20);
+/// Events at most: each is a descriptor and takes kernel memory.
+const MAX_EVENTS: usize = 4096;
+/// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.
+const MAX_LOOKS: usize = 10;
+const SECOND_NS: u64 = 1_000_000_000;
+const MICROSECOND_NS: u64 = 1_000;
+
+/// Stacks of one process, as the kernel wrote them; with the mark that the thread would have gone on.
+type Chain = (u32, Vec<u64>, bool);
+/// Stacks and their weights.
+type Chains = HashMap<Chain, u64>;
+
+/// A profiler attached to a group; it takes stacks from [`Profiler::begin`] on.
+#[derive(Debug)]
+pub struct Profiler {
+    events: Events,
+    kind: ProfileKind,
+    begin: Instant,
+    stop: Sender<()>,
+    drain: JoinHandle<Drained>,
+}
+
+/// What was sampled, still as addresses: they get their names from [`Samples::resolve`].
+#[derive(Debug)]
+pub struct Samples {
+    drained: Drained,
+    kind: ProfileKind,
+    period_ns: u64,
+    wall_ns: u64,
+    kernel: bool,
+}
+
+#[derive(Debug, Default)]
+struct Drained {
+    chains: Chains,
+    lost: u64,
+    cost_ns: u64,
+}
+
+impl Profiler {
+    /// Attaches to every thread of `group`, to sample where they are after even steps of CPU time: `frequency_hz` times
+    /// in a second of it, from 99 to 997.
+    ///
+    /// # Errors
+    /// [`ObserveError::Sampling`] where this user may not sample the group, [`ObserveError::TooManyThreads`],
+    /// [`ObserveError::Ended`] where the group is gone.
+    pub fn attach(group: &Group, frequency_hz: u32) -> Result<Self, ObserveError> {
+        let period_ns = SECOND_NS / u64::from(frequency_hz.clamp(HZ[0], HZ[1]));
+        Self::new(group, ProfileKind::Cpu, Moment::CpuTime(period_ns))
+    }
+
+    /// Attaches to every thread of `group`, to take its stack whenever it leaves its CPU, with the time until it comes
+    /// back. It costs some microseconds for each switch.
+    ///
+    /// # Errors
+    /// As [`Profiler::attach`].
+    pub fn attach_off_cpu(group: &Group) -> Result<Self, ObserveError> {
+        Self::new(group, ProfileKind::OffCpu, Moment::Switch)
+    }
+
+    fn new(group: &Group, kind: ProfileKind, moment: Moment) -> Result<Self, ObserveError> {
+        let mut events = Events::new(group, moment)?;
+        events.attach(group)?;
+        let rings: Vec<Ring> = events.rings.drain(..).collect();
+        let (stop, stopped) = channel();
+        let drain = std::thread::spawn(move || {
+            let mut drainer = Drainer::new(kind, rings);
+            while stopped.recv_timeout(DRAIN_PERIOD) == Err(RecvTimeoutError::Timeout) {
+                drainer.drain();
+            }
+            drainer.drain();
+            drainer.drained.cost_ns = own_cpu_ns();
+            drainer.drained
+        });
+        Ok(Self { events, kind, begin: Instant::now(), stop, drain })
+    }
+
+    /// Begins to sample.
+    pub fn begin(&mut self) {
+        // A thread that has ended since has nothing to enable.
+        self.events.all.iter().for_each(|event| drop(perf::enable(event)));
+        self.begin = Instant::now();
+    }
+
+    /// Ends it.
+    #[must_use]
+    pub fn stop(self) -> Samples {
+        let wall_ns = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.events.all.iter().for_each(|event| drop(perf::disable(event)));
+        // A thread that has ended by itself needs no telling.
+        let _ = self.stop.send(());
+        let drained = self.drain.join().expect("the thread that empties the rings does not panic");
+        let period_ns = match self.events.moment {
+            Moment::CpuTime(period_ns) => period_ns,
+            Moment::Switch => MICROSECOND_NS,
+        };
+        Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel }
+    }
+}
+
+impl Samples {
+    /// Gives the addresses their names, while the processes still live: what has ended by then is only counted.
+    ///
+    /// Symbols come from ELF files and their debug information, from `/proc/kallsyms`, and of just-in-time compiled
+    /// code from `/tmp/perf-PID.map` where its runtime wrote one. It takes CPU time of the caller: up to seconds for
+    /// large programs with debug information.
+    #[must_use]
+    pub fn resolve(self) -> Profile {
+        let begin_ns = own_cpu_ns();
+        let mut profile = symbols::resolve(&self.drained.chains);
+        profile.schema = record::SCHEMA_VERSION;
+        profile.kind = self.kind;
+        profile.period_ns = self.period_ns;
+        profile.wall_ns = self.wall_ns;
+        profile.lost = self.drained.lost;
+        profile.kernel = self.kernel;
+        if !self.kernel {
+            profile.notes.push(symbols::NO_KERNEL.to_owned());
+        }
+        if self.drained.lost > 0 {
+            profile.notes.push(format!(
+                "The kernel dropped {} samples: too many were waiting to be read.",
+                self.drained.lost
+            ));
+        }
+        profile.observer_cpu_ns = self.drained.cost_ns + own_cpu_ns().saturating_sub(begin_ns);
+        profile
+    }
+}
+
+/// Whether this process may sample itself, with time in the kernel or without.
+pub(crate) fn permitted(kernel: bool) -> bool {
+    perf::open_sampling(0, 0, Moment::CpuTime(SECOND_NS), kernel).is_ok()
+}
+
+/// A thread without a CPU: its stack, and since when.
+#[derive(Debug)]
+struct Away {
+    chain: Chain,
+    since_ns: u64,
+}
+
+#[derive(Debug)]
+struct Drainer {
+    kind: ProfileKind,
+    rings: Vec<Ring>,
+    buffer: Vec<u8>,
+    away: HashMap<u32, Away>,
+    drained: Drained,
+}
+
+impl Drainer {
+    fn new(kind: ProfileKind, rings: Vec<Ring>) -> Self {
+        Self { kind, rings, buffer: Vec::new(), away: HashMap::new(), drained: Drained::default() }
+    }
+
+    /// Empties all rings. Each is in order; a thread that moved left in one and came back in another.
+    fn drain(&mut self) {
+        self.buffer.clear();
+        for ring in &mut self.rings {
+            ring.drain(&mut self.buffer);
+        }
+        let mut records: Vec<PerfRecord> = perf_records(&self.buffer).collect();
+        if self.kind == ProfileKind::OffCpu {
+            records.sort_by_key(PerfRecord::time_ns);
+        }
+        records.into_iter().for_each(|record| self.take(record));
+    }
+
+    fn take(&mut self, record: PerfRecord) {
+        match record {
+            PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
+                ProfileKind::Cpu => *self.drained.chains.entry((pid, chain, false)).or_default() += 1,
+                ProfileKind::OffCpu => {
+                    let chain = (pid, chain, false);
+                    self.away.insert(tid, Away { chain, since_ns: time_ns });
+                }
+            },
+            PerfRecord::Left { tid, preempted, .. } => {
+                if let Some(away) = self.away.get_mut(&tid) {
+                    away.chain.2 = preempted;
+                }
+            }
+            PerfRecord::Came { tid, time_ns } => {
+                if let Some(Away { chain, since_ns }) = self.away.remove(&tid) {
+                    let us = time_ns.saturating_sub(since_ns) / MICROSECOND_NS;
+                    *self.drained.chains.entry(chain).or_default() += us;
+                }
+            }
+            PerfRecord::Lost(samples) => self.drained.lost += samples,
+        }
+    }
+}
+
+/// The events of all threads on all CPUs.
+#[derive(Debug)]
+struct Events {
+    cpus: Vec<u32>,
+    moment: Moment,
+    /// Whether the kernel lets us sample time in the kernel.
+    kernel: bool,
+    all: Vec<OwnedFd>,
+    /// For each CPU the index of the event whose ring the others write to.
+    leaders: Vec<Option<usize>>,
+    rings: Vec<Ring>,
+    attached: BTreeSet<u32>,
+}
+
+impl Events {
+    fn new(group: &Group, moment: Moment) -> Result<Self, ObserveError> {
+        let cpus: CpuSet =
+            group.fairness()?.allowed_cpus.parse().map_err(|_| ObserveError::Ended(group.root()))?;
+        let cpus: Vec<u32> = cpus.iter().collect();
+        let leaders = vec![None; cpus.len()];
+        let (all, rings, attached) = (Vec::new(), Vec::new(), BTreeSet::new());
+        Ok(Self { cpus, moment, kernel: true, all, leaders, rings, attached })
+    }
+
+    fn attach(&mut self, group: &Group) -> Result<(), ObserveError> {
+        for _ in 0..MAX_LOOKS {
+            let mut threads = group.threads()?;
+            threads.retain(|tid| !self.attached.contains(tid));
+            if threads.is_empty() {
+                break;
+            }
+            let most = MAX_EVENTS / self.cpus.len().max(1);
+            if self.attached.len() + threads.len() > most {
+                return Err(ObserveError::TooManyThreads {
+                    found: self.attached.len() + threads.len(),
+                    most,
+                });
+            }
+            for tid in threads {
+                self.attach_thread(tid).map_err(ObserveError::sampling)?;
+                self.attached.insert(tid);
+            }
+        }
+        if self.all.is_empty() { Err(ObserveError::Ended(group.root())) } else { Ok(()) }
+    }
+
+    fn attach_thread(&mut self, tid: u32) -> io::Result<()> {
+        for place in 0..self.cpus.len() {
+            let Some(event) = self.open(tid, self.cpus[place])? else { return Ok(()) };
+            match self.leaders[place] {
+                Some(leader) => perf::redirect(&event, &self.all[leader])?,
+                None => {
+                    self.rings.push(Ring::map(&event)?);
+                    self.leaders[place] = Some(self.all.len());
+                }
+            }
+            self.all.push(event);
+        }
+        Ok(())
+    }
+
+    /// One event; nothing where the thread has ended. What is refused with the kernel is asked for without it.
+    fn open(&mut self, tid: u32, cpu: u32) -> io::Result<Option<OwnedFd>> {
+        let opened = perf::open_sampling(tid, cpu, self.moment, self.kernel);
+        match opened.as_ref().map_err(Errno::from_io_error) {
+            Err(Some(Errno::SRCH)) => Ok(None),
+            Err(Some(Errno::ACCESS | Errno::PERM)) if self.kernel && self.all.is_empty() => {
+                self.kernel = false;
+                self.open(tid, cpu)
+            }
+            _ => opened.map(Some),
+        }
+    }
+}

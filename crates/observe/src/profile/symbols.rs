@@ -1,0 +1,284 @@
+//! Addresses into names.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use blazesym::symbolize::source::{Kernel, Process, Source};
+use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+use blazesym::{MaybeDefault, Pid};
+use record::{Frame, Profile, Stack};
+
+use super::Chains;
+use crate::file::optional;
+use crate::parse::{Mapping, mappings, split_chain};
+
+/// What a profile without time in the kernel says.
+pub(super) const NO_KERNEL: &str =
+    "Time in the kernel is not sampled: set kernel.perf_event_paranoid to 1 or below, or give CAP_PERFMON.";
+const NO_KERNEL_SYMBOLS: &str = "The kernel hides the names of its functions: set kernel.kptr_restrict to 0, or give \
+                                 CAP_SYSLOG.";
+const NO_CALLERS: &str = "The program keeps no frame pointers, so callers are unknown and the profile is flat: build it \
+                          with -fno-omit-frame-pointer (C, C++), -C force-frame-pointers=yes (Rust), or run it with \
+                          -XX:+PreserveFramePointer (JVM).";
+/// Stands for the wait of a thread that was ready to run.
+const RUN_QUEUE: &str = "[waiting for a CPU]";
+const KERNEL_MODULE: &str = "[kernel]";
+/// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
+const FLAT_DEPTH: usize = 2;
+/// Share of samples with such a stack from which callers are not believed.
+const FLAT_SHARE: f64 = 0.5;
+/// Share of samples in one module without symbols from which it is told.
+const UNNAMED_SHARE: f64 = 0.05;
+
+/// A profile with everything that follows from the stacks.
+pub(super) fn resolve(chains: &Chains) -> Profile {
+    let names = Names::new(chains);
+    let mut stacks: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
+    let (mut flat, mut user_samples) = (0, 0);
+    for ((pid, chain, preempted), samples) in chains {
+        let (kernel, user) = split_chain(chain);
+        let mut frames = names.user(*pid, &user);
+        if !user.is_empty() {
+            user_samples += samples;
+            flat += if frames.len() <= FLAT_DEPTH { *samples } else { 0 };
+        }
+        frames.extend(names.kernel(&kernel));
+        frames.extend(preempted.then_some(names.run_queue).flatten());
+        *stacks.entry(frames).or_default() += samples;
+    }
+    let callers = user_samples == 0 || (flat as f64) < FLAT_SHARE * user_samples as f64;
+    let mut profile = Profile {
+        samples: stacks.values().sum(),
+        kernel_symbols: names.kernel_symbols,
+        callers,
+        stacks: stacks.into_iter().map(|(frames, samples)| Stack { frames, samples }).collect(),
+        ..Profile::default()
+    };
+    profile.stacks.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.frames.cmp(&b.frames)));
+    profile.frames = names.frames;
+    profile.notes = notes(&profile);
+    profile
+}
+
+fn notes(profile: &Profile) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !profile.kernel_symbols {
+        notes.push(NO_KERNEL_SYMBOLS.to_owned());
+    }
+    if !profile.callers {
+        notes.push(NO_CALLERS.to_owned());
+    }
+    let mut unnamed: BTreeMap<&str, u64> = BTreeMap::new();
+    for stack in &profile.stacks {
+        if let Some(frame) =
+            profile.frames_of(stack).next_back().filter(|frame| !frame.resolved && !frame.kernel)
+        {
+            *unnamed.entry(&frame.module).or_default() += stack.samples;
+        }
+    }
+    for (module, samples) in unnamed {
+        let share = samples as f64 / profile.samples.max(1) as f64;
+        if share >= UNNAMED_SHARE {
+            notes.push(format!("{:.0} % of the samples are in {module}, {}", share * 100.0, hint(module)));
+        }
+    }
+    notes
+}
+
+fn hint(module: &str) -> &'static str {
+    match module {
+        "[jit]" => {
+            "machine code that its runtime made and wrote no /tmp/perf-PID.map of (JVM 17 and later: jcmd PID \
+             Compiler.perfmap; Node: --perf-basic-prof)."
+        }
+        "[ended]" => "processes that had ended before their functions could be named.",
+        _ => "which has no symbols: build it unstripped, or install its debug symbols.",
+    }
+}
+
+/// Names found so far.
+struct Names {
+    symbolizer: Symbolizer,
+    kernel_symbols: bool,
+    /// The frame of threads that wait for a CPU, where there are any.
+    run_queue: Option<u32>,
+    frames: Vec<Frame>,
+    index: HashMap<Frame, u32>,
+    /// Frames of an address, outermost first, several where functions were inlined; of the kernel under process 0.
+    known: HashMap<(u32, u64), Vec<u32>>,
+    maps: HashMap<u32, Option<Vec<Mapping>>>,
+}
+
+impl Names {
+    /// Looks up every address of `chains`, process by process.
+    fn new(chains: &Chains) -> Self {
+        let mut names = Self {
+            symbolizer: Symbolizer::new(),
+            kernel_symbols: kernel_symbols(),
+            run_queue: None,
+            frames: Vec::new(),
+            index: HashMap::new(),
+            known: HashMap::new(),
+            maps: HashMap::new(),
+        };
+        let mut wanted: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for (pid, chain, _) in chains.keys() {
+            let (kernel, user) = split_chain(chain);
+            wanted.entry(0).or_default().extend(call_sites(&kernel));
+            wanted.entry(*pid).or_default().extend(call_sites(&user));
+        }
+        for (pid, mut addresses) in wanted {
+            addresses.sort_unstable();
+            addresses.dedup();
+            names.look_up(pid, &addresses);
+        }
+        if chains.keys().any(|(_, _, preempted)| *preempted) {
+            let (name, module) = (RUN_QUEUE.to_owned(), KERNEL_MODULE.to_owned());
+            names.run_queue = Some(names.intern(Frame { name, module, kernel: true, resolved: true }));
+        }
+        names
+    }
+
+    fn look_up(&mut self, pid: u32, addresses: &[u64]) {
+        let found = self.symbols(pid, addresses).unwrap_or_else(|| vec![Vec::new(); addresses.len()]);
+        if pid != 0 {
+            self.maps.insert(pid, optional(format!("/proc/{pid}/maps")).map(|text| mappings(&text)));
+        }
+        for (address, mut frames) in addresses.iter().zip(found) {
+            if frames.is_empty() {
+                frames.extend(self.unnamed(pid, *address));
+            }
+            let frames = frames.into_iter().map(|frame| self.intern(frame)).collect();
+            self.known.insert((pid, *address), frames);
+        }
+    }
+
+    /// Debug information names inlined functions too; one file of it that does not read must not cost the others theirs.
+    fn symbols(&self, pid: u32, addresses: &[u64]) -> Option<Vec<Vec<Frame>>> {
+        let found = [true, false].into_iter().find_map(|debug| {
+            let source = source(pid, self.kernel_symbols, debug)?;
+            self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()
+        })?;
+        Some(found.iter().map(|symbol| named(symbol, pid == 0)).collect())
+    }
+
+    /// What has no name is told by its place; nothing where no code can be.
+    fn unnamed(&self, pid: u32, address: u64) -> Option<Frame> {
+        let place = |module: &str, offset: u64| Frame {
+            name: format!("{offset:#x}"),
+            module: module.to_owned(),
+            kernel: pid == 0,
+            resolved: false,
+        };
+        if pid == 0 {
+            return Some(place(KERNEL_MODULE, address));
+        }
+        let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place("[ended]", 0)) };
+        let mapping = maps.iter().find(|map| (map.begin..map.end).contains(&address))?;
+        let offset = address - mapping.begin + mapping.offset;
+        match mapping.path.as_str() {
+            _ if !mapping.executable => None,
+            "" => Some(place("[jit]", 0)),
+            path => Some(place(&file_name(OsStr::new(path)), offset)),
+        }
+    }
+
+    fn intern(&mut self, frame: Frame) -> u32 {
+        let next = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        *self.index.entry(frame).or_insert_with_key(|frame| {
+            self.frames.push(frame.clone());
+            next
+        })
+    }
+
+    /// Frames of addresses in user mode, outermost first. Where an address cannot be code, what is above it was no stack.
+    fn user(&self, pid: u32, addresses: &[u64]) -> Vec<u32> {
+        let real = call_sites(addresses)
+            .map(|address| self.known.get(&(pid, address)).map_or(&[][..], Vec::as_slice))
+            .take_while(|frames| !frames.is_empty());
+        let mut frames: Vec<&[u32]> = real.collect();
+        frames.reverse();
+        frames.concat()
+    }
+
+    fn kernel(&self, addresses: &[u64]) -> Vec<u32> {
+        let frames = call_sites(addresses).filter_map(|address| self.known.get(&(0, address)));
+        let mut frames: Vec<&[u32]> = frames.map(Vec::as_slice).collect();
+        frames.reverse();
+        frames.concat()
+    }
+}
+
+/// The first address is where the CPU was; the others are where it would return to, one past the call.
+fn call_sites(addresses: &[u64]) -> impl Iterator<Item = u64> {
+    addresses.iter().enumerate().map(|(depth, address)| address.saturating_sub(u64::from(depth > 0)))
+}
+
+fn source(pid: u32, kernel_symbols: bool, debug: bool) -> Option<Source<'static>> {
+    if pid == 0 {
+        // kallsyms has addresses as they are; a vmlinux that lies about may be of another build.
+        let kernel = Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
+        return kernel_symbols.then_some(Source::Kernel(kernel));
+    }
+    let mut process = Process::new(Pid::from(pid));
+    process.debug_syms = debug;
+    // The links in map_files see through mount namespaces and deleted files, and are for root only.
+    process.map_files = rustix::process::geteuid().is_root();
+    Some(Source::Process(process))
+}
+
+/// Whether `/proc/kallsyms` tells addresses, which are all 0 where they are hidden.
+pub(crate) fn kernel_symbols() -> bool {
+    use std::io::{BufRead, BufReader};
+    let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return false };
+    let first = BufReader::new(file).lines().next().and_then(Result::ok).unwrap_or_default();
+    first
+        .split(' ')
+        .next()
+        .and_then(|word| u64::from_str_radix(word, 16).ok())
+        .is_some_and(|address| address != 0)
+}
+
+/// The function at an address and those inlined there, outermost first; nothing where it is unknown.
+fn named(symbol: &Symbolized, kernel: bool) -> Vec<Frame> {
+    let Some(symbol) = symbol.as_sym() else { return Vec::new() };
+    let module = module(symbol, kernel);
+    let names = std::iter::once(&symbol.name).chain(symbol.inlined.iter().map(|inlined| &inlined.name));
+    names
+        .map(|name| Frame { name: name.to_string(), module: module.clone(), kernel, resolved: true })
+        .collect()
+}
+
+fn module(symbol: &Sym, kernel: bool) -> String {
+    match &symbol.module {
+        _ if kernel => KERNEL_MODULE.to_owned(),
+        Some(path) => file_name(path),
+        None => String::new(),
+    }
+}
+
+fn file_name(path: &OsStr) -> String {
+    let name = Path::new(path).file_name().unwrap_or(path).to_string_lossy();
+    // A perf map is not where the code is.
+    if name.starts_with("perf-") && name.ends_with(".map") { "[jit]".to_owned() } else { name.into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_are_named_by_their_calls() {
+        assert_eq!(call_sites(&[10, 20, 30, 0]).collect::<Vec<_>>(), [10, 19, 29, 0]);
+    }
+
+    #[test]
+    fn modules_are_told_by_file_name() {
+        for (path, name) in
+            [("/usr/lib/libc.so.6", "libc.so.6"), ("/tmp/perf-7.map", "[jit]"), ("[vdso]", "[vdso]")]
+        {
+            assert_eq!(file_name(OsStr::new(path)), name);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use record::{Listener, SocketCounters, Sockets};
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
+
+use crate::parse::{DiagSocket, diag_replies, diag_request};
+
+/// Buffer for one datagram of the kernel, which fills at most 32 KiB.
+const DATAGRAM_BYTES: usize = 64 * 1024;
+/// Address families, by the numbers that the kernel knows them by.
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
+
+/// The sockets of a group at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SocketSnapshot {
+    listeners: Vec<Listener>,
+    /// Connections by cookie.
+    server: BTreeMap<u64, SocketCounters>,
+    clients: BTreeMap<u64, SocketCounters>,
+}
+
+impl SocketSnapshot {
+    /// Asks the kernel for all TCP sockets and keeps those of listeners that are among `inodes`.
+    pub(crate) fn read(inodes: &BTreeSet<u32>) -> io::Result<Self> {
+        let sockets = all()?;
+        let own = |socket: &&DiagSocket| socket.listening && inodes.contains(&socket.inode);
+        let mut listeners: Vec<Listener> = sockets
+            .iter()
+            .filter(own)
+            .map(|socket| Listener { port: socket.local_port, queued: socket.queue, backlog: socket.backlog })
+            .collect();
+        listeners.sort_by_key(|listener| listener.port);
+        let ports: BTreeSet<u16> = listeners.iter().map(|listener| listener.port).collect();
+        let side = |port: fn(&DiagSocket) -> u16| {
+            let connections =
+                sockets.iter().filter(|socket| !socket.listening && ports.contains(&port(socket)));
+            connections.map(|socket| (socket.cookie, socket.counters)).collect()
+        };
+        let (server, clients) = (side(|socket| socket.local_port), side(|socket| socket.remote_port));
+        Ok(Self { listeners, server, clients })
+    }
+
+    pub(crate) fn since(&self, earlier: &Self) -> Sockets {
+        Sockets {
+            listeners: self.listeners.clone(),
+            server: grown(&self.server, &earlier.server),
+            clients: grown(&self.clients, &earlier.clients),
+        }
+    }
+}
+
+/// What the connections of now did since `earlier`, those that are new since they began.
+fn grown(now: &BTreeMap<u64, SocketCounters>, earlier: &BTreeMap<u64, SocketCounters>) -> SocketCounters {
+    let mut sum = SocketCounters::default();
+    for (cookie, now) in now {
+        let before = earlier.get(cookie).copied().unwrap_or_default();
+        sum.connections += 1;
+        sum.data_segments_in += now.data_segments_in.saturating_sub(before.data_segments_in);
+        sum.data_segments_out += now.data_segments_out.saturating_sub(before.data_segments_out);
+        sum.segments_in += now.segments_in.saturating_sub(before.segments_in);
+        sum.segments_out += now.segments_out.saturating_sub(before.segments_out);
+        sum.bytes_in += now.bytes_in.saturating_sub(before.bytes_in);
+        sum.bytes_out += now.bytes_out.saturating_sub(before.bytes_out);
+        sum.retransmits += now.retransmits.saturating_sub(before.retransmits);
+        sum.busy_us += now.busy_us.saturating_sub(before.busy_us);
+        sum.receive_window_limited_us +=
+            now.receive_window_limited_us.saturating_sub(before.receive_window_limited_us);
+        sum.send_buffer_limited_us +=
+            now.send_buffer_limited_us.saturating_sub(before.send_buffer_limited_us);
+    }
+    sum
+}
+
+/// The inodes of all sockets that listen on `port`.
+pub(crate) fn listeners_on(port: u16) -> io::Result<BTreeSet<u32>> {
+    let sockets = all()?;
+    Ok(sockets
+        .iter()
+        .filter(|socket| socket.listening && socket.local_port == port)
+        .map(|s| s.inode)
+        .collect())
+}
+
+/// Every listening and established TCP socket of our network namespace.
+pub(crate) fn all() -> io::Result<Vec<DiagSocket>> {
+    let mut sockets = Vec::new();
+    for family in FAMILIES {
+        dump(family, &mut sockets)?;
+    }
+    Ok(sockets)
+}
+
+fn dump(family: AddressFamily, sockets: &mut Vec<DiagSocket>) -> io::Result<()> {
+    let link = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
+    let number = u8::try_from(family.as_raw()).expect("families of the internet are small numbers");
+    send(&link, &diag_request(number), SendFlags::empty())?;
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    loop {
+        let (length, _) = recv(&link, &mut buffer[..], RecvFlags::empty())?;
+        match diag_replies(&buffer[..length], sockets) {
+            Some(true) => {}
+            Some(false) => return Ok(()),
+            None => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+        }
+    }
+}

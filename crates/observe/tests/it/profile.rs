@@ -1,0 +1,191 @@
+//! Programs that spend their time in known places are sampled, and that is where it is found.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use observe::{Group, ObserveError, Profiler};
+use record::{Frame, Profile, ProfileKind};
+
+use crate::support::Told;
+
+const HZ: u32 = 997;
+
+/// Samples a program from before its work until after it; nothing, and the reason said, where that is not allowed.
+fn sampled(told: Told) -> Option<Profile> {
+    let group = Group::of(told.pid()).unwrap();
+    watched(told, Profiler::attach(&group, HZ))
+}
+
+fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
+    let mut profiler = match attached {
+        Ok(profiler) => profiler,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+    };
+    profiler.begin();
+    told.work();
+    Some(profiler.stop().resolve())
+}
+
+/// Samples whose stack has a function that `fits`.
+fn samples_with(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
+    let has = |stack: &&record::Stack| profile.frames_of(stack).any(&fits);
+    profile.stacks.iter().filter(has).map(|stack| stack.samples).sum()
+}
+
+/// Samples taken in a function that `fits` itself.
+fn samples_in(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
+    let inside = |stack: &&record::Stack| profile.frames_of(stack).next_back().is_some_and(&fits);
+    profile.stacks.iter().filter(inside).map(|stack| stack.samples).sum()
+}
+
+#[test]
+fn shares_of_two_functions_are_found_within_their_errors() {
+    let Some(profile) = sampled(Told::new(&["mix", "70", "2000"])) else { return };
+    // An interrupt that happens in a function is time of that function.
+    let of = |name: &str| samples_with(&profile, |frame| frame.name.contains(name)) as f64;
+    let (major, minor) = (of("major_share"), of("minor_share"));
+    let found = major + minor;
+    let error = (0.7 * 0.3 / found).sqrt();
+    assert!((major / found - 0.7).abs() < 3.0 * error, "{major} of {found}, one error is {error}");
+    // Two seconds of CPU time at 997 Hz, two percent of it elsewhere at most.
+    let expected = 2.0 * f64::from(HZ);
+    assert!((found - expected).abs() < 0.02 * expected + 3.0 * expected.sqrt(), "{found} of {expected}");
+    assert!(profile.samples as f64 >= found && profile.lost == 0, "{profile:?}");
+    assert_eq!(profile.folded().lines().count(), profile.stacks.len());
+}
+
+#[test]
+fn time_in_the_kernel_is_found_there() {
+    let Some(profile) = sampled(Told::new(&["system", "1000"])) else { return };
+    if !profile.kernel {
+        eprintln!("skipped: {:?}", profile.notes);
+        return;
+    }
+    let inside = samples_in(&profile, |frame| frame.kernel);
+    assert!(inside * 10 > profile.samples * 9, "{inside} of {}", profile.samples);
+    if profile.kernel_symbols {
+        let reading = samples_with(&profile, |frame| frame.kernel && frame.name.contains("read"));
+        assert!(reading * 10 > profile.samples * 9, "{reading} of {}: {}", profile.samples, profile.folded());
+    }
+}
+
+#[test]
+fn threads_and_processes_that_begin_later_are_sampled_too() {
+    let hz = u64::from(HZ);
+    for (role, ms) in [(&["short-threads", "7", "50"][..], 350), (&["child", "500"][..], 500)] {
+        let Some(profile) = sampled(Told::new(role)) else { return };
+        let expected = hz * ms / 1000;
+        assert!(
+            profile.samples.abs_diff(expected) * 10 < expected,
+            "{role:?}: {} of {expected}",
+            profile.samples
+        );
+    }
+}
+
+#[test]
+fn a_sleeper_has_no_samples_worth_telling() {
+    let Some(profile) = sampled(Told::new(&["sleep", "100"])) else { return };
+    assert!(profile.samples < 50, "{}", profile.folded());
+}
+
+const PROGRAM: &str = r#"
+#include <unistd.h>
+static volatile unsigned sink;
+__attribute__((noinline)) void inner_work(unsigned n) { for (unsigned i = 0; i < n; i++) sink += i; }
+__attribute__((noinline)) void middle_work(unsigned n) { inner_work(n); sink++; }
+__attribute__((noinline)) void outer_work(unsigned n) { middle_work(n); sink++; }
+int main(void) {
+    char c;
+    if (write(1, "ready\n", 6) < 0 || read(0, &c, 1) < 1) return 1;
+    for (int i = 0; i < 200; i++) outer_work(1000000);
+    if (write(1, "done\n", 5) < 0) return 1;
+    return read(0, &c, 1) > 0;
+}
+"#;
+
+/// The program in C, built with `flags`; nothing, and the reason said, without a compiler.
+fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let stem = std::env::temp_dir().join(format!("observe-{}-{name}", std::process::id()));
+    let source = stem.with_extension("c");
+    std::fs::write(&source, PROGRAM).unwrap();
+    let status =
+        Command::new("cc").args(flags).arg("-o").arg(&stem).arg(&source).stderr(Stdio::null()).status();
+    std::fs::remove_file(&source).unwrap();
+    if status.is_ok_and(|status| status.success()) {
+        return Some(stem);
+    }
+    eprintln!("skipped: no C compiler (cc)");
+    None
+}
+
+fn sampled_program(name: &str, flags: &[&str]) -> Option<Profile> {
+    let program = built(name, flags)?;
+    let profile = sampled(Told::start(&mut Command::new(&program)));
+    std::fs::remove_file(&program).unwrap();
+    profile
+}
+
+#[test]
+fn frame_pointers_show_callers() {
+    let Some(profile) = sampled_program("frames", &["-O1", "-fno-omit-frame-pointer"]) else { return };
+    let named = |name: &'static str| samples_with(&profile, move |frame| frame.name == name);
+    let (outer, inner) = (named("outer_work"), named("inner_work"));
+    assert!(
+        profile.callers && outer * 100 > inner * 98 && inner * 10 > profile.samples * 9,
+        "{}",
+        profile.folded()
+    );
+    assert!(profile.frames.iter().any(|frame| frame.name == "main" && frame.resolved && !frame.kernel));
+}
+
+#[test]
+fn without_frame_pointers_the_profile_is_flat_and_says_so() {
+    let Some(profile) = sampled_program("flat", &["-O2", "-fomit-frame-pointer"]) else { return };
+    let inner = samples_in(&profile, |frame| frame.name == "inner_work");
+    assert!(inner * 10 > profile.samples * 9, "{}", profile.folded());
+    assert!(!profile.callers, "{}", profile.folded());
+    assert!(profile.notes.iter().any(|note| note.contains("frame pointers")), "{:?}", profile.notes);
+}
+
+#[test]
+fn a_stripped_program_gives_its_module_and_a_hint() {
+    let Some(profile) = sampled_program("stripped", &["-O1", "-s", "-fno-omit-frame-pointer"]) else {
+        return;
+    };
+    let inside = samples_in(&profile, |frame| !frame.resolved && frame.module.contains("stripped"));
+    assert!(inside * 10 > profile.samples * 9, "{}", profile.folded());
+    assert!(profile.notes.iter().any(|note| note.contains("no symbols")), "{:?}", profile.notes);
+}
+
+fn off_cpu(role: &[&str]) -> Option<Profile> {
+    let told = Told::new(role);
+    let group = Group::of(told.pid()).unwrap();
+    watched(told, Profiler::attach_off_cpu(&group))
+}
+
+#[test]
+fn sleeps_are_time_without_a_cpu() {
+    // 400 sleeps of 200 µs, each a little longer for the timer's slack (50 µs) and the way back.
+    let Some(profile) = off_cpu(&["sleep", "400"]) else { return };
+    assert_eq!((profile.kind, profile.period_ns), (ProfileKind::OffCpu, 1000));
+    let slept = if profile.kernel_symbols {
+        samples_with(&profile, |frame| frame.kernel && frame.name.contains("nanosleep"))
+    } else {
+        profile.samples
+    };
+    assert!((80_000..400_000).contains(&slept), "{slept} µs: {}", profile.folded());
+}
+
+#[test]
+fn threads_that_share_a_cpu_wait_in_the_run_queue() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
+    let Some(profile) = off_cpu(&["spin-twice-on", &cpu, "300"]) else { return };
+    let waited = samples_in(&profile, |frame| frame.name == "[waiting for a CPU]");
+    // While one of the two ran its 300 ms, the other waited, until the last one had the CPU for itself.
+    assert!(waited > 200_000, "{waited} µs: {}", profile.folded());
+}

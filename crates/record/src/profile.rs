@@ -1,0 +1,93 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One function in a stack.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Frame {
+    /// Demangled name; of what has no symbol, the offset in its module, hexadecimal.
+    pub name: String,
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or `[ended]` of a process that is gone.
+    pub module: String,
+    /// Whether it ran in the kernel.
+    pub kernel: bool,
+    /// Whether `name` is a name.
+    pub resolved: bool,
+}
+
+/// A stack and how often it was met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// Indices into the frames, outermost first: the last one is where the CPU was.
+    pub frames: Vec<u32>,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// What the samples of a profile are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileKind {
+    /// Even steps of CPU time.
+    #[default]
+    Cpu,
+    /// Microseconds without a CPU, from where a thread left it until it came back.
+    OffCpu,
+}
+
+/// Stacks of one process group with the time that was spent in them: raw, as folded stacks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// Schema version.
+    pub schema: u32,
+    /// What the samples are.
+    #[serde(default)]
+    pub kind: ProfileKind,
+    /// Time that one sample stands for, in nanoseconds.
+    pub period_ns: u64,
+    /// Time that was sampled.
+    pub wall_ns: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples that the kernel dropped because nobody read them in time.
+    pub lost: u64,
+    /// Whether time in the kernel was sampled; without permission it is missing from the profile.
+    pub kernel: bool,
+    /// Whether the kernel's functions have names.
+    pub kernel_symbols: bool,
+    /// Whether callers are known: false where the program keeps no frame pointers, and only the innermost function of
+    /// each stack can be believed.
+    pub callers: bool,
+    /// CPU time that taking it cost the observer, in nanoseconds.
+    pub observer_cpu_ns: u64,
+    /// What the reader must know, one sentence each.
+    pub notes: Vec<String>,
+    /// Every function met.
+    pub frames: Vec<Frame>,
+    /// Every stack met, most frequent first.
+    pub stacks: Vec<Stack>,
+}
+
+impl Profile {
+    /// Time that the samples stand for, in nanoseconds.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.samples.saturating_mul(self.period_ns)
+    }
+
+    /// The functions of a stack, outermost first; an index without a frame is left out.
+    pub fn frames_of<'a>(&'a self, stack: &'a Stack) -> impl DoubleEndedIterator<Item = &'a Frame> {
+        stack.frames.iter().filter_map(|index| self.frames.get(usize::try_from(*index).ok()?))
+    }
+
+    /// Lines `outermost;…;innermost samples`, as flame graph tools read them.
+    #[must_use]
+    pub fn folded(&self) -> String {
+        let mut text = String::new();
+        for stack in &self.stacks {
+            let names: Vec<String> =
+                self.frames_of(stack).map(|frame| frame.name.replace([';', '\n'], ":")).collect();
+            text.push_str(&format!("{} {}\n", names.join(";"), stack.samples));
+        }
+        text
+    }
+}

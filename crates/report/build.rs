@@ -1,0 +1,12 @@
+//! Tells whether the charts were built (`web/dist`), so that a build without Node still gives a page.
+
+use std::path::Path;
+
+fn main() {
+    let dist = Path::new("../../web/dist");
+    println!("cargo::rustc-check-cfg=cfg(charts)");
+    println!("cargo::rerun-if-changed=../../web/dist");
+    if dist.join("report.js").exists() && dist.join("report.css").exists() {
+        println!("cargo::rustc-cfg=charts");
+    }
+}

@@ -1,0 +1,200 @@
+//! How figures moved over the runs kept here, and the list of those runs.
+
+use analyse::Metric;
+use maud::{Markup, PreEscaped, html};
+use schemars::JsonSchema;
+use serde::Serialize;
+use units::{format_ns, format_utc};
+
+use crate::document::{Block, Document};
+use crate::html::{Page, frame_served, inert, layout};
+
+/// A run in the list of runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListedRun {
+    /// Name of its directory: its place in the address.
+    pub name: String,
+    /// Unix time of its begin in seconds; 0 where it is not known.
+    pub started_unix_s: u64,
+    /// What was asked.
+    pub case: String,
+    /// `complete`, `partial`, `running` or `unreadable`.
+    pub status: String,
+    /// The machine.
+    pub host: String,
+    /// Its verdicts in sentences, or why it cannot be read.
+    pub says: Vec<String>,
+}
+
+/// One run's figure in a series.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct HistoryPoint {
+    /// Name of the run's directory.
+    pub run: String,
+    /// Unix time of the run's begin in seconds.
+    pub started_unix_s: u64,
+    /// Median of the rounds: nanoseconds, bytes or per second.
+    pub value: f64,
+    /// Lowest round.
+    pub low: f64,
+    /// Highest round.
+    pub high: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// p-value of a change that begins with this run, where one was found.
+    pub change_p: Option<f64>,
+}
+
+/// One figure over the runs that asked the same on the same machine, oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct HistorySeries {
+    /// Arm.
+    pub arm: String,
+    /// What.
+    pub metric: Metric,
+    /// Condition as planned.
+    pub condition: String,
+    /// The case and what was asked.
+    pub workload: String,
+    /// The machine.
+    pub host: String,
+    /// The runs.
+    pub points: Vec<HistoryPoint>,
+}
+
+/// A history as text.
+#[must_use]
+pub fn history_text(series: &[HistorySeries]) -> String {
+    crate::text::render(&document(series))
+}
+
+/// A history as Markdown.
+#[must_use]
+pub fn history_markdown(series: &[HistorySeries]) -> String {
+    crate::markdown::render(&document(series))
+}
+
+/// A history as JSON.
+#[must_use]
+pub fn history_json(series: &[HistorySeries]) -> String {
+    crate::json::pretty(&series)
+}
+
+/// A history as a page of `whyslow view`.
+#[must_use]
+pub fn history_page(series: &[HistorySeries]) -> Page {
+    let json = serde_json::to_string(series).expect("series hold only string keys");
+    let body = html! {
+        h1 { "How figures moved" }
+        p.about { "Each figure is the median of a run's rounds; runs that asked the same on the same machine make a \
+                   series. A change is where what follows differs from what was before (p by permutation)." }
+        @for (index, one) in series.iter().enumerate() {
+            section data-part="history" {
+                h2 { (title(one)) }
+                p.facts { (one.workload) " · " (one.host) }
+                div.chart data-history=(index) {}
+                (layout(&[table(one)], &title(one)))
+            }
+        }
+        @if series.is_empty() { p.without { (NOTHING) } }
+        script type="application/json" id="whyslow-history" { (PreEscaped(inert(&json))) }
+    };
+    frame_served("history", &body)
+}
+
+/// The list of runs as a page of `whyslow view`, newest first, by case.
+#[must_use]
+pub fn runs_page(runs: &[ListedRun]) -> Page {
+    let mut cases: Vec<&str> = runs.iter().map(|run| run.case.as_str()).collect();
+    cases.sort_unstable();
+    cases.dedup();
+    let body = html! {
+        h1 { "Runs" }
+        @for case in cases {
+            section data-part="runs" {
+                h2 { (case) }
+                (run_table(case, runs.iter().filter(|run| run.case == case)))
+            }
+        }
+        @if runs.is_empty() { p.without { "There is no run here yet: 'whyslow compare' makes one." } }
+    };
+    frame_served("runs", &body)
+}
+
+fn run_table<'a>(case: &str, runs: impl Iterator<Item = &'a ListedRun>) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label={ "Runs of " (case) } {
+            table {
+                caption { "Runs of " (case) }
+                thead { tr { @for name in ["begun (UTC)", "run", "state", "what it says", "host"] { th scope="col" { (name) } } } }
+                tbody {
+                    @for run in runs {
+                        tr {
+                            th scope="row" { (date(run.started_unix_s)) }
+                            td { a href={ "/run/" (encode(&run.name)) } { (run.name) } }
+                            td { (run.status) }
+                            td { @for line in &run.says { p { (line) } } }
+                            td { (run.host) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A name as one step of a path. Source: RFC 3986, unreserved characters.
+fn encode(name: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes()
+        .map(|byte| if keep(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn date(unix_s: u64) -> String {
+    if unix_s == 0 { "-".to_owned() } else { format_utc(unix_s) }
+}
+
+const NOTHING: &str = "No run kept here has such a figure.";
+
+fn document(series: &[HistorySeries]) -> Document {
+    if series.is_empty() {
+        return vec![Block::Paragraph(NOTHING.to_owned())];
+    }
+    series
+        .iter()
+        .flat_map(|one| {
+            let about = format!("{}; {}", one.workload, one.host);
+            [Block::Heading(title(one)), Block::Paragraph(about), table(one)]
+        })
+        .collect()
+}
+
+fn title(series: &HistorySeries) -> String {
+    format!("{}: {} at {}", series.arm, series.metric.label(), series.condition)
+}
+
+fn table(series: &HistorySeries) -> Block {
+    let rows = series.points.iter().map(|point| {
+        [
+            date(point.started_unix_s),
+            point.run.clone(),
+            value(series.metric, point.value),
+            format!("[{}, {}]", value(series.metric, point.low), value(series.metric, point.high)),
+            point.rounds.to_string(),
+            point.change_p.map_or_else(|| "-".to_owned(), |p| format!("p = {p:.3}")),
+        ]
+    });
+    Block::table(
+        ["begun (UTC)", "run", "median", "lowest, highest round", "rounds", "change"],
+        rows.collect(),
+    )
+}
+
+fn value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Rate => format!("{value:.0}/s"),
+        Metric::Rss => format!("{:.1} MiB", value / 1_048_576.0),
+        _ => format_ns(value),
+    }
+}

@@ -1,0 +1,385 @@
+//! The page as one HTML file: the third layout beside text and Markdown.
+//!
+//! Everything is readable without scripts, on paper and by a screen reader; scripts draw charts above the tables and
+//! let the reader choose.
+
+use analyse::{Detail, Findings, host_difference};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::assets;
+use crate::document::Block;
+use crate::page::{self, PARTS, Part};
+
+/// Version of the data that a page carries.
+pub const PAGE_SCHEMA: u32 = 1;
+
+/// Tables of more rows are folded: they are there to look a figure up, not to be read through.
+const MAX_OPEN_ROWS: usize = 24;
+
+/// Words that mean the same wherever they stand in a table, and are coloured for it.
+const WORDS: [&str; 11] = [
+    "faster",
+    "slower",
+    "equal",
+    "inconclusive",
+    "invalid",
+    "ok",
+    "note",
+    "failed",
+    "ruled out",
+    "not steady",
+    "confirmed by",
+];
+
+/// A run as a page shows it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct PageRun {
+    /// Findings with each arm as the baseline, the plan's own first.
+    pub findings: Vec<Findings>,
+    /// Rounds and latency curves.
+    pub detail: Detail,
+    /// Files that could not be read, one sentence each.
+    pub damaged: Vec<String>,
+}
+
+/// A run that cannot be read, with what is known of it all the same.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Unreadable {
+    /// Name of its directory.
+    pub name: String,
+    /// Why it cannot be read.
+    pub error: String,
+    /// What its manifest says, as far as it could be made out.
+    pub facts: Vec<(String, String)>,
+}
+
+/// What a page is made of, and what it carries as JSON for its charts and for other programs.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub struct PageData {
+    /// Schema version.
+    pub schema: u32,
+    /// The runs.
+    pub runs: Vec<PageRun>,
+    /// Runs that cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl PageData {
+    /// A page of these runs.
+    #[must_use]
+    pub fn new(runs: Vec<PageRun>, unreadable: Vec<Unreadable>) -> Self {
+        Self { schema: PAGE_SCHEMA, runs, unreadable }
+    }
+}
+
+/// Where a page is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// From a file: it asks nothing of anyone.
+    File,
+    /// From `whyslow view`; a run in progress names the address of its events.
+    Served {
+        /// Address of the run's events, while it goes on.
+        events: Option<&'a str>,
+    },
+}
+
+/// A page and the policy under which it is to be served.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// The file.
+    pub html: String,
+    /// Value of its `Content-Security-Policy`.
+    pub policy: String,
+}
+
+/// The page of `data`.
+#[must_use]
+pub fn page(data: &PageData, place: Place<'_>) -> Page {
+    let policy = assets::policy(if place == Place::File { "'none'" } else { "'self'" });
+    let json = serde_json::to_string(data).expect("findings hold only string keys");
+    let body = html! {
+        (toolbar(data, place))
+        main {
+            @for text in differences(data) { (banner(&text)) }
+            @if data.runs.len() > 1 { (overview(data)) }
+            @for (index, run) in data.runs.iter().enumerate() { (article(run, index)) }
+            @for run in &data.unreadable { (unreadable(run)) }
+        }
+        (footer())
+        script type="application/json" id="whyslow-data" { (PreEscaped(inert(&json))) }
+    };
+    Page { html: frame(&title(data), &policy, place, &body), policy }
+}
+
+/// A page of `whyslow view` that is no report.
+pub(crate) fn frame_served(title: &str, content: &Markup) -> Page {
+    let policy = assets::policy("'self'");
+    let body = html! {
+        header.bar { span.brand { "whyslow" } (views()) }
+        main { article { (content) } }
+    };
+    Page { html: frame(title, &policy, Place::Served { events: None }, &body), policy }
+}
+
+/// A page of `whyslow view` that says one thing, such as that there is no such run.
+#[must_use]
+pub fn message_page(title: &str, text: &str) -> Page {
+    frame_served(title, &html! { h1 { (title) } p { (text) } })
+}
+
+/// The pages of `whyslow view`.
+fn views() -> Markup {
+    html! { nav aria-label="Pages" { a href="/" { "all runs" } " " a href="/history" { "history" } } }
+}
+
+fn frame(title: &str, policy: &str, place: Place<'_>, body: &Markup) -> String {
+    let events = match place {
+        Place::Served { events } => events,
+        Place::File => None,
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="data:,";
+                title { (title) " · whyslow" }
+                style { (PreEscaped(assets::STYLE)) (PreEscaped(assets::CHART_STYLE)) }
+            }
+            body data-events=[events] {
+                (body)
+                @if let Some(script) = assets::SCRIPT { script { (PreEscaped(script)) } }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// JSON in which nothing ends the element around it.
+pub(crate) fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+fn title(data: &PageData) -> String {
+    match data.runs.as_slice() {
+        [] => "a run that cannot be read".to_owned(),
+        [run] => run.findings.first().map(page::title).unwrap_or_default(),
+        runs => format!("{} runs", runs.len()),
+    }
+}
+
+/// Where the page's controls go; what stands in it without scripts is the way through the page.
+fn toolbar(data: &PageData, place: Place<'_>) -> Markup {
+    html! {
+        a.skip href="#main" { "to the verdict" }
+        header.bar {
+            span.brand { "whyslow" }
+            @if place != Place::File { (views()) }
+            nav aria-label="Parts" {
+                @if data.runs.len() == 1 {
+                    @for part in PARTS { a href={ "#" (part.id) } { (short(part.id)) } " " }
+                }
+            }
+            div #controls {}
+        }
+        div #main tabindex="-1" {}
+        @if assets::SCRIPT.is_none() {
+            (banner("This whyslow was built without its charts: everything is here as tables. With Node, 'make web' \
+                     and another build bring them."))
+        } @else {
+            noscript { (banner("Charts need scripts. Everything they show is in the tables.")) }
+        }
+    }
+}
+
+/// The word of a part in the way through the page.
+fn short(id: &str) -> &str {
+    match id {
+        "limits" => "gates",
+        "waterfall" => "split",
+        "ledger" => "causes",
+        "use" => "USE",
+        other => other,
+    }
+}
+
+fn banner(text: &str) -> Markup {
+    html! { p.banner role="note" { (text) } }
+}
+
+fn footer() -> Markup {
+    html! {
+        footer {
+            p {
+                "Every figure is of the rounds of one run; n, unit, window and method stand beside it. The data behind \
+                 this page is in it, as JSON in the element "
+                code { "whyslow-data" }
+                "."
+            }
+        }
+    }
+}
+
+/// Machines that differ, in one sentence for each run after the first.
+fn differences(data: &PageData) -> Vec<String> {
+    let mut hosts = data.runs.iter().filter_map(|run| run.findings.first());
+    let Some(first) = hosts.next() else { return Vec::new() };
+    hosts
+        .filter_map(|other| {
+            let differences = host_difference(&first.host, &other.host);
+            (!differences.is_empty()).then(|| {
+                format!(
+                    "Runs {} and {} were made on unlike hosts; their figures are not comparable ({}).",
+                    first.run_id,
+                    other.run_id,
+                    differences.join("; ")
+                )
+            })
+        })
+        .collect()
+}
+
+fn overview(data: &PageData) -> Markup {
+    let table = page::overview(data.runs.iter().filter_map(|run| run.findings.first()));
+    html! { article #runs { h1 { "Runs beside each other" } div.chart data-chart="runs" {} (layout(&[table], "Runs")) } }
+}
+
+fn unreadable(run: &Unreadable) -> Markup {
+    let facts: Vec<[String; 2]> =
+        run.facts.iter().map(|(name, value)| [name.clone(), value.clone()]).collect();
+    html! {
+        article {
+            h1 { "Run " (run.name) }
+            (banner(&format!("This run cannot be read: {}.", run.error)))
+            @if !facts.is_empty() {
+                p { "What its manifest says, as far as this version can tell:" }
+                (layout(&[Block::table(["field", "value"], facts)], "Manifest"))
+            }
+        }
+    }
+}
+
+fn article(run: &PageRun, index: usize) -> Markup {
+    let Some(own) = run.findings.first() else { return html! {} };
+    html! {
+        article.run data-run=(index) {
+            h1 { (page::title(own)) }
+            p.facts { (own.workload) " · run " (own.run_id) " · " (own.host.cpu_model) ", Linux " (own.host.kernel) }
+            @for text in page::banners(own, &run.damaged) { (banner(&text)) }
+            @for part in PARTS { (section(run, &part, index)) }
+        }
+    }
+}
+
+fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
+    let id = if index == 0 { part.id.to_owned() } else { format!("{}-{}", part.id, index + 1) };
+    let views = if part.turns { run.findings.as_slice() } else { &run.findings[..1] };
+    html! {
+        section id=(id) data-part=(part.id) {
+            h2 { (part.title) }
+            @for (place, findings) in views.iter().enumerate() {
+                @let blocks = (part.of)(findings, &run.detail);
+                div.view data-baseline=[part.turns.then_some(&findings.baseline)] hidden[place > 0] {
+                    @if blocks.is_empty() {
+                        p.without { (part.without) }
+                    } @else {
+                        (lead(&blocks, part))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is said in sentences comes first, then the chart, then the tables behind it.
+fn lead(blocks: &[Block], part: &Part) -> Markup {
+    let words =
+        blocks.iter().take_while(|block| matches!(block, Block::Paragraph(_) | Block::List(_))).count();
+    html! {
+        div.lead { (layout(&blocks[..words], part.title)) }
+        p.about { (part.about) }
+        div.chart data-chart=(part.id) {}
+        (layout(&blocks[words..], part.title))
+    }
+}
+
+/// Blocks as HTML. `name` is what a screen reader calls a table that stands under no heading of its own.
+pub(crate) fn layout(blocks: &[Block], name: &str) -> Markup {
+    html! {
+        @for (block, title) in blocks.iter().zip(titles(blocks, name)) {
+            @match block {
+                Block::Heading(words) => h3 { (words) },
+                Block::Paragraph(words) => p { (words) },
+                Block::List(points) => ul { @for point in points { li { (point) } } },
+                Block::Table { header, rows } if rows.len() > MAX_OPEN_ROWS => details {
+                    summary { "Table: " (rows.len()) " rows" }
+                    (table(header, rows, title))
+                },
+                Block::Table { header, rows } => (table(header, rows, title)),
+            }
+        }
+    }
+}
+
+/// The heading that each block stands under.
+fn titles<'a>(blocks: &'a [Block], name: &'a str) -> impl Iterator<Item = &'a str> {
+    blocks.iter().scan(name, |title, block| {
+        if let Block::Heading(words) = block {
+            *title = words;
+        }
+        Some(*title)
+    })
+}
+
+fn table(header: &[String], rows: &[Vec<String>], name: &str) -> Markup {
+    let figures: Vec<bool> = (0..header.len()).map(|column| is_figures(rows, column)).collect();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(name) {
+            table {
+                caption { (name) }
+                thead { tr {
+                    @for (cell, figures) in header.iter().zip(&figures) {
+                        th scope="col" class=[figures.then_some("figure")] { (cell) }
+                    }
+                } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" { (cell) } }
+                                @else { td class=[class(cell, figures[column])] { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Longest cell that is a figure, in characters: what is longer is a sentence that begins with one.
+const MAX_FIGURE_CHARS: usize = 28;
+
+/// Whether a column holds figures, which then stand to the right. The first names the row.
+fn is_figures(rows: &[Vec<String>], column: usize) -> bool {
+    let figure = |cell: &str| {
+        let begins = cell.starts_with(|c: char| c.is_ascii_digit() || "+-±[x".contains(c));
+        begins && cell.contains(|c: char| c.is_ascii_digit()) && cell.chars().count() < MAX_FIGURE_CHARS
+    };
+    let cells = || rows.iter().filter_map(|row| row.get(column));
+    column > 0 && cells().any(|cell| figure(cell)) && cells().all(|cell| cell == "-" || figure(cell))
+}
+
+/// Words that mean something have their colour.
+fn class(cell: &str, figure: bool) -> Option<String> {
+    if WORDS.contains(&cell) {
+        return Some(format!("word {}", cell.replace(' ', "-")));
+    }
+    figure.then(|| "figure".to_owned())
+}

@@ -1,0 +1,185 @@
+//! A load report for programs that keep series: CSV, Prometheus text, OpenTelemetry metrics.
+
+use std::fmt::Write;
+
+use record::{LoadReport, Percentiles};
+use serde_json::{Value, json};
+
+/// OpenTelemetry's number for "sums since a start time".
+/// Source: opentelemetry-proto, metrics/v1/metrics.proto, AggregationTemporality.
+const CUMULATIVE: u32 = 2;
+
+const NS_PER_S: f64 = 1e9;
+
+/// The window second by second: `second,requests,errors,p50_ns,p99_ns` and a row each.
+#[must_use]
+pub fn load_csv(report: &LoadReport) -> String {
+    let mut text = "second,requests,errors,p50_ns,p99_ns\n".to_owned();
+    for (index, second) in report.seconds.iter().enumerate() {
+        let record::Second { requests, errors, p50_ns, p99_ns } = second;
+        let _ = writeln!(text, "{index},{requests},{errors},{p50_ns},{p99_ns}");
+    }
+    text
+}
+
+/// The figures in Prometheus' text format, as a textfile collector reads it; times in seconds.
+///
+/// Source: Prometheus documentation, "Exposition formats", version 0.0.4.
+#[must_use]
+pub fn load_prometheus(report: &LoadReport) -> String {
+    let mut text = String::new();
+    for gauge in gauges(report) {
+        let name = format!("whyslow_load_{}", gauge.name);
+        let _ = writeln!(
+            text,
+            "# HELP {name} {}\n# TYPE {name} gauge\n{name}{} {}",
+            gauge.help,
+            url(report, ""),
+            gauge.value
+        );
+    }
+    text += "# HELP whyslow_load_errors Failed requests of the window, each counted once.\n# TYPE whyslow_load_errors gauge\n";
+    for (kind, count) in errors(report) {
+        let _ = writeln!(text, "whyslow_load_errors{} {count}", url(report, &format!(",kind=\"{kind}\"")));
+    }
+    for (name, row) in times(report) {
+        let name = format!("whyslow_load_{name}_seconds");
+        let _ = writeln!(
+            text,
+            "# HELP {name} Percentiles of the window; one that it had too few requests for is absent.\n# TYPE {name} summary"
+        );
+        for (quantile, ns) in quantiles(row) {
+            let label = format!(",quantile=\"{quantile}\"");
+            let _ = writeln!(text, "{name}{} {}", url(report, &label), ns as f64 / NS_PER_S);
+        }
+        let _ = writeln!(text, "{name}_sum{} {}", url(report, ""), row.mean * row.count as f64 / NS_PER_S);
+        let _ = writeln!(text, "{name}_count{} {}", url(report, ""), row.count);
+    }
+    text
+}
+
+/// The figures as one line of OTLP/JSON: what a collector's `otlpjsonfile` receiver reads and what its HTTP endpoint
+/// `/v1/metrics` takes. `end_unix_ns` is the end of the window.
+///
+/// Source: OpenTelemetry protocol 1.x, "OTLP/HTTP JSON" and metrics.proto.
+#[must_use]
+pub fn load_otlp(report: &LoadReport, end_unix_ns: u64) -> String {
+    let start = end_unix_ns.saturating_sub(report.window_ns).to_string();
+    let end = end_unix_ns.to_string();
+    let attributes = json!([attribute("url.full", &report.url)]);
+    let mut metrics: Vec<Value> = gauges(report)
+        .into_iter()
+        .map(|gauge| {
+            let point = json!({"attributes": attributes, "startTimeUnixNano": start, "timeUnixNano": end, "asDouble": gauge.value});
+            json!({"name": format!("whyslow.load.{}", gauge.name), "description": gauge.help, "unit": gauge.unit, "gauge": {"dataPoints": [point]}})
+        })
+        .collect();
+    let failed: Vec<Value> = errors(report)
+        .into_iter()
+        .map(|(kind, count)| {
+            json!({"attributes": [attribute("url.full", &report.url), attribute("error.type", kind)],
+                "startTimeUnixNano": start, "timeUnixNano": end, "asInt": count.to_string()})
+        })
+        .collect();
+    metrics.push(json!({"name": "whyslow.load.errors", "description": "Failed requests, each counted once", "unit": "{request}",
+        "sum": {"dataPoints": failed, "aggregationTemporality": CUMULATIVE, "isMonotonic": true}}));
+    for (name, row) in times(report) {
+        metrics.push(summary(name, row, &attributes, &start, &end));
+    }
+    let resource = json!({"attributes": [attribute("service.name", "whyslow")]});
+    let line = json!({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {"name": "whyslow.load"}, "metrics": metrics}]}]});
+    format!("{line}\n")
+}
+
+fn summary(name: &str, row: &Percentiles, attributes: &Value, start: &str, end: &str) -> Value {
+    let values: Vec<Value> = quantiles(row)
+        .into_iter()
+        .map(|(quantile, ns)| json!({"quantile": quantile, "value": ns as f64 / NS_PER_S}))
+        .collect();
+    json!({"name": format!("whyslow.load.{name}"), "unit": "s", "summary": {"dataPoints": [{
+        "attributes": attributes, "startTimeUnixNano": start, "timeUnixNano": end, "count": row.count.to_string(),
+        "sum": row.mean * row.count as f64 / NS_PER_S, "quantileValues": values}]}})
+}
+
+fn attribute(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+/// One number with its name and unit (in UCUM, as OpenTelemetry wants it).
+struct Gauge {
+    name: &'static str,
+    help: &'static str,
+    unit: &'static str,
+    value: f64,
+}
+
+fn gauges(report: &LoadReport) -> Vec<Gauge> {
+    let gauge = |name, help, unit, value| Gauge { name, help, unit, value };
+    let cpu = &report.cpu_ns_per_request;
+    let mut all = vec![
+        gauge("requests", "Requests completed in the window.", "{request}", report.requests as f64),
+        gauge("rate_per_second", "Requests completed per second.", "{request}/s", report.rate_per_s),
+        gauge("window_seconds", "Length of the window.", "s", report.window_ns as f64 / NS_PER_S),
+        gauge("bytes_read", "Bytes read in the window.", "By", report.bytes_read as f64),
+        gauge(
+            "unfinished",
+            "Requests sent and not answered at the end.",
+            "{request}",
+            report.unfinished as f64,
+        ),
+        gauge("unsent", "Requests due and not sent at the end.", "{request}", report.unsent as f64),
+        gauge(
+            "generator_cpu_seconds_per_request",
+            "CPU of the generator per request.",
+            "s",
+            (cpu.user + cpu.system) / NS_PER_S,
+        ),
+    ];
+    all.extend(
+        report
+            .rate_ratio
+            .map(|ratio| gauge("rate_ratio", "Requests answered over requests due.", "1", ratio)),
+    );
+    all
+}
+
+fn errors(report: &LoadReport) -> [(&'static str, u64); 6] {
+    let errors = &report.errors;
+    [
+        ("connect", errors.connect),
+        ("read", errors.read),
+        ("write", errors.write),
+        ("timeout", errors.timeout),
+        ("status", errors.status),
+        ("parse", errors.parse),
+    ]
+}
+
+/// The three times; in a closed loop all are the response or nothing, so that only that is given.
+fn times(report: &LoadReport) -> Vec<(&'static str, &Percentiles)> {
+    let mut times = vec![("response", &report.response_ns)];
+    if report.schedule.rate_per_s.is_some() {
+        times.extend([("service", &report.service_ns), ("send_lag", &report.send_lag_ns)]);
+    }
+    times
+}
+
+fn quantiles(row: &Percentiles) -> Vec<(f64, u64)> {
+    let all = [
+        (0.5, row.p50),
+        (0.75, row.p75),
+        (0.9, row.p90),
+        (0.99, row.p99),
+        (0.999, row.p99_9),
+        (0.9999, row.p99_99),
+        (0.99999, row.p99_999),
+        (1.0, (row.count > 0).then_some(row.max)),
+    ];
+    all.into_iter().filter_map(|(quantile, ns)| Some((quantile, ns?))).collect()
+}
+
+/// The label set with the URL, quoted as the format wants it.
+fn url(report: &LoadReport, more: &str) -> String {
+    let quoted = report.url.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{{url=\"{quoted}\"{more}}}")
+}

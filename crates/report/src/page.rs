@@ -1,0 +1,412 @@
+//! What the HTML page says: ten parts, in the order in which a reader asks.
+
+use analyse::{Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split};
+use units::format_ns;
+
+use crate::compare::{self, list};
+use crate::document::{Block, Document};
+
+/// A part of the page. Its tables say all that its chart shows.
+pub(crate) struct Part {
+    /// Its place in the address.
+    pub(crate) id: &'static str,
+    /// Its title.
+    pub(crate) title: &'static str,
+    /// One sentence on how to read it.
+    pub(crate) about: &'static str,
+    /// What is said instead where a run has nothing for it.
+    pub(crate) without: &'static str,
+    /// What it says for one choice of the baseline.
+    pub(crate) of: fn(&Findings, &Detail) -> Document,
+    /// Whether that depends on the baseline.
+    pub(crate) turns: bool,
+}
+
+/// The parts in their order.
+pub(crate) const PARTS: [Part; 10] = [
+    Part {
+        id: "verdict",
+        title: "Verdict",
+        about: "Each mark is the ratio of an arm to the baseline with its interval. Inside the grey band a difference \
+                is too small to matter; the dotted lines are the noise floor, under which this run shows nothing.",
+        without: "Nothing was compared.",
+        of: verdict,
+        turns: true,
+    },
+    Part {
+        id: "limits",
+        title: "What limits each arm, and whether to believe it",
+        about: "A gate that fails voids the figures it names: no winner is named for them.",
+        without: "No gate was judged.",
+        of: limits,
+        turns: true,
+    },
+    Part {
+        id: "waterfall",
+        title: "Where the time goes",
+        about: "CPU per request from the baseline to the arm, step by step. What no step accounts for is hatched.",
+        without: "This run has no split: it had no two arms with figures, or was made with --no-why.",
+        of: waterfall,
+        turns: true,
+    },
+    Part {
+        id: "ledger",
+        title: "Causes, weighed",
+        about: "What each activity can carry of the difference; what was ruled out stays in the list.",
+        without: "There is no difference to explain, or the run was made with --no-why.",
+        of: ledger,
+        turns: true,
+    },
+    Part {
+        id: "profile",
+        title: "Where in the code",
+        about: "Self time of functions in ns per request: the baseline, the arm, and the difference.",
+        without: "This run has no profile.",
+        of: |_, _| Vec::new(),
+        turns: true,
+    },
+    Part {
+        id: "latency",
+        title: "Response times",
+        about: "Medians over the rounds of each round's percentile; the band spans the lowest and the highest round. \
+                Only curves at the same rate may be compared.",
+        without: "No window had enough requests for a percentile.",
+        of: latency,
+        turns: false,
+    },
+    Part {
+        id: "pairs",
+        title: "Pairs and rounds in the order in which they ran",
+        about: "One pair a block. If baseline-first and arm-first pairs lie apart, the order decides; if they drift, \
+                the host does.",
+        without: "No block has a pair.",
+        of: pairs,
+        turns: true,
+    },
+    Part {
+        id: "use",
+        title: "Utilisation, saturation, errors",
+        about: "Every resource of the server and of the generator.",
+        without: "This run has no readings of resources beyond those above.",
+        of: |_, _| Vec::new(),
+        turns: false,
+    },
+    Part {
+        id: "ladder",
+        title: "Ladder",
+        about: "One change after another, each with its interval.",
+        without: "This run is no ladder.",
+        of: |_, _| Vec::new(),
+        turns: false,
+    },
+    Part {
+        id: "environment",
+        title: "Environment and how to repeat it",
+        about: "The machine, the programs, the command.",
+        without: "Nothing was recorded.",
+        of: environment,
+        turns: false,
+    },
+];
+
+/// The title of a run: who was compared with whom.
+pub(crate) fn title(findings: &Findings) -> String {
+    let others: Vec<&str> = compare::others(findings).map(|arm| arm.name.as_str()).collect();
+    match others.len() {
+        0 => findings.baseline.clone(),
+        1..=3 => format!("{} against {}", others.join(", "), findings.baseline),
+        n => format!("{n} arms against {}", findings.baseline),
+    }
+}
+
+/// What must be read before anything else: an incomplete run, damaged files, arms that failed.
+pub(crate) fn banners(findings: &Findings, damaged: &[String]) -> Vec<String> {
+    let mut banners: Vec<String> =
+        findings.partial.iter().map(|text| format!("Partial run: {text}.")).collect();
+    banners.extend(damaged.iter().map(|text| format!("Left out: {text}.")));
+    let failed = findings.arms.iter().filter_map(|arm| Some((&arm.name, arm.error.as_ref()?)));
+    banners.extend(failed.map(|(name, error)| format!("{name} failed: {error}.")));
+    banners
+}
+
+/// The runs on one page, beside each other.
+pub(crate) fn overview<'a>(runs: impl Iterator<Item = &'a Findings>) -> Block {
+    let rows = runs.flat_map(|findings| {
+        findings.comparisons.iter().filter(|row| row.primary).map(|row| {
+            [
+                findings.run_id.clone(),
+                row.arm.clone(),
+                row.baseline.clone(),
+                row.metric.label().to_owned(),
+                row.verdict.word().to_owned(),
+                number(row.ratio),
+                interval(row),
+            ]
+        })
+    });
+    Block::table(["run", "arm", "baseline", "metric", "verdict", "ratio", "interval"], rows.collect())
+}
+
+fn verdict(findings: &Findings, _: &Detail) -> Document {
+    let mut blocks: Document = compare::others(findings)
+        .map(|arm| Block::Paragraph(compare::headline(findings, &arm.name)))
+        .collect();
+    blocks.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
+    if !findings.comparisons.is_empty() {
+        blocks.push(verdict_table(findings));
+    }
+    blocks
+}
+
+fn verdict_table(findings: &Findings) -> Block {
+    let rows = findings.comparisons.iter().map(|row| {
+        [
+            row.arm.clone(),
+            row.metric.label().to_owned(),
+            row.verdict.word().to_owned(),
+            number(row.ratio),
+            interval(row),
+            row.level.map_or_else(dash, compare::percent),
+            row.blocks.to_string(),
+            row.noise_floor.map_or_else(dash, compare::percent),
+            format!("±{}", compare::percent(row.delta)),
+            if row.primary { "primary" } else { "exploratory" }.to_owned(),
+            row.condition.clone(),
+        ]
+    });
+    Block::table(
+        [
+            "arm",
+            "metric",
+            "verdict",
+            "ratio",
+            "interval",
+            "level",
+            "blocks",
+            "noise floor",
+            "matters from",
+            "declared",
+            "condition",
+        ],
+        rows.collect(),
+    )
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(dash, |value| format!("{value:.3}"))
+}
+
+fn interval(row: &Comparison) -> String {
+    match (row.ci_low, row.ci_high) {
+        (Some(low), Some(high)) => format!("[{low:.3}, {high:.3}]"),
+        _ => dash(),
+    }
+}
+
+fn limits(findings: &Findings, _: &Detail) -> Document {
+    let mut blocks = list(compare::limits(findings));
+    if !findings.gates.is_empty() {
+        let rows = findings.gates.iter().map(gate_row).collect();
+        blocks.push(Block::table(["gate", "state", "what was seen", "voids"], rows));
+    }
+    compare::section(&mut blocks, "Warnings", list(findings.warnings.clone()));
+    blocks
+}
+
+fn gate_row(gate: &Gate) -> [String; 4] {
+    let state = match (gate.ok, gate.voids.is_empty()) {
+        (true, _) => "ok",
+        (false, true) => "note",
+        (false, false) => "failed",
+    };
+    let voids: Vec<&str> = gate.voids.iter().map(|metric: &Metric| metric.label()).collect();
+    let voids = match voids.len() {
+        0 => dash(),
+        n if n == Metric::ALL.len() => "every metric".to_owned(),
+        _ => voids.join(", "),
+    };
+    [gate.id.clone(), state.to_owned(), gate.text.clone(), voids]
+}
+
+fn waterfall(findings: &Findings, _: &Detail) -> Document {
+    if findings.splits.is_empty() {
+        return Vec::new();
+    }
+    let rows = findings.splits.iter().map(split_row).collect();
+    vec![
+        compare::arm_table(findings),
+        Block::table(
+            [
+                "arm minus baseline",
+                "CPU/request",
+                "user",
+                "system",
+                "rate",
+                "busy cores",
+                "CPU/request ratio",
+            ],
+            rows,
+        ),
+        Block::List(findings.splits.iter().map(compare::split_text).collect()),
+    ]
+}
+
+fn split_row(split: &Split) -> [String; 7] {
+    let times = |ratio: f64| format!("x{ratio:.3}");
+    [
+        split.arm.clone(),
+        compare::signed(split.total_ns),
+        compare::signed(split.user_ns),
+        compare::signed(split.system_ns),
+        times(split.rate_ratio),
+        times(split.busy_cores_ratio),
+        times(split.cpu_per_request_ratio),
+    ]
+}
+
+fn ledger(findings: &Findings, _: &Detail) -> Document {
+    if findings.causes.is_empty() {
+        return Vec::new();
+    }
+    let rows = findings.causes.iter().map(cause_row).collect();
+    vec![Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows)]
+}
+
+fn cause_row(cause: &Cause) -> [String; 6] {
+    [
+        cause.id.replace('_', " "),
+        cause.arm.clone(),
+        compare::signed(cause.ns_per_request),
+        cause.share.map_or_else(dash, compare::percent),
+        grade(cause.grade).to_owned(),
+        cause.text.clone(),
+    ]
+}
+
+fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::AccountsFor => "accounts for",
+        Grade::BoundedBy => "bounded by",
+        Grade::ConsistentWith => "consistent with",
+        Grade::ConfirmedBy => "confirmed by",
+        Grade::RuledOut => "ruled out",
+    }
+}
+
+fn latency(_: &Findings, detail: &Detail) -> Document {
+    let curves: Vec<&LatencyCurve> = detail.latency.iter().filter(|curve| !curve.points.is_empty()).collect();
+    if curves.is_empty() {
+        return Vec::new();
+    }
+    let rows = curves.iter().flat_map(|curve| {
+        curve.points.iter().map(|point| {
+            [
+                curve.arm.clone(),
+                curve.condition.clone(),
+                format!("{:.0}", curve.rate_per_s),
+                format!("{} %", trim(point.quantile * 100.0)),
+                format_ns(point.ns),
+                format!("[{}, {}]", format_ns(point.low_ns), format_ns(point.high_ns)),
+                point.rounds.to_string(),
+            ]
+        })
+    });
+    let header =
+        ["arm", "condition", "requests/s", "percentile", "response", "lowest, highest round", "rounds"];
+    vec![Block::table(header, rows.collect())]
+}
+
+/// A percentage without the zeros and the dust of binary fractions: `99.9`.
+fn trim(percent: f64) -> String {
+    let text = format!("{percent:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn pairs(findings: &Findings, detail: &Detail) -> Document {
+    let mut blocks = Vec::new();
+    let rows: Vec<[String; 5]> = findings.comparisons.iter().flat_map(|row| pair_rows(row, detail)).collect();
+    if !rows.is_empty() {
+        blocks.push(Block::table(["block", "arm", "metric", "order", "ratio to baseline"], rows));
+    }
+    if !detail.rounds.is_empty() {
+        blocks.push(Block::Heading("Rounds".to_owned()));
+        blocks.push(round_table(&detail.rounds));
+    }
+    blocks
+}
+
+fn pair_rows<'a>(row: &'a Comparison, detail: &'a Detail) -> impl Iterator<Item = [String; 5]> + 'a {
+    row.pairs.iter().map(|(block, ln)| {
+        let place = |arm: &str| {
+            let of = |round: &&RoundDetail| round.block == *block && round.arm == arm && round.void.is_none();
+            detail.rounds.iter().position(|round| of(&round))
+        };
+        let first = if place(&row.arm) < place(&row.baseline) { &row.arm } else { &row.baseline };
+        [
+            (block + 1).to_string(),
+            row.arm.clone(),
+            row.metric.label().to_owned(),
+            format!("{first} first"),
+            format!("{:.3}", ln.exp()),
+        ]
+    })
+}
+
+fn round_table(rounds: &[RoundDetail]) -> Block {
+    let rows = rounds.iter().map(|round| {
+        let main = round.windows.first();
+        let value = |metric: Metric| main.and_then(|window| window.values.get(&metric).copied());
+        [
+            format!("{}.{}", round.block + 1, round.position + 1),
+            round.arm.clone(),
+            value(Metric::Rate).map_or_else(dash, |rate| format!("{rate:.0}")),
+            value(Metric::CpuPerRequest).map_or_else(dash, format_ns),
+            format!("{} s", round.warmup_per_s.len()),
+            if round.steady { "steady" } else { "not steady" }.to_owned(),
+            round.void.clone().unwrap_or_else(|| "counts".to_owned()),
+        ]
+    });
+    Block::table(
+        ["block.place", "arm", "requests/s", "CPU/request", "warm-up", "when it ended", "counts?"],
+        rows.collect(),
+    )
+}
+
+fn environment(findings: &Findings, _: &Detail) -> Document {
+    let mut blocks = list(compare::run(findings));
+    compare::section(&mut blocks, "Failed", list(compare::failures(findings)));
+    let rows = findings.arms.iter().map(|arm| {
+        let build = arm.build_id.as_deref().map_or_else(dash, |id| id.chars().take(12).collect());
+        [arm.name.clone(), arm.command.clone(), build]
+    });
+    compare::section(
+        &mut blocks,
+        "Programs",
+        vec![Block::table(["arm", "command", "SHA-256 begins"], rows.collect())],
+    );
+    compare::section(&mut blocks, "Host", vec![host_table(findings)]);
+    blocks
+}
+
+fn host_table(findings: &Findings) -> Block {
+    let host = &findings.host;
+    let none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none seen".to_owned());
+    let mut rows = vec![
+        ["whyslow".to_owned(), host.tool_version.clone()],
+        ["CPU model".to_owned(), host.cpu_model.clone()],
+        ["CPUs".to_owned(), host.cpus.to_string()],
+        ["memory".to_owned(), format!("{:.1} GiB", host.memory_bytes as f64 / (1u64 << 30) as f64)],
+        ["kernel".to_owned(), host.kernel.clone()],
+        ["frequency governor".to_owned(), none(&host.governor)],
+        ["hypervisor".to_owned(), none(&host.hypervisor)],
+        ["descriptors".to_owned(), host.descriptors.to_string()],
+    ];
+    for facts in [&host.mitigations, &host.cgroup, &host.sysctls] {
+        rows.extend(facts.iter().map(|(name, value)| [name.clone(), value.clone()]));
+    }
+    Block::table(["fact", "value"], rows)
+}

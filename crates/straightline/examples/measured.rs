@@ -1,0 +1,38 @@
+//! The server that is measured: `measured [ADDRESS [WORKERS [threads]]]`.
+//!
+//! `/plaintext` answers at once, `/wait` after a minute, `/upload` when it has read the body.
+
+use std::time::Duration;
+use straightline::{Error, Running, Server, rt};
+
+fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".into());
+    let workers = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(1);
+    let server = Server::bind(address.as_str())?.on_signals(Duration::from_secs(1));
+    let server = match arguments.next().as_deref() {
+        Some("threads") => server.threads(),
+        _ => server.workers(workers),
+    };
+    start(server)?.join();
+    Ok(())
+}
+
+/// Begins to serve.
+pub(crate) fn start(server: Server) -> Result<Running, Error> {
+    server.spawn(|request, response| {
+        let response = response.header("server", "whyslow")?.header("content-type", "text/plain")?;
+        match request.path() {
+            "/plaintext" => response.send(b"Hello, World!"),
+            "/wait" => {
+                rt::sleep(Duration::from_secs(60))?;
+                response.send(b"Hello, World!")
+            }
+            "/upload" => {
+                let bytes = std::io::copy(request, &mut std::io::sink())?;
+                response.send(bytes.to_string().as_bytes())
+            }
+            _ => response.status(404).send(b""),
+        }
+    })
+}

@@ -1,0 +1,33 @@
+//! What most services need besides a server: small parts, each behind the feature of its name.
+//!
+//! | feature | part |
+//! |---|---|
+//! | `router` | `Router`: handlers by method and path |
+//! | `files` | `Files`: the files of a folder, with ranges and conditions |
+//! | `compress` | `Compressed`: answers in Brotli or gzip, as the client likes |
+//! | `access-log` | `logged`: a line for each answer |
+//! | `events` | `Events`: server-sent events |
+
+#[cfg(feature = "access-log")]
+mod access_log;
+#[cfg(feature = "compress")]
+mod compress;
+#[cfg(feature = "events")]
+mod events;
+#[cfg(feature = "files")]
+mod files;
+#[cfg(any(feature = "files", feature = "router"))]
+mod percent;
+#[cfg(feature = "router")]
+mod router;
+
+#[cfg(feature = "access-log")]
+pub use access_log::{Entry, logged};
+#[cfg(feature = "compress")]
+pub use compress::{Coding, Compressed, preferred};
+#[cfg(feature = "events")]
+pub use events::{Events, ServerEvent};
+#[cfg(feature = "files")]
+pub use files::Files;
+#[cfg(feature = "router")]
+pub use router::{Params, RouteError, Router};

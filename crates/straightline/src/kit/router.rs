@@ -1,0 +1,173 @@
+//! Handlers by method and path.
+
+use super::percent;
+use crate::{Done, Request, Response, StatusError};
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+/// What answers at one path, by one method.
+type Route = dyn for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::Result<Done> + Send + Sync;
+
+/// Handlers by method and path. A path may hold parameters, `/books/{id}`, and end in one for all the rest,
+/// `/files/{*path}`.
+///
+/// HEAD is answered by the handler of GET, whose body is then not sent. An unknown path is answered with 404, an
+/// unknown method of a known path with 405; OPTIONS says which there are.
+///
+/// ```no_run
+/// let router = straightline::kit::Router::new()
+///     .route("GET", "/hello/{name}", |_, response, params| {
+///         response.send(format!("Hello, {}!", params.decoded("name")?).as_bytes())
+///     })?;
+/// straightline::Server::bind("127.0.0.1:8080")?
+///     .serve(move |request, response| router.serve(request, response))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Router {
+    /// Places in `paths`.
+    routes: matchit::Router<usize>,
+    paths: Vec<Methods>,
+}
+
+/// The handlers of one path.
+struct Methods {
+    pattern: String,
+    handlers: Vec<(String, Box<Route>)>,
+}
+
+/// Why a route cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteError {
+    /// The path is malformed, or some request would match it and another path alike.
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The method has a handler at this path already.
+    Twice {
+        /// The method.
+        method: String,
+        /// The path.
+        path: String,
+    },
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path { path, cause } => write!(out, "the path {path} cannot be routed: {cause}"),
+            Self::Twice { method, path } => write!(out, "{method} {path} has a handler already"),
+        }
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.paths.iter().map(|path| &path.pattern)).finish()
+    }
+}
+
+impl Router {
+    /// One that knows no path.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets `handler` answer requests of `method` at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`RouteError`] says what is wrong with the path.
+    pub fn route<F>(mut self, method: &str, path: &str, handler: F) -> Result<Self, RouteError>
+    where
+        F: for<'a> Fn(&mut Request<'a>, Response<'a>, &Params<'_>) -> io::Result<Done>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let known = self.paths.iter().position(|methods| methods.pattern == path);
+        let place = known.unwrap_or(self.paths.len());
+        if known.is_none() {
+            let cause = |error: matchit::InsertError| error.to_string();
+            let inserted = self.routes.insert(path, place).map_err(cause);
+            inserted.map_err(|cause| RouteError::Path { path: path.to_owned(), cause })?;
+            self.paths.push(Methods { pattern: path.to_owned(), handlers: Vec::new() });
+        }
+        let handlers = &mut self.paths[place].handlers;
+        if handlers.iter().any(|(other, _)| other == method) {
+            return Err(RouteError::Twice { method: method.to_owned(), path: path.to_owned() });
+        }
+        handlers.push((method.to_owned(), Box::new(handler)));
+        Ok(self)
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    ///
+    /// Those of the handler, and of sending.
+    pub fn serve<'a>(&self, request: &mut Request<'a>, response: Response<'a>) -> io::Result<Done> {
+        let Ok(found) = self.routes.at(request.path()) else {
+            return response
+                .status(404)
+                .header("content-type", "text/plain")?
+                .send(b"there is nothing here\n");
+        };
+        let methods = &self.paths[*found.value];
+        match methods.handler(request.method()) {
+            Some(handler) => handler(request, response, &Params { found: found.params }),
+            None => {
+                let status = if request.method() == "OPTIONS" { 204 } else { 405 };
+                response.status(status).header("allow", methods.allowed())?.send(b"")
+            }
+        }
+    }
+}
+
+impl Methods {
+    fn handler(&self, method: &str) -> Option<&Route> {
+        let of = |wanted: &str| self.handlers.iter().find(|(other, _)| other == wanted);
+        let found = of(method).or_else(|| if method == "HEAD" { of("GET") } else { None });
+        found.map(|(_, handler)| &**handler)
+    }
+
+    /// The value of `Allow`.
+    fn allowed(&self) -> String {
+        let mut allowed: Vec<&str> = self.handlers.iter().map(|(method, _)| method.as_str()).collect();
+        let get = allowed.contains(&"GET");
+        for (method, answered) in [("HEAD", get), ("OPTIONS", true)] {
+            if answered && !allowed.contains(&method) {
+                allowed.push(method);
+            }
+        }
+        allowed.join(", ")
+    }
+}
+
+/// The parts of a path that a route left open.
+#[derive(Debug)]
+pub struct Params<'p> {
+    found: matchit::Params<'p, 'p>,
+}
+
+impl Params<'_> {
+    /// The part called `name`, as it was sent.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.found.get(name)
+    }
+
+    /// The part called `name`, decoded; empty if the route has none of this name.
+    ///
+    /// # Errors
+    ///
+    /// One that is answered with 400 if it is not encoded well.
+    pub fn decoded(&self, name: &str) -> Result<Cow<'_, str>, StatusError> {
+        percent::decode(self.get(name).unwrap_or_default())
+    }
+}

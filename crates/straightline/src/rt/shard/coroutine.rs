@@ -1,0 +1,236 @@
+//! Coroutines of a shard: starting, suspending, waking and cancelling them.
+
+use super::turn::{Alarm, Job};
+use super::{Shard, Source};
+use crate::rt::arena::Slot;
+use crate::rt::slab::Key;
+use crate::rt::watch::Name;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Calls of a cancelled coroutine that are refused with an error; one more and it is suspended for good, for it does
+/// not listen, and would hold the shard for ever.
+const REFUSALS: u32 = 1_000;
+
+/// Why a suspended coroutine runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// Something it may wait for happened.
+    Event,
+    /// The deadline it gave passed.
+    Deadline,
+    /// It is to give up.
+    Cancel,
+    /// It is to show its stack and go on waiting.
+    Dump,
+}
+
+/// Why a coroutine cannot be suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was cancelled.
+    Cancelled,
+    /// It unwinds from a panic, and other coroutines of the thread would seem to unwind as well.
+    Unwinding,
+}
+
+type Switch = Yielder<Resume, ()>;
+
+/// How a running coroutine gives the thread back, and whom it waits for.
+type WayOut = (*const Switch, Option<Rc<dyn Source>>);
+type Stackful = Coroutine<Resume, (), (), Slot>;
+
+/// What is to be remembered of a coroutine, running or not.
+pub(super) struct Frame {
+    /// Where the coroutine gives the thread back; it lies on the coroutine's own stack.
+    switch: *const Switch,
+    pub(super) name: &'static Name,
+    /// Told before each suspension.
+    source: Option<Rc<dyn Source>>,
+    key: Option<Key>,
+    cancelled: bool,
+    refusals: u32,
+}
+
+pub(super) struct Parked {
+    /// `None` while it runs.
+    pub(super) coroutine: Option<(Stackful, Frame)>,
+    /// Whether it is in the queue already.
+    queued: bool,
+    pub(super) since_ns: u64,
+}
+
+impl Shard {
+    /// Starts a coroutine in the next turn.
+    pub(crate) fn spawn(&self, name: &'static Name, body: Box<dyn FnOnce()>) {
+        self.queue.borrow_mut().push_back(Job::Start(name, None, body));
+    }
+
+    /// Runs `body` as a coroutine until it ends or is first suspended. A coroutine cannot be started by another.
+    #[inline]
+    pub(crate) fn start(
+        self: &Rc<Self>,
+        name: &'static Name,
+        source: Option<Rc<dyn Source>>,
+        body: impl FnOnce() + 'static,
+    ) {
+        debug_assert!(self.running.borrow().is_none(), "coroutines are started from the loop alone");
+        let Some(stack) = self.arena.take() else {
+            return self.starved.borrow_mut().push_back(Job::Start(name, source, Box::new(body)));
+        };
+        let shard = Rc::clone(self);
+        let coroutine = Coroutine::with_stack(stack, move |switch: &Switch, _: Resume| {
+            shard.remember_switch(switch);
+            // Nobody waits for the outcome; the panic hook has told of a panic.
+            catch_unwind(AssertUnwindSafe(body)).ok();
+        });
+        let switch = std::ptr::null();
+        let frame = Frame { switch, name, source, key: None, cancelled: false, refusals: 0 };
+        self.run(coroutine, frame, Resume::Event);
+    }
+
+    fn remember_switch(&self, switch: &Switch) {
+        if let Some(frame) = self.running.borrow_mut().as_mut() {
+            frame.switch = switch;
+        }
+    }
+
+    /// Switches to a coroutine until it gives the thread back.
+    #[inline]
+    pub(super) fn run(self: &Rc<Self>, mut coroutine: Stackful, frame: Frame, why: Resume) {
+        self.watch.enter(frame.name);
+        self.running.replace(Some(frame));
+        let outcome = coroutine.resume(why);
+        self.watch.leave();
+        let frame = self.running.take().expect("set above, and coroutines are not nested");
+        match outcome {
+            CoroutineResult::Yield(()) => self.park(coroutine, frame),
+            CoroutineResult::Return(()) => self.retire(coroutine, frame),
+        }
+    }
+
+    fn park(&self, coroutine: Stackful, mut frame: Frame) {
+        let key = self.key_of(&mut frame);
+        let since_ns = self.now_ns.get();
+        if let Some(parked) = self.parked.borrow_mut().get_mut(key) {
+            *parked = Parked { coroutine: Some((coroutine, frame)), queued: parked.queued, since_ns };
+        }
+    }
+
+    #[inline]
+    fn retire(self: &Rc<Self>, coroutine: Stackful, frame: Frame) {
+        drop(coroutine);
+        if let Some(key) = frame.key {
+            self.parked.borrow_mut().remove(key);
+        }
+        if !self.starved.borrow().is_empty() {
+            let next = self.starved.borrow_mut().pop_front();
+            self.queue.borrow_mut().extend(next);
+        }
+    }
+
+    fn key_of(&self, frame: &mut Frame) -> Key {
+        *frame.key.get_or_insert_with(|| {
+            self.parked.borrow_mut().insert(Parked { coroutine: None, queued: false, since_ns: 0 })
+        })
+    }
+
+    /// The key under which the running coroutine can be woken.
+    ///
+    /// # Panics
+    ///
+    /// If no coroutine runs.
+    pub(crate) fn running_key(&self) -> Key {
+        let mut running = self.running.borrow_mut();
+        self.key_of(running.as_mut().expect("asked by the running coroutine"))
+    }
+
+    /// Suspends the running coroutine until it is woken or `deadline_ns` passes. It may be woken for no reason.
+    pub(crate) fn suspend(&self, deadline_ns: Option<u64>) -> Result<Resume, Refused> {
+        if std::thread::panicking() {
+            return Err(Refused::Unwinding);
+        }
+        let key = self.running_key();
+        let (switch, source) = self.before_suspension()?;
+        if let Some(source) = source {
+            source.parking();
+        }
+        let timer = deadline_ns.map(|at| self.wheel.borrow_mut().insert(at, Alarm::Task(key)));
+        self.suspensions.set(self.suspensions.get() + 1);
+        let why = loop {
+            // SAFETY: The switch lies at the base of the stack of the running coroutine, which is the caller: it lives
+            // as long as the coroutine does, and coroutines never change their thread.
+            let why = unsafe { &*switch }.suspend(());
+            if why != Resume::Dump {
+                break why;
+            }
+            self.sight();
+        };
+        if let Some(timer) = timer {
+            self.wheel.borrow_mut().cancel(timer);
+        }
+        if why == Resume::Cancel { Err(Refused::Cancelled) } else { Ok(why) }
+    }
+
+    /// The way out of the running coroutine, unless it is cancelled.
+    fn before_suspension(&self) -> Result<WayOut, Refused> {
+        let mut running = self.running.borrow_mut();
+        let frame = running.as_mut().expect("only the running coroutine is suspended");
+        if !frame.cancelled {
+            return Ok((frame.switch, frame.source.clone()));
+        }
+        frame.refusals += 1;
+        if frame.refusals < REFUSALS {
+            return Err(Refused::Cancelled);
+        }
+        let switch = frame.switch;
+        drop(running);
+        loop {
+            // SAFETY: As in `suspend`.
+            unsafe { &*switch }.suspend(());
+        }
+    }
+
+    /// Lets a suspended coroutine run in the next turn.
+    pub(crate) fn wake(&self, key: Key) {
+        self.wake_for(key, Resume::Event);
+    }
+
+    pub(super) fn wake_for(&self, key: Key, why: Resume) {
+        if let Some(parked) = self.parked.borrow_mut().get_mut(key)
+            && !parked.queued
+            && parked.coroutine.is_some()
+        {
+            parked.queued = true;
+            self.queue.borrow_mut().push_back(Job::Resume(key, why));
+        }
+    }
+
+    pub(super) fn resume(self: &Rc<Self>, key: Key, why: Resume) {
+        let taken = self.parked.borrow_mut().get_mut(key).and_then(|parked| {
+            parked.queued = false;
+            parked.coroutine.take()
+        });
+        if let Some((coroutine, frame)) = taken {
+            let why = if frame.cancelled && why != Resume::Dump { Resume::Cancel } else { why };
+            self.run(coroutine, frame, why);
+        }
+    }
+
+    /// Makes the present wait, and every later one, of every suspended coroutine fail.
+    pub(crate) fn cancel_all(&self) {
+        let keys: Vec<Key> = self.parked.borrow().iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.cancel(key);
+        }
+    }
+
+    /// Makes the present wait, and every later one, of a coroutine fail.
+    pub(crate) fn cancel(&self, key: Key) {
+        if let Some(Parked { coroutine: Some((_, frame)), .. }) = self.parked.borrow_mut().get_mut(key) {
+            frame.cancelled = true;
+        }
+        self.wake_for(key, Resume::Cancel);
+    }
+}

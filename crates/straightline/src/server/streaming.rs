@@ -1,0 +1,188 @@
+//! The body of an answer, written as it comes.
+
+use super::exchange::Progress;
+use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES};
+use super::response::{Done, Response, invalid};
+use http1::write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Most data of one chunk, in bytes: four hexadecimal digits hold its size, and the client has not long to wait.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// Room left for the size of a chunk until it is known.
+const CHUNK_HEAD: &[u8; 6] = b"0000\r\n";
+/// Part of a file that is read at a time where the kernel cannot send it by itself, in bytes.
+const FILE_PIECE_BYTES: usize = 32 * 1024;
+
+/// State of a [`Response`] whose head is on the way: only its body can follow.
+#[derive(Debug)]
+pub struct Streaming {
+    pub(crate) framing: Framing,
+    pub(crate) status: u16,
+    pub(crate) body_bytes: u64,
+}
+
+/// Where the body ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Framing {
+    Chunked,
+    /// So many bytes are promised still.
+    Left(u64),
+    UntilClose,
+    /// What is written goes nowhere, for there is to be no body: so many bytes are promised still, if any are.
+    Nothing(Option<u64>),
+}
+
+impl Response<'_, Streaming> {
+    /// Ends the body. Nothing waits: what is left goes out with the answers that follow, or when the handler waits.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if fewer bytes were written than promised; the connection is then closed, for the client must
+    /// not take them for all. Those of the connection.
+    pub fn end(self) -> io::Result<Done> {
+        self.end_with([])
+    }
+
+    /// [`Response::end`] with trailer fields, which only a chunked body carries.
+    ///
+    /// # Errors
+    ///
+    /// As [`Response::end`], and `InvalidInput` for a bad field.
+    pub fn end_with_trailers(self, trailers: &[(&str, &str)]) -> io::Result<Done> {
+        self.end_with(trailers.iter().map(|(name, value)| (*name, value.as_bytes())))
+    }
+
+    fn end_with<'t>(mut self, trailers: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> io::Result<Done> {
+        match self.state.framing {
+            Framing::Chunked => {
+                self.seal_chunk();
+                let mut output = self.exchange.conn.output().borrow_mut();
+                write::last_chunk_with_trailers(output.bytes_mut(), trailers).map_err(invalid)?;
+                output.seal();
+            }
+            Framing::Left(1..) => return Err(invalid("fewer bytes were written than promised")),
+            Framing::Left(0) | Framing::UntilClose | Framing::Nothing(_) => {}
+        }
+        self.exchange.progress.set(Progress::Done);
+        Ok(Done::new(self.state.status, self.state.body_bytes))
+    }
+
+    /// Writes a part of `file`; the kernel copies it by itself where the bytes go out as they are.
+    ///
+    /// A part that is not in memory holds up the shard while the disk brings it.
+    ///
+    /// # Errors
+    ///
+    /// As writing; `UnexpectedEof` if the file ends before the part does.
+    pub fn write_file(&mut self, file: &File, part: Range<u64>) -> io::Result<()> {
+        let length = part.end.saturating_sub(part.start);
+        match &mut self.state.framing {
+            Framing::Left(left) if self.exchange.conn.can_send_files() => {
+                *left = left
+                    .checked_sub(length)
+                    .ok_or_else(|| invalid("more bytes are written than promised"))?;
+                self.state.body_bytes += length;
+                self.exchange.conn.flush_with_file(file, part)
+            }
+            // Nobody will read it.
+            Framing::Nothing(None) => Ok(()),
+            _ => self.copy_file(file, part),
+        }
+    }
+
+    fn copy_file(&mut self, file: &File, mut part: Range<u64>) -> io::Result<()> {
+        let mut piece = vec![0; FILE_PIECE_BYTES];
+        while part.start < part.end {
+            let room =
+                usize::try_from(part.end - part.start).map_or(piece.len(), |left| left.min(piece.len()));
+            match file.read_at(&mut piece[..room], part.start)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => {
+                    self.write_all(&piece[..count])?;
+                    part.start += count as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the chunk that is being filled go out.
+    fn seal_chunk(&mut self) {
+        let mut output = self.exchange.conn.output().borrow_mut();
+        let Some(size) = output.open().len().checked_sub(CHUNK_HEAD.len()) else { return };
+        let mut size = size;
+        for digit in output.open_mut()[..4].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[size & 15];
+            size >>= 4;
+        }
+        output.push(b"\r\n");
+        output.seal();
+    }
+
+    /// Fills the present chunk from `bytes`; how many of them.
+    fn fill_chunk(&mut self, bytes: &[u8]) -> usize {
+        let mut output = self.exchange.conn.output().borrow_mut();
+        if output.open().is_empty() {
+            output.push(CHUNK_HEAD);
+        }
+        let room = CHUNK_BYTES + CHUNK_HEAD.len() - output.open().len();
+        let count = bytes.len().min(room);
+        output.push(&bytes[..count]);
+        let full = count == room;
+        drop(output);
+        if full {
+            self.seal_chunk();
+        }
+        count
+    }
+
+    fn write_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > COPIED_BODY_BYTES {
+            self.exchange.conn.flush_with(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut output = self.exchange.conn.output().borrow_mut();
+        output.push(bytes);
+        output.seal();
+        Ok(bytes.len())
+    }
+}
+
+impl Write for Response<'_, Streaming> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len() as u64;
+        self.exchange.conn.ensure_output();
+        let count = match &mut self.state.framing {
+            _ if bytes.is_empty() => return Ok(0),
+            Framing::Nothing(Some(left)) | Framing::Left(left) if *left < length => {
+                return Err(invalid("more bytes are written than promised"));
+            }
+            Framing::Nothing(left) => {
+                *left = left.map(|left| left - length);
+                self.state.body_bytes += length;
+                return Ok(bytes.len());
+            }
+            Framing::Left(left) => {
+                *left -= length;
+                self.write_plain(bytes)?
+            }
+            Framing::UntilClose => self.write_plain(bytes)?,
+            Framing::Chunked => self.fill_chunk(bytes),
+        };
+        self.state.body_bytes += count as u64;
+        if self.exchange.conn.holds() >= OUTPUT_BYTES {
+            self.exchange.conn.flush()?;
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if matches!(self.state.framing, Framing::Chunked) {
+            self.seal_chunk();
+        }
+        self.exchange.conn.flush()
+    }
+}

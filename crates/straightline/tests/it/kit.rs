@@ -1,0 +1,260 @@
+//! The parts beside the server, over real sockets: mostly through the examples, as a user would have them.
+
+use crate::examples::site;
+use crate::support::{Answer, Client, Random, TestServer};
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use straightline::kit::{Files, RouteError, Router};
+use straightline::{Server, rt};
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("straightline-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(path.join("public/below/.well-known")).unwrap();
+        std::fs::write(path.join("secret.txt"), "secret").unwrap();
+        let public = path.join("public");
+        for (file, text) in [
+            ("a.txt", "0123456789"),
+            ("index.html", "<p>index"),
+            ("below/index.html", "<p>below"),
+            ("below/.well-known/x", "known"),
+            (".hidden", "hidden"),
+            ("with space.txt", "space"),
+            ("no-kind", "?"),
+            ("empty.css", ""),
+        ] {
+            std::fs::write(public.join(file), text).unwrap();
+        }
+        symlink(path.join("secret.txt"), public.join("absolute-link.txt")).unwrap();
+        symlink("../secret.txt", public.join("link-out.txt")).unwrap();
+        symlink("a.txt", public.join("link-in.txt")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, public.join("pipe"), rustix::fs::Mode::RWXU).unwrap();
+        Self(path)
+    }
+
+    fn public(&self) -> PathBuf {
+        self.0.join("public")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn ask(client: &mut Client, method: &str, path: &str, fields: &str) -> Answer {
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{fields}\r\n").as_bytes());
+    client.response_to(method == "HEAD")
+}
+
+fn files_server(folder: &Folder) -> TestServer {
+    let files = Files::new(folder.public()).unwrap().cache_control("max-age=60");
+    TestServer::new(move |request, response| files.serve(request.path(), request, response))
+}
+
+#[test]
+fn files_are_served_and_nothing_else_is() {
+    let folder = Folder::new("files");
+    let server = files_server(&folder);
+    let mut client = server.connect();
+    for (path, status, kind, body) in [
+        ("/a.txt", 200, "text/plain; charset=utf-8", "0123456789"),
+        ("/", 200, "text/html; charset=utf-8", "<p>index"),
+        ("/below/", 200, "text/html; charset=utf-8", "<p>below"),
+        ("/below/.well-known/x", 200, "application/octet-stream", "known"),
+        ("/with%20space.txt", 200, "text/plain; charset=utf-8", "space"),
+        ("/no-kind", 200, "application/octet-stream", "?"),
+        ("/empty.css", 200, "text/css; charset=utf-8", ""),
+        ("/link-in.txt", 200, "text/plain; charset=utf-8", "0123456789"),
+        ("//a.txt", 200, "text/plain; charset=utf-8", "0123456789"),
+    ] {
+        let answer = ask(&mut client, "GET", path, "");
+        assert_eq!((answer.status, answer.text().as_str()), (status, body), "{path}");
+        assert_eq!(answer.header("content-type").as_deref(), Some(kind), "{path}");
+        assert_eq!(answer.header("x-content-type-options").as_deref(), Some("nosniff"));
+        assert_eq!(answer.header("cache-control").as_deref(), Some("max-age=60"));
+    }
+    for path in [
+        "/../secret.txt",
+        "/below/../../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/below%2f..%2f..%2fsecret.txt",
+        "/absolute-link.txt",
+        "/link-out.txt",
+        "/.hidden",
+        "/%2ehidden",
+        "/below",
+        "/a.txt/",
+        "/pipe",
+        "/nothing",
+    ] {
+        let answer = ask(&mut client, "GET", path, "");
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
+    }
+    assert_eq!(ask(&mut client, "DELETE", "/a.txt", "").status, 405);
+    let mut other = server.connect();
+    assert_eq!(ask(&mut other, "GET", "/a%00.txt", "").status, 400);
+}
+
+#[test]
+fn parts_and_conditions_of_files_are_honoured() {
+    let folder = Folder::new("parts");
+    let server = files_server(&folder);
+    let mut client = server.connect();
+    let whole = ask(&mut client, "GET", "/a.txt", "");
+    let (etag, modified) = (whole.header("etag").unwrap(), whole.header("last-modified").unwrap());
+    for (method, fields, status, body, range) in [
+        ("GET", "Range: bytes=2-4\r\n".to_owned(), 206, "234", Some("bytes 2-4/10")),
+        ("GET", "Range: bytes=-3\r\n".into(), 206, "789", Some("bytes 7-9/10")),
+        ("GET", "Range: bytes=10-\r\n".into(), 416, "", Some("bytes */10")),
+        ("GET", "Range: bytes=0-0,2-2\r\n".into(), 200, "0123456789", None),
+        ("HEAD", "Range: bytes=2-4\r\n".into(), 200, "", None),
+        ("GET", format!("If-None-Match: {etag}\r\n"), 304, "", None),
+        ("HEAD", format!("If-None-Match: W/{etag}\r\n"), 304, "", None),
+        ("GET", format!("If-Modified-Since: {modified}\r\n"), 304, "", None),
+        ("GET", "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n".into(), 200, "0123456789", None),
+        ("GET", "If-Match: \"other\"\r\n".into(), 412, "", None),
+        ("GET", format!("If-Range: {etag}\r\nRange: bytes=9-\r\n"), 206, "9", Some("bytes 9-9/10")),
+        ("GET", "If-Range: \"other\"\r\nRange: bytes=9-\r\n".into(), 200, "0123456789", None),
+    ] {
+        let answer = ask(&mut client, method, "/a.txt", &fields);
+        assert_eq!((answer.status, answer.text().as_str()), (status, body), "{method} {fields}");
+        assert_eq!(answer.header("content-range").as_deref(), range, "{method} {fields}");
+        assert_eq!(answer.header("etag").as_ref(), Some(&etag), "{method} {fields}");
+    }
+    let length = ask(&mut client, "HEAD", "/a.txt", "").header("content-length");
+    assert_eq!(length.as_deref(), Some("10"));
+    std::fs::write(folder.public().join("a.txt"), "other").unwrap();
+    let answer = ask(&mut client, "GET", "/a.txt", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!((answer.status, answer.text().as_str()), (200, "other"), "it changed since");
+}
+
+#[test]
+fn a_large_file_passes_whole_to_a_slow_client() {
+    let folder = Folder::new("large");
+    let mut random = Random(20_261_120);
+    let bytes: Vec<u8> = (0..1_000_000).flat_map(|_| random.next().to_le_bytes()).collect();
+    std::fs::write(folder.public().join("large.bin"), &bytes).unwrap();
+    let server = files_server(&folder);
+    let mut slow = server.connect();
+    slow.send(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n");
+    // The socket is full by now, and the handler waits; others are served.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(ask(&mut server.connect(), "GET", "/a.txt", "").status, 200);
+    assert!(slow.response().body == bytes, "the file arrived otherwise than it was");
+    assert_eq!(ask(&mut slow, "GET", "/a.txt", "").text(), "0123456789", "the connection goes on");
+}
+
+#[test]
+fn the_site_of_the_examples_works() {
+    static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let folder = Folder::new("site");
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let log = |line: &str| LOG.lock().unwrap().push(line.to_owned());
+    let running = site::start(server, Files::new(folder.public()).unwrap(), log).unwrap();
+    let mut client = Client::new(running.local_addr());
+    for (method, path, fields, status, body) in [
+        ("GET", "/hello/J%C3%B6rg", "", 200, "Hello, Jörg!\n"),
+        ("HEAD", "/hello/x", "", 200, ""),
+        ("POST", "/hello/x", "Content-Length: 0\r\n", 405, ""),
+        ("OPTIONS", "/hello/x", "", 204, ""),
+        ("GET", "/nowhere", "", 404, "there is nothing here\n"),
+        ("GET", "/files/a.txt", "Range: bytes=0-0\r\n", 206, "0"),
+        ("GET", "/files/../secret.txt", "", 404, "there is no such file\n"),
+        ("POST", "/length", "Content-Length: 3\r\n\r\nabc", 200, "3\n"),
+    ] {
+        // The body of the last one ends its head.
+        let fields = if fields.contains("abc") { fields.replace("abc", "") } else { fields.to_owned() };
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{fields}").as_bytes());
+        client.send(if path == "/length" { b"abc" } else { b"\r\n" });
+        let answer = client.response_to(method == "HEAD");
+        assert_eq!((answer.status, answer.text().as_str()), (status, body), "{method} {path}");
+        let allow = (status == 405 || status == 204).then(|| "GET, HEAD, OPTIONS".to_owned());
+        assert_eq!(answer.header("allow"), allow, "{method} {path}");
+    }
+    let log = LOG.lock().unwrap().clone();
+    assert_eq!(log.len(), 8, "{log:?}");
+    assert!(
+        log[0].starts_with("127.0.0.1 - - [") && log[0].contains("\"GET /hello/J%C3%B6rg HTTP/1.1\" 200 14 ")
+    );
+    assert!(log[4].contains(" 404 22 "), "{log:?}");
+}
+
+#[test]
+fn numbers_are_compressed_as_the_client_likes() {
+    let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
+    let folder = Folder::new("numbers");
+    let running = site::start(server, Files::new(folder.public()).unwrap(), |_| {}).unwrap();
+    let mut client = Client::new(running.local_addr());
+    let plain = ask(&mut client, "GET", "/numbers", "");
+    assert_eq!(plain.header("content-encoding"), None);
+    assert_eq!(plain.body.len(), 48_890);
+    let mut text = Vec::new();
+    let gzip = ask(&mut client, "GET", "/numbers", "Accept-Encoding: gzip\r\n");
+    assert_eq!(gzip.header("content-encoding").as_deref(), Some("gzip"));
+    flate2::read::GzDecoder::new(&gzip.body[..]).read_to_end(&mut text).unwrap();
+    assert!(text == plain.body && gzip.body.len() < plain.body.len() / 2);
+    let brotli = ask(&mut client, "GET", "/numbers", "Accept-Encoding: gzip, br\r\n");
+    assert_eq!(brotli.header("content-encoding").as_deref(), Some("br"));
+    assert_eq!(brotli.header("vary").as_deref(), Some("accept-encoding"));
+    text.clear();
+    brotli::Decompressor::new(&brotli.body[..], 4096).read_to_end(&mut text).unwrap();
+    assert!(text == plain.body && brotli.body.len() < gzip.body.len());
+}
+
+#[test]
+fn an_encoder_that_is_given_up_ends_no_answer() {
+    let server = TestServer::new(|request, response| {
+        let mut body = straightline::kit::Compressed::start(request, response)?;
+        std::io::Write::write_all(&mut body, &[b'x'; 100_000])?;
+        std::io::Write::flush(&mut body)?;
+        Err(std::io::Error::other("meant to"))
+    });
+    for coding in ["br", "gzip", "identity"] {
+        let mut client = server.connect();
+        client.send(format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n").as_bytes());
+        let mut got = Vec::new();
+        let ended = client.stream.read_to_end(&mut got);
+        assert!(ended.is_err() || !got.ends_with(b"0\r\n\r\n"), "{coding}: it seems to be whole");
+    }
+}
+
+#[test]
+fn events_come_one_by_one_as_they_happen() {
+    let server = TestServer::new(|request, response| {
+        use straightline::kit::{Events, ServerEvent};
+        let last = Events::last_seen(request).unwrap_or("none").to_owned();
+        let mut events = Events::start(response)?;
+        events.send(&ServerEvent { data: &last, ..Default::default() })?;
+        let bad = events.send(&ServerEvent { name: Some("a\nb"), ..Default::default() });
+        assert!(bad.is_err(), "a name with a line end");
+        rt::sleep(std::time::Duration::from_millis(20))?;
+        events.comment()?;
+        events.send(&ServerEvent { name: Some("n"), id: Some("7"), data: "one\ntwo\rthree" })?;
+        events.end()
+    });
+    let mut client = server.connect();
+    let answer = ask(&mut client, "GET", "/", "Last-Event-ID: 6\r\n");
+    assert_eq!(answer.header("content-type").as_deref(), Some("text/event-stream"));
+    assert_eq!(answer.text(), "data: 6\n\n:\n\nevent: n\nid: 7\ndata: one\ndata: two\ndata: three\n\n");
+}
+
+#[test]
+fn routes_that_cannot_be_are_refused_at_the_start() {
+    let add = |router: Router, method: &str, path: &str| {
+        router.route(method, path, |_, response, _| response.send(b""))
+    };
+    let router = add(Router::new(), "GET", "/a/{b}").unwrap();
+    let router = add(router, "POST", "/a/{b}").unwrap();
+    assert!(matches!(add(router, "GET", "/a/{b}"), Err(RouteError::Twice { .. })));
+    let router = add(Router::new(), "GET", "/a/{b}").unwrap();
+    let error = add(router, "GET", "/a/{c}").unwrap_err();
+    assert!(error.to_string().contains("/a/{c}"), "{error}");
+}

@@ -1,0 +1,123 @@
+//! What must not grow: small here, and at full size by command.
+//!
+//! ```text
+//! STRAIGHTLINE_UPLOAD_MIB=1024  cargo test --release -p straightline --test it memory::an_upload
+//! STRAIGHTLINE_PANICS=1000000   cargo test --release -p straightline --test it memory::panics
+//! ```
+
+use crate::support::{
+    Client, MODELS, TestServer, in_own_process, number_of, raise_descriptors, resident_kib, say,
+};
+use std::io::{self, Write};
+
+/// Growth that is no leak: caches of the allocator, pools and stacks, in KiB.
+const SLACK_KIB: u64 = 4 * 1024;
+
+#[test]
+fn an_upload_takes_no_memory() {
+    in_own_process("memory::upload");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn upload() {
+    let mib = number_of("STRAIGHTLINE_UPLOAD_MIB").unwrap_or(64);
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            let bytes = io::copy(request, &mut io::sink())?;
+            response.send(bytes.to_string().as_bytes())
+        });
+        let send = |mib: u64| {
+            let mut client = server.connect();
+            let piece = vec![b'x'; 1024 * 1024];
+            let head = format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", mib << 20);
+            client.send(head.as_bytes());
+            let mut most = 0;
+            for _ in 0..mib {
+                client.send(&piece);
+                most = most.max(resident_kib());
+            }
+            assert_eq!(client.response().text(), (mib << 20).to_string());
+            most
+        };
+        let before = send(4);
+        let most = send(mib);
+        writeln!(io::stdout(), "{model:?}: {mib} MiB, at most {before} KiB before, {most} KiB during")
+            .unwrap();
+        assert!(most < before + SLACK_KIB, "{model:?}: memory grew from {before} to {most} KiB");
+    }
+}
+
+#[test]
+fn idle_connections_and_waiting_handlers_take_little() {
+    in_own_process("memory::wait_and_idle");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn wait_and_idle() {
+    /// Most memory for an idle connection, in bytes.
+    const IDLE_BYTES: u64 = 1024;
+    /// Most memory for a handler that waits, in bytes, with the deeper stacks of a build that is not optimised.
+    const WAITING_BYTES: u64 = 16 * 1024;
+    raise_descriptors();
+    let server = TestServer::new(|request, response| {
+        let response = response.header("content-type", "text/plain")?;
+        if request.path() == "/wait" {
+            straightline::rt::sleep(std::time::Duration::from_secs(3))?;
+        }
+        response.send(b"ok")
+    });
+    let mut asked = 0;
+    for (path, count, most) in [("/idle", 2_000, IDLE_BYTES), ("/wait", 500, WAITING_BYTES)] {
+        let mut open = |count: usize| {
+            let ask = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes();
+            let streams = (0..count).map(|_| std::net::TcpStream::connect(server.address).unwrap());
+            let mut streams: Vec<_> = streams.collect();
+            streams.iter_mut().for_each(|stream| stream.write_all(&ask).unwrap());
+            asked += count as u64;
+            server.until("all are asked", |server| server.metric("requests_total") >= asked);
+            streams
+        };
+        let first = open(64);
+        let before = resident_kib();
+        let rest = open(count);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let each = (resident_kib().saturating_sub(before)) * 1024 / count as u64;
+        say(&format!("{path}: {each} bytes for each of {count}"));
+        assert!(each <= most, "{path}: {each} bytes for each of {count}, at most {most}");
+        drop((first, rest));
+    }
+}
+
+#[test]
+fn panics_leave_no_memory_behind() {
+    in_own_process("memory::panic_often");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn panic_often() {
+    let panics = number_of("STRAIGHTLINE_PANICS").unwrap_or(10_000);
+    let server = TestServer::new(|_, response| {
+        let _on_the_heap = vec![1u8; 1000];
+        let _answer = response.header("a", "b")?;
+        std::panic::resume_unwind(Box::new("without the noise of the hook"))
+    });
+    let panic = |times: u64| {
+        for _ in 0..times {
+            let mut client: Client = server.connect();
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(client.response().status, 500);
+        }
+    };
+    panic(1_000);
+    let before = resident_kib();
+    panic(panics);
+    let after = resident_kib();
+    writeln!(io::stdout(), "{panics} panics, {before} KiB before, {after} KiB after").unwrap();
+    assert!(after < before + SLACK_KIB, "memory grew from {before} to {after} KiB");
+    assert_eq!(server.metric("handler_panics_total"), panics + 1_000);
+    server.until("all is given back", |server| server.metric("open_connections") == 0);
+    assert!(server.metric("stacks_peak") <= 3, "stacks are given back");
+}

@@ -1,0 +1,187 @@
+//! `whyslow capacity`: the highest rate at which a condition holds; the curve; the knee.
+
+mod server;
+
+use std::time::Duration;
+
+use analyse::Bound;
+use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capacity, holds};
+use anyhow::Context;
+use load::schedule::{Arrival, Pace};
+use load::{Config, LoadError, Request, Target, Warmup};
+use plan::{Search, Try};
+use record::LoadReport;
+
+use crate::cli::{self, CapacityArgs, Format};
+use crate::compare::progress::Progress;
+use crate::exit::{Exit, Outcome, Stop};
+use crate::interrupt::Interrupt;
+
+/// A confirming window is this many times as long as one of the search.
+const CONFIRM_FACTOR: u32 = 3;
+/// Windows of the closed loops are at most this long: they need a rate, not a tail.
+const SCALING_WINDOW: Duration = Duration::from_secs(2);
+/// The search begins at this share of what the closed loop of all connections answered.
+const FIRST_SHARE: f64 = 1.0 / 16.0;
+/// Points of the curve, as shares of the rate that was found.
+const CURVE: [f64; 4] = [0.25, 0.5, 0.75, 0.9];
+/// Tries of a search that the progress bar counts on; it is extended where more are needed.
+const USUAL_TRIES: f64 = 12.0;
+/// Slower than any server worth a search, for servers whose closed loop answered nothing.
+const SLOWEST_FIRST_PER_S: f64 = 1.0;
+
+pub(crate) fn run(args: &CapacityArgs) -> Outcome {
+    let slo: Bound = args.slo.parse().map_err(Stop::usage)?;
+    if args.connections == 0 || !(args.precision > 0.0 && args.precision < 1.0) {
+        return Err(Stop::usage(anyhow::anyhow!(
+            "--connections must be at least 1 and --precision between 0 and 1, such as 0.05"
+        )));
+    }
+    let served = server::serve(args)?;
+    let config = config(args, served.url()).map_err(Stop::usage)?;
+    let interrupt = Interrupt::listen()?;
+    let mut bench =
+        Bench { args, slo, config, interrupt, steps: Vec::new(), progress: Progress::new(seconds(args)) };
+    let searched = bench.search();
+    bench.progress.finish();
+    let found = capacity(&bench.slo, &bench.steps, &searched?);
+    drop(served);
+    crate::print(&match args.format {
+        Format::Text => report::capacity_text(&found),
+        Format::Json => report::capacity_json(&found),
+        Format::Md => report::capacity_markdown(&found),
+    })?;
+    Ok(exit(&found))
+}
+
+fn exit(found: &Capacity) -> Exit {
+    match found.verdict {
+        CapacityVerdict::Found | CapacityVerdict::AtLeast | CapacityVerdict::Never => Exit::Done,
+        CapacityVerdict::Invalid => Exit::Invalid,
+        CapacityVerdict::Partial => Exit::Failed,
+    }
+}
+
+fn config(args: &CapacityArgs, url: &str) -> anyhow::Result<Config> {
+    let target = Target::resolve(url)?;
+    let mut config = Config::new(target);
+    config.request = Request::get(&config.target);
+    config.threads = args.threads.min(args.connections);
+    config.connections = args.connections;
+    config.pipeline = args.pipeline;
+    config.timeout = Some(args.timeout.0);
+    config.seed = args.seed;
+    Ok(config)
+}
+
+/// How long the whole search usually takes.
+fn seconds(args: &CapacityArgs) -> f64 {
+    let window = args.window.0.as_secs_f64();
+    let one = args.warmup.0.as_secs_f64() + window;
+    let scaling = f64::from(closed_loops(args.connections).len() as u32)
+        * (args.warmup.0.as_secs_f64() + SCALING_WINDOW.as_secs_f64().min(window));
+    scaling + (USUAL_TRIES + CURVE.len() as f64) * one + f64::from(CONFIRM_FACTOR) * window
+}
+
+/// Connections of the closed loops: powers of two, and all.
+fn closed_loops(connections: u32) -> Vec<u32> {
+    let mut loops: Vec<u32> =
+        std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < connections).collect();
+    loops.push(connections);
+    loops
+}
+
+/// What the windows of one search are run with.
+struct Bench<'a> {
+    args: &'a CapacityArgs,
+    slo: Bound,
+    config: Config,
+    interrupt: Interrupt,
+    steps: Vec<Step>,
+    progress: Progress,
+}
+
+impl Bench<'_> {
+    fn search(&mut self) -> Result<Searched, Stop> {
+        let limit = self.scaling()?;
+        let first = self.args.from.map_or((limit * FIRST_SHARE).max(SLOWEST_FIRST_PER_S), units::Rate::get);
+        let highest = self.args.max_rate.map_or(f64::MAX, units::Rate::get);
+        let mut search = Search::new(first, highest, self.args.precision);
+        let (rate_per_s, at_ceiling) = loop {
+            if self.interrupt.is_set() {
+                break (None, false);
+            }
+            let (rate, purpose, window) = match search.next() {
+                Try::Probe(rate) => (rate, Purpose::Search, self.args.window.0),
+                Try::Confirm(rate) => (rate, Purpose::Confirm, self.args.window.0 * CONFIRM_FACTOR),
+                Try::Found(rate) => break (rate, false),
+                Try::AtLeast(rate) => break (Some(rate), true),
+            };
+            let report = self.open(rate, purpose, window)?;
+            search.tell(holds(&self.slo, &report));
+        };
+        self.curve(rate_per_s)?;
+        let partial = self.interrupt.is_set();
+        Ok(Searched { rate_per_s, at_ceiling, failed_at_per_s: search.failed(), partial })
+    }
+
+    /// Closed loops of few to all connections; gives the highest rate that any answered.
+    fn scaling(&mut self) -> Result<f64, Stop> {
+        let mut highest = 0.0_f64;
+        for connections in closed_loops(self.args.connections) {
+            let mut config = self.config.clone();
+            config.connections = connections;
+            config.threads = config.threads.min(connections);
+            config.window = SCALING_WINDOW.min(self.args.window.0);
+            let report = self.drive(config, Purpose::Scaling, &format!("closed loop of {connections}"))?;
+            highest = highest.max(report.rate_per_s);
+        }
+        Ok(highest)
+    }
+
+    /// Points below the rate that was found.
+    fn curve(&mut self, found: Option<f64>) -> Result<(), Stop> {
+        for share in CURVE {
+            if let Some(rate) = found.filter(|_| !self.interrupt.is_set()) {
+                self.open(rate * share, Purpose::Curve, self.args.window.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, rate: f64, purpose: Purpose, window: Duration) -> Result<LoadReport, Stop> {
+        let arrival = match self.args.arrival {
+            cli::Arrival::Constant => Arrival::Constant,
+            cli::Arrival::Poisson => Arrival::Poisson,
+        };
+        let config = Config { pace: Pace::open(rate, arrival), window, ..self.config.clone() };
+        let report = self.drive(config, purpose, &format!("{rate:.0} requests/s"))?;
+        let word = if holds(&self.slo, &report) { "holds" } else { "does not hold" };
+        self.progress.say(&format!("{rate:.0} requests/s: {} {word}", self.slo));
+        Ok(report)
+    }
+
+    fn drive(&mut self, mut config: Config, purpose: Purpose, what: &str) -> Result<LoadReport, Stop> {
+        self.progress.doing(what);
+        config.warmup = Warmup::fixed(self.args.warmup.0);
+        let progress = &mut self.progress;
+        let measured =
+            load::run(&config, self.interrupt.flag(), &mut |_| progress.tick()).map_err(refused)?;
+        self.steps.push(Step { purpose, report: measured.report.clone() });
+        Ok(measured.report)
+    }
+}
+
+fn refused(error: LoadError) -> Stop {
+    match error {
+        LoadError::Config(_) | LoadError::Request(_) => Stop::usage(error),
+        other => Stop::from(other),
+    }
+}
+
+/// Pins this process, and so the generator's threads, to `cpus`.
+fn pin(cpus: &units::CpuSet) -> anyhow::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().for_each(|cpu| set.set(cpu as usize));
+    rustix::thread::sched_setaffinity(None, &set).context("cannot take the generator's CPUs")
+}

@@ -1,0 +1,84 @@
+//! What is searched: a URL that somebody else serves, or a target that is started for it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use launch::{Launcher, Process, Spec, free_port, wait_ready};
+use plan::{Arm, Expect, Placement};
+use units::CpuSet;
+
+use crate::catalogue::Catalogue;
+use crate::cli::CapacityArgs;
+use crate::compare::{self, command_arm};
+use crate::exit::Stop;
+
+/// Path where neither a flag nor a target names one.
+const DEFAULT_PATH: &str = "/";
+
+/// Something that answers, ended when it is dropped if it was started here.
+pub(super) struct Served {
+    url: String,
+    process: Option<Process>,
+    log: Option<PathBuf>,
+}
+
+impl Served {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            let _ = process.stop();
+        }
+        if let Some(log) = &self.log {
+            // It was for the text of a failure only.
+            let _ = std::fs::remove_file(log);
+        }
+    }
+}
+
+/// The URL as it is, or the target started on the first half of the CPUs.
+pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
+    if args.target.contains("://") {
+        if let Some(cpus) = &args.cpus {
+            super::pin(cpus).map_err(Stop::usage)?;
+        }
+        return Ok(Served { url: args.target.clone(), process: None, log: None });
+    }
+    let (arm, own_path) = arm(args).map_err(Stop::usage)?;
+    let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
+    let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
+    let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;
+    Ok(start(&arm, &path, &placement)?)
+}
+
+fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
+    let expect = Expect { status: 200, body: None, content_type: None };
+    match args.target.split_once('=') {
+        Some((name, command)) => Ok((command_arm(name, command, false, &expect)?, None)),
+        None => Catalogue::find().arm(&args.target),
+    }
+}
+
+fn start(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Served> {
+    let launcher = Launcher::this_program();
+    let log = std::env::temp_dir().join(format!("whyslow-capacity-{}-{}.log", std::process::id(), arm.name));
+    let values = compare::placeholders(arm, placement, 0);
+    launcher
+        .build(arm, &values, &log, &mut |step| crate::say(&format!("{}: {}", arm.name, step.command)))
+        .with_context(|| format!("'{}' does not build", arm.name))?;
+    let port = free_port(u64::from(std::process::id()))?;
+    let values = compare::placeholders(arm, placement, port);
+    let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, &log) };
+    let mut process = launcher.start(&spec)?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let ready = wait_ready(&mut process, address, path, &arm.expect, compare::READY_LIMIT);
+    let served = Served { url: format!("http://{address}{path}"), process: Some(process), log: Some(log) };
+    ready.with_context(|| format!("'{}' is not ready", arm.name))?;
+    super::pin(&placement.load)?;
+    Ok(served)
+}

@@ -1,0 +1,174 @@
+//! Diagnostic rounds: after the scored blocks each arm is started anew and watched more closely than a scored window may
+//! be. Their figures are never scored; they say where the cost lies, and what watching cost.
+
+use std::thread::JoinHandle;
+
+use launch::Launcher;
+use observe::{Counting, Group, Profiler, Samples, counts_since};
+use plan::{Condition, Plan, Round};
+use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup};
+use units::Span;
+
+use super::generator::Phase;
+use super::progress::Progress;
+use super::round::{Bench, Early, SETTLE, Server, joined, keep_failure};
+
+/// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
+pub(super) const ROUNDS: u32 = 2;
+/// Passes of one round, in this order: the tracepoints of the last one are let go only after the server has stopped.
+const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
+/// Samples per second of CPU time: as many as there may be, for a window is short.
+const SAMPLES_HZ: u32 = 997;
+/// Longest window of a pass: counts need no more, and sampling at the highest rate has 3000 samples of a busy CPU.
+const LONGEST_WINDOW: Span = Span::from_secs(3);
+
+/// The thread in which counters of an earlier round are let go.
+pub(super) type Releasing = Option<JoinHandle<()>>;
+
+/// Seconds that all diagnostic rounds take; `overhead_s` is start and stop of one.
+pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
+    if !plan.design.why {
+        return 0.0;
+    }
+    let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
+    let arm = |arm: &plan::Arm| plan.timing.warmup_of(arm.warmup).0.as_secs_f64() + passes + overhead_s;
+    f64::from(ROUNDS) * plan.arms.iter().map(arm).sum::<f64>()
+}
+
+fn window(plan: &Plan) -> Span {
+    plan.timing.window.min(LONGEST_WINDOW)
+}
+
+/// Waits until the counters of an earlier round are gone: until then every process pays for them.
+pub(super) fn wait(releasing: &mut Releasing) {
+    if let Some(thread) = releasing.take() {
+        thread.join().expect("letting counters go does not panic");
+    }
+}
+
+/// What watches a target in one window, beside the readings at its ends.
+pub(super) enum Watch {
+    /// Nothing.
+    Nothing,
+    /// Counting perf events.
+    Counting {
+        /// The counters.
+        counting: Counting,
+        /// Their reading at the window's begin, and then what was counted until its end.
+        counts: Counts,
+    },
+    /// Sampled stacks: the profiler until the window ends, then its samples.
+    Sampling {
+        /// At work.
+        profiler: Option<Profiler>,
+        /// Ended.
+        samples: Option<Samples>,
+    },
+    /// What was asked for cannot be had: why.
+    Refused(String),
+}
+
+impl Watch {
+    fn attach(kind: PassKind, target: &Group) -> Result<Self, observe::ObserveError> {
+        Ok(match kind {
+            PassKind::Counting => {
+                Self::Counting { counting: Counting::attach(target)?, counts: Counts::default() }
+            }
+            PassKind::Sampling => match Profiler::attach(target, SAMPLES_HZ) {
+                Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
+                Err(error) => Self::Refused(format!("no profile: {error}")),
+            },
+            PassKind::Untouched | PassKind::Tracing => Self::Nothing,
+        })
+    }
+
+    /// The window begins.
+    pub(super) fn begin(&mut self) {
+        match self {
+            Self::Counting { counting, counts } => *counts = counting.read(),
+            Self::Sampling { profiler: Some(profiler), .. } => profiler.begin(),
+            _ => {}
+        }
+    }
+
+    /// The window ended.
+    pub(super) fn end(&mut self) {
+        match self {
+            Self::Counting { counting, counts } => *counts = counts_since(&counting.read(), counts),
+            Self::Sampling { profiler, samples } => *samples = profiler.take().map(Profiler::stop),
+            _ => {}
+        }
+    }
+
+    /// Puts what was seen into the pass.
+    fn finish(self, pass: &mut Pass, target: &Group, launcher: &Launcher, releasing: &mut Releasing) {
+        match self {
+            Self::Counting { counting, counts } => {
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+                wait(releasing);
+                *releasing = Some(counting.detach());
+            }
+            Self::Sampling { samples: Some(samples), .. } => {
+                crate::jvm::write_maps(target, launcher);
+                pass.profile = Some(samples.resolve());
+            }
+            Self::Refused(why) => pass.missing.push(why),
+            Self::Sampling { .. } | Self::Nothing => {}
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// One diagnostic round of the arm of `round`; a failed arm is in the record, not an error.
+    pub(super) fn diagnose(
+        &self,
+        round: &Round,
+        block: u32,
+        condition: Condition,
+        releasing: &mut Releasing,
+        progress: &mut Progress,
+    ) -> Result<DiagnosticRecord, Early> {
+        let mut scratch = self.blank(round);
+        let mut record = DiagnosticRecord::new(&scratch.arm, block);
+        let outcome = self.measure(&mut scratch, |bench, server, scratch| {
+            wait(releasing);
+            for kind in PASSES {
+                let log = bench.dir.log_path(&scratch.round, "diagnostic");
+                let first = record.passes.is_empty();
+                let warmup = if first { bench.warmup(round) } else { SETTLE };
+                let window = window(bench.plan);
+                let plain = bench.phase(server, scratch, condition, &log);
+                let phase = Phase { warmup, warmup_until: warmup, window, ..plain };
+                record.passes.push(bench.pass(kind, &phase, server, releasing, progress)?);
+            }
+            Ok(())
+        });
+        let scratch = keep_failure(outcome, scratch)?;
+        record.port = scratch.port;
+        record.failure = scratch.failure;
+        Ok(record)
+    }
+
+    fn warmup(&self, round: &Round) -> Span {
+        self.plan.timing.warmup_of(self.arm(round).warmup)
+    }
+
+    fn pass(
+        &self,
+        kind: PassKind,
+        phase: &Phase,
+        server: &mut Server,
+        releasing: &mut Releasing,
+        progress: &mut Progress,
+    ) -> Result<Pass, Early> {
+        let target = Group::below(server.process.supervisor_pid())?;
+        let mut watch = Watch::attach(kind, &target)?;
+        let (measured, observed) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
+        let observed = observed.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
+        let window = joined(phase.condition, measured, observed);
+        let mut pass = Pass { kind, window, counts: None, profile: None, missing: Vec::new() };
+        watch.finish(&mut pass, &target, self.launcher, releasing);
+        Ok(pass)
+    }
+}

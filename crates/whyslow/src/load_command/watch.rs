@@ -1,0 +1,147 @@
+//! What is shown while a load runs: a bar with the time left, or with `--live` rate, percentiles and errors second by
+//! second; nothing without a terminal.
+
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Stderr, stderr};
+
+use load::{Config, Event};
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::widgets::{Paragraph, Sparkline};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+use units::format_ns;
+
+use crate::compare::progress::Progress;
+
+/// Lines of the live view: a line of figures, the curve of the rate, a line of totals.
+const LINES: u16 = 8;
+/// Seconds of the curve that are kept: more than any terminal has columns for.
+const KEPT: usize = 512;
+
+/// How a running load is shown.
+pub(super) enum Watch {
+    /// Not at all.
+    Silent,
+    /// As a bar.
+    Bar(Progress),
+    /// Second by second.
+    Live(Box<Live>),
+}
+
+impl Watch {
+    /// What suits the terminal and the flags. `quiet` is set where a program follows the load.
+    pub(super) fn new(config: &Config, live: bool, quiet: bool) -> Self {
+        if quiet || !stderr().is_terminal() {
+            return Self::Silent;
+        }
+        if live && let Some(live) = Live::open() {
+            return Self::Live(Box::new(live));
+        }
+        Self::Bar(Progress::new((config.warmup.max + config.window).as_secs_f64()))
+    }
+
+    /// Shows what happened.
+    pub(super) fn follow(&mut self, event: &Event) {
+        match self {
+            Self::Silent => {}
+            Self::Bar(bar) => {
+                match event {
+                    Event::WarmupSecond { .. } => bar.doing("warm-up"),
+                    Event::Second { second, .. } => bar.doing(&format!("{} requests/s", second.requests)),
+                    _ => {}
+                }
+                bar.tick();
+            }
+            Self::Live(live) => live.follow(event),
+        }
+    }
+
+    /// Leaves the terminal to the result.
+    pub(super) fn finish(&mut self) {
+        match self {
+            Self::Silent => {}
+            Self::Bar(bar) => bar.finish(),
+            Self::Live(live) => live.close(),
+        }
+    }
+}
+
+/// The live view.
+pub(super) struct Live {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+    seconds: VecDeque<u64>,
+    last: record::Second,
+    phase: &'static str,
+    errors: u64,
+    requests: u64,
+}
+
+impl Live {
+    /// Nothing where the terminal cannot say where its cursor is: then a bar must do.
+    fn open() -> Option<Self> {
+        let options = TerminalOptions { viewport: Viewport::Inline(LINES) };
+        let terminal = Terminal::with_options(CrosstermBackend::new(stderr()), options).ok()?;
+        let seconds = VecDeque::with_capacity(KEPT);
+        let last = record::Second::default();
+        Some(Self { terminal, seconds, last, phase: "warm-up", errors: 0, requests: 0 })
+    }
+
+    fn follow(&mut self, event: &Event) {
+        match event {
+            Event::WarmupSecond { completed } => self.last.requests = *completed,
+            Event::WindowStart { .. } => self.phase = "window",
+            Event::Second { second, .. } => {
+                self.last = *second;
+                self.requests += second.requests;
+                self.errors += second.errors;
+            }
+            Event::Connected { .. } | Event::WindowEnd { .. } | Event::Failed => return,
+        }
+        if self.seconds.len() == KEPT {
+            self.seconds.pop_front();
+        }
+        self.seconds.push_back(self.last.requests);
+        let (lines, rates) = (self.lines(), self.seconds.make_contiguous());
+        // A terminal that cannot be drawn on costs the view, not the load.
+        let _ = self.terminal.draw(|frame| draw(frame, &lines, rates));
+    }
+
+    fn lines(&self) -> [String; 2] {
+        let record::Second { requests, errors, p50_ns, p99_ns } = self.last;
+        let (p50, p99) = (format_ns(p50_ns as f64), format_ns(p99_ns as f64));
+        [
+            format!("{}: {requests} requests/s   p50 {p50}   p99 {p99}   errors {errors}/s", self.phase),
+            format!("{} requests, {} errors so far; Ctrl-C stops and reports", self.requests, self.errors),
+        ]
+    }
+
+    fn close(&mut self) {
+        let _ = self.terminal.clear();
+    }
+}
+
+fn draw(frame: &mut Frame, lines: &[String; 2], rates: &[u64]) {
+    let rows = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)];
+    let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+    frame.render_widget(Paragraph::new(lines[0].as_str()), top);
+    let shown = rates.len().saturating_sub(usize::from(middle.width));
+    frame.render_widget(Sparkline::default().data(&rates[shown..]), middle);
+    frame.render_widget(Paragraph::new(lines[1].as_str()), bottom);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::draw;
+
+    #[test]
+    fn the_newest_seconds_are_drawn_between_the_two_lines() {
+        let mut terminal = Terminal::new(TestBackend::new(10, 3)).expect("a terminal in memory");
+        let rates: Vec<u64> = (0..30).map(|second| if second < 25 { 0 } else { 8 }).collect();
+        let lines = ["above".to_owned(), "below".to_owned()];
+        terminal.draw(|frame| draw(frame, &lines, &rates)).expect("it draws");
+        terminal.backend().assert_buffer_lines(["above     ", "     █████", "below     "]);
+    }
+}

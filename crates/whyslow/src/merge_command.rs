@@ -1,0 +1,46 @@
+//! `whyslow merge`: shards of one run → one report.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use load::{Merged, export};
+use record::{ShardDir, write_atomically};
+
+use crate::cli::{Format, MergeArgs};
+use crate::exit::{Outcome, Stop};
+use crate::load_command;
+
+pub(crate) fn run(args: &MergeArgs) -> Outcome {
+    let bounds = load_command::bounds(&args.fail_if).map_err(Stop::usage)?;
+    let mut shards = Vec::new();
+    for folder in &args.runs {
+        shards.extend(ShardDir::open(folder).read()?);
+    }
+    let merged = load::merge(shards).map_err(anyhow::Error::from)?;
+    keep(args, &merged)?;
+    let report = &merged.outcome.report;
+    crate::print(&match args.format {
+        Format::Text => report::load_text(report),
+        Format::Json => report::load_json(report),
+        Format::Md => report::load_markdown(report),
+    })?;
+    load_command::judge(&bounds, report)
+}
+
+/// Writes the files that were asked for.
+fn keep(args: &MergeArgs, merged: &Merged) -> anyhow::Result<()> {
+    let outcome = &merged.outcome;
+    if let Some(folder) = &args.save {
+        ShardDir::create(folder)?.write(&outcome.shard, &merged.log)?;
+    }
+    if let Some(file) = &args.hlog {
+        let started = UNIX_EPOCH + Duration::from_nanos(outcome.shard.first_start_ns);
+        let length = Duration::from_nanos(outcome.report.window_ns);
+        let interval =
+            export::Interval { latencies: &outcome.response, tag: None, begin: Duration::ZERO, length };
+        write_atomically(file, export::hlog(started, &[interval]).as_bytes())?;
+    }
+    if let Some(file) = &args.hgrm {
+        write_atomically(file, export::hgrm(&outcome.response).as_bytes())?;
+    }
+    Ok(())
+}

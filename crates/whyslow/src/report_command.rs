@@ -1,0 +1,49 @@
+//! `whyslow report`: run directories into one HTML file.
+
+use std::path::Path;
+
+use anyhow::Context;
+use record::{RecordError, RunDir};
+use report::{PageData, PageRun, Place, Unreadable};
+
+use crate::cli::ReportArgs;
+use crate::exit::{Exit, Outcome};
+
+pub(crate) fn run(args: &ReportArgs) -> Outcome {
+    let data = read(&args.runs);
+    if data.runs.is_empty() {
+        let reasons: Vec<&str> = data.unreadable.iter().map(|run| run.error.as_str()).collect();
+        crate::say(&format!("warning: no run could be read: {}", reasons.join("; ")));
+    }
+    let page = report::page(&data, Place::File).html;
+    record::write_atomically(&args.output, page.as_bytes()).context("give another file with -o")?;
+    crate::say(&format!("{}: {} KiB", args.output.display(), page.len().div_ceil(1024)));
+    Ok(if data.runs.is_empty() { Exit::Failed } else { Exit::Done })
+}
+
+/// What a page of these run directories is made of.
+pub(crate) fn read(paths: &[impl AsRef<Path>]) -> PageData {
+    let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
+    for path in paths {
+        let dir = RunDir::open(path.as_ref());
+        match page_run(&dir) {
+            Ok(run) => runs.push(run),
+            Err(error) => unreadable.push(what_is_known(&dir, &error)),
+        }
+    }
+    PageData::new(runs, unreadable)
+}
+
+fn page_run(dir: &RunDir) -> Result<PageRun, RecordError> {
+    let run = dir.read()?;
+    Ok(PageRun {
+        findings: analyse::analyse_each_baseline(&run),
+        detail: analyse::detail(&run),
+        damaged: run.damaged,
+    })
+}
+
+fn what_is_known(dir: &RunDir, error: &RecordError) -> Unreadable {
+    let name = dir.path().file_name().unwrap_or(dir.path().as_os_str());
+    Unreadable { name: name.to_string_lossy().into_owned(), error: error.to_string(), facts: dir.facts() }
+}

@@ -1,0 +1,92 @@
+//! `whyslow report`: one file from run directories, whole, spoilt and foreign ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{fresh_folder, repository, whyslow, whyslow_in};
+
+/// Largest page of such a run, in bytes.
+const MAX_PAGE_BYTES: u64 = 2 << 20;
+
+/// A copy of the run that is kept for tests.
+pub(crate) fn kept_run() -> PathBuf {
+    let folder = fresh_folder().join("run");
+    let from = repository("web/fixtures/demo");
+    fs::create_dir_all(folder.join("rounds")).unwrap();
+    for name in ["manifest.json", "host.json"] {
+        fs::copy(from.join(name), folder.join(name)).unwrap();
+    }
+    for entry in fs::read_dir(from.join("rounds")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.join("rounds").join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+/// Changes one field of a file of a run.
+pub(crate) fn spoil(file: &Path, field: &str, value: Value) {
+    let mut object: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    object[field] = value;
+    fs::write(file, object.to_string()).unwrap();
+}
+
+fn report(run: &Path) -> (Option<i32>, String) {
+    let said = whyslow_in(run, &["report", ".", "-o", "page.html"]);
+    (said.code, fs::read_to_string(run.join("page.html")).unwrap())
+}
+
+fn data(page: &str) -> Value {
+    let after = page.split_once("id=\"whyslow-data\">").unwrap().1;
+    serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn a_page_carries_the_findings_that_analyse_prints() {
+    let run = kept_run();
+    let (code, page) = report(&run);
+    assert_eq!(code, Some(0));
+    assert!((page.len() as u64) < MAX_PAGE_BYTES, "{} bytes", page.len());
+    let mut analysed = whyslow_in(&run, &["analyse", ".", "--format", "json"]).json();
+    analysed.as_object_mut().unwrap().remove("text");
+    let data = data(&page);
+    assert_eq!(data["runs"][0]["findings"][0], analysed);
+    let validator = jsonschema::validator_for(&whyslow(&["schema", "report"]).json()).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&data).map(|error| error.to_string()).collect();
+    assert_eq!(errors, [""; 0]);
+}
+
+#[test]
+fn a_damaged_round_is_left_out_by_name() {
+    let run = kept_run();
+    fs::write(run.join("rounds/b002-p1.json"), "{\"schema\":1,").unwrap();
+    let (code, page) = report(&run);
+    assert_eq!(code, Some(0));
+    assert!(page.contains("Left out: ") && page.contains("b002-p1.json is damaged"));
+}
+
+#[test]
+fn a_run_that_was_killed_is_called_partial() {
+    let run = kept_run();
+    spoil(&run.join("manifest.json"), "status", Value::from("running"));
+    assert!(report(&run).1.contains("Partial run: not ended"));
+}
+
+#[test]
+fn of_a_run_that_cannot_be_read_there_is_what_can_be_made_out() {
+    let run = kept_run();
+    spoil(&run.join("manifest.json"), "schema", Value::from(999));
+    let (code, page) = report(&run);
+    assert_eq!(code, Some(1), "no run could be read");
+    assert!(page.contains("has schema 999") && page.contains("20261120-220443-eda6"), "{page}");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_an_error() {
+    let run = kept_run();
+    let said = whyslow_in(&run, &["report", ".", "-o", "no/such/folder/page.html"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("give another file with -o"), "{said:?}");
+    assert_eq!(whyslow(&["report"]).code, Some(2));
+}

@@ -1,0 +1,112 @@
+//! One load from several processes: by hand, by MPI, and as a Kubernetes job.
+
+use std::process::Command;
+
+use serde_json::Value;
+use testkit::{Behaviour, Server, ServerSpec};
+
+use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow_in};
+
+/// Requests over all shards: prime, so that no number of shards divides them.
+const PRIME: u64 = 1_009;
+
+fn load(url: &str) -> Vec<String> {
+    let prime = PRIME.to_string();
+    ["load", "-t1", "-c2", "-d", "60s", "-R", "3k", "--requests", &prime, "--seed", "7", "--save", "run", url]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// What `whyslow merge run` says in `folder`, checked against what the server saw.
+fn assert_merged(folder: &std::path::Path, server: Server) {
+    let said = whyslow_in(folder, &["merge", "run", "--format", "json", "--hgrm", "all.hgrm"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let report = said.json();
+    assert_schema("load", &report);
+    assert_eq!(report["requests"], PRIME, "{said:?}");
+    assert_eq!(report["response_ns"]["count"], PRIME);
+    assert_eq!((&report["threads"], &report["connections"]["established"]), (&3.into(), &6.into()));
+    assert_eq!(server.finish().entries.len() as u64, PRIME, "the server saw another number");
+    let hgrm = std::fs::read_to_string(folder.join("all.hgrm")).unwrap();
+    assert!(hgrm.contains(&format!("Total count    = {PRIME:12}]")), "{hgrm}");
+}
+
+#[test]
+fn shards_run_by_hand_are_merged_without_loss() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let (folder, url) = (fresh_folder(), server.url());
+    let shards = [&["--shard", "0/3"][..], &["--shard", "1/3"], &["--shard", "/3"]];
+    let children = shards.map(|shard| {
+        let mut command = Command::new(WHYSLOW);
+        // A Kubernetes index job tells each of its pods its number, and not how many there are.
+        command.args(load(&url)).args(shard).env("JOB_COMPLETION_INDEX", "2").current_dir(&folder);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    });
+    for child in children {
+        let said = Said::of(child.wait_with_output().unwrap());
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    assert_merged(&folder, server);
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+fn processes_that_mpi_started_share_the_schedule() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        return eprintln!("left out: there is no mpirun here (Debian: openmpi-bin)");
+    }
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let folder = fresh_folder();
+    let output = Command::new("mpirun")
+        .args(["--allow-run-as-root", "--oversubscribe", "-n", "3", WHYSLOW])
+        .args(load(&server.url()))
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    let said = Said::of(output);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.err.contains("shard 2/3 (OMPI_COMM_WORLD_RANK)"), "{said:?}");
+    assert_merged(&folder, server);
+}
+
+#[test]
+fn a_merge_of_nothing_says_so() {
+    let folder = fresh_folder();
+    for args in [&["merge", "."][..], &["merge", "absent"]] {
+        let said = whyslow_in(&folder, args);
+        assert_eq!((said.code, said.err.lines().count()), (Some(1), 1), "{said:?}");
+    }
+}
+
+#[test]
+fn the_kubernetes_job_is_one_and_its_command_line_is_ours() {
+    let read = |name: &str| -> Value {
+        let file = repository(&format!("docs/examples/kubernetes/{name}"));
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    };
+    let (job, schema) = (read("job.json"), read("job.schema.json"));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&job).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(errors, [""; 0]);
+    assert!(validator.iter_errors(&serde_json::json!({"kind": "Job", "spec": {}})).count() > 0);
+    let spec = &job["spec"];
+    assert_eq!(spec["completions"], spec["parallelism"], "shards that wait for each other would never begin");
+    let args = spec["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let args: Vec<&str> = args.iter().map(|arg| arg.as_str().unwrap()).collect();
+    let shard = format!("/{}", spec["completions"]);
+    assert!(args.windows(2).any(|pair| pair == ["--shard", &shard]), "{args:?}");
+    // The whole line is understood: the one thing wrong with it here is that there is no such server.
+    let local: Vec<&str> = args
+        .iter()
+        .map(|arg| if arg.starts_with("http://") { "http://127.0.0.1:9/" } else { arg })
+        .map(|arg| if arg == "@START_AT" { "@0" } else { arg })
+        .collect();
+    let output = Command::new(WHYSLOW)
+        .args(local)
+        .env("JOB_COMPLETION_INDEX", "1")
+        .current_dir(fresh_folder())
+        .output();
+    let said = Said::of(output.unwrap());
+    assert!(said.code == Some(1) && said.err.contains("127.0.0.1:9"), "{said:?}");
+}

@@ -1,0 +1,84 @@
+// From the baseline's CPU per request to the arm's, step by step; what no step accounts for is hatched.
+
+import * as Plot from "@observablehq/plot";
+import type { Split } from "../data";
+import { ns, signedNs } from "../format";
+import { figure, isShown, nameMargin, type Chart, type View } from "./view";
+
+export interface Step {
+  name: string;
+  from: number;
+  to: number;
+  kind: "whole" | "more" | "less" | "rest";
+}
+
+const FILL: Record<Step["kind"], string> = {
+  whole: "var(--whole)",
+  more: "var(--bad)",
+  less: "var(--good)",
+  rest: "url(#hatch)",
+};
+
+/** A rest below this share of the gap is rounding. */
+const ROUNDING = 0.0005;
+
+/** The steps of one arm. */
+export function steps(view: View, split: Split): Step[] {
+  const { findings } = view;
+  const total = (name: string) => findings.arms.find((arm) => arm.name === name)?.cpu_ns_per_request?.total;
+  const [start, end] = [total(findings.baseline), total(split.arm)];
+  if (start === undefined || end === undefined) return [];
+  const made: Step[] = [{ name: findings.baseline, from: 0, to: start, kind: "whole" }];
+  let at = start;
+  for (const [name, change] of [["user", split.user_ns], ["system", split.system_ns]] as const) {
+    made.push({ name, from: at, to: at + change, kind: change >= 0 ? "more" : "less" });
+    at += change;
+  }
+  if (Math.abs(end - at) > Math.abs(split.total_ns) * ROUNDING) made.push({ name: "unexplained", from: at, to: end, kind: "rest" });
+  made.push({ name: split.arm, from: 0, to: end, kind: "whole" });
+  return made;
+}
+
+export const waterfall: Chart = (view) =>
+  view.findings.splits
+    .filter((split) => isShown(view, split.arm))
+    .map((split) => ({ split, drawn: steps(view, split) }))
+    .filter(({ drawn }) => drawn.length > 0)
+    .map(({ split, drawn }) => one(view, split, drawn));
+
+function one(view: View, split: Split, drawn: Step[]): HTMLElement {
+  const { baseline, condition } = view.findings;
+  const arm = view.findings.arms.find((row) => row.name === split.arm);
+  const says = drawn.map((step) => `${step.name}: ${step.kind === "whole" ? ns(step.to) : signedNs(step.to - step.from)}`).join("; ");
+  const label = (step: Step) => (step.kind === "whole" ? ns(step.to) : signedNs(step.to - step.from));
+  const tip = (step: Step) => `${step.name}: ${label(step)} CPU a request\nn = ${arm?.rounds} rounds, ${arm?.requests} requests of ${split.arm}`;
+  const most = Math.max(...drawn.flatMap((step) => [step.from, step.to]));
+  const drawing = figure(view, `CPU per request from ${baseline} to ${split.arm} at ${condition}`, says, {
+    height: drawn.length * 32 + 46,
+    marginLeft: nameMargin(view, drawn.map((step) => step.name)),
+    marginRight: 75,
+    x: { domain: [0, most], tickFormat: (value: number) => ns(value), ticks: Math.max(2, view.width / 130), label: null, grid: true },
+    y: { type: "band", domain: drawn.map((_, index) => index), tickFormat: (index: number) => drawn[index]!.name, label: null, tickSize: 0 },
+    color: { type: "identity" },
+    marks: [
+      Plot.barX(drawn, { y: (_: Step, index: number) => index, x1: "from", x2: "to", fill: (step: Step) => FILL[step.kind], stroke: "currentColor", strokeWidth: 0.5, insetTop: 3, insetBottom: 3 }),
+      Plot.text(drawn, { y: (_: Step, index: number) => index, x: (step: Step) => Math.max(step.from, step.to), text: label, textAnchor: "start", dx: 5 }),
+      Plot.ruleX([0]),
+      Plot.tip(drawn, Plot.pointerY({ y: (_: Step, index: number) => index, x: (step: Step) => (step.from + step.to) / 2, title: tip })),
+    ],
+  });
+  drawing.querySelector("svg")?.prepend(hatch());
+  return drawing;
+}
+
+function hatch(): SVGElement {
+  const space = "http://www.w3.org/2000/svg";
+  const make = (name: string, attributes: Record<string, string>, ...children: SVGElement[]) => {
+    const made = document.createElementNS(space, name) as SVGElement;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const line = make("path", { d: "M0,6 L6,0", stroke: "currentColor", "stroke-width": "1.2" });
+  return make("defs", {}, make("pattern", { id: "hatch", width: "6", height: "6", patternUnits: "userSpaceOnUse" }, line));
+}

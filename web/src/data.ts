@@ -1,0 +1,180 @@
+// The data that a page carries: `whyslow schema report` describes it in full; here stands what is drawn.
+
+export type Metric = "cpu_per_request" | "rate" | "p50" | "p90" | "p99" | "p99_9" | "rss";
+export type Verdict = "faster" | "slower" | "equal" | "inconclusive" | "invalid";
+export type Grade = "accounts_for" | "bounded_by" | "consistent_with" | "confirmed_by" | "ruled_out";
+
+export interface Arm {
+  name: string;
+  limiter: string | null;
+  server_set_busy: number | null;
+  busy_cores: number | null;
+  rate_per_s: number | null;
+  rounds: number;
+  requests: number;
+  cpu_ns_per_request: { total: number; user: number; system: number; softirq: number } | null;
+}
+
+export interface Comparison {
+  baseline: string;
+  arm: string;
+  metric: Metric;
+  primary: boolean;
+  condition: string;
+  verdict: Verdict;
+  ratio: number | null;
+  ci_low: number | null;
+  ci_high: number | null;
+  level: number | null;
+  blocks: number;
+  noise_floor: number | null;
+  delta: number;
+  pairs: [block: number, lnRatio: number][];
+  void_by: string[];
+}
+
+export interface Cause {
+  id: string;
+  grade: Grade;
+  arm: string;
+  ns_per_request: number;
+  share: number | null;
+  text: string;
+}
+
+export interface Split {
+  arm: string;
+  user_ns: number;
+  system_ns: number;
+  total_ns: number;
+}
+
+export interface Host {
+  cpu_model: string;
+  cpus: number;
+  kernel: string;
+  memory_bytes: number;
+}
+
+export interface Findings {
+  run_id: string;
+  baseline: string;
+  condition: string;
+  window_ns: number;
+  host: Host;
+  arms: Arm[];
+  comparisons: Comparison[];
+  causes: Cause[];
+  splits: Split[];
+}
+
+export interface Window {
+  condition: string;
+  values: Partial<Record<Metric, number>>;
+  per_s: number[];
+  p99_ns: number[];
+}
+
+export interface Round {
+  block: number;
+  position: number;
+  attempt: number;
+  arm: string;
+  started_unix_ms: number;
+  void: string | null;
+  warmup_per_s: number[];
+  steady: boolean;
+  windows: Window[];
+}
+
+export interface LatencyPoint {
+  quantile: number;
+  ns: number;
+  low_ns: number;
+  high_ns: number;
+  rounds: number;
+}
+
+export interface LatencyCurve {
+  arm: string;
+  condition: string;
+  closed_loop: boolean;
+  rate_per_s: number;
+  requests: number;
+  points: LatencyPoint[];
+}
+
+export interface Frame {
+  name: string;
+  module: string;
+  kernel: boolean;
+}
+
+export interface Stack {
+  /** Indices into the frames, outermost first. */
+  frames: number[];
+  samples: number;
+}
+
+export interface Profile {
+  arm: string;
+  requests: number;
+  samples: number;
+  /** What one sample stands for, in nanoseconds of each request. */
+  ns_per_request_of_sample: number;
+  /** Whether callers are known; without them only the innermost function of each stack is to be believed. */
+  callers: boolean;
+  notes: string[];
+  frames: Frame[];
+  stacks: Stack[];
+}
+
+export interface Run {
+  /** With each arm as the baseline, the plan's own first. */
+  findings: Findings[];
+  detail: { started_unix_s: number; rounds: Round[]; latency: LatencyCurve[]; profiles?: Profile[] };
+  damaged: string[];
+}
+
+export interface PageData {
+  schema: number;
+  runs: Run[];
+}
+
+/** The newest data this script can draw. */
+const KNOWN_SCHEMA = 1;
+const ELEMENT = "whyslow-data";
+
+export const METRICS: Record<Metric, string> = {
+  cpu_per_request: "CPU per request",
+  rate: "rate",
+  p50: "p50",
+  p90: "p90",
+  p99: "p99",
+  p99_9: "p99.9",
+  rss: "memory",
+};
+
+/** The data of a page. */
+export function ofPage(page: Document): PageData {
+  const element = page.getElementById(ELEMENT);
+  if (!element?.textContent) throw new Error("this is no page of whyslow report");
+  return known(JSON.parse(element.textContent));
+}
+
+/** The data of a file: a page, its JSON, or the JSON of `whyslow analyse`. */
+export function ofFile(text: string): PageData {
+  if (text.trimStart().startsWith("<")) return ofPage(new DOMParser().parseFromString(text, "text/html"));
+  const value = JSON.parse(text);
+  if (Array.isArray(value?.runs)) return known(value);
+  if (!Array.isArray(value?.comparisons)) throw new Error("this JSON is not of whyslow");
+  const detail = { started_unix_s: 0, rounds: [], latency: [] };
+  return { schema: KNOWN_SCHEMA, runs: [{ findings: [value as Findings], detail, damaged: [] }] };
+}
+
+function known(data: PageData): PageData {
+  if (data.schema > KNOWN_SCHEMA) {
+    throw new Error(`its data has schema ${data.schema}; this page reads up to ${KNOWN_SCHEMA}`);
+  }
+  return data;
+}

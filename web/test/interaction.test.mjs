@@ -1,0 +1,165 @@
+// What a reader can do, and that it stays done.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { dataOf, on, report, run, start, stop } from "./support.mjs";
+
+let file, data, own;
+before(async () => {
+  await start();
+  file = report("interaction.html", run("interaction"));
+  data = dataOf(file);
+  own = data.runs[0].findings[0];
+});
+after(stop);
+
+const choose = (page, label, value) => page.locator(`#controls label:has-text("${label}") select`).selectOption(value);
+const rows = (page, part) => page.$$eval(`#${part} .view:not([hidden]) table:first-of-type tbody tr:not([hidden])`, (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+/** What was written to the clipboard. */
+const copied = async (page) => page.evaluate(() => window.copied);
+const watchClipboard = (page) => page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void (window.copied = text) } }));
+
+test("another baseline turns every figure, and the address keeps it", async () => {
+  await on(file, {}, async (page) => {
+    await choose(page, "baseline", "coroutines");
+    const turned = data.runs[0].findings.find((one) => one.baseline === "coroutines");
+    const row = turned.comparisons.find((one) => one.arm === "threads" && one.metric === "cpu_per_request");
+    assert.match(await page.innerText("#verdict"), new RegExp(`threads is ${row.ratio.toFixed(3)}x`));
+    assert.ok((await page.getAttribute("#verdict .view:not([hidden]) [role=img]", "aria-label")).includes(`threads: ${row.verdict}, ${row.ratio.toFixed(3)}`));
+    assert.match(page.url(), /baseline=coroutines/);
+    await page.reload();
+    assert.match(await page.innerText("#verdict"), new RegExp(`threads is ${row.ratio.toFixed(3)}x`));
+  });
+});
+
+test("a metric and a filter change charts and tables alike", async () => {
+  await on(file, {}, async (page) => {
+    await choose(page, "metric", "rate");
+    await page.locator('#controls label:has-text("futures") input').uncheck();
+    assert.deepEqual((await rows(page, "verdict")).map((row) => [row[0], row[1]]), [["coroutines", "rate"]]);
+    const says = await page.$$eval("#verdict .view:not([hidden]) [role=img]", (all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.equal(says.length, 1);
+    assert.ok(says[0].startsWith("rate") && !says[0].includes("futures"));
+    assert.match(page.url(), /metric=rate/);
+    assert.match(page.url(), /off=futures/);
+    await page.reload();
+    assert.equal((await rows(page, "verdict")).length, 1);
+  });
+});
+
+test("columns sort by what their figures mean, both ways", async () => {
+  await on(file, {}, async (page) => {
+    const header = page.locator('#verdict .view:not([hidden]) th:has-text("ratio") button');
+    const ratios = async () => (await rows(page, "verdict")).map((row) => parseFloat(row[3])).filter(Number.isFinite);
+    await header.click();
+    const up = await ratios();
+    assert.deepEqual(up, [...up].sort((a, b) => a - b));
+    await header.press("Enter");
+    assert.deepEqual(await ratios(), [...up].reverse());
+    // 870 ns is less than 1.42 ms.
+    await page.locator('#latency th:has-text("response") button').click();
+    const size = (text) => parseFloat(text) * { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }[text.split(" ")[1]];
+    const responses = (await rows(page, "latency")).map((row) => size(row[4]));
+    assert.deepEqual(responses, [...responses].sort((a, b) => a - b));
+  });
+});
+
+test("a mark tells its figure, its interval and n", async () => {
+  await on(file, {}, async (page) => {
+    const row = own.comparisons.find((one) => one.arm === "futures" && one.metric === "cpu_per_request");
+    const dot = page.locator("#verdict .view:not([hidden]) figure:nth-of-type(1) [aria-label=dot] path").first();
+    await dot.scrollIntoViewIfNeeded();
+    await dot.hover();
+    const tip = await page.locator("#verdict .view:not([hidden]) figure:nth-of-type(1) [aria-label=tip]").textContent();
+    for (const words of [row.ratio.toFixed(3), row.ci_low.toFixed(3), row.ci_high.toFixed(3), `n = ${row.blocks} blocks`]) assert.ok(tip.includes(words), `${words} in ${tip}`);
+  });
+});
+
+test("tables are copied as Markdown and as CSV, as they are shown", async () => {
+  await on(file, { hash: "#verdict;metric=rate" }, async (page) => {
+    await watchClipboard(page);
+    await page.locator('#verdict .view:not([hidden]) button:has-text("copy as Markdown")').click();
+    const lines = (await copied(page)).trim().split("\n");
+    assert.match(lines[0], /^\| arm \| metric \| verdict \|/);
+    assert.equal(lines.length, 2 + own.comparisons.filter((row) => row.metric === "rate").length);
+    await page.locator('#verdict .view:not([hidden]) button:has-text("copy as CSV")').click();
+    const csv = await copied(page);
+    const row = own.comparisons.find((one) => one.metric === "rate");
+    assert.ok(csv.includes(`"[${row.ci_low.toFixed(3)}, ${row.ci_high.toFixed(3)}]"`), "a cell with a comma is quoted");
+    await page.locator('#environment button:has-text("copy the command")').click();
+    assert.match(await copied(page), /^whyslow compare --blocks 6/);
+  });
+});
+
+test("the data comes out as it went in", async () => {
+  await on(file, {}, async (page) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator('button:has-text("save the data")').click()]);
+    const saved = JSON.parse(readFileSync(await download.path(), "utf8"));
+    assert.deepEqual(saved.runs[0].findings, data.runs[0].findings);
+  });
+});
+
+test("another report that is dropped on the page stands beside this one", async () => {
+  const other = report("other.html", run("other", (name, value) => {
+    if (name === "manifest.json") value.run_id = "another-run";
+    if (name === "host.json") value.kernel = "1.2.3";
+  }));
+  await on(file, {}, async (page) => {
+    const drop = (name, text) => page.evaluate(([name, text]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([text], name));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, [name, text]);
+    await drop("other.html", readFileSync(other, "utf8"));
+    await page.waitForSelector("#beside");
+    const text = await page.innerText("#beside");
+    assert.match(text, /unlike hosts/);
+    assert.match(text, /another-run \(other\.html\)/);
+    const primary = own.comparisons.filter((row) => row.primary).length;
+    assert.equal((await page.$$("#beside table:first-of-type tbody tr")).length >= 2 * primary, true);
+    await drop("nonsense.json", '{"schema": 1}');
+    await page.waitForSelector('[role=alert]:has-text("nonsense.json cannot be compared")');
+    await drop("newer.json", JSON.stringify({ schema: 99, runs: [] }));
+    await page.waitForSelector('[role=alert]:has-text("schema 99")');
+  });
+});
+
+test("light and dark are chosen, kept, and follow the system unless chosen", async () => {
+  await on(file, { scheme: "dark" }, async (page) => {
+    const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await paper();
+    await choose(page, "colours", "light");
+    assert.equal(await paper(), "rgb(255, 255, 255)");
+    await page.reload();
+    assert.equal(await paper(), "rgb(255, 255, 255)");
+    await choose(page, "colours", "");
+    assert.equal(await paper(), dark);
+    assert.notEqual(dark, "rgb(255, 255, 255)");
+  });
+});
+
+test("on paper there are charts and tables, and no controls", async () => {
+  await on(file, {}, async (page) => {
+    await page.emulateMedia({ media: "print" });
+    assert.equal(await page.locator("#controls").isVisible(), false);
+    assert.equal(await page.locator("#verdict .view:not([hidden]) [role=img]").first().isVisible(), true);
+    assert.ok((await page.pdf()).length > 10_000);
+  });
+});
+
+test("everything can be reached by keyboard", async () => {
+  await on(file, {}, async (page) => {
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    const names = new Set();
+    for (let press = 0; press < 30; press++) {
+      await page.keyboard.press("Tab");
+      names.add(await page.evaluate(() => document.activeElement.closest("label")?.textContent.trim().split(" ")[0] ?? document.activeElement.textContent.trim()));
+    }
+    for (const name of ["baseline", "metric", "threads", "futures", "print", "compare"]) assert.ok(names.has(name), `${name} in ${[...names]}`);
+    await page.locator("#controls select").first().focus();
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await page.evaluate(() => document.activeElement.value), "futures", "the control keeps the focus when the page is drawn anew");
+  });
+});

@@ -1,0 +1,197 @@
+//! One generator, run once, and what it took.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use record::LoadReport;
+
+use super::whyslow;
+use crate::shell::{exists, root};
+
+/// Tools of the closed loop.
+pub(super) const CLOSED: [Tool; 4] = [Tool::Whyslow, Tool::Wrk, Tool::H2load, Tool::Oha];
+/// Tools that pipeline.
+pub(super) const PIPELINED: [Tool; 2] = [Tool::Whyslow, Tool::Wrk];
+/// Tools with a schedule that does not wait for answers, or nearly so.
+pub(super) const OPEN: [Tool; 2] = [Tool::Whyslow, Tool::Oha];
+
+/// How often the memory of a running tool is read: its peak is kept by the kernel, so that only the last reading counts.
+const LOOK: Duration = Duration::from_millis(100);
+/// Clock ticks of `/proc/PID/stat` in a second. Source: `proc(5)`; USER_HZ is 100 on every Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// A generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tool {
+    Whyslow,
+    Wrk,
+    H2load,
+    Oha,
+}
+
+/// What it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) connections: u32,
+    pub(super) pipeline: u32,
+    /// Requests per second; a closed loop where there is none.
+    pub(super) rate: Option<u32>,
+    pub(super) seconds: u32,
+}
+
+impl Load {
+    pub(super) fn closed(seconds: u32) -> Self {
+        Self { connections: 64, pipeline: 1, rate: None, seconds }
+    }
+}
+
+/// What one run took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ran {
+    /// User and system time per request in microseconds.
+    pub(super) cpu_us: f64,
+    pub(super) per_s: f64,
+    /// Largest resident set in MiB.
+    pub(super) mib: f64,
+    /// Send lag in microseconds, p50, p99, p99.9, where the tool knows it.
+    pub(super) lag_us: [Option<f64>; 3],
+    pub(super) rate_ratio: Option<f64>,
+}
+
+impl Tool {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Whyslow => "whyslow load",
+            Self::Wrk => "wrk",
+            Self::H2load => "h2load",
+            Self::Oha => "oha",
+        }
+    }
+
+    pub(super) fn is_here(self) -> bool {
+        match self {
+            Self::Whyslow => true,
+            // wrk has no option that only prints and succeeds; its version ends with 1.
+            Self::Wrk => Command::new("wrk").arg("--version").output().is_ok(),
+            Self::H2load => exists("h2load"),
+            Self::Oha => exists("oha"),
+        }
+    }
+
+    /// The command line, pinned to `cpus`.
+    fn words(self, load: &Load, address: &str, cpus: &str) -> anyhow::Result<Vec<String>> {
+        let Load { connections, pipeline, rate, seconds } = load;
+        let url = format!("http://{address}/plaintext");
+        let program = whyslow::release().join("whyslow");
+        let line = match self {
+            Self::Whyslow => {
+                let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
+                let program = program.display();
+                format!(
+                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} -d {seconds}s --format json {url}"
+                )
+            }
+            Self::Wrk if *pipeline > 1 => {
+                format!("wrk -t 1 -c {connections} -d {seconds}s -s {} {url}", script(*pipeline)?)
+            }
+            Self::Wrk => format!("wrk -t 1 -c {connections} -d {seconds}s {url}"),
+            Self::H2load => format!("h2load --h1 -t 1 -c {connections} -D {seconds} {url}"),
+            Self::Oha => {
+                let rate = rate.map_or_else(String::new, |rate| format!("-q {rate}"));
+                format!("oha --no-tui --output-format json -c {connections} {rate} -z {seconds}s {url}")
+            }
+        };
+        let words = ["taskset", "-c", cpus].into_iter().chain(line.split_whitespace());
+        Ok(words.map(str::to_owned).collect())
+    }
+
+    /// Runs it once.
+    pub(super) fn run(self, load: &Load, address: &str, cpus: &str) -> anyhow::Result<Ran> {
+        let words = self.words(load, address, cpus)?;
+        let before = children_cpu_s()?;
+        let (text, mib) = finish(&words)?;
+        let cpu_s = children_cpu_s()? - before;
+        let requests = self.requests(&text).with_context(|| format!("{} printed no count", self.name()))?;
+        let report: Option<LoadReport> =
+            (self == Self::Whyslow).then(|| serde_json::from_str(&text)).transpose()?;
+        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+        Ok(Ran {
+            cpu_us: cpu_s * 1e6 / requests,
+            per_s: requests / f64::from(load.seconds),
+            mib,
+            lag_us: report.as_ref().map_or([None; 3], |report| {
+                let lag = &report.send_lag_ns;
+                [us(lag.p50), us(lag.p99), us(lag.p99_9)]
+            }),
+            rate_ratio: report.and_then(|report| report.rate_ratio),
+        })
+    }
+
+    /// Requests completed, as the tool itself counts them.
+    fn requests(self, text: &str) -> Option<f64> {
+        let json = || serde_json::from_str::<serde_json::Value>(text).ok();
+        match self {
+            Self::Whyslow => json()?["requests"].as_f64(),
+            // "1234567 requests in 6.00s, 155.42MB read"
+            Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
+            // "requests: 1234567 total, …, 1234560 succeeded, …"
+            Self::H2load => text.split_once(" succeeded")?.0.split_whitespace().last()?.parse().ok(),
+            Self::Oha => {
+                let counts = &json()?["statusCodeDistribution"];
+                Some(counts.as_object()?.values().filter_map(serde_json::Value::as_f64).sum())
+            }
+        }
+    }
+}
+
+/// wrk pipelines by a script only.
+fn script(pipeline: u32) -> anyhow::Result<String> {
+    let file = root().join("target/bench/load/pipeline.lua");
+    let text = format!(
+        "init = function()\n  local all = {{}}\n  for i = 1, {pipeline} do all[i] = wrk.format() end\n  \
+         batch = table.concat(all)\nend\nrequest = function() return batch end\n"
+    );
+    std::fs::create_dir_all(file.parent().expect("it lies in a folder"))
+        .and_then(|()| std::fs::write(&file, text))
+        .context("cannot write wrk's script")?;
+    Ok(file.to_string_lossy().into_owned())
+}
+
+/// Runs `words` to their end: what they print, and the largest resident set on the way in MiB.
+fn finish(words: &[String]) -> anyhow::Result<(String, f64)> {
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot run {}", words.join(" ")))?;
+    let mut peak_kib = 0;
+    while child.try_wait()?.is_none() {
+        peak_kib = peak_kib.max(peak_of(&child));
+        std::thread::sleep(LOOK);
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!("{} failed: {}", words.join(" "), output.status);
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), peak_kib as f64 / 1024.0))
+}
+
+/// Source: `proc_pid_status(5)`, `VmHWM`.
+fn peak_of(child: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// User and system time of all children that ended, in seconds. Source: `proc_pid_stat(5)`, `cutime` and `cstime`.
+fn children_cpu_s() -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let (_, rest) = stat.rsplit_once(')').context("/proc/self/stat has no name")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok());
+    // Behind the name comes field 3; cutime is field 16, cstime 17.
+    let (user, system) = ticks(13).zip(ticks(14)).context("/proc/self/stat is short")?;
+    Ok((user + system) / TICKS_PER_S)
+}

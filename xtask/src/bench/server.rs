@@ -1,0 +1,171 @@
+//! straightline against other servers: the rows of its proof.
+
+mod closing;
+mod compared;
+mod memory;
+mod models;
+mod upload;
+
+use clap::{Parser, ValueEnum};
+
+use super::page::Page;
+use super::target::Cpus;
+use super::whyslow;
+use crate::shell::run as run_words;
+
+/// straightline, by its example `measured`, which answers what the targets answer.
+const OURS: &str = "straightline";
+/// Whom it is compared with: fast and lenient, common in Rust, C and Go; and last what no server can be faster than.
+const PEERS: [&str; 9] = [
+    "may-mini",
+    "hyper-futures",
+    "actix-web",
+    "axum",
+    "nginx",
+    "h2o@plaintext",
+    "fasthttp",
+    "go-net-http",
+    "epoll-limit",
+];
+/// Those of a quick run: the ones that a bar is set by.
+const QUICK_PEERS: [&str; 3] = ["may-mini", "hyper-futures", "epoll-limit"];
+
+const PAGE: Page = Page::new(
+    "server",
+    "straightline against other servers",
+    "Every server has one CPU and one worker, the load another CPU, on loopback. Servers take turns in blocks whose \
+     order is drawn by a seed; ratios are from pairs within blocks (Hodges–Lehmann, exact Wilcoxon interval at 95 %, \
+     or all pairs where there are fewer than six). All send the same 132 bytes, but for what their `target.toml` says. \
+     `epoll-limit` copies a fixed answer and parses next to nothing. Repeat with `cargo xtask bench server [ROW…]`.",
+);
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Row {
+    /// CPU per request, 64 connections kept alive
+    KeepAlive,
+    /// CPU per request, 16 requests in flight on each connection
+    Pipeline,
+    /// CPU per request, ten requests on each connection
+    Closing,
+    /// p99.9 at 70 % of the slowest knee, 10 000 connections
+    Latency,
+    /// Memory per idle connection, and per handler that waits
+    Memory,
+    /// Memory while a body of 1 GiB comes
+    Upload,
+    /// The same handler on coroutines and on threads
+    Models,
+}
+
+const ROWS: [Row; 7] =
+    [Row::KeepAlive, Row::Pipeline, Row::Closing, Row::Latency, Row::Memory, Row::Upload, Row::Models];
+
+impl Row {
+    fn name(self) -> &'static str {
+        match self {
+            Self::KeepAlive => "keep-alive",
+            Self::Pipeline => "pipeline",
+            Self::Closing => "closing",
+            Self::Latency => "latency",
+            Self::Memory => "memory",
+            Self::Upload => "upload",
+            Self::Models => "models",
+        }
+    }
+}
+
+/// Arguments of `bench server`.
+#[derive(Debug, Parser)]
+pub(crate) struct Args {
+    /// What is measured; everything where nothing is said
+    #[arg(value_enum)]
+    rows: Vec<Row>,
+    /// Few peers, two blocks, windows of one second: to see that it works, not to be believed
+    #[arg(long)]
+    quick: bool,
+    /// Blocks
+    #[arg(long)]
+    blocks: Option<u32>,
+    /// Length of a window in seconds
+    #[arg(long)]
+    window_s: Option<u32>,
+    /// Peers, as `whyslow targets list` names them
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
+}
+
+/// How much is measured.
+struct Scale {
+    quick: bool,
+    blocks: u32,
+    window_s: u32,
+    warmup_s: u32,
+    /// Of the rows with many connections.
+    connections: usize,
+    upload_mib: u64,
+    /// straightline first.
+    arms: Vec<String>,
+}
+
+impl Scale {
+    fn of(args: &Args) -> Self {
+        let peers: Vec<String> = match (args.peers.is_empty(), args.quick) {
+            (false, _) => args.peers.clone(),
+            (true, true) => QUICK_PEERS.map(str::to_owned).to_vec(),
+            (true, false) => PEERS.map(str::to_owned).to_vec(),
+        };
+        let quick = args.quick;
+        Self {
+            quick,
+            blocks: args.blocks.unwrap_or(if quick { 2 } else { 6 }),
+            window_s: args.window_s.unwrap_or(if quick { 1 } else { 5 }),
+            warmup_s: if quick { 1 } else { 2 },
+            connections: if quick { 2_000 } else { 10_000 },
+            upload_mib: if quick { 128 } else { 1024 },
+            arms: std::iter::once(OURS.to_owned()).chain(peers).collect(),
+        }
+    }
+
+    /// What each section says of how its figures came about.
+    fn method(&self, row: Row) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let (name, date) = (row.name(), super::page::today());
+        format!("`cargo xtask bench server{quick} {name}`, {date}")
+    }
+}
+
+/// Measures the rows and writes the page.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let scale = Scale::of(args);
+    whyslow::build(&scale.arms[1..])?;
+    run_words(&[
+        "cargo",
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "straightline",
+        "--example",
+        "measured",
+    ])?;
+    let cpus = Cpus::halves()?;
+    let rows = if args.rows.is_empty() { ROWS.to_vec() } else { args.rows.clone() };
+    for row in rows {
+        println!("== {}", row.name());
+        let section = match row {
+            Row::KeepAlive => compared::keep_alive(&scale, &cpus)?,
+            Row::Pipeline => compared::pipeline(&scale, &cpus)?,
+            Row::Latency => compared::latency(&scale, &cpus)?,
+            Row::Closing => closing::section(&scale, &cpus)?,
+            Row::Memory => memory::section(&scale, &cpus)?,
+            Row::Upload => upload::section(&scale, &cpus)?,
+            Row::Models => models::section(&scale, &cpus)?,
+        };
+        println!("{section}");
+        PAGE.keep(row.name(), &section)?;
+    }
+    let file = PAGE.write(&ROWS.map(Row::name))?;
+    println!("wrote {}", file.display());
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Rows that `whyslow compare` measures by itself.
+
+use record::{Run, Window};
+
+use super::super::blocks::Blocks;
+use super::super::page::{figure, table};
+use super::super::target::Cpus;
+use super::super::whyslow;
+use super::{OURS, PAGE, Row, Scale};
+
+/// CPU of the server per request in nanoseconds.
+fn per_request(window: &Window, cpu_ns: u64) -> Option<f64> {
+    (window.load.requests > 0).then(|| cpu_ns as f64 / window.load.requests as f64)
+}
+
+pub(super) fn keep_alive(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
+    let run = compare(scale, cpus, Row::KeepAlive, &["--connections", "64", "--equal-rates", "none"])?;
+    let bars = "Bars: user CPU at most that of `may-mini` and 0.6 of `hyper-futures`; total within 10 % of \
+                `epoll-limit`.";
+    Ok(cpu_section("CPU per request, 64 connections kept alive", bars, Row::KeepAlive, scale, &run))
+}
+
+pub(super) fn pipeline(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
+    let words = ["--connections", "64", "--pipeline", "16", "--equal-rates", "none"];
+    let run = compare(scale, cpus, Row::Pipeline, &words)?;
+    let bars = "Bars: total at most that of `may-mini` and 0.6 of `hyper-futures`.";
+    Ok(cpu_section(
+        "CPU per request, 16 in flight on each of 64 connections",
+        bars,
+        Row::Pipeline,
+        scale,
+        &run,
+    ))
+}
+
+fn compare(scale: &Scale, cpus: &Cpus, row: Row, words: &[&str]) -> anyhow::Result<Run> {
+    let (blocks, window, warmup) =
+        (scale.blocks.to_string(), format!("{}s", scale.window_s), format!("{}s", scale.warmup_s));
+    let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    for (name, value) in [
+        ("--blocks", blocks),
+        ("--window", window),
+        ("--warmup", warmup.clone()),
+        ("--warmup-cap", warmup),
+        ("--server-cpus", cpus.server.clone()),
+        ("--load-cpus", cpus.load.clone()),
+        ("--path", "/plaintext".to_owned()),
+        ("--baseline", OURS.to_owned()),
+        ("--seed", "20261120".to_owned()),
+    ] {
+        all.extend([name.to_owned(), value]);
+    }
+    let mut arms = scale.arms.clone();
+    arms[0] = whyslow::measured(OURS, "");
+    whyslow::compare(&arms, &all, &PAGE.folder().join(row.name()))
+}
+
+fn cpu_section(title: &str, bars: &str, row: Row, scale: &Scale, run: &Run) -> String {
+    let first = |of: fn(&Window) -> Option<f64>| Blocks::of_run(run, |windows| of(windows.first()?));
+    let user = first(|window| per_request(window, window.target.cpu.user_ns));
+    let total = first(|window| per_request(window, window.target.cpu.total_ns));
+    let rate = first(|window| Some(window.load.rate_per_s));
+    let rows: Vec<Vec<String>> = arms_of(run)
+        .iter()
+        .map(|arm| {
+            vec![
+                arm.clone(),
+                total.count(arm).to_string(),
+                figure(user.median(arm), 0),
+                figure(total.median(arm), 0),
+                user.ratio(OURS, arm),
+                total.ratio(OURS, arm),
+                figure(rate.median(arm), 0),
+            ]
+        })
+        .collect();
+    let head = [
+        "server",
+        "n",
+        "user ns",
+        "total ns",
+        "straightline / it, user",
+        "… total",
+        "requests/s (closed loop)",
+    ];
+    format!(
+        "## {title}\n\n{}; medians of n blocks, windows of {} s, closed loop; ns of server CPU per request. {bars}\n\n{}",
+        scale.method(row),
+        scale.window_s,
+        table(&head, &rows)
+    )
+}
+
+pub(super) fn micros(ns: Option<u64>) -> Option<f64> {
+    ns.map(|ns| ns as f64 / 1e3)
+}
+
+/// The arms of a run in the order in which they were named.
+fn arms_of(run: &Run) -> Vec<String> {
+    run.manifest.plan.arms.iter().map(|arm| arm.name.clone()).collect()
+}
+
+pub(super) fn latency(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
+    let connections = scale.connections.to_string();
+    let words = ["--connections", &connections, "--equal-rates", "70"];
+    let run = compare(scale, cpus, Row::Latency, &words)?;
+    // The first window is a closed loop, which finds the knees; the second has the equal rate.
+    let capacity = Blocks::of_run(&run, |windows| Some(windows.first()?.load.rate_per_s));
+    let second = |of: fn(&Window) -> Option<f64>| Blocks::of_run(&run, |windows| of(windows.get(1)?));
+    let p50 = second(|window| micros(window.load.response_ns.p50));
+    let p99 = second(|window| micros(window.load.response_ns.p99));
+    let p99_9 = second(|window| micros(window.load.response_ns.p99_9));
+    let rate = second(|window| Some(window.load.rate_per_s));
+    let rows: Vec<Vec<String>> = arms_of(&run)
+        .iter()
+        .map(|arm| {
+            vec![
+                arm.clone(),
+                p99_9.count(arm).to_string(),
+                figure(capacity.median(arm), 0),
+                figure(rate.median(arm), 0),
+                figure(p50.median(arm), 0),
+                figure(p99.median(arm), 0),
+                figure(p99_9.median(arm), 0),
+                p99_9.ratio(OURS, arm),
+            ]
+        })
+        .collect();
+    let head =
+        ["server", "n", "capacity/s", "rate/s", "p50 µs", "p99 µs", "p99.9 µs", "straightline / it, p99.9"];
+    Ok(format!(
+        "## Latency at 70 % of the slowest server's capacity, {connections} connections\n\n{}; medians of n blocks, \
+         windows of {} s, open loop, latency from the intended instant. Bar: p99.9 at most that of every peer.\n\n{}",
+        scale.method(Row::Latency),
+        scale.window_s,
+        table(&head, &rows)
+    ))
+}

@@ -1,0 +1,53 @@
+//! The instrument, as a child.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use record::{Run, RunDir};
+
+use crate::shell::{command, root, run};
+
+/// Where cargo puts release builds.
+pub(crate) fn release() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join("release")
+}
+
+fn program() -> String {
+    release().join("whyslow").to_string_lossy().into_owned()
+}
+
+/// Builds it, and these targets.
+pub(crate) fn build(targets: &[String]) -> anyhow::Result<()> {
+    run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
+    let program = program();
+    let mut words = vec![program.as_str(), "targets", "build"];
+    words.extend(targets.iter().map(String::as_str));
+    if targets.is_empty() { Ok(()) } else { run(&words) }
+}
+
+/// straightline's example `measured` as an arm called `name`; `model` is `threads` or nothing.
+pub(crate) fn measured(name: &str, model: &str) -> String {
+    let program = release().join("examples/measured");
+    format!("{name}={} 127.0.0.1:{{port}} 1 {model}", program.display()).trim_end().to_owned()
+}
+
+/// Compares `arms` as `words` say, in the folder `dir`, which is made anew; the records.
+pub(crate) fn compare(arms: &[String], words: &[String], dir: &Path) -> anyhow::Result<Run> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    let (program, dir_text) = (program(), dir.to_string_lossy().into_owned());
+    let mut all = vec![program.as_str(), "compare"];
+    all.extend(arms.iter().map(String::as_str));
+    // Some answer with fields of their own: their `target.toml` says which.
+    all.extend(["--allow-difference", "--no-why", "--format", "json", "--out", &dir_text]);
+    all.extend(words.iter().map(String::as_str));
+    println!("== {}", all.join(" "));
+    let output = command(&all).output().context("cannot run whyslow")?;
+    // Inconclusive and invalid are answers: the figures are shown with their intervals.
+    if !matches!(output.status.code(), Some(0 | 4 | 5)) {
+        bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    RunDir::open(dir).read().context("the run does not read")
+}

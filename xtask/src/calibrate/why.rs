@@ -1,0 +1,231 @@
+//! Explanation accuracy: servers into which a cause is planted, each against itself without it; which cause is named?
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Args, append, read};
+use crate::shell::{command, root, run};
+
+/// How a planted cause shows.
+struct Plant {
+    /// The variant with the cause.
+    arm: &'static str,
+    /// The same server without it.
+    baseline: &'static str,
+    /// Causes that are right: more than one where one thing has two names.
+    right: &'static [&'static str],
+    /// Load under which it shows, as flags.
+    load: &'static [&'static str],
+}
+
+const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'static str]) -> Plant {
+    Plant { arm, baseline, right, load: &[] }
+}
+
+/// Every planted cause. The first row is a server against itself, for which no cause is right.
+const PLANTS: [Plant; 20] = [
+    plant("planted", "planted@none", &[]),
+    plant("planted@syscall", "planted@none", &["extra_syscalls"]),
+    plant("planted@bytewrites", "planted@none", &["small_writes"]),
+    plant("planted@nagle", "planted@splitwrites", &["delayed_ack"]),
+    plant("planted@mutex", "planted@wait", &["lock_contention"]),
+    plant("planted@handoff", "planted@none", &["thread_handoff"]),
+    plant("planted@fsync", "planted@none", &["sync_writes"]),
+    plant("planted@accesslog", "planted@none", &["file_writes"]),
+    plant("planted@bodycopy", "planted@none", &["copying"]),
+    plant("planted@alloc", "planted@none", &["allocation"]),
+    plant("planted@linearheaders", "planted@none", &["comparing"]),
+    Plant { load: &["--no-keep-alive"], ..plant("planted@oneaccept", "planted@none", &["accept_queue"]) },
+    plant("planted@sleep", "planted@none", &["sleep"]),
+    Plant { load: &["--no-keep-alive"], ..plant("planted@backlog", "planted@none", &["listen_backlog"]) },
+    plant("planted@spin", "planted@none", &["own_code"]),
+    plant("planted-go@alloc", "planted-go@none", &["allocation", "gc"]),
+    plant("planted-go@gc", "planted-go@heap", &["gc"]),
+    plant("planted-jvm@gc", "planted-jvm@none", &["gc"]),
+    plant("planted-jvm@lock", "planted-jvm@wait", &["lock_contention"]),
+    plant("planted-jvm@nojit", "planted-jvm@none", &["interpreter"]),
+];
+
+/// Repetitions of every planted cause where `--runs` names no number.
+const RUNS: u32 = 5;
+
+/// What one session named.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Named {
+    arm: String,
+    run: u32,
+    /// Ratio of CPU per request and of rate, arm over baseline.
+    cpu_ratio: Option<f64>,
+    rate_ratio: Option<f64>,
+    /// Causes that were not ruled out, most important first, with what they carry of the gap.
+    causes: Vec<(String, f64)>,
+    /// Causes said to be confirmed.
+    confirmed: Vec<String>,
+}
+
+impl Named {
+    /// Place of the right cause, from 1; a server against itself is right when nothing is named.
+    fn place(&self, plant: &Plant) -> Option<usize> {
+        if plant.right.is_empty() {
+            return self.causes.is_empty().then_some(1);
+        }
+        Some(self.causes.iter().position(|(id, _)| plant.right.contains(&id.as_str()))? + 1)
+    }
+}
+
+/// Runs the sessions that are missing, and writes the confusion table.
+pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
+    let folder = root().join("target/calibrate");
+    fs::create_dir_all(&folder).context("cannot make target/calibrate")?;
+    let file = folder.join("why.ndjson");
+    if args.fresh && file.exists() {
+        fs::remove_file(&file).context("cannot forget earlier sessions")?;
+    }
+    let program = program(args)?;
+    let mut found: Vec<Named> = read(&file)?;
+    let mut left = args.sessions.unwrap_or(u32::MAX);
+    for number in 0..args.runs.unwrap_or(RUNS) {
+        for plant in
+            PLANTS.iter().filter(|plant| args.only.as_ref().is_none_or(|part| plant.arm.contains(part)))
+        {
+            let done = found.iter().any(|one| one.arm == plant.arm && one.run == number);
+            if done || left == 0 {
+                continue;
+            }
+            left -= 1;
+            let one = session(&program, plant, number, &folder)?;
+            println!("{} {}: {:?} -> {:?}", number + 1, plant.arm, one.causes, one.place(plant));
+            append(&file, &one)?;
+            found.push(one);
+        }
+    }
+    let text = page(&found);
+    print!("{text}");
+    let page = root().join("docs/benchmarks/why.md");
+    fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
+    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+fn program(args: &Args) -> anyhow::Result<String> {
+    if let Some(program) = &args.program {
+        return Ok(program.clone());
+    }
+    run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
+    Ok("target/release/whyslow".to_owned())
+}
+
+/// One comparison of a planted cause with its baseline, in the shortest design that decides: 6 blocks of 1 s windows.
+fn session(program: &str, plant: &Plant, number: u32, folder: &Path) -> anyhow::Result<Named> {
+    let dir = folder.join(format!("why-{}-{number}", plant.arm));
+    if dir.exists() {
+        fs::remove_dir_all(&dir).context("cannot remove an earlier run")?;
+    }
+    let (seed, warmup) =
+        ((2000 + number).to_string(), if plant.arm.contains("jvm") { "3s" } else { "500ms" });
+    let mut argv =
+        vec![program, "compare", plant.baseline, plant.arm, "--equal-rates", "none", "--blocks", "6"];
+    argv.extend(["--window", "1s", "--warmup", warmup, "--warmup-cap", warmup, "--seed", &seed]);
+    argv.extend(["--format", "json", "--out", dir.to_str().context("the workspace's name is not text")?]);
+    argv.extend(plant.load);
+    let output = command(&argv).output().context("cannot run whyslow")?;
+    if !matches!(output.status.code(), Some(0 | 4 | 5)) {
+        bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let findings: Value =
+        serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")?;
+    let named = named(plant, number, &findings)?;
+    // A run is worth keeping only where the right cause was not first.
+    if named.place(plant) == Some(1) {
+        fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
+    }
+    Ok(named)
+}
+
+fn named(plant: &Plant, number: u32, findings: &Value) -> anyhow::Result<Named> {
+    let causes = findings["causes"].as_array().context("findings have causes")?;
+    let of_grade = |grades: &'static [&'static str]| {
+        causes
+            .iter()
+            .filter(move |cause| cause["grade"].as_str().is_some_and(|grade| grades.contains(&grade)))
+    };
+    let id = |cause: &Value| cause["id"].as_str().unwrap_or_default().to_owned();
+    let ratio = |metric: &str| {
+        let rows = findings["comparisons"].as_array()?;
+        rows.iter().find(|row| row["metric"] == metric)?["ratio"].as_f64()
+    };
+    let share = |cause: &Value| cause["share"].as_f64().unwrap_or(0.0);
+    Ok(Named {
+        arm: plant.arm.to_owned(),
+        run: number,
+        cpu_ratio: ratio("cpu_per_request"),
+        rate_ratio: ratio("rate"),
+        causes: of_grade(&["bounded_by", "consistent_with", "confirmed_by"])
+            .map(|cause| (id(cause), share(cause)))
+            .collect(),
+        confirmed: of_grade(&["confirmed_by"]).map(id).collect(),
+    })
+}
+
+/// The confusion table as Markdown.
+fn page(found: &[Named]) -> String {
+    let of = |arm: &'static str| found.iter().filter(move |one| one.arm == arm);
+    let placed = |limit: usize| {
+        PLANTS
+            .iter()
+            .filter(|plant| !plant.right.is_empty())
+            .flat_map(|plant| of(plant.arm).map(move |one| one.place(plant)))
+            .filter(|place| place.is_some_and(|place| place <= limit))
+            .count()
+    };
+    let all: usize =
+        PLANTS.iter().filter(|plant| !plant.right.is_empty()).map(|plant| of(plant.arm).count()).sum();
+    let itself: Vec<bool> = of(PLANTS[0].arm).map(|one| one.place(&PLANTS[0]).is_some()).collect();
+    let wrong: usize = PLANTS
+        .iter()
+        .flat_map(|plant| {
+            of(plant.arm)
+                .map(|one| one.confirmed.iter().filter(|id| !plant.right.contains(&id.as_str())).count())
+        })
+        .sum();
+    let percent = |count: usize| 100.0 * count as f64 / all.max(1) as f64;
+    let mut text = format!(
+        "# Explanation accuracy\n\nPlanted causes, each against the same server without it: the right cause is named first in {} of {all} \
+         sessions ({:.0} %), among the first three in {} ({:.0} %); {wrong} wrongly confirmed; a server against itself names no cause \
+         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM`, 6 blocks of 1 s windows at capacity over 64 \
+         connections, and two diagnostic rounds of each arm. Repeat with `cargo xtask calibrate why`.\n\n",
+        placed(1),
+        percent(placed(1)),
+        placed(3),
+        percent(placed(3)),
+        itself.iter().filter(|right| **right).count(),
+        itself.len(),
+    );
+    text.push_str(
+        "| planted | right | sessions | first | first three | named first |\n|---|---|--:|--:|--:|---|\n",
+    );
+    for plant in &PLANTS {
+        let places: Vec<Option<usize>> = of(plant.arm).map(|one| one.place(plant)).collect();
+        let within = |limit| places.iter().filter(|place| place.is_some_and(|place| place <= limit)).count();
+        let mut firsts: BTreeMap<String, u32> = BTreeMap::new();
+        for one in of(plant.arm) {
+            let first = one.causes.first().map_or_else(|| "nothing".to_owned(), |(id, _)| id.clone());
+            *firsts.entry(first).or_default() += 1;
+        }
+        let firsts: Vec<String> = firsts.iter().map(|(id, count)| format!("{id} {count}")).collect();
+        let right = if plant.right.is_empty() { "nothing".to_owned() } else { plant.right.join(" or ") };
+        text.push_str(&format!(
+            "| {} | {right} | {} | {} | {} | {} |\n",
+            plant.arm,
+            places.len(),
+            within(1),
+            within(3),
+            firsts.join(", ")
+        ));
+    }
+    text
+}
