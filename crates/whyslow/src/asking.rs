@@ -13,10 +13,10 @@ use load::{Config, List};
 #[command(next_help_heading = "Asking for more than one thing")]
 pub(crate) struct AskingArgs {
     /// Draw requests from this file, a line each: [WEIGHT] [METHOD] PATH
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "script"])]
     pub(crate) urls: Option<PathBuf>,
     /// Send the requests of this access log (combined format) with its own timing
-    #[arg(long, value_name = "LOG", conflicts_with = "rate")]
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["rate", "changing", "script"])]
     pub(crate) replay: Option<PathBuf>,
     /// With --replay: how many times as fast as it was
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]

@@ -72,6 +72,14 @@ const CASES: &[(&[&str], &str)] = &[
     (&["load", "--cert", "/nowhere.pem", "https://127.0.0.1:9/"], "--key <FILE>"),
     (&["load", "--cacert", "/nowhere.pem", "https://127.0.0.1:9/"], "/nowhere.pem cannot be used"),
     (&["load", "--unix", "/x", "--source", "127.0.0.2", "http://x/"], "cannot be used with"),
+    (&["load", "--replay", "x", "-R", "5", "http://127.0.0.1:9/"], "cannot be used with"),
+    (&["load", "--replay", "x", "--steps", "5,6", "http://127.0.0.1:9/"], "cannot be used with"),
+    (&["load", "--urls", "x", "-s", "y.lua", "http://127.0.0.1:9/"], "cannot be used with"),
+    (&["load", "--urls", "/nowhere.txt", "http://127.0.0.1:9/"], "cannot read /nowhere.txt"),
+    (&["load", "--streams", "4", "http://127.0.0.1:9/"], "--http2"),
+    (&["load", "--http2", "--pipeline", "4", "http://127.0.0.1:9/"], "use --streams"),
+    (&["load", "--shard", "3/3", "http://127.0.0.1:9/"], "write I/N with I from 0 to N-1"),
+    (&["load", "--start-at", "soon", "http://127.0.0.1:9/"], "write a time such as"),
     (&["load", "--source", "somewhere", "http://127.0.0.1:9/"], "invalid value 'somewhere'"),
 ];
 

@@ -27,6 +27,8 @@ fn assert_merged(folder: &std::path::Path, server: Server) {
     assert_eq!(report["response_ns"]["count"], PRIME);
     assert_eq!((&report["threads"], &report["connections"]["established"]), (&3.into(), &6.into()));
     assert_eq!(server.finish().entries.len() as u64, PRIME, "the server saw another number");
+    let judged = whyslow_in(folder, &["merge", "run", "--fail-if", "p50 > 1ns"]);
+    assert_eq!(judged.code, Some(3), "a condition is judged on all shards together: {judged:?}");
     let hgrm = std::fs::read_to_string(folder.join("all.hgrm")).unwrap();
     assert!(hgrm.contains(&format!("Total count    = {PRIME:12}]")), "{hgrm}");
 }
