@@ -12,8 +12,8 @@ use load::{Config, List};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Asking for more than one thing")]
 pub(crate) struct AskingArgs {
-    /// Draw requests from this file, a line each: [WEIGHT] [METHOD] PATH
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "script"])]
+    /// Draw requests from this file, a line each
+    #[arg(long, help = "Draw requests from this file, a line each: [WEIGHT] [METHOD] PATH", value_name = "FILE", conflicts_with_all = ["replay", "script"])]
     pub(crate) urls: Option<PathBuf>,
     /// Send the requests of this access log (combined format) with its own timing
     #[arg(long, value_name = "LOG", conflicts_with_all = ["rate", "changing", "script"])]
