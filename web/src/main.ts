@@ -23,10 +23,20 @@ class Page {
     this.ready();
     this.store.onChange(() => this.update());
     document.addEventListener("choose", (event) => this.store.set((event as CustomEvent).detail));
-    new ResizeObserver(() => this.charts()).observe(document.querySelector("main")!);
+    this.followWidth(document.querySelector("main")!);
     matchMedia("print").addEventListener("change", () => this.charts());
     this.update();
     document.getElementById(this.store.state.part)?.scrollIntoView();
+  }
+
+  /** Draws again when the page gets wider or narrower; its height changes with every chart, and a drawing knows its zoom. */
+  private followWidth(main: HTMLElement): void {
+    let width = main.clientWidth;
+    new ResizeObserver(() => {
+      if (main.clientWidth === width) return;
+      width = main.clientWidth;
+      this.charts();
+    }).observe(main);
   }
 
   /** Puts the page as it is now in place of this one; what was chosen stays. */

@@ -8,7 +8,10 @@ import { figure, type Chart, type View } from "../charts/view";
 import { perfScript, speedscope } from "./export";
 import { ancestry, layout, merge, type Box, type Grouping, type Node, type Shown } from "./tree";
 
+/** Height of a row of boxes. */
 const ROW_PX = 20;
+/** Height of the axis below them. */
+const AXIS_PX = 28;
 /** Narrower boxes cannot be seen. */
 const LEAST_PX = 1;
 /** Pixels that a letter of a name needs. */
@@ -113,7 +116,7 @@ class Flame {
     const middle = (box: Box) => (box.from + box.to) / 2;
     const drawing = figure(this.view, this.title(), `${boxes.length} functions; the table below has the largest`, {
       height: depth * ROW_PX + 30,
-      marginLeft: 0, marginRight: 0, marginTop: 0, marginBottom: 28,
+      marginLeft: 0, marginRight: 0, marginTop: 0, marginBottom: AXIS_PX,
       x: { domain: [0, whole], label: null, tickFormat: (value: number) => ns(value), ticks: Math.max(2, this.view.width / 130) },
       y: { domain: [depth, 0], axis: null },
       color: { type: "identity" },
@@ -123,8 +126,14 @@ class Flame {
         Plot.tip(boxes, Plot.pointer({ x: middle, y: (box: Box) => box.depth + 0.5, title: (box: Box) => this.tip(box.node), maxRadius: 1000, lineWidth: 50 })),
       ],
     });
-    // The boxes are drawn in the order of the data.
-    drawing.querySelectorAll<SVGElement>("[class~=boxes] rect").forEach((rect, index) => rect.addEventListener("click", () => this.zoom(boxes[index]!.node)));
+    // By place and not by element: what lies above a box, such as its tip, must not swallow the click.
+    drawing.addEventListener("click", (event) => {
+      const svg = drawing.querySelector<SVGElement>("svg:has(.boxes)")!.getBoundingClientRect();
+      const at = ((event.clientX - svg.left) / svg.width) * whole;
+      const row = Math.floor((event.clientY - svg.top) / (svg.height - AXIS_PX) * depth);
+      const box = boxes.find((box) => box.depth === row && box.from <= at && at < box.to);
+      if (box) this.zoom(box.node);
+    }, { capture: true });
     return drawing;
   }
 

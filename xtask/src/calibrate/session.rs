@@ -112,7 +112,7 @@ fn compare(amount_ns: Option<u64>, words: &[&str], dir: &Path) -> anyhow::Result
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
     let mut argv =
         vec![whyslow.to_str().context("the workspace has a name that is not text")?, "compare", &base, &arm];
-    argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--format", "json", "--out"]);
+    argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--no-why", "--format", "json", "--out"]);
     argv.push(dir.to_str().context("the workspace has a name that is not text")?);
     argv.extend(words);
     let output = command(&argv).output().context("cannot run whyslow")?;
