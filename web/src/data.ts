@@ -15,18 +15,22 @@ export interface Arm {
   cpu_ns_per_request: { total: number; user: number; system: number; softirq: number } | null;
 }
 
-export interface Comparison {
-  baseline: string;
-  arm: string;
-  metric: Metric;
-  primary: boolean;
-  condition: string;
+/** What is said of one system against another. */
+export interface Estimate {
   verdict: Verdict;
   ratio: number | null;
   ci_low: number | null;
   ci_high: number | null;
   level: number | null;
   blocks: number;
+}
+
+export interface Comparison extends Estimate {
+  baseline: string;
+  arm: string;
+  metric: Metric;
+  primary: boolean;
+  condition: string;
   noise_floor: number | null;
   delta: number;
   pairs: [block: number, lnRatio: number][];
@@ -129,15 +133,9 @@ export interface Profile {
   stacks: Stack[];
 }
 
-export interface Rung {
+export interface Rung extends Estimate {
   from: string;
   to: string;
-  verdict: Verdict;
-  ratio: number | null;
-  ci_low: number | null;
-  ci_high: number | null;
-  level: number | null;
-  blocks: number;
 }
 
 export interface Ladder {

@@ -6,7 +6,7 @@ use record::{LoadReport, Second, ShardRecord, Warning};
 
 use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
 use crate::session::{SLICES, Slice, Span};
-use crate::summary::{Facts, Measured, add_errors, outcome, second};
+use crate::summary::{Facts, Measured, outcome, second};
 use crate::{Latencies, Outcome, latencies};
 
 /// Tag of the responses of one second.
@@ -219,7 +219,7 @@ fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.requests += report.requests;
     sum.answers += record.answers;
     sum.bytes_read += report.bytes_read;
-    add_errors(&mut sum.errors, report.errors);
+    sum.errors += report.errors;
     sum.unfinished += report.unfinished;
     sum.unsent += report.unsent;
     sum.established += report.connections.established;

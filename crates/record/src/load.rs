@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,31 @@ impl Errors {
     /// All errors together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.connect + self.read + self.write + self.timeout + self.status + self.parse
+        self.kinds().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Each kind by its name in the JSON, with its count.
+    #[must_use]
+    pub fn kinds(&self) -> [(&'static str, u64); 6] {
+        [
+            ("connect", self.connect),
+            ("read", self.read),
+            ("write", self.write),
+            ("timeout", self.timeout),
+            ("status", self.status),
+            ("parse", self.parse),
+        ]
+    }
+}
+
+impl AddAssign for Errors {
+    fn add_assign(&mut self, more: Self) {
+        self.connect += more.connect;
+        self.read += more.read;
+        self.write += more.write;
+        self.timeout += more.timeout;
+        self.status += more.status;
+        self.parse += more.parse;
     }
 }
 

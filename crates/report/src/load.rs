@@ -54,20 +54,10 @@ fn row(name: &str, values: &Percentiles) -> [String; 8] {
 }
 
 fn facts(report: &LoadReport) -> Vec<String> {
-    let errors = &report.errors;
+    let errors = report.errors.kinds().map(|(kind, count)| format!("{kind} {count}"));
     let cpu = &report.cpu_ns_per_request;
     let mut facts = vec![
-        format!(
-            "errors: connect {}, read {}, write {}, timeout {}, status {}, parse {}; unfinished {}, unsent {}",
-            errors.connect,
-            errors.read,
-            errors.write,
-            errors.timeout,
-            errors.status,
-            errors.parse,
-            report.unfinished,
-            report.unsent
-        ),
+        format!("errors: {}; unfinished {}, unsent {}", errors.join(", "), report.unfinished, report.unsent),
         format!("generator CPU: {} user, {} system per request", format_ns(cpu.user), format_ns(cpu.system)),
     ];
     if let (Some(rate), Some(ratio)) = (report.schedule.rate_per_s, report.rate_ratio) {

@@ -39,7 +39,7 @@ pub fn load_prometheus(report: &LoadReport) -> String {
         );
     }
     text += "# HELP whyslow_load_errors Failed requests of the window, each counted once.\n# TYPE whyslow_load_errors gauge\n";
-    for (kind, count) in errors(report) {
+    for (kind, count) in report.errors.kinds() {
         let _ = writeln!(text, "whyslow_load_errors{} {count}", url(report, &format!(",kind=\"{kind}\"")));
     }
     for (name, row) in times(report) {
@@ -74,7 +74,9 @@ pub fn load_otlp(report: &LoadReport, end_unix_ns: u64) -> String {
             json!({"name": format!("whyslow.load.{}", gauge.name), "description": gauge.help, "unit": gauge.unit, "gauge": {"dataPoints": [point]}})
         })
         .collect();
-    let failed: Vec<Value> = errors(report)
+    let failed: Vec<Value> = report
+        .errors
+        .kinds()
         .into_iter()
         .map(|(kind, count)| {
             json!({"attributes": [attribute("url.full", &report.url), attribute("error.type", kind)],
@@ -141,18 +143,6 @@ fn gauges(report: &LoadReport) -> Vec<Gauge> {
             .map(|ratio| gauge("rate_ratio", "Requests answered over requests due.", "1", ratio)),
     );
     all
-}
-
-fn errors(report: &LoadReport) -> [(&'static str, u64); 6] {
-    let errors = &report.errors;
-    [
-        ("connect", errors.connect),
-        ("read", errors.read),
-        ("write", errors.write),
-        ("timeout", errors.timeout),
-        ("status", errors.status),
-        ("parse", errors.parse),
-    ]
 }
 
 /// The three times; in a closed loop all are the response or nothing, so that only that is given.

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::folder;
 use anyhow::{Context, bail};
 use plan::{Arm, ArmSource, Expect, TargetFile, WarmupClass};
 
-/// Folder of targets, looked for from the current folder upwards, then from the program's own.
+/// Folder of targets.
 const FOLDER: &str = "targets";
 /// Names the folder where it is elsewhere.
 const FOLDER_VARIABLE: &str = "WHYSLOW_TARGETS";
@@ -22,17 +23,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     pub(crate) fn find() -> Self {
-        if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
-            return Self { folder: Some(PathBuf::from(folder)) };
-        }
-        let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-        let folder = starts
-            .iter()
-            .flatten()
-            .flat_map(|start| start.ancestors())
-            .map(|ancestor| ancestor.join(FOLDER))
-            .find(|folder| has_targets(folder));
-        Self { folder }
+        Self { folder: folder::find(FOLDER, FOLDER_VARIABLE, has_targets) }
     }
 
     /// All target files, sorted by name; one that does not read is an error with its name.

@@ -10,6 +10,7 @@ mod cli;
 mod compare;
 mod doctor;
 mod exit;
+mod folder;
 mod history;
 mod interrupt;
 mod jvm;

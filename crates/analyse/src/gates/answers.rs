@@ -112,7 +112,7 @@ pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
         for record in sheet.rounds_of(&arm.name) {
             for window in &record.windows {
                 requests += window.load.requests;
-                add(&mut errors, &window.load.errors);
+                errors += window.load.errors;
             }
         }
         let share = errors.total() as f64 / (requests + errors.total()).max(1) as f64;
@@ -128,25 +128,12 @@ pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
     gate.rows(|worst| format!("at most {} of requests failed", percent(worst)))
 }
 
-fn add(sum: &mut record::Errors, more: &record::Errors) {
-    sum.connect += more.connect;
-    sum.read += more.read;
-    sum.write += more.write;
-    sum.timeout += more.timeout;
-    sum.status += more.status;
-    sum.parse += more.parse;
-}
-
 fn kinds(errors: &record::Errors) -> String {
-    let named = [
-        ("connect", errors.connect),
-        ("read", errors.read),
-        ("write", errors.write),
-        ("timeout", errors.timeout),
-        ("status", errors.status),
-        ("parse", errors.parse),
-    ];
-    let seen: Vec<String> =
-        named.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+    let seen: Vec<String> = errors
+        .kinds()
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
     seen.join(", ")
 }

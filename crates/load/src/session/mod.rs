@@ -59,7 +59,7 @@ pub struct Spec {
     pub pace: Pace,
     /// Seed of the arrivals.
     pub seed: u64,
-    /// Which arrivals are this session's.
+    /// Which of all arrivals are driven here.
     pub part: Part,
     /// Requests to send in the window at most.
     pub requests: Option<u64>,

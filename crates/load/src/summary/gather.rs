@@ -163,7 +163,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.requests += tally.requests;
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;
-    add_errors(&mut sum.errors, tally.errors);
+    sum.errors += tally.errors;
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;
     sum.established += report.established;
@@ -182,13 +182,4 @@ fn add_report(sum: &mut Measured, report: Report) {
 
 fn add(sum: &mut Latencies, more: &Latencies) {
     sum.add(more).expect("all histograms here have one shape");
-}
-
-pub(crate) fn add_errors(sum: &mut Errors, more: Errors) {
-    sum.connect += more.connect;
-    sum.read += more.read;
-    sum.write += more.write;
-    sum.timeout += more.timeout;
-    sum.status += more.status;
-    sum.parse += more.parse;
 }

@@ -7,5 +7,5 @@ mod report;
 mod stationarity;
 mod warnings;
 
-pub(crate) use gather::{Gathered, Measured, add_errors, second};
+pub(crate) use gather::{Gathered, Measured, second};
 pub(crate) use report::{Facts, outcome};

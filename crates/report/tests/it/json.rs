@@ -72,14 +72,15 @@ fn the_schema_refuses_what_is_not_so() {
     }
 }
 
+fn names(value: &Value, want: &[&str]) {
+    for name in want {
+        assert!(value.get(name).is_some(), "no '{name}' in {value}");
+    }
+}
+
 #[test]
-fn fields_have_the_names_that_scripts_use() {
+fn fields_of_findings_have_the_names_that_scripts_use() {
     let json: Value = serde_json::from_str(&findings_json(&findings())).unwrap();
-    let names = |value: &Value, want: &[&str]| {
-        for name in want {
-            assert!(value.get(name).is_some(), "no '{name}' in {value}");
-        }
-    };
     names(&json, &["schema", "run_id", "case", "seed", "host", "text", "unattributed_share"]);
     names(
         &json["arms"][0],
@@ -122,6 +123,10 @@ fn fields_have_the_names_that_scripts_use() {
     assert_eq!(json["comparisons"][0]["verdict"], "slower");
     assert_eq!(json["causes"][1]["grade"], "ruled_out");
     assert_eq!(json["text"], findings_text(&findings()));
+}
+
+#[test]
+fn fields_of_a_load_have_the_names_that_scripts_use() {
     let load: Value = serde_json::from_str(&load_json(&testkit::load_report(98_000.0))).unwrap();
     names(
         &load,

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::folder;
 use anyhow::{Context, bail};
 use plan::CaseFile;
 
-/// Folder of cases, looked for from the current folder upwards, then from the program's own.
+/// Folder of cases.
 const FOLDER: &str = "cases";
 /// Names the folder where it is elsewhere.
 const FOLDER_VARIABLE: &str = "WHYSLOW_CASES";
@@ -19,16 +20,7 @@ pub(super) struct Library {
 
 impl Library {
     pub(super) fn find() -> anyhow::Result<Self> {
-        if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
-            return Ok(Self { folder: PathBuf::from(folder) });
-        }
-        let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-        let folder = starts
-            .iter()
-            .flatten()
-            .flat_map(|start| start.ancestors())
-            .map(|ancestor| ancestor.join(FOLDER))
-            .find(|folder| !files(folder).is_empty());
+        let folder = folder::find(FOLDER, FOLDER_VARIABLE, |folder| !files(folder).is_empty());
         let folder = folder.with_context(|| {
             format!("there is no folder '{FOLDER}' with cases here or above: set {FOLDER_VARIABLE}")
         })?;
