@@ -64,10 +64,10 @@ pub(crate) struct Args {
     /// For why: only the arms whose names contain this
     #[arg(long)]
     only: Option<String>,
-    /// For why: end after so many sessions; the next call goes on
+    /// End after so many sessions; the next call goes on (not where an observer's cost is measured)
     #[arg(long)]
     sessions: Option<u32>,
-    /// For why: the program [default: a release build of this workspace]
+    /// The program [default: a release build of this workspace]
     #[arg(long)]
     program: Option<String>,
 }
@@ -76,6 +76,15 @@ pub(crate) struct Args {
 const RUNS: u32 = 20;
 
 impl Args {
+    /// The program under calibration, built where none was given.
+    fn program(&self) -> anyhow::Result<String> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
+        run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
+        Ok("target/release/whyslow".to_owned())
+    }
+
     fn runs(&self) -> u32 {
         self.runs.unwrap_or(RUNS)
     }
@@ -110,8 +119,8 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if args.question == Question::Why {
         return why::calibrate(args);
     }
-    run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
-    run(&["target/release/whyslow", "targets", "build", "planted"])?;
+    let program = args.program()?;
+    run(&[&program, "targets", "build", "planted"])?;
     let folder = root().join("target/calibrate");
     fs::create_dir_all(&folder).context("cannot make target/calibrate")?;
     let file = folder.join(format!("{}.ndjson", args.name()));
@@ -119,9 +128,16 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
     let mut found: Vec<Found> = read(&file)?;
-    let amount = plant_ns(args)?;
-    for number in found.len() as u32..args.runs() {
-        let session = Session { amount_ns: amount, blocks: args.blocks, window: &args.window, number };
+    let amount = plant_ns(args, &program)?;
+    let missing = found.len() as u32..args.runs();
+    for number in missing.take(args.sessions.map_or(usize::MAX, |sessions| sessions as usize)) {
+        let session = Session {
+            program: &program,
+            amount_ns: amount,
+            blocks: args.blocks,
+            window: &args.window,
+            number,
+        };
         let one = session.run(&folder)?;
         println!("{}/{}: {}", number + 1, args.runs(), one.line());
         append(&file, &one)?;
@@ -135,11 +151,11 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Nanoseconds to burn in each request, from the baseline's cost in a short session.
-fn plant_ns(args: &Args) -> anyhow::Result<Option<u64>> {
+fn plant_ns(args: &Args, program: &str) -> anyhow::Result<Option<u64>> {
     if args.question != Question::Planted {
         return Ok(None);
     }
-    let base = session::baseline_cpu_ns(&root().join("target/calibrate"))?;
+    let base = session::baseline_cpu_ns(program, &root().join("target/calibrate"))?;
     Ok(Some((base * args.percent / 100.0).round() as u64))
 }
 

@@ -1,7 +1,7 @@
 //! One comparison of the planted server with itself, and what it found.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use crate::shell::{command, root};
 
 /// A session to run.
 pub(super) struct Session<'a> {
+    pub(super) program: &'a str,
     /// Nanoseconds burnt in each request of the second arm; none for the same server twice.
     pub(super) amount_ns: Option<u64>,
     pub(super) blocks: Option<u32>,
@@ -79,7 +80,7 @@ impl Session<'_> {
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed]);
-        let findings = compare(self.amount_ns, &words, dir)?;
+        let findings = compare(self.program, self.amount_ns, &words, dir)?;
         let row = cpu_row(&findings)?;
         let figure = |name: &str| row[name].as_f64();
         Ok(Found {
@@ -94,24 +95,22 @@ impl Session<'_> {
 }
 
 /// CPU per request of the baseline in nanoseconds, from two short blocks.
-pub(super) fn baseline_cpu_ns(folder: &Path) -> anyhow::Result<f64> {
+pub(super) fn baseline_cpu_ns(program: &str, folder: &Path) -> anyhow::Result<f64> {
     let dir = folder.join(format!("baseline-{}", std::process::id()));
-    let findings = compare(None, &["--blocks", "2", "--window", "2s"], &dir)?;
+    let findings = compare(program, None, &["--blocks", "2", "--window", "2s"], &dir)?;
     fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
     findings["arms"][0]["cpu_ns_per_request"]["total"].as_f64().context("the baseline gave no figures")
 }
 
-fn compare(amount_ns: Option<u64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
+fn compare(program: &str, amount_ns: Option<u64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
     let planted = root().join("targets/.build/planted/plain/planted");
     let base = format!("{} --port {{port}} --plant none", planted.display());
     let arm = match amount_ns {
         None => base.clone(),
         Some(amount) => format!("{} --port {{port}} --plant spin --amount {amount}", planted.display()),
     };
-    let whyslow: PathBuf = root().join("target/release/whyslow");
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
-    let mut argv =
-        vec![whyslow.to_str().context("the workspace has a name that is not text")?, "compare", &base, &arm];
+    let mut argv = vec![program, "compare", &base, &arm];
     argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--no-why", "--format", "json", "--out"]);
     argv.push(dir.to_str().context("the workspace has a name that is not text")?);
     argv.extend(words);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Args, append, read};
-use crate::shell::{command, root, run};
+use crate::shell::{command, root};
 
 /// How a planted cause shows.
 struct Plant {
@@ -86,7 +86,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if args.fresh && file.exists() {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
-    let program = program(args)?;
+    let program = args.program()?;
     let mut found: Vec<Named> = read(&file)?;
     let mut left = args.sessions.unwrap_or(u32::MAX);
     for number in 0..args.runs.unwrap_or(RUNS) {
@@ -109,14 +109,6 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let page = root().join("docs/benchmarks/why.md");
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
     fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
-}
-
-fn program(args: &Args) -> anyhow::Result<String> {
-    if let Some(program) = &args.program {
-        return Ok(program.clone());
-    }
-    run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
-    Ok("target/release/whyslow".to_owned())
 }
 
 /// One comparison of a planted cause with its baseline, in the shortest design that decides: 6 blocks of 1 s windows.
