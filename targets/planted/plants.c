@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -180,6 +182,50 @@ static void compute(const char *head, size_t n, long amount)
     turn((long)(amount * speed));
 }
 
+static const char *settings;
+
+static void name_settings(const char *directory)
+{
+    settings = directory;
+}
+
+/* Looks at its settings anew for each request, as something does that was written before it had many. */
+static void read_settings(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    for (long i = 0; i < amount; i++) {
+        struct stat status;
+        int fd = open(settings, O_RDONLY | O_DIRECTORY);
+        if (fd >= 0 && fstat(fd, &status) == 0)
+            close(fd);
+    }
+}
+
+/* A buffer from the kernel for each request, touched and given back. */
+static void map_buffer(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    char *buffer = mmap(NULL, amount, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED)
+        return;
+    for (long at = 0; at < amount; at += 4096)
+        buffer[at] = 1;
+    munmap(buffer, amount);
+}
+
+/* Formats the date for each header that could want one. */
+static void format_dates(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    for (long i = 0; i < amount; i++) {
+        char text[64];
+        time_t now = time(NULL) - i;
+        struct tm utc;
+        strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
+        __asm__ volatile("" : : "r"(text) : "memory");
+    }
+}
+
 long plant_cpu_ns(const struct plant *plant, long amount)
 {
     return plant->work == compute ? amount : 0;
@@ -204,6 +250,9 @@ const struct plant *find_plant(const char *name)
         {"oneaccept", 100000, 1, ACCEPT_THREAD, NULL, NULL},
         {"sleep", 1000000, 1, UNCHANGED, NULL, ask_backend},
         {"backlog", 1, 1, BACKLOG, NULL, NULL},
+        {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},
+        {"mapping", 65536, 1, UNCHANGED, NULL, map_buffer},
+        {"dates", 20, 1, UNCHANGED, NULL, format_dates},
         {"spin", 2000, 1, UNCHANGED, NULL, compute},
     };
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++)

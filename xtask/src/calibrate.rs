@@ -67,6 +67,9 @@ pub(crate) struct Args {
     /// End after so many sessions; the next call goes on (not where an observer's cost is measured)
     #[arg(long)]
     sessions: Option<u32>,
+    /// For why: put the causes named to the test, too
+    #[arg(long)]
+    confirm: bool,
     /// The program [default: a release build of this workspace]
     #[arg(long)]
     program: Option<String>,

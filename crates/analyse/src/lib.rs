@@ -106,7 +106,7 @@ pub fn analyse(run: &Run) -> Findings {
         next: None,
     };
     findings.warnings = warnings(&findings, run);
-    findings.next = next(&findings);
+    findings.next = next(&findings, plan.design.confirm);
     findings
 }
 
@@ -227,7 +227,8 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
     warnings
 }
 
-fn next(findings: &Findings) -> Option<String> {
+/// What to run next; `confirmed` says whether causes were put to the test.
+fn next(findings: &Findings, confirmed: bool) -> Option<String> {
     let primary = || findings.comparisons.iter().filter(|row| row.primary);
     if primary().any(|row| row.verdict == Verdict::Inconclusive) {
         let needed =
@@ -238,14 +239,20 @@ fn next(findings: &Findings) -> Option<String> {
     if let Some(gate) = findings.gates.iter().find(voids) {
         return Some(format!("mend gate '{}'", gate.id));
     }
-    let first = findings
-        .causes
-        .iter()
-        .find(|cause| matches!(cause.grade, Grade::BoundedBy | Grade::ConsistentWith))?;
-    Some(format!(
-        "take '{}' out of {} and compare the two: whyslow compare without='…' with='…' --seed {}",
-        first.id, first.arm, findings.seed
-    ))
+    let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
+    let first = findings.causes.iter().find(|cause| named.contains(&cause.grade))?;
+    let (id, slower) = (&first.id, if first.ns_per_request < 0.0 { &first.baseline } else { &first.arm });
+    Some(match (first.grade, confirmed) {
+        (Grade::ConfirmedBy, _) => format!("mend '{id}' in {slower}: without it the gap was seen to fall"),
+        (_, false) => format!(
+            "the same command with --confirm, which takes '{id}' away from both, where that can be done from outside, and \
+             measures again"
+        ),
+        (_, true) => format!(
+            "take '{id}' out of {slower} and compare the two: whyslow compare without='…' with='…' --seed {}",
+            findings.seed
+        ),
+    })
 }
 
 /// Fewest blocks whose exact interval attains 95 %.

@@ -1,6 +1,7 @@
 //! Where in the code: two profiles as nanoseconds per request, function by function, with their difference.
 
 mod category;
+mod system_calls;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
+pub(crate) use system_calls::FILE_WRITES;
 
 use crate::findings::ArmFindings;
 use crate::sheet::Sheet;
@@ -57,6 +59,10 @@ pub struct ProfileDifference {
     pub packages: Vec<ProfileRow>,
     /// By function, largest difference first; not all of them.
     pub functions: Vec<ProfileRow>,
+    /// By system call, with everything that the kernel did inside it, largest difference first; empty where the kernel
+    /// was not sampled.
+    #[serde(default)]
+    pub system_calls: Vec<ProfileRow>,
     /// What the reader must know, one sentence each.
     pub notes: Vec<String>,
 }
@@ -109,7 +115,8 @@ pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDiff
     let (from, to) = (functions(&baseline.profiles), functions(&arm.profiles));
     let scales = [scale(&from, baseline.cpu_ns)?, scale(&to, arm.cpu_ns)?];
     let names = [baseline.name, arm.name];
-    Some(compared(&Pair { from, to, scales, names, drawn: is_drawn(arm) }, &[baseline, arm]))
+    let calls = [baseline, arm].map(|arm| system_calls::counts(&arm.profiles));
+    Some(compared(&Pair { from, to, calls, scales, names, drawn: is_drawn(arm) }, &[baseline, arm]))
 }
 
 /// The profile of one arm alone, as its difference from nothing: largest first.
@@ -117,7 +124,8 @@ pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDiff
 pub fn alone(arm: &ArmProfile) -> Option<ProfileDifference> {
     let to = functions(&arm.profiles);
     let scales = [0.0, scale(&to, arm.cpu_ns)?];
-    let pair = Pair { from: Counts::new(), to, scales, names: ["", arm.name], drawn: is_drawn(arm) };
+    let calls = [Counts::new(), system_calls::counts(&arm.profiles)];
+    let pair = Pair { from: Counts::new(), to, calls, scales, names: ["", arm.name], drawn: is_drawn(arm) };
     Some(compared(&pair, &[arm]))
 }
 
@@ -129,6 +137,8 @@ fn is_drawn(arm: &ArmProfile) -> bool {
 struct Pair<'a> {
     from: Counts<Function>,
     to: Counts<Function>,
+    /// By system call.
+    calls: [Counts<String>; 2],
     scales: [f64; 2],
     names: [&'a str; 2],
     /// Whether samples are drawn by chance, and not timed.
@@ -136,10 +146,9 @@ struct Pair<'a> {
 }
 
 fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
-    let by = |key: fn(&Function) -> String| {
-        let row = |name: &String| ProfileRow { name: name.clone(), ..ProfileRow::default() };
-        rows(&grouped(&pair.from, key), &grouped(&pair.to, key), pair, row)
-    };
+    let named = |name: &String| ProfileRow { name: name.clone(), ..ProfileRow::default() };
+    let by =
+        |key: fn(&Function) -> String| rows(&grouped(&pair.from, key), &grouped(&pair.to, key), pair, named);
     let mut functions = rows(&pair.from, &pair.to, pair, |(name, package, category)| ProfileRow {
         name: name.clone(),
         package: package.clone(),
@@ -155,6 +164,7 @@ fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
         categories: by(|(_, _, category)| category.word().to_owned()),
         packages: by(|(_, package, _)| package.clone()),
         functions,
+        system_calls: rows(&pair.calls[0], &pair.calls[1], pair, named),
         notes: arms.iter().flat_map(|arm| notes(arm)).collect(),
     }
 }

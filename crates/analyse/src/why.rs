@@ -5,6 +5,7 @@
 //! suspect can carry; whoever can carry less than a tenth of the gap is ruled out.
 
 mod code;
+mod confirm;
 mod counts;
 mod evidence;
 mod gap;
@@ -123,7 +124,9 @@ pub(crate) fn explain(sheet: &Sheet, material: &Material) -> Why {
         {
             why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
         }
-        why.causes.extend(suspects.into_iter().map(|one| cause(&pair, one)));
+        let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(&pair, one)).collect();
+        confirm::put_to_the_test(&pair, &sheet.run.interventions, &mut causes);
+        why.causes.extend(causes);
     }
     why
 }

@@ -255,6 +255,6 @@ fn open(kind: &Kind, thread: u32) -> io::Result<Option<Counter>> {
 }
 
 fn threads_of(group: &Group) -> Result<Vec<u32>, ObserveError> {
-    let processes = group.processes()?;
+    let processes = group.pids()?;
     Ok(processes.iter().flat_map(|pid| numbered(&format!("/proc/{pid}/task")).unwrap_or_default()).collect())
 }

@@ -125,10 +125,17 @@ impl Group {
     /// # Errors
     /// As [`Group::snapshot`].
     pub fn java_pids(&self) -> Result<Vec<u32>, ObserveError> {
-        let is_java = |pid: &u32| {
-            file::optional(format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("libjvm.so"))
-        };
-        Ok(self.pids()?.into_iter().filter(is_java).collect())
+        self.pids_with("libjvm.so")
+    }
+
+    /// Ids of the processes that have a library loaded whose path contains `part`.
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn pids_with(&self, part: &str) -> Result<Vec<u32>, ObserveError> {
+        let has =
+            |pid: &u32| file::optional(format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains(part));
+        Ok(self.pids()?.into_iter().filter(has).collect())
     }
 
     /// Ids of all their threads.
@@ -148,15 +155,6 @@ impl Group {
             }
         }
         Ok((rss_bytes, threads))
-    }
-
-    /// The process ids of all that is watched now.
-    ///
-    /// # Errors
-    /// As [`Group::snapshot`].
-    pub fn processes(&self) -> Result<Vec<u32>, ObserveError> {
-        let table = Table::read(&mut Reader::new())?;
-        Ok(self.watched(&table)?.iter().map(|member| member.pid).collect())
     }
 
     /// The processes that are watched.

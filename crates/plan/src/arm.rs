@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Expect, PlanError, WarmupClass};
+use crate::{Circumstances, Expect, PlanError, WarmupClass};
 
 /// Longest arm name: it becomes part of file names.
 const MAX_NAME_CHARS: usize = 64;
@@ -56,6 +56,9 @@ pub struct Arm {
     pub warmup: WarmupClass,
     /// The answer that means "ready".
     pub expect: Expect,
+    /// What an intervention changes for it.
+    #[serde(default)]
+    pub circumstances: Circumstances,
 }
 
 impl Arm {

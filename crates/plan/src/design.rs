@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
 
-use crate::{Arm, Placement, PlanError};
+use crate::{Arm, Intervention, Placement, PlanError};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
 const MAX_BLOCKS: u32 = 500;
@@ -134,6 +134,9 @@ pub struct Design {
     pub second_baseline: bool,
     /// Whether a difference is explained; without, the findings end with the verdict.
     pub why: bool,
+    /// Whether causes are put to the test by taking them away.
+    #[serde(default)]
+    pub confirm: bool,
 }
 
 /// Everything that will be done, validated. Recorded with the run before its first round.
@@ -155,6 +158,9 @@ pub struct Plan {
     pub design: Design,
     /// Who runs where.
     pub placement: Placement,
+    /// What this run tries, where it puts causes of another run to the test.
+    #[serde(default)]
+    pub intervention: Option<Intervention>,
 }
 
 impl Plan {

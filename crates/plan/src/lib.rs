@@ -7,6 +7,7 @@
 mod arm;
 mod case;
 mod design;
+mod intervention;
 mod order;
 mod placement;
 mod random;
@@ -19,6 +20,7 @@ pub use case::{
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
 pub use design::{Blocks, Condition, Design, Plan, Timing, Workload};
+pub use intervention::{Circumstances, Intervention};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;

@@ -82,6 +82,9 @@ pub struct Variant {
     /// Replaces the warm-up class.
     #[serde(default)]
     pub warmup: Option<WarmupClass>,
+    /// Causes of slowness that it takes away, by the names that findings give them: `--confirm` tries it against them.
+    #[serde(default)]
+    pub removes: Vec<String>,
 }
 
 /// A `target.toml`: a server that whyslow can build, start and recognise.
@@ -169,6 +172,7 @@ impl TargetFile {
             dir: Some(dir.to_owned()),
             build_dir: Some(format!("{build_root}/{}/plain", self.name)),
             port_env: false,
+            circumstances: crate::Circumstances::default(),
             warmup: self.warmup,
             expect: self.expect.clone(),
         }

@@ -13,6 +13,8 @@ pub enum PassKind {
     Counting,
     /// Sampling stacks (tier 2).
     Sampling,
+    /// Taking a stack whenever a thread leaves its CPU, with the time until it comes back (tier 3).
+    Waiting,
     /// Stopping the target at every system call, as strace does (tier 3): only the mix of calls counts.
     Tracing,
 }
@@ -25,6 +27,7 @@ impl PassKind {
             Self::Untouched => "untouched",
             Self::Counting => "counting",
             Self::Sampling => "sampling",
+            Self::Waiting => "timing waits",
             Self::Tracing => "tracing",
         }
     }
@@ -41,7 +44,7 @@ pub struct Pass {
     /// What was counted, in a counting pass.
     #[serde(default)]
     pub counts: Option<Counts>,
-    /// Stacks, in a sampling pass.
+    /// Stacks, in a sampling or waiting pass.
     #[serde(default)]
     pub profile: Option<Profile>,
     /// What could not be watched and what would allow it, one sentence each.

@@ -78,6 +78,9 @@ const ROUNDS: &str = "rounds";
 /// Folder of the diagnostic rounds; runs of before they were made have none.
 const DIAGNOSTICS: &str = "diagnostics";
 
+/// Folder of the runs that put causes to the test, each a run's directory.
+const INTERVENTIONS: &str = "interventions";
+
 /// A run as read from its directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -89,6 +92,8 @@ pub struct Run {
     pub rounds: Vec<RoundRecord>,
     /// Its diagnostic rounds, in order of block and arm.
     pub diagnostics: Vec<DiagnosticRecord>,
+    /// Runs that put its causes to the test, by the name of the intervention.
+    pub interventions: Vec<Self>,
     /// Round files that could not be read, one sentence each.
     pub damaged: Vec<String>,
 }
@@ -135,6 +140,12 @@ impl RunDir {
     #[must_use]
     pub fn hlog_path(&self, round: &plan::Round) -> PathBuf {
         self.0.join("rounds").join(format!("{}.hlog", stem(round)))
+    }
+
+    /// The directory of the run that tries the intervention `id`.
+    #[must_use]
+    pub fn intervention_path(&self, id: &str) -> PathBuf {
+        self.0.join(INTERVENTIONS).join(id)
     }
 
     /// Writes the manifest.
@@ -195,7 +206,23 @@ impl RunDir {
             true => self.read_all(DIAGNOSTICS, &mut damaged)?,
             false => Vec::new(),
         };
-        Ok(Run { manifest, host, rounds, diagnostics, damaged })
+        let interventions = self.read_interventions(&mut damaged)?;
+        Ok(Run { manifest, host, rounds, diagnostics, interventions, damaged })
+    }
+
+    /// The runs that put causes to the test, in order of their names; one that does not read is left out and named.
+    fn read_interventions(&self, damaged: &mut Vec<String>) -> Result<Vec<Run>, RecordError> {
+        let folder = self.0.join(INTERVENTIONS);
+        if !folder.exists() {
+            return Ok(Vec::new());
+        }
+        let wrong = |source| RecordError::Read { path: folder.clone(), source };
+        let entries: Result<Vec<_>, _> = fs::read_dir(&folder).map_err(wrong)?.collect();
+        let mut paths: Vec<PathBuf> = entries.map_err(wrong)?.into_iter().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.join("manifest.json").exists());
+        paths.sort();
+        let runs = paths.iter().map(|path| Self::open(path).read());
+        Ok(runs.filter_map(|run| run.map_err(|error| damaged.push(error.to_string())).ok()).collect())
     }
 
     /// Every record in `folder`, in order of file names.

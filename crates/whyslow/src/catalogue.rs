@@ -108,6 +108,7 @@ fn built_in(model: &str) -> anyhow::Result<Arm> {
         dir: None,
         build_dir: None,
         port_env: false,
+        circumstances: plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect { body: Some("Hello, World!".to_owned()), ..Expect::default() },
     })

@@ -1,14 +1,17 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod condition;
+mod confirm;
 mod diagnose;
 pub(crate) mod generator;
 pub(crate) mod planning;
 pub(crate) mod preflight;
 pub(crate) mod progress;
+mod remedies;
 mod round;
 mod run_id;
 mod session;
+mod tracing;
 pub(crate) mod verify;
 
 use std::path::{Path, PathBuf};
@@ -97,6 +100,9 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).run()?;
+    if plan.design.confirm && !interrupt.is_set() {
+        confirm::run(&bench)?;
+    }
     Ok(dir)
 }
 

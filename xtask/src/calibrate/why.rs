@@ -28,7 +28,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 20] = [
+const PLANTS: [Plant; 23] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -44,6 +44,9 @@ const PLANTS: [Plant; 20] = [
     plant("planted@sleep", "planted@none", &["sleep"]),
     Plant { load: &["--no-keep-alive"], ..plant("planted@backlog", "planted@none", &["listen_backlog"]) },
     plant("planted@spin", "planted@none", &["own_code"]),
+    plant("planted@openfile", "planted@none", &["extra_syscalls"]),
+    plant("planted@mapping", "planted@none", &["kernel_memory"]),
+    plant("planted@dates", "planted@none", &["profile_clocks_and_dates"]),
     plant("planted-go@alloc", "planted-go@none", &["allocation", "gc"]),
     plant("planted-go@gc", "planted-go@heap", &["gc"]),
     plant("planted-jvm@gc", "planted-jvm@none", &["gc"]),
@@ -98,7 +101,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
                 continue;
             }
             left -= 1;
-            let one = session(&program, plant, number, &folder)?;
+            let one = session(&program, plant, number, args.confirm, &folder)?;
             println!("{} {}: {:?} -> {:?}", number + 1, plant.arm, one.causes, one.place(plant));
             append(&file, &one)?;
             found.push(one);
@@ -112,7 +115,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
 }
 
 /// One comparison of a planted cause with its baseline, in the shortest design that decides: 6 blocks of 1 s windows.
-fn session(program: &str, plant: &Plant, number: u32, folder: &Path) -> anyhow::Result<Named> {
+fn session(program: &str, plant: &Plant, number: u32, confirm: bool, folder: &Path) -> anyhow::Result<Named> {
     let dir = folder.join(format!("why-{}-{number}", plant.arm));
     if dir.exists() {
         fs::remove_dir_all(&dir).context("cannot remove an earlier run")?;
@@ -124,6 +127,9 @@ fn session(program: &str, plant: &Plant, number: u32, folder: &Path) -> anyhow::
     argv.extend(["--window", "1s", "--warmup", warmup, "--warmup-cap", warmup, "--seed", &seed]);
     argv.extend(["--format", "json", "--out", dir.to_str().context("the workspace's name is not text")?]);
     argv.extend(plant.load);
+    if confirm {
+        argv.push("--confirm");
+    }
     let output = command(&argv).output().context("cannot run whyslow")?;
     if !matches!(output.status.code(), Some(0 | 4 | 5)) {
         bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));

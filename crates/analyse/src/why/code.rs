@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::Evidence;
-use super::gap::Pair;
+use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
 use crate::profile::{Category, ProfileRow};
@@ -82,8 +82,6 @@ const COMPARISONS: [&str; 16] = [
     "IndexByte",
     "EqualFold",
 ];
-/// Standard errors by which the time of a function has to differ.
-const SURE: f64 = 3.0;
 /// Functions that are named as examples.
 const EXAMPLES: usize = 3;
 

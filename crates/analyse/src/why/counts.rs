@@ -3,6 +3,7 @@
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::findings::Grade;
+use crate::profile::FILE_WRITES as FILE_WRITES_INSIDE;
 
 /// System calls that send to a socket, or write to whatever a descriptor is.
 const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
@@ -14,6 +15,9 @@ const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mremap", "mprote
 pub(super) const FUTEX: [&str; 1] = ["futex"];
 /// System calls that other detectors speak of, or that every server makes for every request or connection.
 const ACCOUNTED: [&[&str]; 5] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &super::waits::WAITING];
+/// System calls that wait for others: the time inside them is that of switching, and has a suspect of its own.
+const POLLS: [&str; 8] =
+    ["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "io_uring_enter"];
 /// Fewer calls than this per request are noise of timers and signals.
 const FEW: f64 = 0.05;
 
@@ -47,11 +51,13 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     if more < FEW {
         return Vec::new();
     }
+    // A write to a file that stays in memory costs about what one to a loopback socket does.
+    let counted_ns = more * costs.loopback_write_ns;
+    let inside_ns = pair.more_time_in_calls(&[&[FILE_WRITES_INSIDE], &FILE_WRITES[..]].concat());
     one(Suspect {
         id: "file_writes".to_owned(),
         grade: Grade::BoundedBy,
-        // A write to a file that stays in memory costs about what one to a loopback socket does.
-        ns: more * costs.loopback_write_ns,
+        ns: inside_ns.map_or(counted_ns, |inside_ns| inside_ns.max(counted_ns)),
         evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
         usual: false,
     })
@@ -70,6 +76,15 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         .collect();
     more.sort_by(|a, b| b.0.total_cmp(&a.0));
     let named: f64 = more.iter().map(|(count, _)| count).sum();
+    // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
+    let grown: Vec<&str> = more.iter().filter(|(count, _)| *count >= FEW).map(|(_, name)| *name).collect();
+    let grown: Vec<&str> = grown.into_iter().filter(|name| !POLLS.contains(name)).collect();
+    let inside_ns = pair.more_time_in_calls(&grown).unwrap_or(0.0);
+    let inside = if inside_ns > 0.0 {
+        format!(", {} more a request inside them by the profile", units::format_ns(inside_ns))
+    } else {
+        String::new()
+    };
     let first: Vec<String> = more
         .iter()
         .filter(|(count, _)| *count >= FEW)
@@ -83,8 +98,8 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: "extra_syscalls".to_owned(),
         grade: Grade::BoundedBy,
-        ns: named.max(0.0) * costs.syscall_ns,
-        evidence: format!("system calls: {:.2} a request against {:.2}{list}", all(slow), all(fast)),
+        ns: (named.max(0.0) * costs.syscall_ns).max(inside_ns),
+        evidence: format!("system calls: {:.2} a request against {:.2}{list}{inside}", all(slow), all(fast)),
         usual: true,
     })
 }
@@ -135,10 +150,13 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.minor_faults);
     let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
+    let counted_ns = (slow - fast).max(0.0) * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns;
+    let inside_ns = pair.more_time_in_calls(&MEMORY).filter(|_| calls >= FEW).unwrap_or(0.0);
+    let faults_ns = (slow - fast).max(0.0) * costs.minor_fault_ns;
     one(Suspect {
         id: "kernel_memory".to_owned(),
         grade: Grade::BoundedBy,
-        ns: (slow - fast).max(0.0) * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns,
+        ns: counted_ns.max(faults_ns + inside_ns),
         evidence: format!("page faults: {slow:.3} a request against {fast:.3}"),
         usual: true,
     })

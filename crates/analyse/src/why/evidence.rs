@@ -14,6 +14,21 @@ use crate::sheet::Sheet;
 /// A server this busy has nothing left to wait for.
 const FULL: f64 = 0.95;
 
+/// Functions of the kernel in which a thread waits for the next request or connection.
+const FOR_REQUESTS: [&str; 7] = [
+    "ep_poll",
+    "do_epoll_wait",
+    "do_sys_poll",
+    "do_select",
+    "inet_csk_accept",
+    "sk_wait_data",
+    "io_cqring_wait",
+];
+/// Beginnings of the file names of libraries that wait only because they are asked to.
+const LIBC: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
+/// Functions that are named as the place of a wait.
+const WAITS_NAMED: usize = 2;
+
 /// One arm per request; times in nanoseconds.
 pub(crate) struct Evidence {
     pub(crate) name: String,
@@ -45,6 +60,8 @@ pub(crate) struct Evidence {
     /// What was counted by perf events, where a pass counts.
     pub(crate) counted: Option<Counted>,
     pub(crate) shape: Shape,
+    /// The program's functions in which its threads waited for something other than requests, longest first.
+    pub(crate) waits_in: Vec<String>,
 }
 
 /// Counts per request.
@@ -97,6 +114,10 @@ impl Evidence {
                 .filter(|kind| is_used(material.passes, arm, *kind))
                 .find_map(|kind| counted(&of_arm, kind)),
             shape: Shape::of(&windows),
+            waits_in: match is_used(material.passes, arm, PassKind::Waiting) {
+                true => waits_in(&of_arm),
+                false => Vec::new(),
+            },
             cpu,
         })
     }
@@ -142,6 +163,31 @@ fn counted(records: &[&DiagnosticRecord], kind: PassKind) -> Option<Counted> {
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
     (requests > 0.0).then_some(sums)
+}
+
+/// The innermost functions of the program itself in the stacks that waited, longest first. Those that waited to be told
+/// of requests are left out: a server that has nothing to do waits there.
+fn waits_in(records: &[&DiagnosticRecord]) -> Vec<String> {
+    let passes = records.iter().flat_map(|record| &record.passes);
+    let profiles =
+        passes.filter(|pass| pass.kind == PassKind::Waiting).filter_map(|pass| pass.profile.as_ref());
+    let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
+    for profile in profiles {
+        for stack in &profile.stacks {
+            let for_requests = profile
+                .frames_of(stack)
+                .any(|frame| frame.kernel && FOR_REQUESTS.iter().any(|part| frame.name.contains(part)));
+            let own = profile.frames_of(stack).rev().find(|frame| {
+                !frame.kernel && frame.resolved && !LIBC.iter().any(|module| frame.module.starts_with(module))
+            });
+            if let Some(frame) = own.filter(|_| !for_requests) {
+                *waited.entry(&frame.name).or_default() += stack.samples;
+            }
+        }
+    }
+    let mut waited: Vec<(&str, u64)> = waited.into_iter().collect();
+    waited.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+    waited.into_iter().take(WAITS_NAMED).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// CPU time per request by the name of the thread.

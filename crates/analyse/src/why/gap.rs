@@ -9,6 +9,9 @@ use crate::findings::{Comparison, Verdict};
 use crate::profile::ProfileDifference;
 use crate::sheet::Sheet;
 
+/// Standard errors by which a time in a profile has to differ.
+pub(crate) const SURE: f64 = 3.0;
+
 /// Two arms, the slower one, and what it takes more.
 pub(crate) struct Pair<'a> {
     pub(crate) baseline: &'a str,
@@ -67,6 +70,16 @@ impl<'a> Pair<'a> {
         self.idle_ns > self.cpu_ns.max(0.0)
     }
 
+    /// Whether idle time is part of the gap.
+    pub(crate) fn counts_idle(&self) -> bool {
+        self.idle_ns > 0.0
+    }
+
+    /// What a request costs the slow arm, in the terms in which the gap is told.
+    pub(crate) fn slow_ns(&self) -> f64 {
+        self.slow.cpu.total + if self.counts_idle() { self.slow.idle_ns } else { 0.0 }
+    }
+
     /// Share of the gap, 1 for all of it.
     pub(crate) fn share(&self, ns: f64) -> f64 {
         let total = self.total_ns();
@@ -76,6 +89,15 @@ impl<'a> Pair<'a> {
     /// Slow minus fast of a figure.
     pub(crate) fn more(&self, figure: impl Fn(&Evidence) -> f64) -> f64 {
         figure(self.slow) - figure(self.fast)
+    }
+
+    /// CPU time that the slow arm spends more in these system calls, where both were sampled and the difference is sure.
+    pub(crate) fn more_time_in_calls(&self, names: &[&str]) -> Option<f64> {
+        let rows = &self.profile?.system_calls;
+        let these: Vec<_> = rows.iter().filter(|row| names.contains(&row.name.as_str())).collect();
+        let ns = self.sign * these.iter().map(|row| row.difference_ns).sum::<f64>();
+        let error_ns = these.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();
+        (ns > SURE * error_ns).then_some(ns)
     }
 
     /// How many more of these system calls the slow arm makes, and both counts: slow, then fast.

@@ -15,7 +15,7 @@ const FEW_SWITCHES: f64 = 0.05;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.
-const KINDS: [PassKind; 3] = [PassKind::Counting, PassKind::Sampling, PassKind::Tracing];
+const KINDS: [PassKind; 4] = [PassKind::Counting, PassKind::Sampling, PassKind::Waiting, PassKind::Tracing];
 /// Time between two samples by which the kernel splits user from system time.
 const TICK_NS: f64 = 1e7;
 

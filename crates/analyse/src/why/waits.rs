@@ -28,13 +28,19 @@ fn idle_after_accept(pair: &Pair) -> f64 {
     pair.idle_ns * (1.0 - pair.slow.waiting_to_be_accepted)
 }
 
+/// Where in its code the slow arm waits, where that was seen.
+fn place(pair: &Pair) -> String {
+    let names = pair.slow.waits_in.join(", ");
+    if names.is_empty() { names } else { format!(" (in {names})") }
+}
+
 /// Writes that are forced to the disk. The kernel's work for them is theirs too.
 pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
     let Some((more, [slow, fast])) = pair.more_calls(&SYNCS).filter(|(more, _)| *more >= RARE) else {
         return Vec::new();
     };
     let system = pair.more(|evidence| evidence.cpu.system).max(0.0);
-    let evidence = format!("writes forced to the disk: {slow:.2} a request against {fast:.2}");
+    let evidence = format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair));
     one(wait("sync_writes", idle_after_accept(pair) + system * more.min(1.0), evidence))
 }
 
@@ -43,7 +49,8 @@ pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
     let Some((_, [slow, fast])) = pair.more_calls(&SLEEPS).filter(|(more, _)| *more >= RARE) else {
         return Vec::new();
     };
-    let evidence = format!("sleeps: {slow:.2} a request against {fast:.2}, while its CPUs are idle");
+    let evidence =
+        format!("sleeps{}: {slow:.2} a request against {fast:.2}, while its CPUs are idle", place(pair));
     one(wait("sleep", idle_after_accept(pair), evidence))
 }
 
@@ -54,7 +61,8 @@ pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     };
     let evidence = format!(
-        "threads waiting for each other: {slow:.2} futex calls a request against {fast:.2}, while CPUs are idle"
+        "threads waiting for each other{}: {slow:.2} futex calls a request against {fast:.2}, while CPUs are idle",
+        place(pair)
     );
     one(wait("lock_contention", idle_after_accept(pair), evidence))
 }

@@ -4,6 +4,7 @@
 mod bound;
 mod capacity;
 mod cases;
+mod confirm;
 mod detail;
 mod gates;
 mod host;

@@ -57,7 +57,14 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
         builds: Vec::new(),
         pilot_per_s: vec![0.0; arms.len()],
     };
-    Run { manifest, host: Host::default(), rounds, diagnostics: Vec::new(), damaged: Vec::new() }
+    Run {
+        manifest,
+        host: Host::default(),
+        rounds,
+        diagnostics: Vec::new(),
+        interventions: Vec::new(),
+        damaged: Vec::new(),
+    }
 }
 
 /// Two arms, 10 blocks: `main` of 10 µs a request and `pr` of `ratio` times that.
@@ -88,8 +95,14 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::Fixed { blocks }, second_baseline: false, why: true },
+        design: Design {
+            blocks: Blocks::Fixed { blocks },
+            second_baseline: false,
+            why: true,
+            confirm: false,
+        },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
+        intervention: None,
     }
 }
 
@@ -103,6 +116,7 @@ fn command_arm(name: &str) -> Arm {
         dir: None,
         build_dir: None,
         port_env: false,
+        circumstances: plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }

@@ -21,26 +21,40 @@ const COSTS: UnitCosts = UnitCosts {
 const PLAIN: [(&str, f64); 3] = [("epoll_wait", 0.1), ("recvfrom", 1.0), ("sendto", 1.0)];
 
 /// How one arm differs from a plain server, per request.
-#[derive(Clone, Copy, Default)]
-struct Plant {
-    user_ns: f64,
-    system_ns: f64,
+#[derive(Clone, Copy)]
+pub(crate) struct Plant {
+    pub(crate) user_ns: f64,
+    pub(crate) system_ns: f64,
     /// Added system calls.
-    calls: &'static [(&'static str, f64)],
-    switches: f64,
-    faults: f64,
-    segments: f64,
-    refused: f64,
+    pub(crate) calls: &'static [(&'static str, f64)],
+    pub(crate) switches: f64,
+    pub(crate) faults: f64,
+    pub(crate) segments: f64,
+    pub(crate) refused: f64,
     /// Responses of 40 ms, of 100.
-    delayed: u64,
+    pub(crate) delayed: u64,
     /// Rate over that of the baseline, with the CPUs idle meanwhile.
-    idle_rate: Option<f64>,
+    pub(crate) idle_rate: Option<f64>,
 }
 
-fn planted(plant: Plant) -> Run {
+impl Plant {
+    pub(crate) const NONE: Self = Self {
+        user_ns: 0.0,
+        system_ns: 0.0,
+        calls: &[],
+        switches: 0.0,
+        faults: 0.0,
+        segments: 0.0,
+        refused: 0.0,
+        delayed: 0,
+        idle_rate: None,
+    };
+}
+
+pub(crate) fn planted(plant: Plant) -> Run {
     let mut run = pair(1.0);
     run.host.unit_costs = Some(COSTS);
-    for (arm, plant) in [("main", Plant::default()), ("pr", plant)] {
+    for (arm, plant) in [("main", Plant::NONE), ("pr", plant)] {
         change(&mut run, arm, 0, |window| apply(window, &plant));
         let window = run.rounds.iter().find(|record| record.arm == arm).unwrap().windows[0].clone();
         for block in 0..2 {
@@ -50,7 +64,7 @@ fn planted(plant: Plant) -> Run {
     run
 }
 
-fn apply(window: &mut Window, plant: &Plant) {
+pub(crate) fn apply(window: &mut Window, plant: &Plant) {
     window.server_cpus.cpus = 2;
     if let Some(rate) = plant.idle_rate {
         window.load.requests = (window.load.requests as f64 * rate) as u64;
@@ -97,7 +111,7 @@ fn named(findings: &Findings) -> Vec<&Cause> {
 
 #[test]
 fn what_was_planted_is_named_first_with_what_it_carries() {
-    let plain = Plant::default();
+    let plain = Plant::NONE;
     let idle = |rate| Plant { idle_rate: Some(rate), ..plain };
     for (first, share, plant) in [
         ("extra_syscalls", 0.77, Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..plain }),
@@ -136,7 +150,7 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
 
 #[test]
 fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
-    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() });
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
     run.manifest.plan.baseline = 1;
     let findings = analyse(&run);
     let cause = named(&findings)[0];
@@ -151,7 +165,7 @@ fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
 
 #[test]
 fn a_large_change_of_little_worth_is_ruled_out() {
-    let findings = analyse(&planted(Plant { user_ns: 9000.0, switches: 0.13, ..Plant::default() }));
+    let findings = analyse(&planted(Plant { user_ns: 9000.0, switches: 0.13, ..Plant::NONE }));
     let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
     assert_eq!(switches.grade, Grade::RuledOut, "13 times as many, and still {}", switches.text);
     assert!(named(&findings).is_empty(), "{:?}", named(&findings));
@@ -160,13 +174,13 @@ fn a_large_change_of_little_worth_is_ruled_out() {
 
 #[test]
 fn a_server_against_itself_names_nothing() {
-    let findings = analyse(&planted(Plant::default()));
+    let findings = analyse(&planted(Plant::NONE));
     assert!(findings.causes.is_empty() && findings.ledger.is_empty(), "{:?}", findings.causes);
 }
 
 #[test]
 fn what_was_seen_while_the_server_was_another_one_is_not_used() {
-    let plant = Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() };
+    let plant = Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE };
     let mut run = planted(plant);
     let counting = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
     for pass in counting.filter(|pass| pass.kind == PassKind::Counting) {
@@ -185,7 +199,7 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
 
 #[test]
 fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
-    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::default() });
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
     let verdicts = |run: &Run| analyse(run).comparisons.iter().map(|row| row.verdict).collect::<Vec<_>>();
     let with = verdicts(&run);
     run.host.unit_costs = None;
@@ -219,7 +233,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
 
 /// A run whose second arm spends 10 µs more a request in `function`.
 fn sampled(function: &str) -> Run {
-    let mut run = planted(Plant { user_ns: 9000.0, ..Plant::default() });
+    let mut run = planted(Plant { user_ns: 9000.0, ..Plant::NONE });
     let plain = ("main;serve;send;tcp_sendmsg", 1000);
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();
@@ -254,7 +268,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
 #[test]
 fn collectors_and_compilers_are_told_by_their_threads() {
     let threads = |names: &[(&str, f64)]| {
-        let mut run = planted(Plant { user_ns: 9000.0, ..Plant::default() });
+        let mut run = planted(Plant { user_ns: 9000.0, ..Plant::NONE });
         for (arm, names) in [("main", &[("VM Thread", 0.0), ("C2 CompilerThre", 10.0)][..]), ("pr", names)] {
             change(&mut run, arm, 0, |window| {
                 let ns = |ns: f64| (window.load.requests as f64 * ns) as u64;
@@ -268,4 +282,60 @@ fn collectors_and_compilers_are_told_by_their_threads() {
     assert_eq!(named(&collecting)[0].id, "gc", "{:?}", collecting.causes);
     let interpreted = threads(&[("VM Thread", 0.0), ("main", 19_000.0)]);
     assert_eq!(named(&interpreted)[0].id, "interpreter", "{:?}", interpreted.causes);
+}
+
+#[test]
+fn a_wait_is_told_with_the_function_that_waits() {
+    let mut run = planted(Plant { calls: &[("clock_nanosleep", 1.0)], idle_rate: Some(0.1), ..Plant::NONE });
+    let mut waits = profile(&[("main;serve;ask_backend;nanosleep", 900), ("main;serve;epoll_wait", 99_000)]);
+    waits.kind = record::ProfileKind::OffCpu;
+    for frame in &mut waits.frames {
+        if frame.name == "nanosleep" {
+            frame.module = "libc.so.6".to_owned();
+        }
+        if frame.name == "epoll_wait" {
+            (frame.name, frame.kernel) = ("ep_poll".to_owned(), true);
+        }
+    }
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
+        record.passes.push(pass);
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert!(cause.text.starts_with("sleeps (in ask_backend): "), "{}", cause.text);
+}
+
+#[test]
+fn a_system_call_carries_what_the_kernel_did_inside_it() {
+    let mut run = planted(Plant { system_ns: 6000.0, calls: &[("openat", 3.0)], ..Plant::NONE });
+    let frame = |name: &str, kernel| Frame {
+        name: name.to_owned(),
+        module: "[kernel]".to_owned(),
+        kernel,
+        resolved: true,
+    };
+    for record in &mut run.diagnostics {
+        let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
+        let names = ["do_syscall_64", "__x64_sys_openat", "path_openat", "__x64_sys_sendto"];
+        profile.frames = names.iter().map(|name| frame(name, true)).collect();
+        profile.stacks = vec![Stack { frames: vec![0, 3], samples: 1000 }];
+        if record.arm == "pr" {
+            profile.stacks.push(Stack { frames: vec![0, 1, 2], samples: 600 });
+        }
+        profile.samples = profile.stacks.iter().map(|stack| stack.samples).sum();
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Sampling, Some(profile));
+        record.passes.push(pass);
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "extra_syscalls");
+    assert!(
+        cause.share.unwrap() > 0.9,
+        "3 calls of 100 ns are 5 %, their insides are all of it: {}",
+        cause.text
+    );
+    assert!(cause.text.contains("openat +3.00"), "{}", cause.text);
 }

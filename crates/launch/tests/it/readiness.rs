@@ -158,6 +158,7 @@ fn builds_run_in_order_and_stop_at_the_first_that_fails() {
         dir: None,
         build_dir: Some(dir.to_str().unwrap().to_owned()),
         port_env: false,
+        circumstances: plan::Circumstances::default(),
         warmup: plan::WarmupClass::Native,
         expect: hello(),
     };

@@ -15,6 +15,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         dir: None,
         build_dir: None,
         port_env: false,
+        circumstances: plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }
@@ -43,7 +44,13 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::Fixed { blocks: 10 }, second_baseline: false, why: true },
+        design: Design {
+            blocks: Blocks::Fixed { blocks: 10 },
+            second_baseline: false,
+            why: true,
+            confirm: false,
+        },
         placement: Placement::choose(&allowed, None, None).unwrap(),
+        intervention: None,
     }
 }

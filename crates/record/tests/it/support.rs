@@ -40,6 +40,7 @@ fn arm(name: &str) -> Arm {
         dir: None,
         build_dir: None,
         port_env: false,
+        circumstances: plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }
@@ -67,8 +68,14 @@ fn plan() -> Plan {
             warmup_cap: Span::from_secs(120),
             ready_limit: Span::from_secs(60),
         },
-        design: Design { blocks: Blocks::TwoLooks { first: 10, max: 30 }, second_baseline: false, why: true },
+        design: Design {
+            blocks: Blocks::TwoLooks { first: 10, max: 30 },
+            second_baseline: false,
+            why: true,
+            confirm: false,
+        },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
+        intervention: None,
     }
 }
 

@@ -89,6 +89,7 @@ fn profile(baseline: &str, arm: &str) -> analyse::ProfileDifference {
         categories: vec![analyse::ProfileRow { name: "own code".to_owned(), ..row.clone() }],
         packages: Vec::new(),
         functions: vec![row],
+        system_calls: Vec::new(),
         notes: vec![format!("{arm}: it keeps no frame pointers")],
     }
 }

@@ -17,7 +17,7 @@ use super::worker::Worker;
 use crate::rt::driver::{Interest, Ready};
 use crate::rt::shard::{Resume, Shard, Source};
 use crate::rt::slab::Key;
-use crate::rt::{net, sys};
+use crate::rt::{net, sys, yield_now};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -258,7 +258,13 @@ impl Conn {
         while part.start < part.end {
             match sys::send_file(&self.socket, file, &mut part) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.worker.counters().sent_bytes.add(count as u64),
+                Ok(count) => {
+                    self.worker.counters().sent_bytes.add(count as u64);
+                    // A client as fast as the disk would hold the shard until the last byte.
+                    if part.start < part.end {
+                        yield_now()?;
+                    }
+                }
                 Err(Errno::AGAIN) => self.wait(Ready::WRITE, self.write_deadline())?,
                 Err(error) => {
                     self.mark(Ready::GONE.with(Ready::ENDED));

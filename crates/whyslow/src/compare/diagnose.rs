@@ -1,22 +1,26 @@
 //! Diagnostic rounds: after the scored blocks each arm is started anew and watched more closely than a scored window may
 //! be. Their figures are never scored; they say where the cost lies, and what watching cost.
 
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use launch::Launcher;
-use observe::{Counting, Group, Profiler, Samples, counts_since};
+use observe::{Counting, Group, ObserveError, Profiler, Samples, counts_since};
 use plan::{Condition, Plan, Round};
-use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup};
+use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
 use units::Span;
 
 use super::generator::Phase;
 use super::progress::Progress;
 use super::round::{Bench, Early, SETTLE, Server, joined, keep_failure};
+use super::tracing::Tracing;
 
 /// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
 pub(super) const ROUNDS: u32 = 2;
-/// Passes of one round, in this order: the tracepoints of the last one are let go only after the server has stopped.
+/// Passes of every round, in this order: the tracepoints of the last one are let go only after the server has stopped.
 const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
+/// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
+const IDLE: f64 = 0.05;
 /// Samples per second of CPU time: as many as there may be, for a window is short.
 const SAMPLES_HZ: u32 = 997;
 /// Longest window of a pass: counts need no more, and sampling at the highest rate has 3000 samples of a busy CPU.
@@ -30,6 +34,7 @@ pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
+    // Servers that wait have one pass more in one of the rounds; an estimate need not know which they are.
     let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
     let arm = |arm: &plan::Arm| plan.timing.warmup_of(arm.warmup).0.as_secs_f64() + passes + overhead_s;
     f64::from(ROUNDS) * plan.arms.iter().map(arm).sum::<f64>()
@@ -64,21 +69,26 @@ pub(super) enum Watch {
         /// Ended.
         samples: Option<Samples>,
     },
+    /// `strace -c`, started when the window begins.
+    Tracing(Tracing),
     /// What was asked for cannot be had: why.
     Refused(String),
 }
 
 impl Watch {
-    fn attach(kind: PassKind, target: &Group) -> Result<Self, observe::ObserveError> {
+    fn attach(kind: PassKind, target: &Group, bench: &Bench, log: &Path) -> anyhow::Result<Self> {
+        let sampling = |profiler: Result<Profiler, ObserveError>| match profiler {
+            Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
+            Err(error) => Self::Refused(format!("no profile: {error}")),
+        };
         Ok(match kind {
             PassKind::Counting => {
                 Self::Counting { counting: Counting::attach(target)?, counts: Counts::default() }
             }
-            PassKind::Sampling => match Profiler::attach(target, SAMPLES_HZ) {
-                Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
-                Err(error) => Self::Refused(format!("no profile: {error}")),
-            },
-            PassKind::Untouched | PassKind::Tracing => Self::Nothing,
+            PassKind::Sampling => sampling(Profiler::attach(target, SAMPLES_HZ)),
+            PassKind::Waiting => sampling(Profiler::attach_off_cpu(target)),
+            PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),
+            PassKind::Untouched => Self::Nothing,
         })
     }
 
@@ -87,6 +97,7 @@ impl Watch {
         match self {
             Self::Counting { counting, counts } => *counts = counting.read(),
             Self::Sampling { profiler: Some(profiler), .. } => profiler.begin(),
+            Self::Tracing(tracing) => tracing.begin(),
             _ => {}
         }
     }
@@ -96,6 +107,7 @@ impl Watch {
         match self {
             Self::Counting { counting, counts } => *counts = counts_since(&counting.read(), counts),
             Self::Sampling { profiler, samples } => *samples = profiler.take().map(Profiler::stop),
+            Self::Tracing(tracing) => tracing.end(),
             _ => {}
         }
     }
@@ -113,10 +125,33 @@ impl Watch {
                 crate::jvm::write_maps(target, launcher);
                 pass.profile = Some(samples.resolve());
             }
+            Self::Tracing(tracing) => match tracing.counts() {
+                Ok(counts) => pass.counts = Some(counts),
+                Err(why) => pass.missing.push(why),
+            },
             Self::Refused(why) => pass.missing.push(why),
             Self::Sampling { .. } | Self::Nothing => {}
         }
     }
+}
+
+/// What is done after the passes of a round so far: waits are looked at where there are any, in the first round, and calls
+/// are traced only where they could not be counted.
+fn next_pass(record: &DiagnosticRecord) -> Option<PassKind> {
+    let done = |kind| record.passes.iter().find(|pass| pass.kind == kind);
+    if let Some(next) = PASSES.into_iter().find(|kind| done(*kind).is_none()) {
+        let waits = done(PassKind::Untouched).is_some_and(|pass| leaves_idle(&pass.window));
+        let look = next == PassKind::Counting && record.block == 0 && waits;
+        return Some(if look && done(PassKind::Waiting).is_none() { PassKind::Waiting } else { next });
+    }
+    let counted = done(PassKind::Counting).and_then(|pass| pass.counts.as_ref());
+    let by_name = counted.is_some_and(|counts| !counts.syscalls.is_empty());
+    (!by_name && done(PassKind::Tracing).is_none() && Tracing::is_there()).then_some(PassKind::Tracing)
+}
+
+fn leaves_idle(window: &Window) -> bool {
+    let offered = window.target.wall_ns.saturating_mul(u64::from(window.server_cpus.cpus.max(1)));
+    (window.target.cpu.total_ns as f64) < (1.0 - IDLE) * offered as f64
 }
 
 impl Bench<'_> {
@@ -133,7 +168,7 @@ impl Bench<'_> {
         let mut record = DiagnosticRecord::new(&scratch.arm, block);
         let outcome = self.measure(&mut scratch, |bench, server, scratch| {
             wait(releasing);
-            for kind in PASSES {
+            while let Some(kind) = next_pass(&record) {
                 let log = bench.dir.log_path(&scratch.round, "diagnostic");
                 let first = record.passes.is_empty();
                 let warmup = if first { bench.warmup(round) } else { SETTLE };
@@ -163,7 +198,7 @@ impl Bench<'_> {
         progress: &mut Progress,
     ) -> Result<Pass, Early> {
         let target = Group::below(server.process.supervisor_pid())?;
-        let mut watch = Watch::attach(kind, &target)?;
+        let mut watch = Watch::attach(kind, &target, self, phase.log)?;
         let (measured, observed) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let observed = observed.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
         let window = joined(phase.condition, measured, observed);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec};
-use plan::{Condition, Plan};
+use plan::{Circumstances, Condition, Plan};
 use record::LoadReport;
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -40,6 +40,7 @@ pub(crate) enum Event {
 /// One generator run against a server on `port`.
 pub(super) struct Phase<'a> {
     pub(super) plan: &'a Plan,
+    pub(super) circumstances: &'a Circumstances,
     pub(super) port: u16,
     pub(super) condition: Condition,
     pub(super) warmup: Span,
@@ -61,7 +62,7 @@ impl Phase<'_> {
         let mut flag = |name: &str, value: String| argv.extend([name.to_owned(), value]);
         flag("--threads", threads.to_string());
         flag("--connections", workload.connections.to_string());
-        flag("--pipeline", workload.pipeline.to_string());
+        flag("--pipeline", self.circumstances.pipeline.unwrap_or(workload.pipeline).to_string());
         flag("--duration", self.window.to_string());
         flag("--warmup", self.warmup.to_string());
         flag("--warmup-until", self.warmup_until.to_string());
@@ -70,7 +71,7 @@ impl Phase<'_> {
             flag("--rate", rate.to_string());
             flag("--arrival", if workload.poisson { "poisson" } else { "constant" }.to_owned());
         }
-        if !workload.keep_alive {
+        if !self.circumstances.keep_alive.unwrap_or(workload.keep_alive) {
             flag("--header", "Connection: close".to_owned());
         }
         if let Some(hlog) = self.hlog {

@@ -44,9 +44,15 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         baseline,
         workload: workload(args, target_path)?,
         timing: timing(args, jit),
-        design: Design { blocks: blocks(args), second_baseline: args.rigorous, why: !args.no_why },
+        design: Design {
+            blocks: blocks(args),
+            second_baseline: args.rigorous,
+            why: !args.no_why,
+            confirm: args.confirm,
+        },
         placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
         arms,
+        intervention: None,
     };
     plan.validate()?;
     Ok(plan)
@@ -97,6 +103,7 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
         dir: None,
         build_dir: None,
         port_env,
+        circumstances: plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: expect.clone(),
     })

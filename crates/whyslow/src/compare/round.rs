@@ -43,6 +43,7 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 pub(super) type Measured = (LoadReport, Vec<[u64; 2]>);
 
 /// What rounds are run with.
+#[derive(Clone, Copy)]
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
     pub(super) dir: &'a RunDir,
@@ -138,7 +139,7 @@ impl Bench<'_> {
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
         let spec = Spec {
-            cpus: Some(self.plan.placement.server.clone()),
+            cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
             ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
         };
@@ -149,7 +150,11 @@ impl Bench<'_> {
             .map_err(failed)?;
         record.ready_ms = ready.ready_ms;
         record.answer = Some(ready.answer);
-        record.fairness = Group::below(process.supervisor_pid())?.fairness()?;
+        let group = Group::below(process.supervisor_pid())?;
+        record.fairness = group.fairness()?;
+        if let Some(library) = &arm.circumstances.preload {
+            preloaded(&group, library)?;
+        }
         Ok(Server { process, port })
     }
 
@@ -162,6 +167,7 @@ impl Bench<'_> {
     ) -> Phase<'p> {
         Phase {
             plan: self.plan,
+            circumstances: &self.arm(&record.round).circumstances,
             port: server.port,
             condition,
             warmup: SETTLE,
@@ -260,6 +266,16 @@ pub(super) fn joined(condition: Condition, (load, buckets): Measured, observed: 
     }
 }
 
+/// An arm whose figures would not be those of the change it was started with.
+fn preloaded(group: &Group, library: &str) -> Result<(), Early> {
+    if !group.pids_with(library)?.is_empty() {
+        return Ok(());
+    }
+    let text =
+        format!("{library} is not loaded in it: a program that is linked statically takes no other library");
+    Err(Early::Failed(Failure { kind: FailureKind::Start, text, log: Vec::new() }))
+}
+
 /// A server that ended although it was not asked to.
 fn crashed(server: &mut Server) -> Result<(), Early> {
     let Some(exit) = server.process.try_exit() else { return Ok(()) };
@@ -287,7 +303,7 @@ pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Place
     Placeholders {
         port,
         host: Ipv4Addr::LOCALHOST.to_string(),
-        workers: placement.server.len() as u32,
+        workers: arm.circumstances.workers.unwrap_or(placement.server.len() as u32),
         dir: arm.dir.clone().unwrap_or_default(),
         build: arm.build_dir.clone().unwrap_or_default(),
     }

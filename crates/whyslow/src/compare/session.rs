@@ -133,6 +133,10 @@ impl<'a> Session<'a> {
 
     /// Whether there is still something to compare: the baseline and one more.
     fn comparable(&self) -> bool {
+        // An intervention says something only of two arms as they are and changed.
+        if self.plan().intervention.is_some() {
+            return self.alive.iter().all(|alive| *alive);
+        }
         self.alive[self.plan().baseline] && self.alive.iter().filter(|alive| **alive).count() > 1
     }
 

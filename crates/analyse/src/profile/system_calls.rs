@@ -1,0 +1,40 @@
+//! Time inside system calls: everything that the kernel did for one, and not only its entry.
+
+use record::{Frame, Profile};
+
+use super::Counts;
+
+/// How the kernel calls the entry of a system call, before its name. Source: Linux, `arch/*/include/asm/syscall_wrapper.h`.
+const ENTRIES: [&str; 5] = ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_"];
+/// System calls that write to whatever a descriptor is.
+const WRITES: [&str; 3] = ["write", "writev", "sendfile"];
+/// Parts of the names of functions through which whatever goes to a socket goes.
+const SOCKETS: [&str; 3] = ["sock_", "tcp_", "unix_stream"];
+/// What writes that do not go to a socket are called.
+pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
+
+/// Samples by the system call in which they were taken; those outside of system calls are left out.
+pub(super) fn counts(profiles: &[&Profile]) -> Counts<String> {
+    let mut counts = Counts::new();
+    for profile in profiles {
+        for stack in &profile.stacks {
+            let kernel: Vec<&Frame> = profile.frames_of(stack).filter(|frame| frame.kernel).collect();
+            if let Some(name) = name(&kernel) {
+                *counts.entry(name).or_default() += stack.samples;
+            }
+        }
+    }
+    counts
+}
+
+/// The system call of a stack's kernel frames, outermost first.
+fn name(kernel: &[&Frame]) -> Option<String> {
+    let name = kernel
+        .iter()
+        .find_map(|frame| ENTRIES.iter().find_map(|entry| frame.name.strip_prefix(entry)))?
+        // Link-time optimisation leaves suffixes such as `.isra.0`.
+        .split('.')
+        .next()?;
+    let to_socket = || kernel.iter().any(|frame| SOCKETS.iter().any(|part| frame.name.contains(part)));
+    Some(if WRITES.contains(&name) && !to_socket() { FILE_WRITES } else { name }.to_owned())
+}

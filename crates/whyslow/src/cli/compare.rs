@@ -1,0 +1,203 @@
+//! Flags of the commands that start servers and hold them against each other.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use units::{CpuSet, Rate, Span};
+
+use super::Format;
+
+const COMPARE_EXAMPLE: &str = "\
+Examples:
+  whyslow compare
+      the built-in servers, quick
+  whyslow compare main='./old --port {port}' pr='./new --port {port}' --path /users
+      two builds of one service
+  whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
+      two targets of targets/; exit code 3 if the condition holds";
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = COMPARE_EXAMPLE)]
+pub(crate) struct CompareArgs {
+    /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
+    #[arg(value_name = "TARGET|NAME=COMMAND")]
+    pub(crate) arms: Vec<String>,
+    /// A command as one more arm: NAME='COMMAND with {port}'
+    #[arg(long = "cmd", value_name = "NAME=COMMAND")]
+    pub(crate) commands: Vec<String>,
+    /// Path that is asked for; a target's own where none is given
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Connections, all open before the window
+    #[arg(long, default_value_t = 64)]
+    pub(crate) connections: u32,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) pipeline: u32,
+    /// A new connection for each request
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
+    /// 'max': a closed loop, then an equal rate for all; a number: that rate only
+    #[arg(long, default_value = "max", value_name = "max|N")]
+    pub(crate) rate: String,
+    /// With --rate max: the equal rates in percent of the slowest arm's capacity, or 'none'
+    #[arg(long, default_value = "25", value_name = "LIST|none")]
+    pub(crate) equal_rates: String,
+    /// Arrivals at an equal rate
+    #[arg(long, value_enum, default_value_t = Arrival::Constant)]
+    pub(crate) arrival: Arrival,
+    /// Blocks of one round each, looked at once; without it 10, and up to 30 where the first look is undecided
+    #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
+    pub(crate) blocks: Option<u32>,
+    /// 6 blocks with windows of 3 s
+    #[arg(long, conflicts_with = "rigorous")]
+    pub(crate) quick: bool,
+    /// A second copy of the baseline in every block, which measures the noise floor
+    #[arg(long)]
+    pub(crate) rigorous: bool,
+    /// Length of a window [default: 10s; 3s with --quick; 20s where a target has a just-in-time compiler]
+    #[arg(long)]
+    pub(crate) window: Option<Span>,
+    /// Shortest warm-up [default: 3s; 20s for a target with a just-in-time compiler]
+    #[arg(long)]
+    pub(crate) warmup: Option<Span>,
+    /// Longest warm-up; a target still moving then is recorded as without steady state [default: 2m; that of --warmup
+    /// with --quick]
+    #[arg(long)]
+    pub(crate) warmup_cap: Option<Span>,
+    /// Longest wait for a target's first right answer
+    #[arg(long, default_value = "1m")]
+    pub(crate) ready_limit: Span,
+    /// CPUs of the servers [default: the first half of those allowed]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) server_cpus: Option<CpuSet>,
+    /// CPUs of the generator [default: the others]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) load_cpus: Option<CpuSet>,
+    /// Arm that the others are compared with [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) baseline: Option<String>,
+    /// Seed of order, ports, padding and arrivals [default: a random one, recorded]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Commands read their port from PORT in the environment
+    #[arg(long)]
+    pub(crate) port_env: bool,
+    /// Status that commands must answer with
+    #[arg(long, default_value_t = 200)]
+    pub(crate) expect_status: u16,
+    /// File with the body that commands must answer with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect_body: Option<PathBuf>,
+    /// Go on where the arms answer differently
+    #[arg(long)]
+    pub(crate) allow_difference: bool,
+    /// Stop at the verdict
+    #[arg(long)]
+    pub(crate) no_why: bool,
+    /// Put the causes named to the test: measure again with each taken away
+    #[arg(long, conflicts_with = "no_why")]
+    pub(crate) confirm: bool,
+    /// Condition that makes the exit code 3: 'NAME slower', 'NAME faster', 'NAME invalid' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Directory of the run [default: whyslow-runs/ID]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Print the plan and start nothing
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) list: bool,
+    /// Start each arm once, check its answers, and stop
+    #[arg(long)]
+    pub(crate) verify: bool,
+}
+
+const LADDER_EXAMPLE: &str = "\
+Example:
+  whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
+      what each step brings, and whether their product is the whole";
+
+#[derive(Debug, Args)]
+#[command(after_help = LADDER_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+pub(crate) struct LadderArgs {
+    /// The target whose variants are climbed
+    pub(crate) target: String,
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub(crate) steps: Vec<String>,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
+}
+
+/// Spacing of arrivals in an open loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Arrival {
+    /// Evenly spaced
+    Constant,
+    /// Exponential gaps
+    Poisson,
+}
+
+const CAPACITY_EXAMPLE: &str = "\
+Examples:
+  whyslow capacity futures --slo 'p99 < 10ms'
+      a target, started on the first half of the CPUs
+  whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
+      a server that already runs";
+
+#[derive(Debug, Args)]
+#[command(after_help = CAPACITY_EXAMPLE)]
+pub(crate) struct CapacityArgs {
+    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', or a URL
+    #[arg(value_name = "TARGET|URL")]
+    pub(crate) target: String,
+    /// What must hold: FIGURE < VALUE, such as 'p99 < 10ms'
+    #[arg(long, value_name = "CONDITION", default_value = "p99 < 10ms")]
+    pub(crate) slo: String,
+    /// Path of a target [default: the target's own]
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Connections over all threads
+    #[arg(short = 'c', long, default_value_t = 64)]
+    pub(crate) connections: u32,
+    /// Generator threads
+    #[arg(short = 't', long, default_value_t = 1)]
+    pub(crate) threads: u32,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) pipeline: u32,
+    /// Length of a window of the search; the confirming one is three times as long
+    #[arg(long, default_value = "5s")]
+    pub(crate) window: Span,
+    /// Load before each window
+    #[arg(long, default_value = "1s")]
+    pub(crate) warmup: Span,
+    /// A request unanswered for longer counts as a timeout
+    #[arg(long, default_value = "2s")]
+    pub(crate) timeout: Span,
+    /// Arrivals
+    #[arg(long, value_enum, default_value_t = Arrival::Poisson)]
+    pub(crate) arrival: Arrival,
+    /// First rate that is tried [default: a sixteenth of what the closed loop answers]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) from: Option<Rate>,
+    /// Highest rate that is tried
+    #[arg(long, value_name = "RATE")]
+    pub(crate) max_rate: Option<Rate>,
+    /// How narrow the answer must be, as a share
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) precision: f64,
+    /// CPUs of the generator [default: the second half where a target is started, all otherwise]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuSet>,
+    /// Seed of the arrival times
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}

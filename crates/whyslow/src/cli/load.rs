@@ -1,0 +1,241 @@
+//! Flags of the generator.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+use units::{CpuSet, Rate, Span};
+
+use super::{Arrival, Format};
+use crate::asking::AskingArgs;
+use crate::load_command::pace::Ramp;
+use crate::reach::ReachArgs;
+use crate::sharding::ShardingArgs;
+
+/// How the result of a load is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadFormat {
+    /// For people
+    Text,
+    /// For scripts
+    Json,
+    /// Markdown
+    Md,
+    /// What wrk prints, or with --rate what wrk2 does
+    Wrk,
+}
+
+/// The program in whose place we were called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Called {
+    /// wrk
+    Wrk,
+    /// wrk2
+    Wrk2,
+}
+
+/// A time as wrk reads it: a number alone is seconds.
+fn wrk_time(text: &str) -> Result<Span, String> {
+    let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if alone { format!("{text}s") } else { text.to_owned() };
+    text.parse().map_err(|error: units::ParseError| error.to_string())
+}
+
+/// A number as wrk reads it: 2k is 2000.
+fn wrk_count(text: &str) -> Result<u32, String> {
+    let scales = [('k', 1_000), ('m', 1_000_000)];
+    let found = scales.iter().find(|(letter, _)| text.to_ascii_lowercase().ends_with(*letter));
+    let (digits, scale) = found.map_or((text, 1), |(_, scale)| (&text[..text.len() - 1], *scale));
+    let number = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(scale));
+    number.ok_or_else(|| format!("'{text}' is not a number: write such as 64, 2k or 1M"))
+}
+
+const LOAD_EXAMPLE: &str = "\
+Examples:
+  whyslow load -t1 -c64 -d10s http://127.0.0.1:8080/
+      closed loop, as wrk
+  whyslow load -c64 -d30s -R 20k --arrival poisson --format json http://127.0.0.1:8080/
+      open loop at 20 000 requests a second
+  whyslow load -s docs/examples/lua/counter.lua http://127.0.0.1:8080
+      requests from a script with wrk's Lua API; called by the name wrk or wrk2, it takes their command lines";
+
+#[derive(Debug, Args)]
+#[command(after_help = LOAD_EXAMPLE, version, disable_version_flag = true)]
+pub(crate) struct LoadArgs {
+    /// Generator threads
+    #[arg(short = 't', long, default_value_t = 2, value_parser = wrk_count)]
+    pub(crate) threads: u32,
+    /// Connections over all threads
+    #[arg(short = 'c', long, default_value_t = 10, value_parser = wrk_count)]
+    pub(crate) connections: u32,
+    /// Length of the window; a number alone is seconds
+    #[arg(short = 'd', long, default_value = "10s", value_parser = wrk_time)]
+    pub(crate) duration: Span,
+    /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
+    #[arg(short = 's', long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// Header added to every request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// A request unanswered for longer counts as a timeout, once
+    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time)]
+    pub(crate) timeout: Span,
+    /// Requests per second (open loop); without it each connection asks again as soon as it is answered
+    #[arg(short = 'R', long)]
+    pub(crate) rate: Option<Rate>,
+    /// With --format wrk, print the latency distribution; the other formats always do
+    #[arg(short = 'L', long)]
+    pub(crate) latency: bool,
+    /// With --format wrk and --rate, print the latencies counted from when requests were really sent, too
+    #[arg(short = 'U', long = "u_latency")]
+    pub(crate) uncorrected_latency: bool,
+    /// Where a script returns several requests at once, time only the last answer to them
+    #[arg(short = 'B', long = "batch_latency")]
+    pub(crate) batch_latency: bool,
+    /// Arrivals of an open loop
+    #[arg(long, value_enum, default_value_t = Arrival::Constant)]
+    pub(crate) arrival: Arrival,
+    /// Who serves an arrival: any idle connection of its thread, or (wrk2) a schedule for each connection
+    #[arg(long, value_enum, default_value_t = ScheduleKind::Shared)]
+    pub(crate) schedule: ScheduleKind,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1)]
+    pub(crate) pipeline: u32,
+    /// Method
+    #[arg(short = 'X', long = "method", default_value = "GET")]
+    pub(crate) method: String,
+    /// Body: a string, or @FILE
+    #[arg(long, value_name = "STRING|@FILE")]
+    pub(crate) body: Option<String>,
+    #[command(flatten)]
+    pub(crate) asking: AskingArgs,
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+    #[command(flatten)]
+    pub(crate) sharding: ShardingArgs,
+    /// Load before the window that no figure refers to
+    #[arg(long, default_value = "0s")]
+    pub(crate) warmup: Span,
+    /// End after exactly this many requests
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// Seed of the arrival times
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// CPUs of the generator
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuSet>,
+    /// How a thread waits for the next arrival or answer
+    #[arg(long, value_enum, default_value_t = IdleKind::Sleep)]
+    pub(crate) idle: IdleKind,
+    /// Write the latencies as an HdrHistogram log (V2)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rates: RateArgs,
+    #[command(flatten)]
+    pub(crate) keep: KeepArgs,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
+    pub(crate) format: LoadFormat,
+    /// One JSON object a line, as things happen: how `compare` follows its generator
+    #[arg(long, hide = true)]
+    pub(crate) events: bool,
+    /// Longest warm-up: go on past --warmup until the rate is steady
+    #[arg(long, hide = true)]
+    pub(crate) warmup_until: Option<Span>,
+    /// The program in whose place this was called
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) called: Option<Called>,
+    /// Print the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: Option<bool>,
+    /// Where to, such as <http://127.0.0.1:8080/path>, or https://
+    pub(crate) url: String,
+    /// What the script's init() is given, after --
+    #[arg(value_name = "SCRIPT ARG")]
+    pub(crate) script_args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  whyslow load --shard 0/2 --save a -R 10k http://127.0.0.1:8080/ &\n  whyslow load --shard 1/2 --save b -R 10k http://127.0.0.1:8080/ & wait\n  whyslow merge a b"
+)]
+pub(crate) struct MergeArgs {
+    /// Directories that `whyslow load --save` wrote
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Condition on the merged figures that makes the exit code 3: 'p99 > 10ms', 'errors > 0' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Keep the merged shards in this directory, to be merged again
+    #[arg(long, value_name = "RUN")]
+    pub(crate) save: Option<PathBuf>,
+    /// Write the latencies as an HdrHistogram log (V2)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Who serves the next arrival of an open loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScheduleKind {
+    /// Any idle connection of the thread
+    Shared,
+    /// The connection whose turn it is, as in wrk2
+    #[value(alias = "constant")]
+    Connection,
+}
+
+/// How a thread waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdleKind {
+    /// In the kernel, with a nanosecond timer
+    Sleep,
+    /// In the kernel until shortly before the next arrival, then polling
+    Spin,
+    /// Polling without end
+    Poll,
+}
+
+/// Rates that change within the window.
+#[derive(Debug, Default, Args)]
+#[group(id = "changing", multiple = false, conflicts_with = "rate")]
+pub(crate) struct RateArgs {
+    /// A rate that grows or falls evenly over the window
+    #[arg(long, value_name = "FROM..TO")]
+    pub(crate) ramp: Option<Ramp>,
+    /// Rates one after another, each for an equal part of the window
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    pub(crate) steps: Vec<Rate>,
+    /// File of rates: RATE DURATION on each line, such as 20k 5s; the last one stays
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rates: Option<PathBuf>,
+}
+
+/// What becomes of the figures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct KeepArgs {
+    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// Write the window second by second as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the figures in Prometheus' text format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prometheus: Option<PathBuf>,
+    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) otlp: Option<PathBuf>,
+    /// Show rate, percentiles and errors second by second in the terminal
+    #[arg(long)]
+    pub(crate) live: bool,
+}

@@ -1,0 +1,183 @@
+//! `--confirm`: causes are put to the test by taking them away. Each change is a run of its own below the run's directory,
+//! with four arms in every block: both servers as they are, and both changed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use analyse::{Findings, Grade};
+use anyhow::{Context, bail};
+use launch::{Launcher, Spec};
+use plan::{Blocks, Design, Plan, Timing};
+use record::RunDir;
+use units::Span;
+
+use super::remedies::{Change, Library, Remedy, against};
+use super::round::Bench;
+use super::{run_id, session};
+use crate::catalogue::Catalogue;
+
+/// Most changes that one run tries: each takes a minute or two.
+const MOST: usize = 6;
+/// Blocks of each: the fewest whose exact interval attains 95 %.
+const BLOCKS: u32 = 6;
+/// Longest window: a cause that carries a tenth of the gap shows in three seconds.
+const LONGEST_WINDOW: Span = Span::from_secs(3);
+/// Longest time that the C compiler has for a file of seventy lines.
+const COMPILE_LIMIT: Duration = Duration::from_secs(30);
+/// Where the system keeps shared libraries.
+const LIBRARY_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+];
+const SHIM: &str = include_str!("shim.c");
+
+/// Grades that can be put to the test.
+const OPEN: [Grade; 2] = [Grade::BoundedBy, Grade::ConsistentWith];
+
+/// Tries every change against the causes that the run in `bench.dir` names; what cannot be tried is said.
+pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
+    let run = bench.dir.read()?;
+    let findings = analyse::analyse(&run);
+    let all = trials(&findings, bench.plan);
+    if all.is_empty() {
+        crate::say("nothing to confirm: no cause was named that a change from outside can take away");
+    }
+    for (number, trial) in all.iter().enumerate() {
+        if bench.interrupt.is_set() {
+            break;
+        }
+        if number >= MOST {
+            crate::say(&format!("not tried: {} (at most {MOST} changes in one run)", trial.said()));
+            continue;
+        }
+        crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len().min(MOST), trial.said()));
+        if let Err(error) = trial.run(bench, &run.manifest.pilot_per_s) {
+            crate::say(&format!("not tried: {}: {error:#}", trial.said()));
+        }
+    }
+    Ok(())
+}
+
+/// A change to be tried on a pair of arms, named by their places in the plan.
+struct Trial {
+    pair: [usize; 2],
+    remedy: Remedy,
+}
+
+/// Every change that could take away a cause of these findings, the most important cause first; each pair and change
+/// once.
+fn trials(findings: &Findings, plan: &Plan) -> Vec<Trial> {
+    let catalogue = Catalogue::find();
+    let place = |name: &str| plan.arms.iter().position(|arm| arm.name == name);
+    let mut trials: Vec<Trial> = Vec::new();
+    for cause in findings.causes.iter().filter(|cause| OPEN.contains(&cause.grade)) {
+        let (Some(baseline), Some(arm)) = (place(&cause.baseline), place(&cause.arm)) else { continue };
+        let pair = [baseline, arm];
+        for remedy in against(&cause.id, pair.map(|index| &plan.arms[index]), plan, &catalogue) {
+            if !trials.iter().any(|trial| trial.pair == pair && trial.remedy == remedy) {
+                trials.push(Trial { pair, remedy });
+            }
+        }
+    }
+    trials
+}
+
+impl Trial {
+    fn said(&self) -> String {
+        format!("{} with {}", self.remedy.intervention.causes.join(" or "), self.remedy.intervention.with)
+    }
+
+    fn run(&self, bench: &Bench, pilot_per_s: &[f64]) -> anyhow::Result<()> {
+        let library = self.library(bench)?;
+        let plan = self.plan(bench.plan, library.as_deref(), pilot_per_s)?;
+        let name = format!("{}-{}", plan.arms[1].name, self.remedy.intervention.id);
+        let dir = RunDir::create(&bench.dir.intervention_path(&name))?;
+        session::build(&plan, &dir, bench.launcher)?;
+        dir.write_host(&super::host(&plan))?;
+        let (run_id, started) = run_id::now(plan.seed);
+        let manifest = session::manifest(&plan, run_id, started);
+        session::Session::new(Bench { plan: &plan, dir: &dir, ..*bench }, manifest).run()
+    }
+
+    /// The arms as they are and changed, under the one condition in which the cause was named.
+    fn plan(&self, whole: &Plan, library: Option<&str>, pilot_per_s: &[f64]) -> anyhow::Result<Plan> {
+        let plain = self.pair.map(|index| whole.arms[index].clone());
+        let changed = [
+            self.remedy.applied(&plain[0], library, whole)?,
+            self.remedy.applied(&plain[1], library, whole)?,
+        ];
+        let slowest = pilot_per_s.iter().copied().filter(|per_s| *per_s > 0.0).fold(f64::INFINITY, f64::min);
+        let condition = whole.workload.conditions[analyse::main_condition(whole)].resolve(slowest);
+        let mut plan = Plan {
+            arms: [plain, changed].concat(),
+            baseline: 0,
+            timing: timing(&whole.timing),
+            design: Design {
+                blocks: Blocks::Fixed { blocks: BLOCKS },
+                second_baseline: false,
+                why: false,
+                confirm: false,
+            },
+            intervention: Some(self.remedy.intervention.clone()),
+            ..whole.clone()
+        };
+        plan.workload.conditions = vec![condition];
+        // The arms as they are were held against each other before; the changed ones may answer as their change makes them.
+        plan.workload.allow_difference = true;
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    /// The library that the change loads, found or built.
+    fn library(&self, bench: &Bench) -> anyhow::Result<Option<String>> {
+        let Change::Preload(library) = &self.remedy.change else { return Ok(None) };
+        let path = match library {
+            Library::System(file, package) => LIBRARY_FOLDERS
+                .iter()
+                .map(|folder| Path::new(folder).join(file))
+                .find(|path| path.exists())
+                .with_context(|| format!("there is no {file}: apt-get install {package}"))?,
+            Library::Shim(_) => shim(bench)?,
+        };
+        path.into_os_string().into_string().map(Some).map_err(|_| anyhow::anyhow!("its path is not text"))
+    }
+}
+
+fn timing(whole: &Timing) -> Timing {
+    // No longer than the shortest warm-up: both sides of a pair have the same.
+    Timing {
+        window: whole.window.min(LONGEST_WINDOW),
+        warmup_cap: whole.warmup.max(whole.warmup_jit),
+        ..*whole
+    }
+}
+
+/// Our own library, built once in the run's directory.
+fn shim(bench: &Bench) -> anyhow::Result<PathBuf> {
+    let folder = std::path::absolute(bench.dir.path().join("logs"))?;
+    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
+    if library.exists() {
+        return Ok(library);
+    }
+    record::write_atomically(&source, SHIM.as_bytes())?;
+    let words = ["cc", "-O2", "-shared", "-fPIC", "-o"].map(str::to_owned);
+    let files = [&library, &source].map(|path| path.to_string_lossy().into_owned());
+    let argv = words.into_iter().chain(files).chain(["-ldl".to_owned()]).collect();
+    let log = folder.join("shim.log");
+    compile(&Spec { argv, log: log.clone(), ..Spec::default() }, bench.launcher)?;
+    if !library.exists() {
+        bail!("the C compiler did not build the library: {}", launch::log_tail(&log, 3).join(" "));
+    }
+    Ok(library)
+}
+
+fn compile(spec: &Spec, launcher: &Launcher) -> anyhow::Result<()> {
+    let mut process = launcher.start(spec).context("a C compiler is needed: apt-get install gcc")?;
+    let _ = process.wait(COMPILE_LIMIT);
+    let _ = process.stop();
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! What takes a cause away without touching the program: one row for each change that is known.
+
+use plan::{Arm, ArmSource, Circumstances, Intervention, Plan};
+
+use crate::catalogue::Catalogue;
+
+/// What has to be found or built before a remedy can be tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Library {
+    /// A shared library of the system: its file, and the package that brings it.
+    System(&'static str, &'static str),
+    /// Our own, built when it is needed; what it is to do.
+    Shim(&'static str),
+}
+
+/// How a remedy changes an arm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A library is loaded first.
+    Preload(Library),
+    /// A variable of the environment.
+    Env(&'static str, &'static str),
+    /// Connections stay open.
+    KeepAlive,
+    /// One request in flight on each connection.
+    DepthOne,
+    /// One worker.
+    OneWorker,
+    /// One CPU.
+    OneCpu,
+    /// A variant that the arm's target declares for it, of arms that have one.
+    Variant(String),
+}
+
+/// A change, and the causes that it takes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Remedy {
+    pub(super) intervention: Intervention,
+    pub(super) change: Change,
+}
+
+const ALLOCATION: &[&str] = &["allocation"];
+const GC: &[&str] = &["gc", "allocation"];
+/// All that a connection of its own for each request brings.
+const CONNECTING: &[&str] = &["accept_queue", "listen_backlog"];
+
+/// Name, words after "with", causes, whether no effect rules them out, the change; the likelier first.
+type Row = (&'static str, &'static str, &'static [&'static str], bool, Change);
+
+const ROWS: [Row; 13] = [
+    ("nodelay", "TCP_NODELAY forced", &["delayed_ack"], true, Change::Preload(Library::Shim("nodelay"))),
+    (
+        "nosync",
+        "no write forced to the disk",
+        &["sync_writes"],
+        true,
+        Change::Preload(Library::Shim("nosync")),
+    ),
+    ("nosleep", "sleeps that take no time", &["sleep"], true, Change::Preload(Library::Shim("nosleep"))),
+    ("keepalive", "connections kept open", CONNECTING, true, Change::KeepAlive),
+    ("depth1", "one request in flight a connection", &["small_writes"], false, Change::DepthOne),
+    ("oneworker", "one worker", &["lock_contention"], false, Change::OneWorker),
+    ("onecpu", "one CPU", &["thread_handoff", "context_switches"], false, Change::OneCpu),
+    ("jit", "the just-in-time compiler", &["interpreter"], false, Change::Env("_JAVA_OPTIONS", "-Xmixed")),
+    ("heap", "a heap of 1 GiB", GC, false, Change::Env("_JAVA_OPTIONS", "-Xms1g -Xmx1g")),
+    (
+        "parallelgc",
+        "the parallel collector",
+        GC,
+        false,
+        Change::Env("_JAVA_OPTIONS", "-XX:-UseSerialGC -XX:-UseG1GC -XX:+UseParallelGC"),
+    ),
+    ("gogc", "GOGC=800", GC, false, Change::Env("GOGC", "800")),
+    (
+        "jemalloc",
+        "jemalloc",
+        ALLOCATION,
+        false,
+        Change::Preload(Library::System("libjemalloc.so.2", "libjemalloc2")),
+    ),
+    (
+        "mimalloc",
+        "mimalloc",
+        ALLOCATION,
+        false,
+        Change::Preload(Library::System("libmimalloc.so.2", "libmimalloc2.0")),
+    ),
+];
+
+/// The language of an arm, as far as it matters for what can be changed from outside.
+fn runs_on(arm: &Arm, catalogue: &Catalogue) -> Option<String> {
+    if arm.run.first().is_some_and(|word| word.rsplit('/').next() == Some("java")) {
+        return Some("java".to_owned());
+    }
+    let ArmSource::Target { name, .. } = &arm.source else { return None };
+    let files = catalogue.files().ok()?;
+    files.into_iter().find(|(_, file)| file.name == *name).map(|(_, file)| file.language)
+}
+
+/// Everything that could take `cause` away from `arms` of `plan`, the likelier first.
+pub(super) fn against(cause: &str, arms: [&Arm; 2], plan: &Plan, catalogue: &Catalogue) -> Vec<Remedy> {
+    let declared = declared(cause, arms, catalogue);
+    let rows = ROWS.iter().filter(|(_, _, causes, _, _)| causes.contains(&cause)).map(remedy);
+    let languages = arms.map(|arm| runs_on(arm, catalogue));
+    let fits = |remedy: &Remedy| fits(&remedy.change, arms, plan, &languages);
+    declared.into_iter().chain(rows.filter(fits)).collect()
+}
+
+fn remedy((id, with, causes, rules_out, change): &Row) -> Remedy {
+    let causes = causes.iter().map(|cause| (*cause).to_owned()).collect();
+    let intervention =
+        Intervention { id: (*id).to_owned(), with: (*with).to_owned(), causes, rules_out: *rules_out };
+    Remedy { intervention, change: change.clone() }
+}
+
+/// Whether a change can have an effect on these arms: an environment that no one reads, or a depth that is one already,
+/// is not worth two minutes.
+fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<String>; 2]) -> bool {
+    let any = |language: &str| languages.iter().flatten().any(|known| known == language);
+    // Of a command nobody told the language: it may be either.
+    let unknown = languages.iter().any(Option::is_none);
+    let native = unknown || languages.iter().flatten().any(|known| !["java", "go"].contains(&known.as_str()));
+    match change {
+        Change::Preload(Library::System(..)) => native,
+        Change::Preload(Library::Shim(_)) => {
+            !languages.iter().flatten().all(|known| known == "go") || unknown
+        }
+        Change::Env("GOGC", _) => any("go") || unknown,
+        Change::Env(..) => any("java"),
+        Change::KeepAlive => !plan.workload.keep_alive,
+        Change::DepthOne => plan.workload.pipeline > 1,
+        Change::OneWorker => arms.iter().any(|arm| arm.run.iter().any(|word| word.contains("{workers}"))),
+        Change::OneCpu => plan.placement.server.len() > 1,
+        Change::Variant(_) => true,
+    }
+}
+
+/// Variants whose targets say that they take `cause` away.
+fn declared(cause: &str, arms: [&Arm; 2], catalogue: &Catalogue) -> Vec<Remedy> {
+    let files = catalogue.files().unwrap_or_default();
+    let of = |arm: &Arm| match &arm.source {
+        ArmSource::Target { name, .. } => files.iter().find(|(_, file)| file.name == *name),
+        _ => None,
+    };
+    let mut found: Vec<Remedy> = Vec::new();
+    for variant in arms.iter().filter_map(|arm| of(arm)).flat_map(|(_, file)| &file.variants) {
+        let id = format!("variant-{}", variant.name);
+        let known = found.iter().any(|remedy| remedy.intervention.id == id);
+        if known || !variant.removes.iter().any(|removed| removed == cause) {
+            continue;
+        }
+        let intervention = Intervention {
+            id,
+            with: format!("the variant '{}'", variant.name),
+            causes: variant.removes.clone(),
+            rules_out: false,
+        };
+        found.push(Remedy { intervention, change: Change::Variant(variant.name.clone()) });
+    }
+    found
+}
+
+impl Remedy {
+    /// `arm` with the change made; `library` is where its library lies, where it has one.
+    pub(super) fn applied(&self, arm: &Arm, library: Option<&str>, plan: &Plan) -> anyhow::Result<Arm> {
+        let mut changed = Arm { name: self.intervention.arm(&arm.name), ..arm.clone() };
+        let circumstances = &mut changed.circumstances;
+        match &self.change {
+            Change::Preload(kind) => {
+                let library = library.unwrap_or_default().to_owned();
+                changed.env.insert("LD_PRELOAD".to_owned(), library.clone());
+                circumstances.preload = Some(library);
+                if let Library::Shim(what) = kind {
+                    changed.env.insert("WHYSLOW_SHIM".to_owned(), (*what).to_owned());
+                }
+            }
+            Change::Env(name, value) => {
+                changed.env.insert((*name).to_owned(), (*value).to_owned());
+            }
+            Change::KeepAlive => circumstances.keep_alive = Some(true),
+            Change::DepthOne => circumstances.pipeline = Some(1),
+            Change::OneWorker => circumstances.workers = Some(1),
+            Change::OneCpu => {
+                circumstances.cpus =
+                    plan.placement.server.iter().next().map(|cpu| [cpu].into_iter().collect())
+            }
+            Change::Variant(variant) => {
+                if let ArmSource::Target { name, .. } = &arm.source
+                    && let Ok((of_variant, _)) = Catalogue::find().arm(&format!("{name}@{variant}"))
+                {
+                    changed =
+                        Arm { name: changed.name, circumstances: Circumstances::default(), ..of_variant };
+                }
+            }
+        }
+        Ok(changed)
+    }
+}
