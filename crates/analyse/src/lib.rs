@@ -172,8 +172,9 @@ fn workload(sheet: &Sheet) -> String {
         String::new()
     };
     let each = if workload.keep_alive { "" } else { ", a new one for each request" };
+    let awake = if plan.placement.awake { ", both kept awake" } else { "" };
     format!(
-        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
+        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}{awake}",
         workload.path, workload.connections, plan.placement.server, plan.placement.load
     )
 }

@@ -13,6 +13,7 @@
 //! What a kernel does not offer is left out and named by [`capabilities`]; it is never a panic and never a wrong number.
 #![deny(unsafe_code)]
 
+mod awake;
 mod capability;
 mod counting;
 mod error;
@@ -32,6 +33,7 @@ mod sys;
 mod tracefs;
 mod unit_costs;
 
+pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
 pub use counting::{Counting, counts_since};
 pub use error::ObserveError;

@@ -53,6 +53,13 @@ impl Sampler {
         Self { target, generator, server_cpus, load_cpus }
     }
 
+    /// The same while [`Awake`](crate::Awake) keeps both sets of CPUs from going idle.
+    #[must_use]
+    pub fn kept_awake(self, awake: bool) -> Self {
+        let (server_cpus, load_cpus) = (self.server_cpus.kept_awake(awake), self.load_cpus.kept_awake(awake));
+        Self { server_cpus, load_cpus, ..self }
+    }
+
     /// Reads everything once, the target first.
     ///
     /// # Errors

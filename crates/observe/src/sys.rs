@@ -35,6 +35,20 @@ pub(crate) fn process_cpu_ns(pid: u32) -> io::Result<u64> {
     Ok(seconds * 1_000_000_000 + nanoseconds)
 }
 
+/// Puts the calling thread into the class that runs only where no other thread wants to.
+///
+/// # Errors
+/// Those of sched_setscheduler(2); no right is needed for this class.
+pub(crate) fn become_idle_class() -> io::Result<()> {
+    // SAFETY: all of its fields are integers, for which zero is a value; the class knows no other priority.
+    let parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 names the calling thread, and `parameter` is valid for the call, which reads nothing else.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameter) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

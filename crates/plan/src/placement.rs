@@ -15,6 +15,9 @@ pub struct Placement {
     pub load: CpuSet,
     /// Whether a CPU is in both sets, which every verdict then says.
     pub shared: bool,
+    /// Whether all these CPUs are kept from going idle for as long as the run lasts.
+    #[serde(default)]
+    pub awake: bool,
 }
 
 impl Placement {
@@ -41,7 +44,7 @@ impl Placement {
             (None, None) => allowed.halves(),
         };
         let shared = !server.intersection(&load).is_empty();
-        Ok(Self { server, load, shared })
+        Ok(Self { server, load, shared, awake: false })
     }
 }
 

@@ -12,8 +12,9 @@ use analyse::{CaseFindings, InstructionProfile};
 use anyhow::{Context, bail};
 use plan::{CaseComparison, CaseFile, Placement, Plan, Size};
 
-use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format};
+use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, KeepAwake};
 use crate::compare;
+use crate::compare::planning::keep_awake;
 use crate::exit::{Exit, Outcome, Stop};
 use library::Library;
 use prepare::{Arms, LeftOut};
@@ -86,7 +87,8 @@ impl Choice {
 
     fn placement(&self) -> anyhow::Result<Placement> {
         let allowed = compare::allowed_cpus()?;
-        Ok(Placement::choose(&allowed, self.server_cpus.as_ref(), self.load_cpus.as_ref())?)
+        let placement = Placement::choose(&allowed, self.server_cpus.as_ref(), self.load_cpus.as_ref())?;
+        Ok(Placement { awake: keep_awake(KeepAwake::Auto), ..placement })
     }
 }
 

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
-use plan::Plan;
+use observe::Awake;
+use plan::{Placement, Plan};
 use record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use units::CpuSet;
@@ -96,6 +97,7 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program();
     session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
+    let _awake = kept_awake(&plan.placement)?;
     dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
@@ -104,6 +106,13 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
         confirm::run(&bench)?;
     }
     Ok(dir)
+}
+
+/// The CPUs of `placement` kept awake for as long as what is given lives, where that is planned.
+pub(crate) fn kept_awake(placement: &Placement) -> anyhow::Result<Option<Awake>> {
+    let all: CpuSet = placement.server.iter().chain(placement.load.iter()).collect();
+    let keep = || Awake::keep(&all).context("the CPUs cannot be kept awake: pass --keep-awake off");
+    placement.awake.then(keep).transpose()
 }
 
 /// The facts of this machine; with what one of each costs here, where causes are to be ranked.
@@ -136,6 +145,7 @@ pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
+    let _awake = kept_awake(&plan.placement)?;
     let outcome = session::Session::new(bench, manifest).after(&done).run();
     // What comes after may need all of them: the next plan is made from those that this process may use.
     sched_setaffinity(None, &allowed).context("cannot set the CPU set of this process")?;

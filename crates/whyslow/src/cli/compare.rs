@@ -74,6 +74,10 @@ pub(crate) struct CompareArgs {
     /// CPUs of the generator [default: the others]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
+    /// Whether CPUs are kept from going idle between and within rounds: a virtual CPU that was idle may go on elsewhere,
+    /// where passing data to the other one costs up to twice as much. 'auto' does so on virtual machines without a quota
+    #[arg(long, value_enum, default_value_t = KeepAwake::Auto)]
+    pub(crate) keep_awake: KeepAwake,
     /// Arm that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
@@ -131,6 +135,17 @@ pub(crate) struct LadderArgs {
     pub(crate) steps: Vec<String>,
     #[command(flatten)]
     pub(crate) design: CompareArgs,
+}
+
+/// Whether CPUs are kept from going idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeepAwake {
+    /// On virtual machines without a CPU quota
+    Auto,
+    /// Always
+    On,
+    /// Never
+    Off,
 }
 
 /// Spacing of arrivals in an open loop.

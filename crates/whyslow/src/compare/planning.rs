@@ -11,7 +11,7 @@ use plan::{
 use units::{CpuSet, Rate, Span};
 
 use crate::catalogue::{BUILT_IN, Catalogue};
-use crate::cli::{Arrival, CompareArgs};
+use crate::cli::{Arrival, CompareArgs, KeepAwake};
 
 /// Blocks of a quick run: the fewest whose exact interval attains 95 %.
 const QUICK_BLOCKS: u32 = 6;
@@ -50,12 +50,24 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             why: !args.no_why,
             confirm: args.confirm,
         },
-        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
+        placement: Placement {
+            awake: keep_awake(args.keep_awake),
+            ..Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?
+        },
         arms,
         intervention: None,
     };
     plan.validate()?;
     Ok(plan)
+}
+
+/// Whether CPUs are kept awake: as asked, or where it is likely to help.
+pub(crate) fn keep_awake(asked: KeepAwake) -> bool {
+    match asked {
+        KeepAwake::On => true,
+        KeepAwake::Off => false,
+        KeepAwake::Auto => observe::should_keep_awake(&observe::fingerprint()),
+    }
 }
 
 /// Whether this is the quick design: asked for, or no target was named.
@@ -216,7 +228,9 @@ pub(super) fn describe(plan: &Plan) -> String {
     if !plan.workload.keep_alive {
         text += "a new connection for each request\n";
     }
-    text += &format!("server on CPU {}, generator on CPU {}\n", plan.placement.server, plan.placement.load);
+    let awake = if plan.placement.awake { "; both kept awake" } else { "" };
+    let Placement { server, load, .. } = &plan.placement;
+    text += &format!("server on CPU {server}, generator on CPU {load}{awake}\n");
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
         text += &format!("  {}{role}: {}\n", arm.name, arm.run.join(" "));

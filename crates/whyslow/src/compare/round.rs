@@ -240,8 +240,8 @@ impl Bench<'_> {
     fn sampler(&self, server: &Server, generator: &Running) -> anyhow::Result<Sampler> {
         let target = Group::below(server.process.supervisor_pid())?;
         let generator = Group::below(generator.supervisor_pid())?;
-        let Placement { server, load, .. } = &self.plan.placement;
-        Ok(Sampler::new(target, generator, server.clone(), load.clone()))
+        let Placement { server, load, awake, .. } = &self.plan.placement;
+        Ok(Sampler::new(target, generator, server.clone(), load.clone()).kept_awake(*awake))
     }
 
     /// One reading; where it fails because the server is gone, that is the failure.
