@@ -130,6 +130,9 @@ export interface Profile {
   callers: boolean;
   notes: string[];
   frames: Frame[];
+  /** Crates, packages and libraries, and for each frame the place of its own; pages of before have none. */
+  packages?: string[];
+  package_of?: number[];
   stacks: Stack[];
 }
 

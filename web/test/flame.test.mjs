@@ -8,9 +8,9 @@ import { axe, dataOf, on, PICTURES, report, run, start, stop } from "./support.m
 
 /** Samples by stack, outermost first; `[kernel]` is the module of what ends in `_k`. */
 const SAMPLED = {
-  threads: { "main serve parse": 600, "main serve write sys_write_k": 300, "main serve lock": 100 },
-  futures: { "main serve parse": 200, "main serve write sys_write_k": 250, "main poll": 150 },
-  coroutines: { "main serve parse": 150, "main serve write sys_write_k": 150 },
+  threads: { "main serve http1::parse": 600, "main serve write sys_write_k": 300, "main serve lock": 100 },
+  futures: { "main serve http1::parse": 200, "main serve write sys_write_k": 250, "main poll": 150 },
+  coroutines: { "main serve http1::parse": 150, "main serve write sys_write_k": 150 },
 };
 
 let file, data, own;
@@ -72,8 +72,8 @@ test("every function is a box whose width is its cost", async () => {
 
 test("a box tells both costs, their errors, and the samples behind them", async () => {
   await on(file, { hash: "#profile" }, async (page) => {
-    await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('parse')").first().scrollIntoViewIfNeeded();
-    const box = await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('parse')").first().boundingBox();
+    await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('http1::parse')").first().scrollIntoViewIfNeeded();
+    const box = await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('http1::parse')").first().boundingBox();
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
     const tip = await page.locator("#profile .view:not([hidden]) .flame [aria-label=tip]").textContent();
     assert.ok(tip.includes(`threads: ${us(cost("threads") * 0.6)}`) && tip.includes("n = 600 samples of 1000"), tip);
@@ -93,6 +93,9 @@ test("search sums what it finds, a click zooms, and modules gather functions", a
     await pick(page, "group by", "module");
     assert.equal(await boxes(page).count(), 3, "all, server and [kernel]");
     assert.match(page.url(), /flame=a\.module/);
+    await pick(page, "group by", "package");
+    assert.match(page.url(), /flame=a\.package/);
+    assert.equal(await boxes(page).count(), 4, "all, server, the crate of parse, and [kernel]");
   });
 });
 

@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Window of a session with --blocks
     #[arg(long, default_value = "10s")]
     window: String,
+    /// Warm-up of a session with --blocks
+    #[arg(long, default_value = "3s")]
+    warmup: String,
     /// Forget the sessions of earlier calls
     #[arg(long)]
     fresh: bool,
@@ -106,7 +109,7 @@ impl Args {
     fn design(&self) -> String {
         match self.blocks {
             None => "6 blocks, windows of 3 s".to_owned(),
-            Some(blocks) => format!("{blocks} blocks, windows of {}", self.window),
+            Some(blocks) => format!("{blocks} blocks, windows of {} after {}", self.window, self.warmup),
         }
     }
 }
@@ -139,6 +142,7 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
             amount_ns: amount,
             blocks: args.blocks,
             window: &args.window,
+            warmup: &args.warmup,
             number,
         };
         let one = session.run(&folder)?;

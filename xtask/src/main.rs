@@ -5,6 +5,7 @@
 mod bench;
 mod calibrate;
 mod ci;
+mod memory;
 mod shell;
 mod tidy;
 
@@ -26,6 +27,8 @@ enum Task {
     Ci,
     /// The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md
     Tidy,
+    /// The tests of what handles memory by hand, under AddressSanitizer and valgrind
+    Memory,
     /// Calibrate the instrument against known truths
     Calibrate(calibrate::Args),
     /// Measure against peers and write a page under docs/benchmarks
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
+        Task::Memory => memory::run(),
         Task::Calibrate(args) => calibrate::calibrate(&args),
         Task::Bench(what) => bench::bench(&what),
     };

@@ -265,6 +265,12 @@ fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
     if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
 }
 
+/// The package of one function by itself; its module where its name tells none.
+pub(crate) fn package_of(frame: &Frame) -> String {
+    let named = || path(&frame.name).filter(|_| frame.resolved);
+    if frame.kernel { frame.module.clone() } else { named().unwrap_or_else(|| frame.module.clone()) }
+}
+
 /// The outermost part of the path in a function's name.
 fn path(name: &str) -> Option<String> {
     let name = name.trim_start_matches(['<', '&', '*', '(', '[']);

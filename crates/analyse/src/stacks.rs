@@ -1,6 +1,6 @@
 //! The stacks of every arm that was sampled, as a flame graph draws them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::{Frame, PassKind, Profile, ProfileKind, Run, Stack};
 use schemars::JsonSchema;
@@ -29,6 +29,12 @@ pub struct ArmStacks {
     pub notes: Vec<String>,
     /// Every function met.
     pub frames: Vec<Frame>,
+    /// Crates, packages and libraries of those functions, each once.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// The package of each function, as an index into `packages`.
+    #[serde(default)]
+    pub package_of: Vec<u32>,
     /// Stacks, most frequent first.
     pub stacks: Vec<Stack>,
 }
@@ -70,6 +76,7 @@ fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
         ordered.push((vec![&rest], rare));
     }
     let (frames, stacks) = indexed(&ordered);
+    let (packages, package_of) = packages(&frames);
     let mut notes: Vec<String> = profiles.iter().flat_map(|profile| profile.notes.clone()).collect();
     notes.sort_unstable();
     notes.dedup();
@@ -80,8 +87,19 @@ fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
         callers: profiles.iter().all(|profile| profile.callers),
         notes,
         frames,
+        packages,
+        package_of,
         stacks,
     })
+}
+
+/// Each package once, and that of every frame by its place.
+fn packages(frames: &[Frame]) -> (Vec<String>, Vec<u32>) {
+    let named: Vec<String> = frames.iter().map(crate::profile::package_of).collect();
+    let distinct: Vec<String> = named.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let place = |name: &String| distinct.binary_search(name).expect("every name is among them") as u32;
+    let places = named.iter().map(place).collect();
+    (distinct, places)
 }
 
 /// Each function once, and stacks by its place.

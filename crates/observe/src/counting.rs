@@ -20,6 +20,10 @@ const ATTEMPTS: u32 = 5;
 /// Descriptors that stay free for whoever uses this process beside us.
 const SPARE_DESCRIPTORS: u64 = 256;
 
+/// Most events that are opened for one group: the kernel takes about a millisecond for each of the first ten thousand, and
+/// longer for more, in which the server is not the one that was measured.
+const MAX_EVENTS: usize = 8192;
+
 /// What is said where perf events are refused altogether.
 const NO_EVENTS: &str = "nothing is counted by perf events: set kernel.perf_event_paranoid to 1 or lower, or give \
                          CAP_PERFMON";
@@ -79,6 +83,15 @@ impl Counting {
     }
 
     fn attach_to(threads: &[u32], mut wanted: Vec<Wanted>, mut missing: Vec<String>) -> Self {
+        let most = (MAX_EVENTS / threads.len().max(1)).max(1);
+        if wanted.len() > most {
+            wanted.truncate(most);
+            let names = wanted.iter().filter(|one| one.syscall).count();
+            missing.push(format!(
+                "with {} threads only {names} kinds of system calls are counted by name, and all together",
+                threads.len()
+            ));
+        }
         let needed = (threads.len() * wanted.len()) as u64;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         if needed + SPARE_DESCRIPTORS > limit {
@@ -162,71 +175,74 @@ const TRACED: [(&str, &str, &str); 4] = [
 ];
 
 /// System calls that are counted by name, as tracepoints call them: what servers do for a request, a connection, a
-/// thread, memory and time. The kernel takes some 40 ms to let the counters of one go, so that it is not all of them;
+/// thread, memory and time; those that tell most come first, for a server with many threads has only these. The kernel takes some 40 ms to let the counters of one go, so that it is not all of them;
 /// `syscalls` counts those too that are not named here.
 const SYSCALLS: [&str; 51] = [
-    "accept",
+    "recvfrom",
+    "sendto",
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "recvmsg",
+    "sendmsg",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_ctl",
+    "poll",
+    "futex",
     "accept4",
+    "accept",
+    "close",
+    "nanosleep",
+    "clock_nanosleep",
+    "fsync",
+    "fdatasync",
+    "openat",
+    "mmap",
+    "munmap",
+    "madvise",
     "brk",
     "clock_gettime",
-    "clock_nanosleep",
     "clone",
     "clone3",
-    "close",
     "connect",
-    "epoll_ctl",
-    "epoll_pwait",
     "epoll_pwait2",
-    "epoll_wait",
     "fcntl",
-    "fdatasync",
-    "fsync",
-    "futex",
     "getpid",
     "getppid",
     "getrandom",
     "gettid",
     "io_uring_enter",
     "ioctl",
-    "madvise",
-    "mmap",
     "mprotect",
-    "munmap",
-    "nanosleep",
     "newfstat",
     "newfstatat",
-    "openat",
-    "poll",
     "ppoll",
     "pread64",
     "pselect6",
     "pwrite64",
-    "read",
-    "readv",
-    "recvfrom",
-    "recvmsg",
     "rt_sigprocmask",
     "sched_yield",
     "select",
     "sendfile64",
-    "sendmsg",
-    "sendto",
     "setsockopt",
     "shutdown",
     "timerfd_settime",
-    "write",
-    "writev",
 ];
 
 /// What is to be counted here, and what cannot be.
 fn wanted() -> (Vec<Wanted>, Vec<String>) {
     let one = |name: &str, syscall, kind| Wanted { name: name.to_owned(), syscall, kind };
-    let mut wanted: Vec<Wanted> =
-        BUILT_IN.iter().map(|(name, kind)| one(name, false, kind.clone())).collect();
-    let Some(tracefs) = Tracefs::open() else { return (wanted, vec![NO_TRACEPOINTS.to_owned()]) };
+    let built_in = || BUILT_IN.iter().map(|(name, kind)| one(name, false, kind.clone()));
+    let Some(tracefs) = Tracefs::open() else {
+        return (built_in().collect(), vec![NO_TRACEPOINTS.to_owned()]);
+    };
+    let mut wanted = Vec::new();
     for (name, system, tracepoint) in TRACED {
         wanted.extend(tracefs.id(system, tracepoint).map(|id| one(name, false, Kind::Tracepoint(id))));
     }
+    wanted.extend(built_in());
     for name in SYSCALLS {
         let id = tracefs.id("syscalls", &format!("sys_enter_{name}"));
         wanted.extend(id.map(|id| one(name, true, Kind::Tracepoint(id))));

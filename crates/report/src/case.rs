@@ -5,6 +5,7 @@ use units::format_ns;
 
 use crate::compare;
 use crate::document::{Block, Document};
+use crate::resources::Detail;
 
 /// Characters of a run's name that are its date: `20260102-030405-9f3c`.
 const DATE_CHARS: usize = 8;
@@ -121,6 +122,7 @@ fn run_blocks(run: &CaseRun) -> Document {
         .chain(compare::failures(findings))
         .chain(difference);
     blocks.extend(list(points));
+    blocks.extend(compare::profiles(findings, Detail::Short));
     blocks
 }
 

@@ -208,7 +208,7 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
     if let Some(share) = findings.unattributed_share {
-        points.push(format!("unattributed: {} of the gap", percent(share)));
+        points.push(format!("unattributed: {} of the gap, which no suspect can carry", percent(share)));
     }
     points
 }

@@ -46,7 +46,7 @@ class Flame {
   ) {
     const [shown, grouping] = view.state.flame.split(".");
     if (SHOWN.some(([name]) => name === shown)) this.shown = shown as Shown;
-    if (grouping === "module") this.grouping = "module";
+    if (grouping === "module" || grouping === "package") this.grouping = grouping;
     if (!a || !b) this.shown = a ? "a" : "b";
     this.search = view.state.search;
     this.root = this.at = merge(a, b, this.grouping);
@@ -64,7 +64,7 @@ class Flame {
       { class: "tools" },
       ...(arms.length > 1 ? [select("arm", arms.map((arm) => [arm, arm]), this.b?.arm ?? "", (arm) => dispatchState(this.element, { arm }))] : []),
       ...(this.a && this.b ? [select("show", SHOWN, this.shown, (value) => { this.shown = value as Shown; keep(); })] : []),
-      select("group by", [["function", "function"], ["module", "module"]], this.grouping, (value) => { this.grouping = value as Grouping; keep(); }),
+      select("group by", [["function", "function"], ["package", "crate or package"], ["module", "module"]], this.grouping, (value) => { this.grouping = value as Grouping; keep(); }),
       element("label", {}, "search ", element("input", { type: "search", value: this.search, input: (event) => this.find((event.target as HTMLInputElement).value) })),
       element("button", { type: "button", click: () => this.zoom(this.root) }, "whole"),
       ...[this.a, this.b].filter((profile) => profile !== undefined).flatMap((profile) => [

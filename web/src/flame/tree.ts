@@ -2,7 +2,7 @@
 
 import type { Frame, Profile } from "../data";
 
-export type Grouping = "function" | "module";
+export type Grouping = "function" | "package" | "module";
 export type Shown = "difference" | "a" | "b" | "only a" | "only b";
 
 export interface Node {
@@ -41,13 +41,20 @@ export function merge(a: Profile | undefined, b: Profile | undefined, grouping: 
   return root;
 }
 
-/** The frames of a stack; by module, neighbours of one module are one. Without callers only the innermost counts. */
+/** The frames of a stack; by package or module, neighbours of one are one. Without callers only the innermost counts. */
 function path(profile: Profile, indices: number[], grouping: Grouping): Frame[] {
-  const all = indices.map((index) => profile.frames[index]).filter((frame) => frame !== undefined);
-  const frames = profile.callers ? all : all.slice(-1);
-  if (grouping === "function") return frames;
-  const modules = frames.map((frame) => ({ ...frame, name: frame.module }));
-  return modules.filter((frame, index) => frame.name !== modules[index - 1]?.name);
+  const known = indices.filter((index) => profile.frames[index] !== undefined);
+  const all = (profile.callers ? known : known.slice(-1)).map((index) => grouped(profile, index, grouping));
+  return grouping === "function" ? all : all.filter((frame, index) => frame.name !== all[index - 1]?.name);
+}
+
+/** A frame under the name of its group. */
+function grouped(profile: Profile, index: number, grouping: Grouping): Frame {
+  const frame = profile.frames[index]!;
+  if (grouping === "function") return frame;
+  const name = grouping === "package" ? profile.packages?.[profile.package_of?.[index] ?? -1] : undefined;
+  // A package may be spread over several modules; as one group it has one.
+  return { ...frame, name: name ?? frame.module, module: name === undefined ? frame.module : "" };
 }
 
 function add(root: Node, frames: Frame[], side: "a" | "b", samples: number, each: number): void {

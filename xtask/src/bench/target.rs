@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use observe::Group;
+use observe::{Awake, Group, should_keep_awake};
 use plan::{Placeholders, TargetFile, fill};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -38,6 +38,13 @@ impl Cpus {
         Ok(Self { server: server.to_string(), load: list, load_set })
     }
 
+    /// All of them kept awake, where `whyslow compare` would do so.
+    fn awake(&self) -> anyhow::Result<Option<Awake>> {
+        let all = format!("{},{}", self.server, self.load).parse().context("a list of CPUs reads")?;
+        let keep = || Awake::keep(&all).context("the CPUs cannot be kept awake");
+        should_keep_awake(&observe::fingerprint()).then(keep).transpose()
+    }
+
     /// Runs `work` on a thread on the clients' CPUs.
     pub(crate) fn on_load<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let pinned = || {
@@ -52,6 +59,8 @@ impl Cpus {
 /// A running server, ended when dropped.
 pub(crate) struct Server {
     child: Child,
+    /// A virtual CPU that idled may go on elsewhere, at another price. Where `whyslow compare` measures, it sees to this.
+    _awake: Option<Awake>,
     pub(crate) address: SocketAddr,
 }
 
@@ -102,7 +111,8 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", words.join(" ")))?;
-        let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+        let mut server =
+            Self { child, _awake: cpus.awake()?, address: SocketAddr::from(([127, 0, 0, 1], port)) };
         let begin = Instant::now();
         while TcpStream::connect(server.address).is_err() {
             if begin.elapsed() > PATIENCE || server.child.try_wait()?.is_some() {

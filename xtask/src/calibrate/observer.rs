@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use observe::{Awake, should_keep_awake};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -93,6 +94,8 @@ fn release(name: &str) -> String {
 struct Server {
     child: Child,
     port: u16,
+    /// As in a comparison.
+    _awake: Option<Awake>,
 }
 
 impl Server {
@@ -104,7 +107,12 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start the server (taskset is in util-linux)")?;
-        let server = Self { child, port };
+        let keep = || {
+            Awake::keep(&"0-1".parse().context("a list of CPUs reads")?)
+                .context("the CPUs cannot be kept awake")
+        };
+        let awake = should_keep_awake(&observe::fingerprint()).then(keep).transpose()?;
+        let server = Self { child, port, _awake: awake };
         for _ in 0..100 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return Ok(server);

@@ -16,6 +16,7 @@ pub(super) struct Session<'a> {
     pub(super) amount_ns: Option<u64>,
     pub(super) blocks: Option<u32>,
     pub(super) window: &'a str,
+    pub(super) warmup: &'a str,
     pub(super) number: u32,
 }
 
@@ -76,7 +77,10 @@ impl Session<'_> {
         let blocks = self.blocks.map(|blocks| blocks.to_string());
         let mut words = match &blocks {
             None => vec!["--quick"],
-            Some(blocks) => vec!["--blocks", blocks, "--window", self.window],
+            Some(blocks) => {
+                let (window, warmup) = (self.window, self.warmup);
+                vec!["--blocks", blocks, "--window", window, "--warmup", warmup, "--warmup-cap", warmup]
+            }
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed]);

@@ -1,9 +1,10 @@
 //! Suspects that are counted: a change in a count times what one of them costs on this host.
 
-use super::gap::Pair;
+use super::evidence::Counted;
+use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::FILE_WRITES as FILE_WRITES_INSIDE;
+use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE};
 
 /// System calls that send to a socket, or write to whatever a descriptor is.
 const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
@@ -26,11 +27,13 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
     let more = network_writes(pair);
+    // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
+    let inside_ns = pair.more_time_in_calls(&WRITES).filter(|_| more >= FEW).unwrap_or(0.0);
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
         id: "small_writes".to_owned(),
         grade: Grade::BoundedBy,
-        ns: more * costs.loopback_write_ns,
+        ns: (more * costs.loopback_write_ns).max(inside_ns),
         evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
         usual: true,
     })
@@ -75,33 +78,58 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         .map(|name| (slow.syscalls[name] - fast.syscalls.get(name).copied().unwrap_or(0.0), name.as_str()))
         .collect();
     more.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let unnamed = unnamed_calls(slow, fast);
     let named: f64 = more.iter().map(|(count, _)| count).sum();
     // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
     let grown: Vec<&str> = more.iter().filter(|(count, _)| *count >= FEW).map(|(_, name)| *name).collect();
-    let grown: Vec<&str> = grown.into_iter().filter(|name| !POLLS.contains(name)).collect();
+    let mut grown: Vec<&str> = grown.into_iter().filter(|name| !POLLS.contains(name)).collect();
+    let sampled = if unnamed >= FEW { grown_unnamed(pair, slow) } else { None };
+    grown.extend(sampled);
     let inside_ns = pair.more_time_in_calls(&grown).unwrap_or(0.0);
     let inside = if inside_ns > 0.0 {
         format!(", {} more a request inside them by the profile", units::format_ns(inside_ns))
     } else {
         String::new()
     };
-    let first: Vec<String> = more
+    let mut first: Vec<String> = more
         .iter()
         .filter(|(count, _)| *count >= FEW)
         .take(3)
         .map(|(count, name)| format!("{name} +{count:.2}"))
         .collect();
-    let all = |counts: &super::evidence::Counted| {
+    let all = |counts: &Counted| {
         counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum())
     };
+    if unnamed >= FEW {
+        first.push(format!("{} +{unnamed:.2}", sampled.unwrap_or("others")));
+    }
     let list = if first.is_empty() { String::new() } else { format!(" ({})", first.join(", ")) };
     one(Suspect {
         id: "extra_syscalls".to_owned(),
         grade: Grade::BoundedBy,
-        ns: (named.max(0.0) * costs.syscall_ns).max(inside_ns),
+        ns: ((named.max(0.0) + unnamed) * costs.syscall_ns).max(inside_ns),
         evidence: format!("system calls: {:.2} a request against {:.2}{list}{inside}", all(slow), all(fast)),
         usual: true,
     })
+}
+
+/// How many more calls are made of which only the sum was counted.
+fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
+    let others = |counts: &Counted| {
+        let all = counts.events.get("syscalls")?;
+        Some(all - counts.syscalls.values().sum::<f64>())
+    };
+    others(slow).zip(others(fast)).map_or(0.0, |(slow, fast)| (slow - fast).max(0.0))
+}
+
+/// The system call that was not counted by name and in which the slow arm spends most more time, by the profile.
+fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
+    let rows = pair.profile?.system_calls.iter();
+    let unknown =
+        rows.filter(|row| row.name != FILE_WRITES_INSIDE && !counted.syscalls.contains_key(&row.name));
+    let most =
+        unknown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)))?;
+    (pair.sign * most.difference_ns > SURE * most.error_ns).then_some(&*most.name)
 }
 
 /// More context switches that no futex led to.
@@ -111,10 +139,11 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
+    let counted_ns = (slow - fast).max(0.0) * costs.context_switch_ns;
     one(Suspect {
         id: "context_switches".to_owned(),
         grade: Grade::BoundedBy,
-        ns: (slow - fast).max(0.0) * costs.context_switch_ns,
+        ns: counted_ns.max(scheduling(pair, slow - fast)),
         evidence: format!("context switches: {slow:.3} a request against {fast:.3}"),
         usual: true,
     })
@@ -129,7 +158,8 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     }
     let switches = pair.more(super::evidence::Evidence::all_switches).max(0.0);
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
-    let ns = switches * costs.futex_wake_ns + (futexes - 2.0 * switches).max(0.0) * costs.syscall_ns;
+    let counted_ns = switches * costs.futex_wake_ns + (futexes - 2.0 * switches).max(0.0) * costs.syscall_ns;
+    let ns = counted_ns.max(scheduling(pair, switches));
     one(Suspect {
         id: "thread_handoff".to_owned(),
         grade: Grade::BoundedBy,
@@ -139,6 +169,13 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
         ),
         usual: true,
     })
+}
+
+/// What more switches cost by the profile: waking, waiting and switching on this machine's CPUs with this load, where the
+/// unit cost is that of two threads that do nothing else.
+fn scheduling(pair: &Pair, switches: f64) -> f64 {
+    let kinds = [Category::Scheduler, Category::Lock];
+    pair.more_time_in(&kinds).filter(|_| switches >= FEW).unwrap_or(0.0)
 }
 
 fn futexes(pair: &Pair) -> f64 {

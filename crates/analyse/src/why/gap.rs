@@ -6,7 +6,7 @@ use super::Material;
 use super::evidence::Evidence;
 use crate::Metric;
 use crate::findings::{Comparison, Verdict};
-use crate::profile::ProfileDifference;
+use crate::profile::{Category, ProfileDifference, ProfileRow};
 use crate::sheet::Sheet;
 
 /// Standard errors by which a time in a profile has to differ.
@@ -93,7 +93,16 @@ impl<'a> Pair<'a> {
 
     /// CPU time that the slow arm spends more in these system calls, where both were sampled and the difference is sure.
     pub(crate) fn more_time_in_calls(&self, names: &[&str]) -> Option<f64> {
-        let rows = &self.profile?.system_calls;
+        self.more_time(&self.profile?.system_calls, names)
+    }
+
+    /// CPU time that the slow arm spends more in work of these kinds, where both were sampled and the difference is sure.
+    pub(crate) fn more_time_in(&self, kinds: &[Category]) -> Option<f64> {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+        self.more_time(&self.profile?.categories, &names)
+    }
+
+    fn more_time(&self, rows: &[ProfileRow], names: &[&str]) -> Option<f64> {
         let these: Vec<_> = rows.iter().filter(|row| names.contains(&row.name.as_str())).collect();
         let ns = self.sign * these.iter().map(|row| row.difference_ns).sum::<f64>();
         let error_ns = these.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port, wait_ready};
+use observe::Awake;
 use plan::{Arm, Expect, Placement};
 use units::CpuSet;
 
 use crate::catalogue::Catalogue;
-use crate::cli::CapacityArgs;
+use crate::cli::{CapacityArgs, KeepAwake};
+use crate::compare::planning::keep_awake;
 use crate::compare::{self, command_arm};
 use crate::exit::Stop;
 
@@ -21,6 +23,8 @@ pub(super) struct Served {
     url: String,
     process: Option<Process>,
     log: Option<PathBuf>,
+    /// The CPUs of both, kept from going idle where that helps.
+    _awake: Option<Awake>,
 }
 
 impl Served {
@@ -47,13 +51,14 @@ pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
         if let Some(cpus) = &args.cpus {
             super::pin(cpus).map_err(Stop::usage)?;
         }
-        return Ok(Served { url: args.target.clone(), process: None, log: None });
+        return Ok(Served { url: args.target.clone(), process: None, log: None, _awake: None });
     }
     let (arm, own_path) = arm(args).map_err(Stop::usage)?;
     arm.validate().map_err(Stop::usage)?;
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;
+    let placement = Placement { awake: keep_awake(KeepAwake::Auto), ..placement };
     Ok(start(&arm, &path, &placement)?)
 }
 
@@ -78,7 +83,9 @@ fn start(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Served>
     let mut process = launcher.start(&spec)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ready = wait_ready(&mut process, address, path, &arm.expect, compare::READY_LIMIT);
-    let served = Served { url: format!("http://{address}{path}"), process: Some(process), log: Some(log) };
+    let url = format!("http://{address}{path}");
+    let served =
+        Served { url, process: Some(process), log: Some(log), _awake: compare::kept_awake(placement)? };
     ready.with_context(|| format!("'{}' is not ready", arm.name))?;
     super::pin(&placement.load)?;
     Ok(served)

@@ -196,3 +196,62 @@ impl Remedy {
         Ok(changed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::compare::planning;
+
+    fn plan(words: &[&str]) -> Plan {
+        let cli = Cli::parse_from(["whyslow", "compare", "--seed", "1"].iter().chain(words));
+        let Command::Compare(args) = cli.command else { panic!("it is a comparison") };
+        planning::plan(&args, &"0-3".parse().unwrap()).unwrap()
+    }
+
+    fn ids(cause: &str, words: &[&str]) -> Vec<String> {
+        let plan = plan(words);
+        let found = against(cause, [&plan.arms[0], &plan.arms[1]], &plan, &Catalogue::find());
+        found.into_iter().map(|remedy| remedy.intervention.id).collect()
+    }
+
+    const NATIVE: [&str; 2] = ["a=./a {port}", "b=./b {port}"];
+    const JAVA: [&str; 2] = ["a=java -jar a.jar {port}", "b=/opt/jdk/bin/java -jar b.jar {port}"];
+
+    #[test]
+    fn only_what_can_have_an_effect_is_tried() {
+        let with = |more: &[&'static str]| [&NATIVE[..], more].concat();
+        for (cause, words, expected) in [
+            ("delayed_ack", with(&[]), &["nodelay"][..]),
+            ("allocation", with(&[]), &["gogc", "jemalloc", "mimalloc"]),
+            ("allocation", JAVA.to_vec(), &["heap", "parallelgc"]),
+            ("interpreter", JAVA.to_vec(), &["jit"]),
+            ("accept_queue", with(&[]), &[]),
+            ("accept_queue", with(&["--no-keep-alive"]), &["keepalive"]),
+            ("small_writes", with(&[]), &[]),
+            ("small_writes", with(&["--pipeline", "16"]), &["depth1"]),
+            ("lock_contention", with(&[]), &[]),
+            ("lock_contention", vec!["a=./a {port} {workers}", "b=./b {port}"], &["oneworker"]),
+            ("thread_handoff", with(&[]), &["onecpu"]),
+            ("thread_handoff", with(&["--server-cpus", "0"]), &[]),
+            ("own_code", with(&[]), &[]),
+        ] {
+            assert_eq!(ids(cause, &words), expected, "{cause} {words:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_made_to_a_copy_with_a_name_of_its_own() {
+        let plan = plan(&NATIVE);
+        let [arm, other] = [&plan.arms[0], &plan.arms[1]];
+        let remedy = against("delayed_ack", [arm, other], &plan, &Catalogue::find()).remove(0);
+        let changed = remedy.applied(arm, Some("/tmp/shim.so"), &plan).unwrap();
+        assert_eq!((changed.name.as_str(), &changed.run), ("a+nodelay", &arm.run));
+        assert_eq!(changed.env["LD_PRELOAD"], "/tmp/shim.so");
+        assert_eq!(changed.env["WHYSLOW_SHIM"], "nodelay");
+        assert_eq!(changed.circumstances.preload.as_deref(), Some("/tmp/shim.so"));
+        changed.validate().unwrap();
+    }
+}
