@@ -83,6 +83,15 @@ impl Server {
         Self::start(&words, port, cpus)
     }
 
+    /// Starts the planted server with so much of a plant.
+    pub(crate) fn planted(plant: &str, amount: u32, cpus: &Cpus) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let program = root().join("targets/.build/planted/plain/planted").to_string_lossy().into_owned();
+        let line = format!("--host 127.0.0.1 --port {port} --plant {plant} --amount {amount}");
+        let words: Vec<String> = std::iter::once(program).chain(line.split(' ').map(str::to_owned)).collect();
+        Self::start(&words, port, cpus)
+    }
+
     /// Starts one of whyslow's built-in models with one worker.
     pub(crate) fn built_in(model: &str, cpus: &Cpus) -> anyhow::Result<Self> {
         let port = free_port()?;

@@ -11,6 +11,8 @@ use crate::sheet::Sheet;
 
 /// Level of the interval of what went.
 const LEVEL: f64 = 0.95;
+/// Fewest blocks that are judged, where the host spoilt some: all of five on one side happen by chance in one of sixteen.
+const FEWEST: usize = 5;
 /// Share of what a cause was said to carry that must go with it.
 const REMOVED: f64 = 0.5;
 
@@ -21,6 +23,8 @@ struct Tried<'a> {
     gap_ns: [f64; 2],
     /// By how much the gap fell: estimate, low, high.
     fell_ns: [f64; 3],
+    /// Level of that interval, 0 to 1.
+    level: f64,
     blocks: usize,
 }
 
@@ -70,8 +74,10 @@ impl Tried<'_> {
         let [before, after] = self.gap_ns.map(units::format_ns);
         let [_, low, high] = self.fell_ns.map(units::format_ns);
         format!(
-            "with {} the gap goes from {before} to {after} (a fall of {low} to {high}, n = {} blocks)",
-            self.intervention.with, self.blocks
+            "with {} the gap goes from {before} to {after} (a fall of {low} to {high}, {:.0} % interval, n = {} blocks)",
+            self.intervention.with,
+            self.level * 100.0,
+            self.blocks
         )
     }
 }
@@ -89,12 +95,16 @@ fn tried<'a>(pair: &Pair, run: &'a Run) -> Option<Tried<'a>> {
         .filter_map(|(block, gap)| Some((*gap, changed.iter().find(|(other, _)| other == block)?.1)))
         .collect();
     let fell: Vec<f64> = both.iter().map(|(before, after)| before - after).collect();
-    let estimate = paired::estimate(&fell, LEVEL).ok()?;
+    if fell.len() < FEWEST {
+        return None;
+    }
+    let estimate = paired::estimate(&fell, LEVEL).or_else(|_| paired::widest(&fell)).ok()?;
     let (before, after): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
     Some(Tried {
         intervention,
         gap_ns: [stats::descriptive::median(&before)?, stats::descriptive::median(&after)?],
         fell_ns: [estimate.value, estimate.interval.low, estimate.interval.high],
+        level: estimate.interval.level,
         blocks: fell.len(),
     })
 }
