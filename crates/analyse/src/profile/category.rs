@@ -79,28 +79,44 @@ impl Category {
     }
 }
 
-/// The kind of work of a stack, innermost frame first: that of the first function that the tables know.
+/// The kind of work of a stack, innermost frame first: that of the first function that the tables know. The program's own
+/// code stays its own although a server library calls it.
 pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
-    let mut kernel = false;
+    let (mut kernel, mut own) = (false, false);
     for frame in frames {
         kernel |= frame.kernel;
         // A frame of the program above one of the kernel asked for something that the kernel's own table did not know.
         if kernel && !frame.kernel {
             break;
         }
-        if let Some(category) = known(frame) {
-            return category;
+        match known(frame) {
+            Some(Category::Runtime) if own => return Category::Handler,
+            Some(category) => return category,
+            None => own |= !frame.kernel && !belongs_to_all(frame),
         }
     }
     if kernel { Category::KernelOther } else { Category::Handler }
 }
 
+/// Whether a function is of a standard library: what it does, it does for its caller. So does what has no name.
+fn belongs_to_all(frame: &Frame) -> bool {
+    const BEGINNINGS: [&str; 6] = ["core::", "std::", "alloc::", "java.", "jdk.", "scala."];
+    const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
+    let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
+    let name = name.strip_prefix("void ").unwrap_or(name);
+    !frame.resolved
+        || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+        || MODULES.iter().any(|begin| frame.module.starts_with(begin))
+}
+
 fn known(frame: &Frame) -> Option<Category> {
     let table = if frame.kernel { KERNEL } else { USER };
+    // The names under which the C library calls its own functions.
+    let name = frame.name.strip_prefix("__GI_").unwrap_or(&frame.name);
     let fits = |pattern: &str| match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
-        (Some(_), Some(_)) => frame.name == pattern[1..pattern.len() - 1],
-        (Some(begin), None) => frame.name.starts_with(begin),
-        _ => frame.name.contains(pattern),
+        (Some(_), Some(_)) => name == &pattern[1..pattern.len() - 1],
+        (Some(begin), None) => name.starts_with(begin),
+        _ => name.contains(pattern),
     };
     let by_name = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
     let of_module =
@@ -196,7 +212,8 @@ const USER: Table = &[
          ^tcache ^je_ ^_rjem ^mi_ ^_mi_ ^tc_ new(unsigned delete(void __rust_alloc __rust_dealloc \
          __rust_realloc __rdl_ ^alloc::alloc raw_vec ^runtime.malloc ^runtime.newobject ^runtime.makeslice \
          ^runtime.growslice ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
-         ^aligned_alloc ^posix_memalign",
+         ^aligned_alloc ^posix_memalign ^__libc_malloc ^__libc_free ^__libc_calloc ^__libc_realloc ^heap_for_ptr \
+         ^arena_",
     ),
     (Category::Tls, "rustls:: crypto/tls ^SSL_ ^EVP_ ^aes_ ^AES_ ^gcm_ aws_lc ^sha256 ^SHA ring::"),
     (

@@ -62,6 +62,13 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),
         ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
         ("main;my_handler", Category::Handler),
+        ("start_thread;tokio::runtime::park;hyper::proto::h1::dispatch;shop::price", Category::Handler),
+        ("start_thread;hyper::proto::h1::dispatch;shop::price;core::slice::sort", Category::Handler),
+        ("start_thread;hyper::proto::h1::dispatch;<core::ptr::drop_in_place as _>", Category::Runtime),
+        ("net/http.(*conn).serve;main.handler", Category::Handler),
+        ("shop::price;serde_json::to_string;core::fmt::write", Category::Serialisation),
+        ("__libc_start_main;main;build_tree;__GI___libc_malloc", Category::Allocation),
+        ("__libc_start_main;main;build_tree", Category::Handler),
         ("0x1234", Category::Handler),
     ] {
         assert_eq!(category(folded), expected, "{folded}");
