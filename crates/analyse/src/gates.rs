@@ -16,6 +16,8 @@ use crate::{Metric, percent};
 
 /// Steal above this share of the window: the hypervisor ran someone else.
 const MAX_STEAL: f64 = 0.01;
+/// The kernel tells of it in hundredths of a second: one or two, in a short window, are as little as it can tell.
+const STEAL_RESOLUTION_NS: u64 = 20_000_000;
 /// Other processes' CPU above this share of the CPUs measured on.
 const MAX_OTHERS: f64 = 0.02;
 /// Frequency that fell by more than this within a window.
@@ -124,7 +126,7 @@ fn window_fault(window: &Window) -> Option<String> {
 
 fn set_fault(usage: &HostUsage, set: &str) -> Option<String> {
     let steal = usage.steal_ns as f64 / (usage.wall_ns * u64::from(usage.cpus)).max(1) as f64;
-    if steal > MAX_STEAL {
+    if steal > MAX_STEAL && usage.steal_ns > STEAL_RESOLUTION_NS {
         return Some(format!("the hypervisor took {} of the {set} CPUs", percent(steal)));
     }
     if usage.throttled_ns > 0 {
