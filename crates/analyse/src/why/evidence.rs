@@ -109,10 +109,13 @@ impl Evidence {
             waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             threads_ns: threads(&windows),
-            counted: [PassKind::Counting, PassKind::Tracing]
-                .into_iter()
-                .filter(|kind| is_used(material.passes, arm, *kind))
-                .find_map(|kind| counted(&of_arm, kind)),
+            counted: best_counted(
+                [PassKind::Counting, PassKind::Tracing]
+                    .into_iter()
+                    .filter(|kind| is_used(material.passes, arm, *kind))
+                    .filter_map(|kind| counted(&of_arm, kind))
+                    .collect(),
+            ),
             shape: Shape::of(&windows),
             waits_in: match is_used(material.passes, arm, PassKind::Waiting) {
                 true => waits_in(&of_arm),
@@ -143,6 +146,12 @@ fn waiting_to_be_accepted(window: &Window) -> f64 {
 
 fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> f64 {
     windows.iter().map(|window| figure(window)).sum::<f64>() / windows.len().max(1) as f64
+}
+
+/// The first that knows system calls by name; where perf events may not be counted, their pass has counts of nothing.
+fn best_counted(mut all: Vec<Counted>) -> Option<Counted> {
+    let named = all.iter().position(|one| !one.syscalls.is_empty());
+    (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
 }
 
 /// Counts of all passes of one kind over their requests.

@@ -339,3 +339,16 @@ fn a_system_call_carries_what_the_kernel_did_inside_it() {
     );
     assert!(cause.text.contains("openat +3.00"), "{}", cause.text);
 }
+
+#[test]
+fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+    for record in &mut run.diagnostics {
+        let counting = record.passes.iter().position(|pass| pass.kind == PassKind::Counting).unwrap();
+        let traced = Pass { kind: PassKind::Tracing, ..record.passes[counting].clone() };
+        record.passes[counting].counts = Some(Counts::default());
+        record.passes.push(traced);
+    }
+    let findings = analyse(&run);
+    assert_eq!(named(&findings)[0].id, "extra_syscalls", "{:?}", findings.causes);
+}

@@ -106,10 +106,7 @@ impl Trial {
     /// The arms as they are and changed, under the one condition in which the cause was named.
     fn plan(&self, whole: &Plan, library: Option<&str>, pilot_per_s: &[f64]) -> anyhow::Result<Plan> {
         let plain = self.pair.map(|index| whole.arms[index].clone());
-        let changed = [
-            self.remedy.applied(&plain[0], library, whole)?,
-            self.remedy.applied(&plain[1], library, whole)?,
-        ];
+        let changed = [0, 1].map(|side: usize| self.remedy.applied(&plain[side], library, whole));
         let slowest = pilot_per_s.iter().copied().filter(|per_s| *per_s > 0.0).fold(f64::INFINITY, f64::min);
         let condition = whole.workload.conditions[analyse::main_condition(whole)].resolve(slowest);
         let mut plan = Plan {

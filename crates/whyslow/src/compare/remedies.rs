@@ -162,7 +162,7 @@ fn declared(cause: &str, arms: [&Arm; 2], catalogue: &Catalogue) -> Vec<Remedy> 
 
 impl Remedy {
     /// `arm` with the change made; `library` is where its library lies, where it has one.
-    pub(super) fn applied(&self, arm: &Arm, library: Option<&str>, plan: &Plan) -> anyhow::Result<Arm> {
+    pub(super) fn applied(&self, arm: &Arm, library: Option<&str>, plan: &Plan) -> Arm {
         let mut changed = Arm { name: self.intervention.arm(&arm.name), ..arm.clone() };
         let circumstances = &mut changed.circumstances;
         match &self.change {
@@ -193,7 +193,7 @@ impl Remedy {
                 }
             }
         }
-        Ok(changed)
+        changed
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
         let plan = plan(&NATIVE);
         let [arm, other] = [&plan.arms[0], &plan.arms[1]];
         let remedy = against("delayed_ack", [arm, other], &plan, &Catalogue::find()).remove(0);
-        let changed = remedy.applied(arm, Some("/tmp/shim.so"), &plan).unwrap();
+        let changed = remedy.applied(arm, Some("/tmp/shim.so"), &plan);
         assert_eq!((changed.name.as_str(), &changed.run), ("a+nodelay", &arm.run));
         assert_eq!(changed.env["LD_PRELOAD"], "/tmp/shim.so");
         assert_eq!(changed.env["WHYSLOW_SHIM"], "nodelay");
