@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "this program talks to whoever works on the project")]
 
+mod awake;
 mod bench;
 mod calibrate;
 mod ci;

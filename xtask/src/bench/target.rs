@@ -5,11 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use observe::{Awake, Group, should_keep_awake};
+use observe::{Awake, Group};
 use plan::{Placeholders, TargetFile, fill};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::awake;
 use crate::shell::root;
 
 /// Longest wait for a server to listen, or to end.
@@ -36,13 +37,6 @@ impl Cpus {
         load.iter().for_each(|&cpu| load_set.set(cpu));
         let list = load.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         Ok(Self { server: server.to_string(), load: list, load_set })
-    }
-
-    /// All of them kept awake, where `whyslow compare` would do so.
-    fn awake(&self) -> anyhow::Result<Option<Awake>> {
-        let all = format!("{},{}", self.server, self.load).parse().context("a list of CPUs reads")?;
-        let keep = || Awake::keep(&all).context("the CPUs cannot be kept awake");
-        should_keep_awake(&observe::fingerprint()).then(keep).transpose()
     }
 
     /// Runs `work` on a thread on the clients' CPUs.
@@ -120,8 +114,11 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", words.join(" ")))?;
-        let mut server =
-            Self { child, _awake: cpus.awake()?, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+        let mut server = Self {
+            child,
+            _awake: awake::keep(&format!("{},{}", cpus.server, cpus.load))?,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+        };
         let begin = Instant::now();
         while TcpStream::connect(server.address).is_err() {
             if begin.elapsed() > PATIENCE || server.child.try_wait()?.is_some() {

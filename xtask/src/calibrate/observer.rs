@@ -6,11 +6,12 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use observe::{Awake, should_keep_awake};
+use observe::Awake;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Args, Question};
+use crate::awake;
 use crate::shell::{command, root, run};
 
 /// Length of a window in seconds.
@@ -107,12 +108,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start the server (taskset is in util-linux)")?;
-        let keep = || {
-            Awake::keep(&"0-1".parse().context("a list of CPUs reads")?)
-                .context("the CPUs cannot be kept awake")
-        };
-        let awake = should_keep_awake(&observe::fingerprint()).then(keep).transpose()?;
-        let server = Self { child, port, _awake: awake };
+        let server = Self { child, port, _awake: awake::keep("0,1")? };
         for _ in 0..100 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return Ok(server);

@@ -28,7 +28,7 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
     let more = network_writes(pair);
     // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
-    let inside_ns = pair.more_time_in_calls(&WRITES).filter(|_| more >= FEW).unwrap_or(0.0);
+    let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
         id: "small_writes".to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: "file_writes".to_owned(),
         grade: Grade::BoundedBy,
-        ns: inside_ns.map_or(counted_ns, |inside_ns| inside_ns.max(counted_ns)),
+        ns: counted_ns.max(inside_ns),
         evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
         usual: false,
     })
@@ -85,7 +85,7 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let mut grown: Vec<&str> = grown.into_iter().filter(|name| !POLLS.contains(name)).collect();
     let sampled = if unnamed >= FEW { grown_unnamed(pair, slow) } else { None };
     grown.extend(sampled);
-    let inside_ns = pair.more_time_in_calls(&grown).unwrap_or(0.0);
+    let inside_ns = pair.more_time_in_calls(&grown);
     let inside = if inside_ns > 0.0 {
         format!(", {} more a request inside them by the profile", units::format_ns(inside_ns))
     } else {
@@ -174,8 +174,7 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
 /// What more switches cost by the profile: waking, waiting and switching on this machine's CPUs with this load, where the
 /// unit cost is that of two threads that do nothing else.
 fn scheduling(pair: &Pair, switches: f64) -> f64 {
-    let kinds = [Category::Scheduler, Category::Lock];
-    pair.more_time_in(&kinds).filter(|_| switches >= FEW).unwrap_or(0.0)
+    if switches >= FEW { pair.more_time_in(&[Category::Scheduler, Category::Lock]) } else { 0.0 }
 }
 
 fn futexes(pair: &Pair) -> f64 {
@@ -187,13 +186,12 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.minor_faults);
     let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
-    let counted_ns = (slow - fast).max(0.0) * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns;
-    let inside_ns = pair.more_time_in_calls(&MEMORY).filter(|_| calls >= FEW).unwrap_or(0.0);
     let faults_ns = (slow - fast).max(0.0) * costs.minor_fault_ns;
+    let inside_ns = if calls >= FEW { pair.more_time_in_calls(&MEMORY) } else { 0.0 };
     one(Suspect {
         id: "kernel_memory".to_owned(),
         grade: Grade::BoundedBy,
-        ns: counted_ns.max(faults_ns + inside_ns),
+        ns: faults_ns + inside_ns.max(calls.max(0.0) * costs.syscall_ns),
         evidence: format!("page faults: {slow:.3} a request against {fast:.3}"),
         usual: true,
     })

@@ -91,22 +91,22 @@ impl<'a> Pair<'a> {
         figure(self.slow) - figure(self.fast)
     }
 
-    /// CPU time that the slow arm spends more in these system calls, where both were sampled and the difference is sure.
-    pub(crate) fn more_time_in_calls(&self, names: &[&str]) -> Option<f64> {
-        self.more_time(&self.profile?.system_calls, names)
+    /// CPU time that the slow arm spends more in these system calls; 0 where they were not sampled or it is not sure.
+    pub(crate) fn more_time_in_calls(&self, names: &[&str]) -> f64 {
+        self.profile.map_or(0.0, |profile| self.more_time(&profile.system_calls, names))
     }
 
-    /// CPU time that the slow arm spends more in work of these kinds, where both were sampled and the difference is sure.
-    pub(crate) fn more_time_in(&self, kinds: &[Category]) -> Option<f64> {
+    /// CPU time that the slow arm spends more in work of these kinds; 0 where it was not sampled or it is not sure.
+    pub(crate) fn more_time_in(&self, kinds: &[Category]) -> f64 {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
-        self.more_time(&self.profile?.categories, &names)
+        self.profile.map_or(0.0, |profile| self.more_time(&profile.categories, &names))
     }
 
-    fn more_time(&self, rows: &[ProfileRow], names: &[&str]) -> Option<f64> {
+    fn more_time(&self, rows: &[ProfileRow], names: &[&str]) -> f64 {
         let these: Vec<_> = rows.iter().filter(|row| names.contains(&row.name.as_str())).collect();
         let ns = self.sign * these.iter().map(|row| row.difference_ns).sum::<f64>();
         let error_ns = these.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();
-        (ns > SURE * error_ns).then_some(ns)
+        if ns > SURE * error_ns { ns } else { 0.0 }
     }
 
     /// How many more of these system calls the slow arm makes, and both counts: slow, then fast.
