@@ -28,7 +28,7 @@ enum Task {
     Ci,
     /// The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md
     Tidy,
-    /// The tests of what handles memory by hand, under AddressSanitizer and valgrind
+    /// The tests of what handles memory by hand, under AddressSanitizer
     Memory,
     /// Calibrate the instrument against known truths
     Calibrate(calibrate::Args),

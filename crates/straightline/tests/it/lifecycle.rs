@@ -233,10 +233,11 @@ fn the_function_that_waits() -> std::io::Result<()> {
 #[test]
 fn metrics_can_be_served_by_the_server_itself() {
     let cell: std::sync::Arc<std::sync::OnceLock<straightline::Handle>> = std::sync::Arc::default();
-    let inside = std::sync::Arc::clone(&cell);
+    // The server owns its handler: a handler that owned the server's handle would keep both for ever.
+    let inside = std::sync::Arc::downgrade(&cell);
     let server = TestServer::with(
         |server| server.workers(2),
-        move |_, response| response.send(inside.get().unwrap().metrics().as_bytes()),
+        move |_, response| response.send(inside.upgrade().unwrap().get().unwrap().metrics().as_bytes()),
     );
     cell.set(server.handle()).unwrap();
     let mut client = server.connect();
