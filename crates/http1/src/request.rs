@@ -136,13 +136,21 @@ impl<'b> Request<'b> {
         self.head.method.text(self.bytes)
     }
 
+    /// Whether the method is `name`, upper and lower case told apart.
+    #[inline]
+    pub fn has_method(&self, name: &[u8]) -> bool {
+        self.head.method.of(self.bytes) == name
+    }
+
     /// The target as it was sent.
+    #[inline]
     pub fn target(&self) -> &'b str {
         self.head.target.text(self.bytes)
     }
 
     /// The path, not decoded: the target up to a `?`, without scheme and authority. `*` of an asterisk, and empty of
     /// an authority.
+    #[inline]
     pub fn path(&self) -> &'b str {
         line::path_and_query(self.target(), self.head.form).0
     }

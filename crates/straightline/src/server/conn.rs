@@ -9,25 +9,23 @@
 //!  Closed ◀── Linger ◀────┴────────────────────┘
 //! ```
 
-use super::buffer::Input;
+mod traffic;
+
 use super::output::Output;
 use super::transport::Transport;
 use super::turn::{refuse, serve};
 use super::worker::Worker;
 use crate::rt::driver::{Interest, Ready};
-use crate::rt::shard::{Resume, Shard, Source};
+use crate::rt::shard::{Shard, Source};
 use crate::rt::slab::Key;
-use crate::rt::{net, sys, yield_now};
-use rustix::event::PollFlags;
+use crate::rt::{net, sys};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a call that does not block gave; `Errno::AGAIN` says "not now".
 pub(crate) type Io = sys::Result<usize>;
@@ -150,238 +148,6 @@ impl Conn {
     #[inline]
     fn unmark(&self, ready: Ready) {
         self.seen.set(self.seen.get().without(ready));
-    }
-}
-
-/// Receiving and sending, from within a coroutine or a thread that may wait.
-impl Conn {
-    /// Whether there may be something to receive.
-    #[inline]
-    pub(crate) fn may_receive(&self) -> bool {
-        self.seen.get().has(Ready::READ)
-    }
-
-    /// Receives what is there.
-    #[inline]
-    pub(crate) fn recv(&self, into: &mut [u8]) -> Io {
-        let outcome = self.transport.recv(&self.socket, into);
-        match outcome {
-            Ok(count) => {
-                self.worker.counters().received_bytes.add(count as u64);
-                // A short read says that nothing more is there, unless the end is near: it takes a read of its own.
-                if count < into.len() && count > 0 && !self.seen.get().has(Ready::ENDED) {
-                    self.received_all();
-                }
-            }
-            Err(Errno::AGAIN) => self.unmark(Ready::READ),
-            Err(_) => self.mark(Ready::GONE.with(Ready::ENDED)),
-        }
-        outcome
-    }
-
-    #[inline]
-    fn received_all(&self) {
-        if self.transport.is_drained() {
-            self.unmark(Ready::READ);
-        }
-    }
-
-    /// Bytes that wait to be sent, or to be allowed to.
-    #[inline]
-    pub(crate) fn holds(&self) -> usize {
-        self.output.borrow().held()
-    }
-
-    /// Sends what may go out, as far as the socket takes it; whether everything went.
-    #[inline]
-    pub(crate) fn try_flush(&self) -> sys::Result<bool> {
-        let mut output = self.output.borrow_mut();
-        while !output.sendable().is_empty() {
-            match self.transport.send(&self.socket, output.sendable()) {
-                Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
-                    output.mark_sent(count);
-                }
-                Err(Errno::AGAIN) => {
-                    self.unmark(Ready::WRITE);
-                    return Ok(false);
-                }
-                Err(error) => {
-                    self.mark(Ready::GONE.with(Ready::ENDED));
-                    return Err(error);
-                }
-            }
-        }
-        self.transport.flush(&self.socket)
-    }
-
-    /// Sends what may go out, and waits until it has gone.
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        while !self.try_flush()? {
-            self.wait(Ready::WRITE, self.write_deadline())?;
-        }
-        Ok(())
-    }
-
-    /// Sends what may go out and then `bytes`, which are not copied, and waits until all has gone.
-    pub(crate) fn flush_with(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let mut output = self.output.borrow_mut();
-            let before = output.sendable().len();
-            match self.transport.send_two(&self.socket, output.sendable(), bytes) {
-                Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
-                    output.mark_sent(count.min(before));
-                    bytes = &bytes[count.saturating_sub(before)..];
-                }
-                Err(Errno::AGAIN) => {
-                    drop(output);
-                    self.wait(Ready::WRITE, self.write_deadline())?;
-                }
-                Err(error) => {
-                    self.mark(Ready::GONE.with(Ready::ENDED));
-                    return Err(error.into());
-                }
-            }
-        }
-        self.flush()
-    }
-
-    /// Whether [`Conn::flush_with_file`] can be used.
-    pub(crate) fn can_send_files(&self) -> bool {
-        self.transport.is_plain()
-    }
-
-    /// Sends what may go out and then a part of `file`, and waits until all has gone.
-    pub(crate) fn flush_with_file(&self, file: &File, mut part: Range<u64>) -> io::Result<()> {
-        self.flush()?;
-        while part.start < part.end {
-            match sys::send_file(&self.socket, file, &mut part) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
-                    // A client as fast as the disk would hold the shard until the last byte.
-                    if part.start < part.end {
-                        yield_now()?;
-                    }
-                }
-                Err(Errno::AGAIN) => self.wait(Ready::WRITE, self.write_deadline())?,
-                Err(error) => {
-                    self.mark(Ready::GONE.with(Ready::ENDED));
-                    return Err(error.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_deadline(&self) -> Option<Instant> {
-        Some(self.worker.now() + self.worker.limits().write_stall)
-    }
-
-    /// Repeats a receiving call until it does not say "not now".
-    pub(crate) fn until_readable(
-        &self,
-        deadline: Instant,
-        mut receive: impl FnMut(&Self) -> Io,
-    ) -> io::Result<usize> {
-        loop {
-            match receive(self) {
-                Err(Errno::AGAIN) => self.wait(Ready::READ, Some(deadline))?,
-                outcome => return Ok(outcome?),
-            }
-        }
-    }
-
-    /// Waits until the socket may be ready.
-    pub(crate) fn wait(&self, wanted: Ready, deadline: Option<Instant>) -> io::Result<()> {
-        let in_time = match self.worker.shard() {
-            Some(shard) => {
-                self.waiting.set(Some((wanted, shard.running_key())));
-                let why = shard.suspend(deadline.map(|at| shard.to_ns(at)));
-                self.waiting.set(None);
-                why? != Resume::Deadline
-            }
-            None => {
-                let flags = if wanted == Ready::READ { PollFlags::IN } else { PollFlags::OUT };
-                sys::wait(self.socket.as_fd(), flags, deadline)?
-            }
-        };
-        if in_time { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
-    }
-
-    /// The bytes that were stashed, in a buffer with room for more.
-    #[inline]
-    pub(crate) fn unstash(&self) -> Input {
-        let mut input = self.worker.take_input();
-        let mut stash = self.stash.borrow_mut();
-        if !stash.is_empty() {
-            input.put(&stash);
-            input.looked_at = stash.len();
-            *stash = Vec::new();
-        }
-        input
-    }
-
-    /// Keeps what is left of `input` in as much memory as it takes.
-    #[inline]
-    pub(crate) fn put_back(&self, input: Input) {
-        if !input.bytes().is_empty() {
-            *self.stash.borrow_mut() = input.bytes().to_vec();
-        }
-        self.worker.give_input(input);
-    }
-
-    /// A request was served: whatever comes next is a head of its own.
-    #[inline]
-    pub(crate) fn served_one(&self) {
-        self.amid_head.set(false);
-    }
-
-    /// Whether received bytes wait for the rest of a request.
-    pub(crate) fn has_stash(&self) -> bool {
-        !self.stash.borrow().is_empty()
-    }
-
-    /// A thread was told that there is something to receive.
-    pub(crate) fn expect_bytes(&self) {
-        self.mark(Ready::READ);
-    }
-
-    pub(crate) fn set_again(&self) {
-        self.again.set(true);
-    }
-
-    /// How long the next request may take to come; `None` if a head is under way, whose time runs already.
-    pub(crate) fn time_for_next(&self) -> Option<Duration> {
-        let limits = self.worker.limits();
-        if !self.has_stash() && !self.transport.is_amid() {
-            self.amid_head.set(false);
-            return Some(limits.idle_time);
-        }
-        (!self.amid_head.replace(true)).then_some(limits.head_time)
-    }
-
-    /// Whether whole requests may be among the stashed bytes, asked once.
-    #[inline]
-    pub(crate) fn take_again(&self) -> bool {
-        self.again.take()
-    }
-
-    /// Memory for output, while there is some to make.
-    #[inline]
-    pub(crate) fn ensure_output(&self) {
-        let mut output = self.output.borrow_mut();
-        if !output.has_memory() {
-            *output = Output::over(self.worker.take_output());
-        }
-    }
-
-    #[inline]
-    fn release_output(&self) {
-        if let Some(memory) = self.output.borrow_mut().take_memory() {
-            self.worker.give_output(memory);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One request and its answer, as far as both ends need to know of it.
 
 use super::conn::Conn;
-use http1::request::RequestHead;
+use http1::request::{Request, RequestHead};
 use std::cell::Cell;
 
 /// How far the answer is.
@@ -43,15 +43,15 @@ pub(crate) enum BodyLeft {
 
 impl<'a> Exchange<'a> {
     #[inline]
-    pub(crate) fn new(conn: &'a Conn, head: &RequestHead, method: &str) -> Self {
+    pub(crate) fn new(conn: &'a Conn, head: &RequestHead, view: &Request<'_>) -> Self {
         Self {
             conn,
             progress: Cell::new(Progress::Fresh),
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
-            is_head: method == "HEAD",
-            is_connect: method == "CONNECT",
+            is_head: view.has_method(b"HEAD"),
+            is_connect: view.has_method(b"CONNECT"),
             upgrade: head.upgrade,
             minor_version: head.minor_version,
         }

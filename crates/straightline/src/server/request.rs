@@ -51,6 +51,7 @@ impl<'a> Request<'a> {
     }
 
     /// The path, not decoded, without the query.
+    #[inline]
     pub fn path(&self) -> &'a str {
         self.head.path()
     }

@@ -79,19 +79,25 @@ impl<'a> Response<'a, Fresh> {
     }
 
     /// Sets the status, 200 to 599; 200 if it is never set. What cannot be one is an error of sending.
+    #[inline]
     pub fn status(mut self, status: u16) -> Self {
         self.state.status = status;
+        if !self.exchange.conn.output().borrow().open().is_empty() {
+            self.restate();
+        }
+        self
+    }
+
+    /// Writes the status line again, which stands before fields that came first.
+    #[cold]
+    fn restate(&self) {
         let mut output = self.exchange.conn.output().borrow_mut();
         let line = output.open().iter().position(|&byte| byte == b'\n').map(|end| end + 1);
-        if let Some(length) = line {
-            let mut replacement = Vec::new();
-            // A wrong status is refused when the head is ended.
-            if write::status_line(&mut replacement, status).is_ok() {
-                output.replace_open(length, &replacement);
-            }
+        let mut replacement = Vec::new();
+        // A wrong status is refused when the head is ended.
+        if let (Some(length), Ok(())) = (line, write::status_line(&mut replacement, self.state.status)) {
+            output.replace_open(length, &replacement);
         }
-        drop(output);
-        self
     }
 
     /// Adds a field.

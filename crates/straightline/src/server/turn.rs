@@ -110,7 +110,7 @@ fn exchange<'b>(
     slots: &'b [http1::request::Slot],
 ) -> (Option<After>, AfterBody) {
     let view = head.view(bytes, slots);
-    let exchange = Exchange::new(conn, head, view.method());
+    let exchange = Exchange::new(conn, head, &view);
     let limit = conn.worker().limits().body_bytes;
     let early = &bytes[head.head_bytes..];
     let mut request = Request::new(&exchange, view, Body::new(head.framing, early, limit, &exchange));
