@@ -9,7 +9,6 @@ use record::{Host, Percentiles, RoundRecord, Run, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gates::host_fault;
 use crate::sheet::Sheet;
 use crate::{Metric, describe_condition};
 
@@ -98,7 +97,7 @@ pub fn detail(run: &Run) -> Detail {
     let sheet = Sheet::new(run);
     let conditions = run.manifest.plan.workload.conditions.len();
     let arms = || run.manifest.plan.arms.iter().map(|arm| arm.name.as_str());
-    let mut rounds: Vec<RoundDetail> = run.rounds.iter().map(round).collect();
+    let mut rounds: Vec<RoundDetail> = run.rounds.iter().map(|record| round(record, &sheet)).collect();
     rounds.sort_by_key(|round| (round.block, round.started_unix_ms, round.position, round.attempt));
     Detail {
         started_unix_s: run.manifest.started_unix_s,
@@ -141,8 +140,8 @@ fn word(value: &Option<String>) -> String {
     value.clone().unwrap_or_else(|| "none".to_owned())
 }
 
-fn round(record: &RoundRecord) -> RoundDetail {
-    let fault = || host_fault(record).map(|reason| format!("{}: {}", reason.gate, reason.text));
+fn round(record: &RoundRecord, sheet: &Sheet) -> RoundDetail {
+    let fault = || sheet.fault(record).map(|reason| format!("{}: {}", reason.gate, reason.text));
     RoundDetail {
         block: record.round.block,
         position: record.round.position,

@@ -71,6 +71,9 @@ pub struct VoidRound {
     pub block: u32,
     /// Arm.
     pub arm: String,
+    /// 0, or how often it was repeated before.
+    #[serde(default)]
+    pub attempt: u32,
     /// Why.
     pub reason: VoidReason,
 }

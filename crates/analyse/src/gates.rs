@@ -3,12 +3,14 @@
 mod answers;
 mod generator;
 mod load;
+mod moved;
 mod place;
 
 use record::{HostUsage, RoundRecord, VoidReason, Window};
 
 pub use answers::difference;
 pub(crate) use generator::{backlog_per_s, server_busy, set_busy};
+pub use moved::{moved_since, strayed};
 
 use crate::findings::Gate;
 use crate::sheet::Sheet;
@@ -22,8 +24,11 @@ const STEAL_RESOLUTION_NS: u64 = 20_000_000;
 const MAX_OTHERS: f64 = 0.02;
 /// Frequency that fell by more than this within a window.
 const MAX_FREQUENCY_FALL: f64 = 0.05;
-/// Void rounds above this share void the run.
+/// Void rounds above this share void the run: what disturbed them disturbs the others, only less.
 const MAX_VOID_SHARE: f64 = 0.2;
+/// Rounds of before or after a CPU was moved above this share void the run. They say nothing against the others, but half
+/// a run is not the run that was planned.
+const MAX_MOVED_SHARE: f64 = 0.5;
 
 /// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
 type Check = fn(&Sheet) -> Vec<Gate>;
@@ -109,8 +114,9 @@ impl PerArm {
 /// What the host did to a round that makes it count for nothing; the orchestrator repeats such a round.
 #[must_use]
 pub fn host_fault(record: &RoundRecord) -> Option<VoidReason> {
-    let text = record.windows.iter().find_map(window_fault)?;
-    Some(VoidReason { gate: "host".to_owned(), text })
+    let disturbed = record.windows.iter().find_map(window_fault);
+    let disturbed = disturbed.map(|text| VoidReason { gate: "host".to_owned(), text, moved: false });
+    disturbed.or_else(|| record.windows.iter().find_map(moved::within))
 }
 
 fn window_fault(window: &Window) -> Option<String> {
@@ -143,17 +149,19 @@ fn set_fault(usage: &HostUsage, set: &str) -> Option<String> {
 /// `host`: too many void rounds mean that this machine was not quiet, and the rest cannot be trusted either.
 fn host(sheet: &Sheet) -> Vec<Gate> {
     let all = sheet.void.len() + sheet.rounds().len();
-    let share = if all == 0 { 0.0 } else { sheet.void.len() as f64 / all as f64 };
-    let ok = share <= MAX_VOID_SHARE;
-    let text = match (sheet.void.last(), ok) {
-        (None, _) => "no steal, throttling or other load in any round".to_owned(),
-        (Some(last), true) => {
-            format!("{} of {all} rounds void and repeated; the last: {}", sheet.void.len(), last.reason.text)
-        }
-        (Some(last), false) => {
-            format!("{} of {all} rounds void; the last: {}", sheet.void.len(), last.reason.text)
+    let share = |count: usize| if all == 0 { 0.0 } else { count as f64 / all as f64 };
+    let moved = sheet.void.iter().filter(|round| round.reason.moved).count();
+    let (disturbed, moved) = (share(sheet.void.len() - moved), share(moved));
+    let ok = disturbed <= MAX_VOID_SHARE && moved <= MAX_MOVED_SHARE;
+    let repeated = if ok { " and repeated" } else { "" };
+    let text = match sheet.void.last() {
+        None => "no steal, throttling, moved CPU or other load in any round".to_owned(),
+        Some(last) => {
+            format!("{} of {all} rounds void{repeated}; the last: {}", sheet.void.len(), last.reason.text)
         }
     };
     let voids = if ok { Vec::new() } else { Metric::ALL.to_vec() };
-    vec![Gate { ok, value: Some(share), limit: Some(MAX_VOID_SHARE), voids, ..holds("host", text) }]
+    let (value, limit) =
+        if moved > MAX_MOVED_SHARE { (moved, MAX_MOVED_SHARE) } else { (disturbed, MAX_VOID_SHARE) };
+    vec![Gate { ok, value: Some(value), limit: Some(limit), voids, ..holds("host", text) }]
 }

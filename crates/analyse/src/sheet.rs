@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use plan::{Condition, Plan};
 use record::{RoundRecord, Run, VoidReason, Window};
 
 use crate::findings::VoidRound;
-use crate::gates::host_fault;
+use crate::gates::{host_fault, moved_since};
 use crate::metric::in_window;
 use crate::{Metric, describe_condition};
 
@@ -36,19 +38,48 @@ impl<'a> Sheet<'a> {
                 None => sheet.add_valid(record),
             }
         }
+        sheet.void_moved();
         sheet
     }
 
-    fn add_void(&mut self, record: &RoundRecord, reason: VoidReason) {
-        self.void.push(VoidRound { block: record.round.block, arm: record.arm.clone(), reason });
+    /// Takes out the rounds that another round of their block cannot be paired with.
+    fn void_moved(&mut self) {
+        let blocks: BTreeSet<u32> = self.rounds.iter().map(|record| record.round.block).collect();
+        for block in blocks {
+            let rounds: Vec<&RoundRecord> =
+                self.rounds.iter().copied().filter(|record| record.round.block == block).collect();
+            for (index, reason) in moved_since(&rounds) {
+                let record = rounds[index];
+                self.rounds.retain(|round| !std::ptr::eq(*round, record));
+                self.add_void(record, reason);
+            }
+        }
     }
 
-    /// A round that was repeated although it was valid (it cannot happen in our runs) counts once, the last time.
+    fn add_void(&mut self, record: &RoundRecord, reason: VoidReason) {
+        let (block, attempt) = (record.round.block, record.round.attempt);
+        self.void.push(VoidRound { block, arm: record.arm.clone(), attempt, reason });
+    }
+
+    /// A round that was repeated although nothing is wrong with it was so because a CPU had been moved since: it counts
+    /// once, the last time.
     fn add_valid(&mut self, record: &'a RoundRecord) {
         let same =
             |earlier: &&RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
-        self.rounds.retain(|earlier| !same(earlier));
+        if let Some(index) = self.rounds.iter().position(|earlier| same(&earlier)) {
+            let earlier = self.rounds.remove(index);
+            let reasons = moved_since(&[earlier, record]).into_iter().map(|(_, reason)| reason);
+            reasons.for_each(|reason| self.add_void(earlier, reason));
+        }
         self.rounds.push(record);
+    }
+
+    /// Why a round does not count, if a gate voids it.
+    pub(crate) fn fault(&self, record: &RoundRecord) -> Option<&VoidReason> {
+        let (block, attempt) = (record.round.block, record.round.attempt);
+        let same =
+            |void: &&VoidRound| void.block == block && void.attempt == attempt && void.arm == record.arm;
+        self.void.iter().find(same).map(|void| &void.reason)
     }
 
     pub(crate) fn plan(&self) -> &'a Plan {

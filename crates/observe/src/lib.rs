@@ -16,6 +16,7 @@
 mod awake;
 mod capability;
 mod counting;
+mod distance;
 mod error;
 mod file;
 mod fingerprint;
@@ -36,6 +37,7 @@ mod unit_costs;
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
 pub use counting::{Counting, counts_since};
+pub use distance::distance_ns;
 pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;

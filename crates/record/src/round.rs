@@ -89,6 +89,10 @@ pub struct Window {
     pub resources: Option<Resources>,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
+    /// Nanoseconds that a line of memory took from the server's CPUs to the generator's and back, before the warm-up
+    /// and after the window; absent where they are the same CPUs, and in runs of before it was measured.
+    #[serde(default)]
+    pub cpu_distance_ns: Option<[f64; 2]>,
     /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising
     /// order, 16 buckets an octave. Runs of before it was kept have none.
     #[serde(default)]
@@ -102,6 +106,9 @@ pub struct VoidReason {
     pub gate: String,
     /// What it saw.
     pub text: String,
+    /// Whether the hypervisor moved a CPU, which is seen for certain in each round and says nothing against the others.
+    #[serde(default)]
+    pub moved: bool,
 }
 
 /// One round: fresh server, ready, warm, measured, stopped.

@@ -61,7 +61,12 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         void_rounds: vec![VoidRound {
             block: 1,
             arm: arm.to_owned(),
-            reason: VoidReason { gate: "host".to_owned(), text: "the hypervisor took it".to_owned() },
+            reason: VoidReason {
+                gate: "host".to_owned(),
+                text: "the hypervisor took it".to_owned(),
+                moved: false,
+            },
+            attempt: 0,
         }],
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         profiles: vec![profile(baseline, arm)],

@@ -199,9 +199,11 @@ impl Bench<'_> {
     ) -> Result<Pass, Early> {
         let target = Group::below(server.process.supervisor_pid())?;
         let mut watch = Watch::attach(kind, &target, self, phase.log)?;
+        let before = self.distance_ns();
         let (measured, observed) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let observed = observed.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
-        let window = joined(phase.condition, measured, observed);
+        let cpu_distance_ns = before.zip(self.distance_ns()).map(|(before, after)| [before, after]);
+        let window = Window { cpu_distance_ns, ..joined(phase.condition, measured, observed) };
         let mut pass = Pass { kind, window, counts: None, profile: None, missing: Vec::new() };
         watch.finish(&mut pass, &target, self.launcher, releasing);
         Ok(pass)

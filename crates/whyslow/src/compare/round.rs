@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port, log_tail, wait_ready};
-use observe::{Group, Observed, Sampler};
+use observe::{Group, Observed, Sampler, distance_ns};
 use plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
 use record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
 use units::Span;
@@ -194,12 +194,19 @@ impl Bench<'_> {
         let (warmup, warmup_until) = if first { (warmup, timing.warmup_cap) } else { (SETTLE, SETTLE) };
         let phase = Phase { warmup, warmup_until, hlog, ..self.phase(server, record, condition, &log) };
         let mut settled = Warmup::default();
+        let before = self.distance_ns();
         let (measured, observed) = self.drive(&phase, server, &mut settled, &mut Watch::Nothing, progress)?;
         if first {
             record.warmup = settled;
         }
         let observed = observed.context("the generator measured no window")?;
-        Ok(joined(condition, measured, observed))
+        let cpu_distance_ns = before.zip(self.distance_ns()).map(|(before, after)| [before, after]);
+        Ok(Window { cpu_distance_ns, ..joined(condition, measured, observed) })
+    }
+
+    /// How far server and generator are from each other, measured while neither has anything to do.
+    pub(super) fn distance_ns(&self) -> Option<f64> {
+        distance_ns(&self.plan.placement.server, &self.plan.placement.load)
     }
 
     /// Follows a generator through its events and reads the counters at the edges of its window.
@@ -262,6 +269,7 @@ pub(super) fn joined(condition: Condition, (load, buckets): Measured, observed: 
         load_cpus: observed.load_cpus,
         resources: Some(observed.resources),
         observer_cpu_ns: observed.observer_cpu_ns,
+        cpu_distance_ns: None,
         response_buckets: buckets,
     }
 }

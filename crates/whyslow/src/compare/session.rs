@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use launch::{Launcher, executable_of, sha256_file};
 use plan::{Arm, Condition, Plan, Round, fill};
-use record::{Build, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION};
+use record::{Build, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
 
 use super::diagnose;
 use super::progress::Progress;
@@ -16,6 +16,8 @@ use super::round::{Bench, Early, placeholders};
 const MAX_REPEATS: u32 = 2;
 /// Repeats over the whole run, as a share of its rounds: with more void rounds than that the run is invalid anyway.
 const MAX_REPEATED_SHARE: f64 = 0.2;
+/// Repeats because a CPU was moved, likewise.
+const MAX_MOVED_SHARE: f64 = 0.5;
 /// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
 const ROUND_OVERHEAD_S: f64 = 0.8;
 /// Seconds that a pilot takes.
@@ -31,6 +33,8 @@ pub(super) struct Session<'a> {
     done: BTreeSet<(u32, usize)>,
     /// Repeats that are still to be had.
     repeats: u32,
+    /// Repeats that are still to be had because a CPU was moved.
+    moves: u32,
     progress: Progress,
 }
 
@@ -44,11 +48,12 @@ impl<'a> Session<'a> {
         let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
         let seconds = seconds + diagnose::seconds(plan, ROUND_OVERHEAD_S);
         let rounds = blocks * plan.arms.len() as f64;
-        let repeats = (rounds * MAX_REPEATED_SHARE).ceil() as u32;
+        let share = |share: f64| (rounds * share).ceil() as u32;
         Self {
             alive: vec![true; plan.arms.len()],
             done: BTreeSet::new(),
-            repeats,
+            repeats: share(MAX_REPEATED_SHARE),
+            moves: share(MAX_MOVED_SHARE),
             progress: Progress::new(seconds),
             bench,
             manifest,
@@ -163,18 +168,37 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let condition = self.conditions()[analyse::main_condition(self.plan())];
+        let scored = self.bench.dir.read()?;
         let mut releasing = None;
         for block in 0..diagnose::ROUNDS {
             for round in self.plan().rounds(first_block + block) {
                 if self.alive[round.arm] {
                     self.progress.doing(&format!("diagnostic round {} of {}", block + 1, diagnose::ROUNDS));
-                    let record =
-                        self.bench.diagnose(&round, block, condition, &mut releasing, &mut self.progress)?;
-                    self.bench.dir.write_diagnostic(&record)?;
+                    self.diagnostic(&round, block, condition, &scored, &mut releasing)?;
                 }
             }
         }
         diagnose::wait(&mut releasing);
+        Ok(())
+    }
+
+    /// One diagnostic round, repeated while it meets CPUs that were moved; the last is kept as it is.
+    fn diagnostic(
+        &mut self,
+        round: &Round,
+        block: u32,
+        condition: Condition,
+        scored: &Run,
+        releasing: &mut diagnose::Releasing,
+    ) -> Step {
+        for attempt in 0..=MAX_REPEATS {
+            let record = self.bench.diagnose(round, block, condition, releasing, &mut self.progress)?;
+            self.bench.dir.write_diagnostic(&record)?;
+            if attempt == MAX_REPEATS || !analyse::strayed(scored, &record) {
+                break;
+            }
+            self.progress.say("  diagnostic round repeated: the hypervisor moved a CPU");
+        }
         Ok(())
     }
 
@@ -197,23 +221,46 @@ impl<'a> Session<'a> {
             }
             done.push(record);
         }
+        self.mend_pairs(&mut done, conditions)?;
         self.progress.say(&figures(block, &done));
         Ok(())
     }
 
+    /// Repeats the rounds of a block that no other can be paired with, as a CPU was moved since.
+    fn mend_pairs(&mut self, done: &mut [RoundRecord], conditions: &[Condition]) -> Step {
+        loop {
+            let rounds: Vec<&RoundRecord> = done.iter().filter(|record| record.failure.is_none()).collect();
+            let moved = analyse::moved_since(&rounds).into_iter().next();
+            let Some((index, reason)) = moved.filter(|_| self.moves > 0) else { return Ok(()) };
+            let mut again = rounds[index].round.clone();
+            self.moves -= 1;
+            self.progress.say(&format!("  round void, repeated: {}", reason.text));
+            again.attempt += 1;
+            let record = self.round(again, conditions)?;
+            if record.failure.is_some() {
+                self.drop_arm(&record)?;
+            }
+            if let Some(place) = done.iter_mut().find(|earlier| earlier.round.arm == record.round.arm) {
+                *place = record;
+            }
+        }
+    }
+
     /// One round, repeated while the host spoils it.
     fn round(&mut self, mut round: Round, conditions: &[Condition]) -> Result<RoundRecord, Early> {
+        let mut disturbed = 0;
         loop {
             let record = self.bench.run(&round, conditions, &mut self.progress)?;
             self.bench.dir.write_round(&record)?;
-            let fault = analyse::host_fault(&record);
-            if fault.is_none() || round.attempt == MAX_REPEATS || self.repeats == 0 {
+            let Some(fault) = analyse::host_fault(&record) else { return Ok(record) };
+            disturbed += u32::from(!fault.moved);
+            let left = if fault.moved { &mut self.moves } else { &mut self.repeats };
+            if *left == 0 || disturbed > MAX_REPEATS {
                 return Ok(record);
             }
-            self.repeats -= 1;
+            *left -= 1;
             round.attempt += 1;
-            let text = fault.map(|fault| fault.text).unwrap_or_default();
-            self.progress.say(&format!("  round void, repeated: {text}"));
+            self.progress.say(&format!("  round void, repeated: {}", fault.text));
         }
     }
 

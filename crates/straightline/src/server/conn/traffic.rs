@@ -1,11 +1,11 @@
 //! Receiving and sending, from within a coroutine or a thread that may wait, and the memory for both.
 
-use crate::server::buffer::Input;
-use crate::server::output::Output;
 use super::{Conn, Io};
 use crate::rt::driver::Ready;
 use crate::rt::shard::Resume;
 use crate::rt::{sys, yield_now};
+use crate::server::buffer::Input;
+use crate::server::output::Output;
 use rustix::event::PollFlags;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
