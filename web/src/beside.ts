@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { METRICS, type Comparison, type Host, type Run } from "./data";
 import { element } from "./dom";
-import { described, interval, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
+import { described, interval, landmark, LANDMARK_PX, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
 import { ns, ratio } from "./format";
 import { VERDICTS } from "./colours";
 import { enhance } from "./table";
@@ -17,16 +17,24 @@ type Row = Comparison & { from: string; what: string };
 
 const SECTION = "beside";
 const ROW_PX = 26;
+/** Wider charts of a few rows are mostly air. */
+const MAX_PX = 1400;
 
-/** Draws the section anew; nothing while there is but one run. */
-export function draw(runs: Named[], width: number): void {
+/** Charts of the page's own runs above the table that has their figures, and all runs together once one was dropped. */
+export function draw(own: Named[], dropped: Named[], width: number): void {
+  document.querySelector(".chart[data-chart=runs]")?.replaceChildren(...charts(own.flatMap(rowsOf), width));
+  // What was there before stays until all of the new is made: a run that cannot be drawn takes nothing away.
+  const section = dropped.length > 0 ? made([...own, ...dropped], width) : undefined;
   document.getElementById(SECTION)?.remove();
-  if (runs.length < 2) return;
+  if (section) document.querySelector("main")?.prepend(section);
+}
+
+function made(runs: Named[], width: number): HTMLElement {
   const rows = runs.flatMap(rowsOf);
-  const section = element("section", { id: SECTION }, element("h2", {}, "Runs beside each other"));
+  const section = element("section", { id: SECTION }, element("h2", {}, "Beside the reports that were opened here"));
   section.append(...hosts(runs), ...charts(rows, width), scroll(tableOf(rows)), scroll(costs(runs)));
-  document.querySelector("main")?.prepend(section);
   section.querySelectorAll("table").forEach(enhance);
+  return section;
 }
 
 function rowsOf({ name, run }: Named): Row[] {
@@ -54,14 +62,15 @@ function charts(rows: Row[], width: number): HTMLElement[] {
     const key = `${row.what}: ${METRICS[row.metric]}`;
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
-  return [...groups].filter(([, group]) => group.length > 1).map(([title, group]) => chart(title, group, width));
+  return [...groups].filter(([, group]) => group.length > 1).map(([title, group]) => chart(title, group, Math.min(width, MAX_PX)));
 }
 
 function chart(title: string, rows: Row[], width: number): HTMLElement {
   const domain = ratioDomain([1, ...rows.flatMap((row) => [row.ci_low!, row.ci_high!])]);
   const drawing = Plot.plot({
     width,
-    height: rows.length * ROW_PX + 40,
+    height: rows.length * ROW_PX + LANDMARK_PX + 30,
+    marginTop: LANDMARK_PX,
     marginLeft: Math.min(220, width / 3),
     marginRight: 20,
     style: { fontSize: "13px", fontFamily: "inherit", background: "transparent" },
@@ -70,6 +79,7 @@ function chart(title: string, rows: Row[], width: number): HTMLElement {
     color: { type: "identity" },
     marks: [
       Plot.ruleX([1]),
+      landmark(rows[0]!.baseline, rows[0]!.metric, domain),
       Plot.ruleY(rows, { y: "from", x1: "ci_low", x2: "ci_high", strokeWidth: 3, stroke: (row: Row) => VERDICTS[row.verdict] }),
       Plot.dot(rows, { y: "from", x: "ratio", r: 5, fill: (row: Row) => VERDICTS[row.verdict] }),
       Plot.tip(rows, Plot.pointerY({ y: "from", x: "ratio", title: (row: Row) => `${row.from}: ${row.verdict}\n${interval(row)}\nn = ${row.blocks} blocks` })),

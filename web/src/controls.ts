@@ -1,8 +1,9 @@
 // The controls of the page: what is compared with what, in which figure, in which light.
 
-import { ofFile, METRICS, type Findings, type Metric, type Run } from "./data";
+import { METRICS, type Findings, type Metric, type Run } from "./data";
 import { element } from "./dom";
 import { conditions } from "./charts/latency";
+import { ofFile } from "./source";
 import type { Store } from "./state";
 
 type Option = [value: string, text: string];
@@ -17,29 +18,45 @@ function select(label: string, options: Option[], chosen: string, change: (value
 }
 
 /** Everything that the reader may choose; made anew when the state changes elsewhere. */
-export function controls(run: Run | undefined, store: Store, compare: (runs: Run[], name: string) => void): HTMLElement[] {
+export function controls(runs: Run[], store: Store, compare: (runs: Run[], name: string) => void): HTMLElement[] {
   const themes: Option[] = [["", "system"], ["light", "light"], ["dark", "dark"]];
   const theme = select("colours", themes, store.state.theme, (value) => store.set({ theme: value as "" | "light" | "dark" }));
   const general = [theme, element("button", { type: "button", click: () => print() }, "print"), opener(compare)];
-  return run?.findings[0] ? [...choices(run, run.findings[0], store), ...general] : general;
+  const shown = runs.filter((run) => run.findings.length > 0);
+  return shown.length > 0 ? [...choices(shown, store), ...general] : general;
 }
 
-function choices(run: Run, own: Findings, store: Store): HTMLElement[] {
+/** What a narrow screen shows of them: one line, until they are asked for. */
+export function folded(made: HTMLElement[], open: boolean): HTMLElement {
+  return element("details", { class: "choices", open }, element("summary", {}, "choose baseline, metric, arms, colours"), element("div", {}, ...made));
+}
+
+/** Each choice holds for all runs of the page; a run that does not know what was chosen keeps its own. */
+function choices(runs: Run[], store: Store): HTMLElement[] {
   const { state } = store;
-  const baselines = run.findings.map((one): Option => [one.baseline, one.baseline]);
-  const known = new Set(own.comparisons.map((row) => row.metric));
+  const named = (names: string[]) => [...new Set(names)].map((name): Option => [name, name]);
+  const all = runs.flatMap((run) => run.findings);
+  const known = new Set(all.flatMap((one) => one.comparisons.map((row) => row.metric)));
   const metrics = (Object.keys(METRICS) as Metric[]).filter((metric) => known.has(metric)).map((metric): Option => [metric, METRICS[metric]]);
-  const rates = conditions({ run, findings: own, state, width: 0 }).map((condition): Option => [condition, condition]);
+  const rates = named(runs.flatMap((run) => conditions({ run, findings: run.findings[0]!, state, width: 0 })));
   return [
-    select("baseline", baselines, state.baseline || own.baseline, (baseline) => store.set({ baseline: baseline === own.baseline ? "" : baseline })),
+    baselines(runs, named(all.map((one) => one.baseline)), store),
     select("metric", [["", "primary"], ...metrics], state.metric, (metric) => store.set({ metric: metric as Metric | "" })),
     ...(rates.length > 1 ? [select("response at", rates, state.condition || rates[0]![0], (condition) => store.set({ condition }))] : []),
-    arms(own, store),
+    arms(all, store),
   ];
 }
 
-function arms(own: Findings, store: Store): HTMLElement {
-  const boxes = own.arms.map(({ name }) => {
+function baselines(runs: Run[], known: Option[], store: Store): HTMLElement {
+  const own = new Set(runs.map((run) => run.findings[0]!.baseline));
+  const home = own.size === 1 ? [...own][0]! : "";
+  const options: Option[] = home ? known : [["", "that of each run"], ...known];
+  return select("baseline", options, store.state.baseline || home, (baseline) => store.set({ baseline: baseline === home ? "" : baseline }));
+}
+
+function arms(all: Findings[], store: Store): HTMLElement {
+  const names = [...new Set(all.flatMap((one) => one.arms.map((arm) => arm.name)))];
+  const boxes = names.map((name) => {
     const { off } = store.state;
     const change = () => store.set({ off: off.includes(name) ? off.filter((one) => one !== name) : [...off, name] });
     return element("label", {}, element("input", { type: "checkbox", checked: !off.includes(name), change }), ` ${name}`);

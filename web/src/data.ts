@@ -1,5 +1,7 @@
 // The data that a page carries: `whyslow schema report` describes it in full; here stands what is drawn.
 
+import type { Packed } from "./flame/packed";
+
 export type Metric = "cpu_per_request" | "rate" | "p50" | "p90" | "p99" | "p99_9" | "rss";
 export type Verdict = "faster" | "slower" | "equal" | "inconclusive" | "invalid";
 export type Grade = "accounts_for" | "bounded_by" | "consistent_with" | "confirmed_by" | "ruled_out";
@@ -70,6 +72,8 @@ export interface Findings {
   comparisons: Comparison[];
   causes: Cause[];
   splits: Split[];
+  /** Part of the gap that no cause can carry. */
+  unattributed_share: number | null;
 }
 
 export interface Window {
@@ -122,7 +126,6 @@ export interface Stack {
 
 export interface Profile {
   arm: string;
-  requests: number;
   samples: number;
   /** What one sample stands for, in nanoseconds of each request. */
   ns_per_request_of_sample: number;
@@ -150,8 +153,8 @@ export interface Run {
   /** With each arm as the baseline, the plan's own first. */
   findings: Findings[];
   detail: { started_unix_s: number; rounds: Round[]; latency: LatencyCurve[] };
-  /** Stacks of the arms that were sampled. */
-  profiles: Profile[];
+  /** Stacks of the arms that were sampled; of a page with schema 1 they are not packed. */
+  profiles: Packed | Profile[];
   ladder: Ladder | null;
   damaged: string[];
 }
@@ -160,10 +163,6 @@ export interface PageData {
   schema: number;
   runs: Run[];
 }
-
-/** The newest data this script can draw. */
-const KNOWN_SCHEMA = 1;
-const ELEMENT = "whyslow-data";
 
 export const METRICS: Record<Metric, string> = {
   cpu_per_request: "CPU per request",
@@ -174,27 +173,3 @@ export const METRICS: Record<Metric, string> = {
   p99_9: "p99.9",
   rss: "memory",
 };
-
-/** The data of a page. */
-export function ofPage(page: Document): PageData {
-  const element = page.getElementById(ELEMENT);
-  if (!element?.textContent) throw new Error("this is no page of whyslow report");
-  return known(JSON.parse(element.textContent));
-}
-
-/** The data of a file: a page, its JSON, or the JSON of `whyslow analyse`. */
-export function ofFile(text: string): PageData {
-  if (text.trimStart().startsWith("<")) return ofPage(new DOMParser().parseFromString(text, "text/html"));
-  const value = JSON.parse(text);
-  if (Array.isArray(value?.runs)) return known(value);
-  if (!Array.isArray(value?.comparisons)) throw new Error("this JSON is not of whyslow");
-  const detail = { started_unix_s: 0, rounds: [], latency: [] };
-  return { schema: KNOWN_SCHEMA, runs: [{ findings: [value as Findings], detail, profiles: [], ladder: null, damaged: [] }] };
-}
-
-function known(data: PageData): PageData {
-  if (data.schema > KNOWN_SCHEMA) {
-    throw new Error(`its data has schema ${data.schema}; this page reads up to ${KNOWN_SCHEMA}`);
-  }
-  return data;
-}

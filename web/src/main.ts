@@ -3,18 +3,23 @@
 import "./style.css";
 import { draw as drawBeside, type Named } from "./beside";
 import { CHARTS } from "./charts";
-import { controls, openAll } from "./controls";
-import { ofPage, type PageData, type Run } from "./data";
+import { controls, folded, openAll } from "./controls";
+import type { PageData, Run } from "./data";
 import { copy, download, element } from "./dom";
 import { drawHistory } from "./history";
 import { follow } from "./live";
+import { ofPage } from "./source";
 import { Store } from "./state";
 import { enhance, filter } from "./table";
 
+/** As `page.css` and `style.css` have it: below, the bar does not stick and its controls are folded. */
+const NARROW = "(max-width: 700px)";
+
 class Page {
   private readonly store = new Store();
+  private readonly narrow = matchMedia(NARROW);
   /** Runs of files that were dropped on the page. */
-  private readonly dropped: Named[] = [];
+  private dropped: Named[] = [];
 
   constructor(private data: PageData) {}
 
@@ -23,6 +28,9 @@ class Page {
     this.ready();
     this.store.onChange(() => this.update());
     document.addEventListener("choose", (event) => this.store.set((event as CustomEvent).detail));
+    document.addEventListener("keep", (event) => this.store.keep((event as CustomEvent).detail));
+    this.narrow.addEventListener("change", () => this.controls());
+    new ResizeObserver(() => this.measureBar()).observe(document.querySelector(".bar")!);
     this.followWidth(document.querySelector("main")!);
     matchMedia("print").addEventListener("change", () => this.charts());
     this.update();
@@ -37,6 +45,12 @@ class Page {
       width = main.clientWidth;
       this.charts();
     }).observe(main);
+  }
+
+  /** What is jumped to stops below the bar, however many lines its controls need. */
+  private measureBar(): void {
+    const bar = document.querySelector<HTMLElement>(".bar")!;
+    document.documentElement.style.setProperty("--bar", `${bar.offsetHeight}px`);
   }
 
   /** Puts the page as it is now in place of this one; what was chosen stays. */
@@ -69,8 +83,11 @@ class Page {
     if (!place) return;
     const inputs = () => [...place.querySelectorAll<HTMLElement>("select, input, button")];
     const focused = inputs().indexOf(document.activeElement as HTMLElement);
-    place.replaceChildren(...controls(this.data.runs[0], this.store, (runs, name) => this.add(runs, name)));
+    const made = controls(this.data.runs, this.store, (runs, name) => this.add(runs, name));
+    const open = place.querySelector("details")?.open ?? false;
+    place.replaceChildren(...(this.narrow.matches ? [folded(made, open)] : made));
     inputs()[focused]?.focus();
+    this.measureBar();
   }
 
   /** The text for the chosen baseline; each run falls back on its own. */
@@ -94,8 +111,14 @@ class Page {
       const run = this.data.runs[Number(article.dataset.run)];
       if (run) article.querySelectorAll<HTMLElement>(".view:not([hidden]) .chart").forEach((place) => this.chart(place, run));
     }
+    this.beside(this.dropped);
+  }
+
+  private beside(dropped: Named[]): void {
     const own = this.data.runs.map((run) => ({ name: run.findings[0]?.run_id ?? "", run }));
-    drawBeside([...own, ...this.dropped], Math.min(document.querySelector("main")!.clientWidth - 32, 1400));
+    const main = document.querySelector("main")!;
+    const air = ["paddingLeft", "paddingRight"] as const;
+    drawBeside(own, dropped, main.clientWidth - air.reduce((sum, side) => sum + parseFloat(getComputedStyle(main)[side]), 0));
   }
 
   private chart(place: HTMLElement, run: Run): void {
@@ -106,8 +129,10 @@ class Page {
   }
 
   private add(runs: Run[], name: string): void {
-    for (const run of runs) this.dropped.push({ name: `${run.findings[0]?.run_id ?? "run"} (${name})`, run });
-    this.charts();
+    const all = [...this.dropped, ...runs.map((run) => ({ name: `${run.findings[0]?.run_id ?? "run"} (${name})`, run }))];
+    // What cannot be drawn is not kept: it would fail again each time that the page is drawn.
+    this.beside(all);
+    this.dropped = all;
     document.getElementById("beside")?.scrollIntoView();
   }
 

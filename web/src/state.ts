@@ -19,10 +19,12 @@ export interface State {
   flame: string;
   /** Text that functions are searched for. */
   search: string;
+  /** The box that the flame graph is zoomed to. */
+  zoom: string;
   theme: "" | "light" | "dark";
 }
 
-const EMPTY: State = { part: "", baseline: "", metric: "", off: [], condition: "", arm: "", flame: "", search: "", theme: "" };
+const EMPTY: State = { part: "", baseline: "", metric: "", off: [], condition: "", arm: "", flame: "", search: "", zoom: "", theme: "" };
 
 /** `#part;key=value;key=value` to a state. What it does not know it leaves out. */
 export function parse(hash: string): State {
@@ -61,12 +63,16 @@ function decode(text: string): string {
   }
 }
 
+/** So long nothing is typed before it goes to the address: browsers refuse an address that changes with every letter. */
+const SETTLED_MS = 200;
+
 type Listener = (state: State) => void;
 
 /** The state of this page with all who must know of a change. */
 export class Store {
   private listeners: Listener[] = [];
   state: State;
+  private writing = 0;
 
   constructor() {
     this.state = parse(location.hash);
@@ -79,8 +85,20 @@ export class Store {
 
   set(change: Partial<State>): void {
     this.state = { ...this.state, ...change };
-    history.replaceState(null, "", print(this.state));
+    this.write();
     this.tell();
+  }
+
+  /** Remembers what a chart has already drawn by itself: nobody need draw again. */
+  keep(change: Partial<State>): void {
+    this.state = { ...this.state, ...change };
+    clearTimeout(this.writing);
+    this.writing = window.setTimeout(() => this.write(), SETTLED_MS);
+  }
+
+  private write(): void {
+    clearTimeout(this.writing);
+    history.replaceState(null, "", print(this.state));
   }
 
   /** A plain anchor such as `#latency` keeps what was chosen. */
@@ -88,7 +106,7 @@ export class Store {
     const moved = parse(location.hash);
     const anchor = !location.hash.includes("=");
     this.state = anchor ? { ...this.state, part: moved.part } : moved;
-    if (anchor) history.replaceState(null, "", print(this.state));
+    if (anchor) this.write();
     this.tell();
     document.getElementById(this.state.part)?.scrollIntoView();
   }

@@ -9,8 +9,13 @@ const UNITS: Record<string, number> = {
   ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, KiB: 1024, MiB: 1048576, GiB: 1073741824, "%": 0.01,
 };
 
-/** What a cell sorts by: its first figure with its unit, or nothing. */
+/** A date, and where it is told the time of day, as `2027-01-15 08:00`. */
+const DATE = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?/;
+
+/** What a cell sorts by: a date, or its first figure with its unit, or nothing. */
 export function sortKey(text: string): number | null {
+  const date = DATE.exec(text.trim());
+  if (date) return Date.parse(`${date[1]}T${date[2] ?? "00:00"}Z`);
   const match = /^[[x±]?([+-]?\d[\d.]*)\s*(ns|µs|ms|s|KiB|MiB|GiB|%)?(?:[^\w]|$)/.exec(text.trim());
   return match ? Number(match[1]) * (UNITS[match[2] ?? ""] ?? 1) : null;
 }

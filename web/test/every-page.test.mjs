@@ -1,12 +1,13 @@
 // What holds of every page: access, width, speed, size, and names that are text.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { axe, on, PICTURES, report, run, start, stop } from "./support.mjs";
+import { large } from "./profiles.mjs";
+import { axe, dataOf, on, PICTURES, report, run, start, stop } from "./support.mjs";
 
-/** Largest file of 4 arms and 30 blocks. */
+/** Largest file of 4 arms and 30 blocks with profiles. */
 const MAX_BYTES = 2 * 1024 * 1024;
 /** Longest wait for the verdict of that file. */
 const MAX_MS = 1000;
@@ -33,37 +34,32 @@ for (const [name, options] of [["wide", { width: 1280 }], ["dark", { width: 1280
   });
 }
 
-test("a run of 4 arms and 30 blocks stays small and is soon read", async () => {
-  const large = run("large", (name, value) => {
-    if (name !== "manifest.json") return;
-    value.plan.arms.push({ ...value.plan.arms[2], name: "fourth" });
-    value.builds.push({ ...value.builds[2], arm: "fourth" });
-    value.pilot_per_s.push(90_000);
-    value.plan.design.blocks.blocks = 30;
-  });
-  const kept = [0, 1, 2].map((place) => JSON.parse(readFileSync(join(large, `rounds/b000-p${place}.json`), "utf8")));
-  kept.push({ ...kept[2], arm: "fourth", round: { ...kept[2].round, arm: 3 } });
-  for (let block = 0; block < 30; block++) {
-    for (const [position, record] of kept.entries()) {
-      const round = structuredClone(record);
-      Object.assign(round.round, { block, position });
-      round.started_unix_ms += 1000 * (block * 4 + position);
-      for (const window of round.windows) {
-        // Ten seconds, as a whole run has them.
-        window.load.seconds = Array.from({ length: 10 }, () => window.load.seconds[0]);
-        window.target.cpu.total_ns += ((block * 7919 + position * 104729) % 1000) * 1000;
-      }
-      writeFileSync(join(large, `rounds/b${String(block).padStart(3, "0")}-p${position}.json`), JSON.stringify(round));
-    }
-  }
-  const page = report("large.html", large);
+/** Has the browser note when the first verdict was on the screen: the paragraph itself, and not whatever came first. */
+function watchVerdict() {
+  new MutationObserver((_, observer) => {
+    const verdict = document.querySelector("#verdict .lead p");
+    if (!verdict) return;
+    verdict.setAttribute("elementtiming", "verdict");
+    observer.disconnect();
+  }).observe(document, { childList: true, subtree: true });
+  new PerformanceObserver((list) => {
+    const [{ renderTime, element }] = list.getEntries();
+    window.verdict = { at: renderTime, text: element.textContent };
+  }).observe({ type: "element", buffered: true });
+}
+
+test("a run of 4 arms and 30 blocks with profiles stays small and is soon read", async () => {
+  const page = report("large.html", large("large"));
   const { size } = statSync(page);
+  assert.equal(dataOf(page).runs[0].profiles.arms.length, 4, "every arm has its profile");
   assert.ok(size <= MAX_BYTES, `${size} bytes`);
-  await on(page, {}, async (page) => {
-    const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
-    assert.match(await page.innerText("#verdict"), /threads/);
-    console.log(`large: ${size} bytes, first text ${Math.round(painted)} ms after the beginning`);
-    assert.ok(painted <= MAX_MS, `${painted} ms`);
+  await on(page, { init: watchVerdict }, async (page) => {
+    await page.waitForFunction(() => window.verdict);
+    const { at, text } = await page.evaluate(() => window.verdict);
+    assert.match(text, /threads/);
+    console.log(`large: ${size} bytes, first verdict ${Math.round(at)} ms after the beginning`);
+    assert.ok(at <= MAX_MS, `${at} ms`);
+    assert.ok((await page.$$("#profile .view:not([hidden]) .boxes rect")).length > 100, "and its flame graph is drawn");
   });
 });
 
@@ -90,7 +86,28 @@ test("several runs stand beside each other, and one that cannot be read says why
     const text = await page.innerText("main");
     for (const words of ["unlike hosts", "kernel", "has schema 99", "Runs beside each other"]) assert.ok(text.includes(words), words);
     assert.equal((await page.$$("article.run")).length, 2);
+    assert.equal(text.split("Runs beside each other").length - 1, 1, "once");
+    const drawn = await page.$$eval("#runs .chart [role=img]", (all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.ok(drawn.length >= 4, "a chart of each pair and primary metric");
+    assert.ok(drawn.every((words) => words.split(";").length === 2), "in which both runs stand");
     assert.deepEqual(await axe(page), []);
+  });
+});
+
+test("choices are those of all runs on the page, and a run keeps its own where it does not know one", async () => {
+  const other = run("renamed", (name, value) => {
+    if (name === "manifest.json") value.plan.arms[1].name = "fibers";
+    if (value.arm === "futures") value.arm = "fibers";
+  });
+  await on(report("choices.html", run("one"), other), {}, async (page) => {
+    const texts = (selector) => page.$$eval(`#controls ${selector}`, (all) => all.map((one) => one.textContent.trim()));
+    assert.deepEqual(await texts("fieldset label"), ["threads", "futures", "coroutines", "fibers"]);
+    assert.deepEqual(await texts('label:has-text("baseline") option'), ["threads", "futures", "coroutines", "fibers"]);
+    await page.locator('#controls label:has-text("baseline") select').selectOption("fibers");
+    const shown = await page.$$eval("section[data-part=verdict] .view:not([hidden])", (all) => all.map((one) => one.dataset.baseline));
+    assert.deepEqual(shown, ["threads", "fibers"]);
+    await page.locator('#controls label:has-text("fibers") input').uncheck();
+    assert.equal(await page.locator('section[data-part=verdict] .view:not([hidden]) tbody tr:not([hidden]) th:text-is("fibers")').count(), 0);
   });
 });
 

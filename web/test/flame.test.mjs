@@ -1,9 +1,10 @@
 // The differential flame graph: figures, search, zoom, grouping, and what other viewers are given.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { profile, sample } from "./profiles.mjs";
 import { axe, dataOf, on, PICTURES, report, run, start, stop } from "./support.mjs";
 
 /** Samples by stack, outermost first; `[kernel]` is the module of what ends in `_k`. */
@@ -17,29 +18,17 @@ let file, data, own;
 before(async () => {
   await start();
   const sampled = run("sampled");
-  mkdirSync(join(sampled, "diagnostics"));
-  for (const [place, arm] of ["coroutines", "threads", "futures"].entries()) {
-    const { windows, schema, port } = JSON.parse(readFileSync(join(sampled, `rounds/b000-p${place}.json`), "utf8"));
-    const window = windows[0];
-    const pass = (kind, profile) => ({ kind, window, missing: [], ...(profile && { profile }) });
-    const record = { schema, arm, block: 0, port, passes: [pass("untouched"), pass("sampling", profile(SAMPLED[arm]))], failure: null };
-    writeFileSync(join(sampled, `diagnostics/d000-${arm}.json`), JSON.stringify(record));
-  }
+  sample(sampled, Object.fromEntries(Object.entries(SAMPLED).map(([arm, stacks]) => [arm, folded(stacks)])));
   file = report("flame.html", sampled);
   data = dataOf(file).runs[0];
   own = data.findings[0];
 });
 after(stop);
 
-function profile(stacks) {
+function folded(stacks) {
   const names = [...new Set(Object.keys(stacks).flatMap((stack) => stack.split(" ")))];
   const frames = names.map((name) => ({ name, module: name.endsWith("_k") ? "[kernel]" : "server", kernel: name.endsWith("_k"), resolved: true }));
-  const samples = Object.values(stacks).reduce((a, b) => a + b);
-  const folded = Object.entries(stacks).map(([stack, samples]) => ({ frames: stack.split(" ").map((name) => names.indexOf(name)), samples }));
-  return {
-    schema: 1, kind: "cpu", period_ns: 1e6, wall_ns: 1e9, samples, lost: 0, kernel: true, kernel_symbols: true, callers: true,
-    observer_cpu_ns: 0, notes: [], frames, stacks: folded,
-  };
+  return profile(frames, Object.entries(stacks).map(([stack, samples]) => [stack.split(" ").map((name) => names.indexOf(name)), samples]));
 }
 
 const cost = (arm) => own.arms.find((one) => one.name === arm).cpu_ns_per_request.total;
@@ -48,9 +37,13 @@ const pick = (page, label, value) => page.locator(`#profile .view:not([hidden]) 
 const boxes = (page) => page.locator("#profile .view:not([hidden]) .boxes rect");
 const said = (page) => page.locator("#profile .view:not([hidden]) .flame .about").textContent();
 
+/** What the box that is pointed at, or that the keyboard stands on, tells. */
+const told = (page) => page.locator("#profile .view:not([hidden]) .flame .tip").innerText();
+const stage = (page) => page.locator("#profile .view:not([hidden]) .stage");
+
 test("every function is a box whose width is its cost", async () => {
   await on(file, {}, async (page) => {
-    assert.deepEqual(data.profiles.map((one) => one.arm), ["threads", "futures", "coroutines"]);
+    assert.deepEqual(data.profiles.arms.map((one) => one.arm), ["threads", "futures", "coroutines"]);
     // all, main, serve, parse, write, sys_write, lock, poll
     assert.equal(await boxes(page).count(), 8);
     await pick(page, "show", "a");
@@ -75,7 +68,7 @@ test("a box tells both costs, their errors, and the samples behind them", async 
     await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('http1::parse')").first().scrollIntoViewIfNeeded();
     const box = await page.locator("#profile .view:not([hidden]) .flame svg text:text-is('http1::parse')").first().boundingBox();
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
-    const tip = await page.locator("#profile .view:not([hidden]) .flame [aria-label=tip]").textContent();
+    const tip = await told(page);
     assert.ok(tip.includes(`threads: ${us(cost("threads") * 0.6)}`) && tip.includes("n = 600 samples of 1000"), tip);
     assert.ok(tip.includes(`futures: ${us((cost("futures") * 200) / 600)}`) && tip.includes("n = 200 samples of 600"), tip);
   });
@@ -124,5 +117,65 @@ test("the flame graph has its tables and nothing serious for axe", async () => {
     const text = await page.innerText("#profile .view:not([hidden])");
     for (const words of ["parse", "sys_write_k", "function", "±"]) assert.ok(text.includes(words), words);
     assert.deepEqual(await axe(page), []);
+  });
+});
+
+test("at its very edge a box tells of itself, and not of the neighbour whose middle is nearer", async () => {
+  await on(file, { hash: "#profile;flame=a.function" }, async (page) => {
+    await stage(page).scrollIntoViewIfNeeded();
+    // Below serve: parse is 600 wide, lock 100 and write 300.
+    for (const [index, rect] of (await boxes(page).all()).entries()) {
+      for (const inward of [(box) => box.x + 1, (box) => box.x + box.width - 1]) {
+        const box = await rect.boundingBox();
+        await page.mouse.click(inward(box), box.y + box.height / 2);
+        const [name] = (await said(page)).split(" → ").slice(-1);
+        await page.locator("#profile .view:not([hidden]) button:text-is('whole')").click();
+        const again = await rect.boundingBox();
+        await page.mouse.move(inward(again), again.y + again.height / 2);
+        const [first] = (await told(page)).split("\n");
+        assert.equal(first, index === 0 ? "all" : name, "what is shown is what a click opens");
+      }
+    }
+  });
+});
+
+test("a flame graph is walked through by keyboard", async () => {
+  await on(file, { hash: "#profile;flame=a.function" }, async (page) => {
+    await page.locator("#profile .view:not([hidden]) .tools button").last().focus();
+    await page.keyboard.press("Tab");
+    const press = async (...keys) => {
+      for (const key of keys) await page.keyboard.press(key);
+      return (await told(page)).split("\n")[0];
+    };
+    assert.equal(await press(), "all");
+    assert.equal(await press("ArrowDown", "ArrowDown"), "serve");
+    assert.equal(await press("ArrowDown"), "http1::parse", "the widest of what it calls");
+    assert.equal(await press("ArrowRight"), "lock");
+    assert.equal(await press("ArrowRight"), "write");
+    assert.equal(await press("ArrowRight"), "write", "there is nothing beyond");
+    assert.equal(await press("Enter"), "write", "it is the widest now, and stands under the keyboard");
+    assert.equal(await said(page), "all → main → serve → write");
+    assert.equal(await press("ArrowDown", "ArrowUp", "ArrowUp"), "write", "no caller is drawn above it");
+    assert.equal(await press("Escape"), "all");
+    assert.match(await said(page), /^Click a box/);
+    assert.deepEqual(await axe(page), []);
+  });
+});
+
+test("zoom and search stay when the page is drawn anew, and stand in the address", async () => {
+  await on(file, {}, async (page) => {
+    await pick(page, "show", "a");
+    await boxes(page).nth(2).click();
+    await page.waitForFunction(() => location.hash.includes("zoom="));
+    await page.locator('#controls label:has-text("metric") select').selectOption("rate");
+    assert.equal(await said(page), "all → main → serve");
+    const search = page.locator("#profile .view:not([hidden]) input[type=search]");
+    await search.pressSequentially("PARSE");
+    await page.waitForFunction(() => location.hash.includes("search=PARSE"));
+    await page.reload();
+    assert.equal(await search.inputValue(), "PARSE");
+    assert.equal(await said(page), `“PARSE”: ${us(cost("threads") * 0.6)} of ${us(cost("threads"))} a request`);
+    await search.fill("");
+    assert.equal(await said(page), "all → main → serve");
   });
 });

@@ -118,6 +118,29 @@ test("another report that is dropped on the page stands beside this one", async 
     assert.match(text, /another-run \(other\.html\)/);
     const primary = own.comparisons.filter((row) => row.primary).length;
     assert.equal((await page.$$("#beside table:first-of-type tbody tr")).length >= 2 * primary, true);
+    const own = JSON.parse(/id="whyslow-data">(.*?)<\/script>/s.exec(readFileSync(other, "utf8"))[1]);
+    const spoilt = (spoil) => {
+      const copy = structuredClone(own);
+      spoil(copy.runs[0].findings[0]);
+      return JSON.stringify(copy);
+    };
+    const files = {
+      "verdict.json": spoilt((findings) => (findings.comparisons[0].verdict = "better")),
+      "figures.json": spoilt((findings) => (findings.comparisons[0].ci_low = "0.4")),
+      "arms.json": spoilt((findings) => delete findings.arms),
+      "host.json": spoilt((findings) => (findings.host = null)),
+      "empty.json": JSON.stringify({ schema: 2, runs: [{ findings: [] }] }),
+      "broken.json": "{",
+      "findings.json": JSON.stringify({ ...own.runs[0].findings[0], schema: 99 }),
+    };
+    for (const [name, text] of Object.entries(files)) {
+      await drop(name, text);
+      await page.waitForSelector(`[role=alert]:has-text("${name} cannot be compared")`);
+    }
+    // The page goes on as if they had not been dropped.
+    await choose(page, "metric", "rate");
+    assert.equal(await page.innerText("#beside"), text);
+    assert.equal((await page.$$("#verdict .view:not([hidden]) [role=img]")).length, 1);
     await drop("nonsense.json", '{"schema": 1}');
     await page.waitForSelector('[role=alert]:has-text("nonsense.json cannot be compared")');
     await drop("newer.json", JSON.stringify({ schema: 99, runs: [] }));
@@ -136,6 +159,59 @@ test("light and dark are chosen, kept, and follow the system unless chosen", asy
     await choose(page, "colours", "");
     assert.equal(await paper(), dark);
     assert.notEqual(dark, "rgb(255, 255, 255)");
+  });
+});
+
+test("what is jumped to is not hidden by the bar", async () => {
+  for (const width of [1280, 900, 360]) {
+    await on(file, { width }, async (page) => {
+      for (const part of ["limits", "latency", "use", "environment"]) {
+        await page.locator(`.bar nav a[href="#${part}"]`).click();
+        const hidden = await page.$eval(`#${part} h2`, (heading) => {
+          const { left, top, height } = heading.getBoundingClientRect();
+          return document.elementFromPoint(left + 5, top + height / 2) !== heading;
+        });
+        assert.equal(hidden, false, `${part} at ${width}`);
+      }
+    });
+  }
+});
+
+test("on a phone the choices are one line until they are asked for, and stay open while they are used", async () => {
+  await on(file, { width: 360, height: 740 }, async (page) => {
+    const select = page.locator('#controls label:has-text("metric") select');
+    assert.equal(await select.isVisible(), false);
+    assert.ok((await page.locator("#verdict .lead > p").first().boundingBox()).y < 740, "the verdict is on the first screen");
+    await page.locator("#controls summary").click();
+    await select.selectOption("rate");
+    assert.equal(await select.isVisible(), true);
+  });
+});
+
+test("a newcomer finds the words, and the way to the reason", async () => {
+  await on(file, {}, async (page) => {
+    const words = page.locator("#verdict .view:not([hidden]) .words");
+    assert.equal(await words.locator("dd").first().isVisible(), false, "folded");
+    await words.locator("summary").click();
+    for (const word of ["arm", "baseline", "block", "noise floor", "interval"]) assert.ok(await words.locator(`dt:text-is("${word}")`).isVisible(), word);
+    const links = await page.$$eval("#verdict .view:not([hidden]) .onward a", (all) => all.map((one) => [one.getAttribute("href"), one.textContent]));
+    assert.deepEqual(links.map(([to]) => to), ["#limits", "#ledger"]);
+    assert.ok(links[0][1].includes(own.arms[0].limiter) && links[1][1].includes(own.causes[0].text), JSON.stringify(links));
+    const says = await page.$$eval("#verdict .view:not([hidden]) svg", (all) => all.map((one) => one.textContent));
+    assert.match(says[0], /← better · same as threads/);
+    assert.match(says[1], /same as threads · better →/);
+  });
+});
+
+test("paper is white, whatever was chosen for the screen", async () => {
+  await on(file, { hash: "#verdict;theme=dark" }, async (page) => {
+    const colours = () => page.evaluate(() => [getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]);
+    const [ink] = await colours();
+    await page.emulateMedia({ media: "print" });
+    assert.deepEqual(await colours(), ["rgb(27, 31, 36)", "rgb(255, 255, 255)"]);
+    await page.emulateMedia({ media: "screen" });
+    assert.deepEqual((await colours())[0], ink);
+    assert.notEqual(ink, "rgb(27, 31, 36)");
   });
 });
 

@@ -1,17 +1,55 @@
 // Each part is drawn with the figures of the JSON in the page.
 
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { dataOf, on, report, run, start, stop } from "./support.mjs";
 
 let file, data, own;
+/** A run with all that a run can have: two equal rates, and made as a ladder. */
+let fullFile, full;
 before(async () => {
   await start();
   file = report("parts.html", run("parts"));
   data = dataOf(file).runs[0];
   own = data.findings[0];
+  fullFile = report("full.html", run("full", complete));
+  full = dataOf(fullFile).runs[0];
 });
 after(stop);
+
+/** Three times the equal rate that the run was made with. */
+function complete(name, value) {
+  if (name === "manifest.json") {
+    value.plan.workload.conditions.push({ kind: "share_of_slowest", percent: 75 });
+    value.command[1] = "ladder";
+  }
+  if (value.windows === undefined) return;
+  const window = structuredClone(value.windows[1]);
+  const { load } = window;
+  const { rate_per_s } = load.schedule;
+  window.condition.rate = `${(3 * rate_per_s) / 1000}k`;
+  Object.assign(load, { requests: 3 * load.requests, rate_per_s: 3 * load.rate_per_s });
+  load.schedule.rate_per_s = 3 * rate_per_s;
+  for (const times of [load.response_ns, load.service_ns]) {
+    times.count *= 3;
+    for (const share of ["p50", "p75", "p90"]) times[share] = Math.round(times[share] * 1.7);
+  }
+  value.windows.push(window);
+}
+
+/** A run of two arms in which user and system time are not all of what a request costs. */
+function withRest(name) {
+  const made = run(name, (file, value) => {
+    if (file === "manifest.json") for (const list of [value.plan.arms, value.builds, value.pilot_per_s]) list.length = 2;
+    for (const window of value.arm === "futures" ? value.windows : []) window.target.cpu.total_ns = Math.round(window.target.cpu.total_ns * 1.2);
+  });
+  for (const round of readdirSync(join(made, "rounds"))) {
+    if (JSON.parse(readFileSync(join(made, "rounds", round), "utf8")).arm === "coroutines") rmSync(join(made, "rounds", round));
+  }
+  return made;
+}
 
 /** Marks of a part's charts as they lie on the screen. */
 const marks = (page, part, selector) =>
@@ -28,6 +66,22 @@ function logScale(ticks) {
   const [[x1, v1], [x2, v2]] = [known[0], known.at(-1)];
   return (x) => Math.exp(v1 + ((x - x1) / (x2 - x1)) * (v2 - v1));
 }
+
+/** A figure with its unit, as ticks have it: nanoseconds, shares, rates. */
+function meaning(text) {
+  const [, figure, unit] = /^([+-]?[\d.\u202f]+)\s*(ns|µs|ms|s|%)?/.exec(text);
+  return parseFloat(figure.replaceAll("\u202f", "")) * ({ ns: 1, "µs": 1e3, ms: 1e6, s: 1e9, "%": 0.01 }[unit] ?? 1);
+}
+
+/** What a place on an axis means, from its first and its last tick; `kind` is Math.log for a logarithmic axis. */
+function axis(ticks, along, kind = Number) {
+  const known = ticks.map((tick) => [tick[along], kind(meaning(tick.text))]);
+  const [[p1, v1], [p2, v2]] = [known[0], known.at(-1)];
+  const back = kind === Math.log ? Math.exp : Number;
+  return (place) => back(v1 + ((place - p1) / (p2 - p1)) * (v2 - v1));
+}
+
+const near = (found, wanted, part, what) => assert.ok(Math.abs(found - wanted) <= Math.abs(wanted) * part, `${what}: ${found} for ${wanted}`);
 
 test("all ten parts are there, each drawn or said to have nothing", async () => {
   await on(file, {}, async (page) => {
@@ -126,4 +180,127 @@ test("without scripts there are verdict, gates and causes", async () => {
   for (const cause of own.causes) assert.ok(text.includes(cause.text), cause.id);
   assert.match(text, /faster than threads in CPU per request/);
   await close();
+});
+
+test("bars of what limits the arms are as long as their CPUs were busy", async () => {
+  await on(file, {}, async (page) => {
+    const scale = axis(await marks(page, "limits", '[aria-label="x-axis tick label"] text'), "x");
+    const bars = await marks(page, "limits", "[aria-label=bar] rect");
+    assert.equal(bars.length, own.arms.length);
+    for (const [place, arm] of own.arms.entries()) near(scale(bars[place].right), arm.server_set_busy, 0.01, arm.name);
+    const says = await page.getAttribute("#limits .view:not([hidden]) [role=img]", "aria-label");
+    for (const arm of own.arms) assert.ok(says.includes(`${arm.name}: ${(arm.server_set_busy * 100).toFixed(1)} %, limited by ${arm.limiter}`), says);
+  });
+});
+
+test("bars of causes are as long as what they carry", async () => {
+  await on(file, {}, async (page) => {
+    const arms = [...new Set(own.causes.map((cause) => cause.arm))];
+    assert.ok(arms.length > 1);
+    for (const [index, arm] of arms.entries()) {
+      const nth = `> figure:nth-of-type(${index + 1})`;
+      const scale = axis(await marks(page, "ledger", `${nth} [aria-label="x-axis tick label"] text`), "x");
+      const bars = await marks(page, "ledger", `${nth} [aria-label=bar] rect`);
+      const causes = own.causes.filter((cause) => cause.arm === arm);
+      assert.equal(bars.length, causes.length);
+      for (const [place, cause] of causes.entries()) {
+        const end = cause.ns_per_request < 0 ? bars[place].left : bars[place].right;
+        near(scale(end), cause.ns_per_request, 0.02, `${arm}: ${cause.id}`);
+      }
+    }
+  });
+});
+
+test("what is left over is hatched, with a pattern of its own, and has its row", async () => {
+  const rest = report("rest.html", withRest("rest"));
+  const [findings] = dataOf(rest).runs[0].findings;
+  assert.ok(findings.unattributed_share > 0.01, `something is left over: ${findings.unattributed_share}`);
+  await on(rest, {}, async (page) => {
+    // The other baseline's view has drawings of its own by now, all in one document.
+    await page.locator('#controls label:has-text("baseline") select').selectOption("futures");
+    await page.locator('#controls label:has-text("baseline") select').selectOption("threads");
+    const ids = await page.$$eval("[id]", (all) => all.map((one) => one.id));
+    assert.deepEqual(ids.filter((id, place) => ids.indexOf(id) !== place), [], "no name is given twice");
+    for (const part of ["waterfall", "ledger"]) {
+      const found = await page.$$eval(`#${part} .view:not([hidden]) .chart [aria-label=bar] rect`, (all) =>
+        all.map((one) => /^url\("?#(.*?)"?\)$/.exec(one.getAttribute("fill"))?.[1]).filter(Boolean).map((id) => document.getElementById(id)?.closest("svg")?.contains(document.querySelector(`[fill*="${id}"]`)) ?? false));
+      assert.ok(found.length === 1 && found[0], `${part}: one bar is hatched, from its own drawing: ${found}`);
+    }
+    const row = await page.$$eval("#ledger .view:not([hidden]) table:first-of-type tbody tr", (all) => all.map((one) => [...one.cells].map((cell) => cell.textContent)).find((cells) => cells[0] === "unattributed"));
+    assert.equal(row[3], `${(findings.unattributed_share * 100).toFixed(1)} %`);
+  });
+});
+
+test("steps of a ladder lie where their ratios are, and the table says the same", async () => {
+  await on(fullFile, {}, async (page) => {
+    assert.deepEqual(full.ladder.steps, ["threads", "futures", "coroutines"]);
+    for (const [index, { rungs, whole }] of full.ladder.metrics.entries()) {
+      const all = [...rungs, whole];
+      const nth = `> figure:nth-of-type(${index + 1})`;
+      const scale = logScale(await marks(page, "ladder", `${nth} [aria-label*="x-axis tick label"] text`));
+      const dots = await marks(page, "ladder", `${nth} [aria-label=dot] :is(circle, path)`);
+      assert.equal(dots.length, all.length);
+      for (const [place, rung] of all.entries()) near(scale(dots[place].x), rung.ratio, 0.01, `${rung.to} over ${rung.from}`);
+      const rows = await page.$$eval(`#ladder table >> nth=${index}`, ([table]) => [...table.tBodies[0].rows].map((row) => row.cells[1].textContent));
+      assert.deepEqual(rows, all.map((rung) => rung.ratio.toFixed(3)));
+    }
+  });
+});
+
+/** Ends of the lines of a drawing, on the screen. */
+const ends = (page, selector) =>
+  page.$$eval(selector, (all) =>
+    all.map((path) => {
+      const at = (length) => {
+        const { x, y } = path.getPointAtLength(length).matrixTransform(path.getScreenCTM());
+        return { x, y };
+      };
+      return [at(0), at(path.getTotalLength())];
+    }),
+  );
+
+test("response times against the rate are those of the JSON at both rates", async () => {
+  await on(fullFile, {}, async (page) => {
+    const place = "#latency .chart > figure:nth-of-type(2)";
+    assert.match(await page.textContent(`${place} > figcaption`), /^Response time against rate/);
+    const x = axis(await marks(page, "latency", '> figure:nth-of-type(2) [aria-label="x-axis tick label"] text'), "x", Math.log);
+    const y = axis(await marks(page, "latency", '> figure:nth-of-type(2) [aria-label="y-axis tick label"] text'), "y", Math.log);
+    const open = full.detail.latency.filter((curve) => !curve.closed_loop);
+    const arms = [...new Set(open.map((curve) => curve.arm))];
+    const lines = await ends(page, `${place} [aria-label=line]:nth-of-type(1 of [aria-label=line]) path`);
+    assert.equal(lines.length, arms.length, "a line of p50 for each arm");
+    for (const [index, arm] of arms.entries()) {
+      const curves = open.filter((curve) => curve.arm === arm).sort((a, b) => a.rate_per_s - b.rate_per_s);
+      for (const [end, curve] of curves.entries()) {
+        near(x(lines[index][end].x), curve.rate_per_s, 0.03, `${arm}: rate`);
+        near(y(lines[index][end].y), curve.points.find((point) => point.quantile === 0.5).ns, 0.05, `${arm}: p50`);
+      }
+    }
+    assert.doesNotMatch(await page.innerText("#latency"), /--equal-rates/);
+  });
+  await on(file, {}, async (page) => {
+    assert.match(await page.innerText("#latency"), /needs two equal rates or more, as with --equal-rates 25,50,75/);
+  });
+});
+
+test("the tables of resources and of the environment hold what the JSON has", async () => {
+  await on(file, {}, async (page) => {
+    const tables = await page.$$eval("#use .view:not([hidden]) table", (all) => all.map((table) => [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))));
+    const names = await page.$$eval("#use .view:not([hidden]) h3", (all) => all.map((one) => [one.textContent, one.nextElementSibling.querySelector("caption").textContent]));
+    assert.deepEqual(names.map(([heading]) => heading), own.resources.map((one) => one.arm), "each table stands under its arm");
+    for (const [heading, caption] of names) assert.ok(caption.endsWith(`: ${heading}`), caption);
+    for (const [place, { rows }] of own.resources.entries()) {
+      assert.equal(tables[place].length, rows.length);
+      for (const [index, row] of rows.entries()) {
+        const [resource, level, used, , errors] = tables[place][index];
+        assert.ok(resource.endsWith(row.resource), resource);
+        assert.equal(level.toLowerCase(), row.level);
+        assert.equal(used, row.utilisation === null ? "-" : `${(row.utilisation * 100).toFixed(1)} %`);
+        assert.equal(errors, row.errors === null ? "-" : String(row.errors));
+      }
+    }
+    const environment = await page.innerText("#environment");
+    for (const fact of [own.host.cpu_model, own.host.kernel, own.run_id, ...own.arms.map((arm) => arm.command)]) assert.ok(environment.includes(fact), fact);
+    for (const arm of own.arms) assert.ok(environment.includes(arm.build_id.slice(0, 12)), arm.name);
+  });
 });

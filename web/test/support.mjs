@@ -52,10 +52,11 @@ export function dataOf(file) {
 }
 
 /** Opens a page and gathers what it must not do. */
-export async function open(address, { hash = "", width = 1280, height = 900, scripts = true, scheme = "light" } = {}) {
+export async function open(address, { hash = "", width = 1280, height = 900, scripts = true, scheme = "light", init } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, javaScriptEnabled: scripts, colorScheme: scheme, acceptDownloads: true });
   const page = await context.newPage();
   const faults = [];
+  if (init) await page.addInitScript(init);
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("request", (request) => {

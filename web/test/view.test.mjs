@@ -52,6 +52,19 @@ test("the list leads to each run", async () => {
   });
 });
 
+test("runs sort by the minute at which they began", async () => {
+  await on(`${server.address}/`, {}, async (page) => {
+    const header = page.locator('th:has-text("begun") button');
+    const dates = () => page.$$eval("tbody tr", (all) => all.map((row) => row.cells[0].textContent));
+    await header.click();
+    const up = await dates();
+    assert.equal(new Set(up).size, RUNS, "no two began at once");
+    assert.deepEqual(up, [...up].sort());
+    await header.click();
+    assert.deepEqual(await dates(), [...up].reverse());
+  });
+});
+
 test("a change in the history is where it was put", async () => {
   await on(`${server.address}/history`, {}, async (page) => {
     await page.waitForSelector(".drawing");

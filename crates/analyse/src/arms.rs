@@ -30,7 +30,7 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         variant,
         command: arm.run.join(" "),
         build_id: build_id(sheet, name),
-        ok: rounds > 0,
+        ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
         rounds,
         requests: windows.iter().map(|window| window.load.requests).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),

@@ -8,7 +8,7 @@ use stats::{Estimate, Rng, descriptive, holm, paired};
 
 use crate::findings::{Comparison, Gate, Verdict};
 use crate::sheet::Sheet;
-use crate::{FLOOR_LEVEL, Metric, SECOND_BASELINE_SUFFIX};
+use crate::{FLOOR_LEVEL, Metric};
 
 /// Normal quantile of [`FLOOR_LEVEL`], two-sided.
 const FLOOR_Z: f64 = 1.96;
@@ -154,8 +154,8 @@ struct Floor {
 /// The smallest difference this run can show: from the second copy of the baseline where there is one, else from how
 /// far each arm moves from one block to the next.
 fn noise_floor(sheet: &Sheet, arm: &str, metric: Metric) -> Option<Floor> {
-    let second = format!("{}{SECOND_BASELINE_SUFFIX}", sheet.baseline());
-    let pairs = values(&sheet.pairs(&second, metric));
+    let pairs =
+        sheet.second_baseline().map(|second| values(&sheet.pairs(&second, metric))).unwrap_or_default();
     if let Ok(noise) = Noise::of_pairs(&pairs, FLOOR_LEVEL) {
         return Some(Floor { value: noise.floor, from: "second_baseline" });
     }

@@ -43,7 +43,7 @@ pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
-pub use sheet::main_condition;
+pub use sheet::{is_compared, main_condition};
 pub use stacks::{ArmStacks, stacks};
 pub use watched::{LedgerRow, WatchInput, Watched, watched};
 pub use why::{LedgerLine, PassFindings};
@@ -117,8 +117,9 @@ pub fn analyse(run: &Run) -> Findings {
 pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
     let plan = &run.manifest.plan;
     let own = plan.baseline;
-    let second = format!("{}{SECOND_BASELINE_SUFFIX}", plan.arms[own].name);
-    let others = (0..plan.arms.len()).filter(|index| *index != own && plan.arms[*index].name != second);
+    let second = sheet::second_baseline(plan, &plan.arms[own].name);
+    let others = (0..plan.arms.len())
+        .filter(|index| *index != own && second.as_ref() != Some(&plan.arms[*index].name));
     let mut turned = run.clone();
     std::iter::once(own)
         .chain(others)
@@ -231,10 +232,9 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
 /// What to run next; `confirmed` says whether causes were put to the test.
 fn next(findings: &Findings, confirmed: bool) -> Option<String> {
     let primary = || findings.comparisons.iter().filter(|row| row.primary);
-    if primary().any(|row| row.verdict == Verdict::Inconclusive) {
-        let needed =
-            primary().filter_map(|row| row.blocks_needed).max().unwrap_or(0).max(u64::from(plan_minimum()));
-        return Some(format!("--blocks {needed} would decide at this spread"));
+    let open: Vec<&Comparison> = primary().filter(|row| row.verdict == Verdict::Inconclusive).collect();
+    if !open.is_empty() {
+        return Some(more_blocks(&open));
     }
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
     if let Some(gate) = findings.gates.iter().find(voids) {
@@ -254,6 +254,19 @@ fn next(findings: &Findings, confirmed: bool) -> Option<String> {
             findings.seed
         ),
     })
+}
+
+/// What decides rows that are still open.
+fn more_blocks(open: &[&Comparison]) -> String {
+    let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
+    let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
+    let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
+    if needed > u64::from(plan::MOST_BLOCKS) {
+        return format!(
+            "a quieter machine or longer windows (--window): at this spread it would take {needed} blocks"
+        );
+    }
+    format!("--blocks {needed} would decide at this spread")
 }
 
 /// Fewest blocks whose exact interval attains 95 %.

@@ -6,7 +6,7 @@ use record::{RoundRecord, Run, VoidReason, Window};
 use crate::findings::VoidRound;
 use crate::gates::{host_fault, moved_since};
 use crate::metric::in_window;
-use crate::{Metric, describe_condition};
+use crate::{Metric, SECOND_BASELINE_SUFFIX, describe_condition};
 
 /// The run as the analysis sees it: which rounds count, and which condition answers which question.
 pub(crate) struct Sheet<'a> {
@@ -26,11 +26,39 @@ pub fn main_condition(plan: &Plan) -> usize {
     plan.workload.conditions.iter().position(|condition| *condition == Condition::Capacity).unwrap_or(0)
 }
 
+/// Index of the condition under which latency is compared: where arms meet the same rate.
+fn latency_condition(conditions: &[Condition]) -> Option<usize> {
+    conditions.iter().position(|condition| *condition != Condition::Capacity)
+}
+
+/// Index of the condition that answers `metric`; absent where no condition of `plan` does.
+fn condition_of(plan: &Plan, metric: Metric) -> Option<usize> {
+    if metric.is_latency() {
+        return latency_condition(&plan.workload.conditions);
+    }
+    // At an equal rate the rate is what was asked for: there is nothing to compare.
+    let main = main_condition(plan);
+    let closed = plan.workload.conditions[main] == Condition::Capacity;
+    (closed || metric != Metric::Rate).then_some(main)
+}
+
+/// Whether runs of `plan` compare arms in `metric`.
+#[must_use]
+pub fn is_compared(plan: &Plan, metric: Metric) -> bool {
+    condition_of(plan, metric).is_some()
+}
+
+/// The name of the second copy that `plan` has of `baseline`.
+pub(crate) fn second_baseline(plan: &Plan, baseline: &str) -> Option<String> {
+    let name = format!("{baseline}{SECOND_BASELINE_SUFFIX}");
+    (plan.design.second_baseline && plan.arms.iter().any(|arm| arm.name == name)).then_some(name)
+}
+
 impl<'a> Sheet<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
         let conditions = &run.manifest.plan.workload.conditions;
         let main = main_condition(&run.manifest.plan);
-        let latency = conditions.iter().position(|condition| *condition != Condition::Capacity);
+        let latency = latency_condition(conditions);
         let mut sheet = Self { run, main, latency, rounds: Vec::new(), void: Vec::new() };
         for record in run.rounds.iter().filter(|record| record.failure.is_none()) {
             match host_fault(record) {
@@ -90,14 +118,22 @@ impl<'a> Sheet<'a> {
         &self.plan().arms[self.plan().baseline].name
     }
 
-    /// Names of all arms but the baseline.
+    /// Names of all arms that are compared with the baseline. A second copy of it is not: it tells how far equal arms
+    /// are apart.
     pub(crate) fn others(&self) -> impl Iterator<Item = &'a str> {
         let (plan, baseline) = (self.plan(), self.plan().baseline);
+        let second = self.second_baseline();
         plan.arms
             .iter()
             .enumerate()
             .filter(move |(index, _)| *index != baseline)
             .map(|(_, arm)| arm.name.as_str())
+            .filter(move |name| second.as_deref() != Some(*name))
+    }
+
+    /// The name of the baseline's second copy, in a run that has one.
+    pub(crate) fn second_baseline(&self) -> Option<String> {
+        second_baseline(self.plan(), self.baseline())
     }
 
     /// Valid rounds of an arm in order of blocks.
@@ -118,12 +154,7 @@ impl<'a> Sheet<'a> {
 
     /// The condition's index that answers `metric`; absent where no condition does.
     pub(crate) fn condition_of(&self, metric: Metric) -> Option<usize> {
-        if metric.is_latency() {
-            return self.latency;
-        }
-        // At an equal rate the rate is what was asked for: there is nothing to compare.
-        let closed = self.plan().workload.conditions[self.main] == Condition::Capacity;
-        (closed || metric != Metric::Rate).then_some(self.main)
+        condition_of(self.plan(), metric)
     }
 
     /// The condition in words, with the rate that the pilot resolved it to.

@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plan::{Arm, Placeholders, fill};
 
@@ -10,6 +10,9 @@ use crate::{LaunchError, Launcher, Spec, log_tail};
 
 /// Longest build of one command: compilers of large projects take tens of minutes, nothing sound takes hours.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
+
+/// Between two looks at whether the build is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// One command of a build, as it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +60,16 @@ impl Launcher {
 
     fn build_step(&self, spec: &Spec, command: String) -> Result<(), LaunchError> {
         let mut process = self.start(spec)?;
-        let exit = process.wait(BUILD_LIMIT);
+        let until = Instant::now() + BUILD_LIMIT;
+        let mut exit = None;
+        while exit.is_none() && Instant::now() < until && !process.is_unwanted() {
+            exit = process.wait(LOOK);
+        }
+        let unwanted = process.is_unwanted();
         let stopped = process.stop();
+        if unwanted {
+            return Err(LaunchError::Interrupted);
+        }
         match exit.or(stopped.exit) {
             Some(exit) if exit.is_success() => Ok(()),
             exit => Err(LaunchError::Build {

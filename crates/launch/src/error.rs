@@ -32,10 +32,12 @@ pub enum LaunchError {
         reason: String,
     },
     /// It ended before it was ready.
-    #[error("it {exit} before it was ready")]
+    #[error("it {exit} before it was ready{}", if *left { ", and left others behind: run it in the foreground" } else { "" })]
     Exited {
         /// How it ended.
         exit: Exit,
+        /// Whether processes that it started went on without it.
+        left: bool,
         /// Last lines of its log.
         log: Vec<String>,
     },
@@ -57,6 +59,9 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// We were asked to stop meanwhile.
+    #[error("interrupted")]
+    Interrupted,
     /// No port could be bound.
     #[error("no free port on 127.0.0.1: {0}")]
     NoPort(io::Error),
@@ -79,9 +84,11 @@ impl LaunchError {
             Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
             Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
             Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
-            Self::NoProgram(_) | Self::Start { .. } | Self::NoPort(_) | Self::File { .. } => {
-                (FailureKind::Start, Vec::new())
-            }
+            Self::NoProgram(_)
+            | Self::Start { .. }
+            | Self::NoPort(_)
+            | Self::File { .. }
+            | Self::Interrupted => (FailureKind::Start, Vec::new()),
         };
         Failure { kind, text: self.to_string(), log }
     }

@@ -5,6 +5,8 @@ use std::io::{self, PipeReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use plan::{Arm, Placeholders, fill};
@@ -74,13 +76,20 @@ pub(crate) fn fill_env(arm: &Arm, values: &Placeholders) -> BTreeMap<String, Str
 #[derive(Debug, Clone)]
 pub struct Launcher {
     exe: PathBuf,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Launcher {
     /// A launcher whose supervisors are `exe`, a program that calls [`role`].
     #[must_use]
     pub fn new(exe: PathBuf) -> Self {
-        Self { exe }
+        Self { exe, stop: None }
+    }
+
+    /// The same, whose builds and waits for readiness end with [`LaunchError::Interrupted`] once `stop` is set.
+    #[must_use]
+    pub fn until(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop: Some(stop), ..self }
     }
 
     /// A launcher whose supervisors are this very program, also when its file was replaced meanwhile.
@@ -118,7 +127,10 @@ impl Launcher {
         let stdout = supervisor.stdout.take().expect("its standard output was asked for as a pipe");
         let mut reports = Reports::new(stdout);
         match first_report(&mut reports) {
-            Ok(pid) => Ok(Process::new(pid, supervisor, reports, spec.log.clone(), started)),
+            Ok(pid) => {
+                let process = Process::new(pid, supervisor, reports, spec.log.clone(), started);
+                Ok(process.until(self.stop.clone()))
+            }
             Err(reason) => {
                 end(supervisor);
                 Err(LaunchError::Start { program: spec.argv[0].clone(), reason })

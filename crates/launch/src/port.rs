@@ -1,8 +1,9 @@
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::ops::RangeInclusive;
 
 use plan::SplitMix64;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
 use crate::LaunchError;
 
@@ -38,7 +39,14 @@ pub fn free_port(seed: u64) -> Result<u16, LaunchError> {
 /// Whether a server could listen on this port of 127.0.0.1 now.
 #[must_use]
 pub fn port_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    // Not by the standard library, whose listeners may have a port on which closed connections linger: not every server
+    // asks for that.
+    let socket = || {
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+        listen(&socket, 1)
+    };
+    socket().is_ok()
 }
 
 /// Reads `ip_local_port_range`; Linux's default where it does not read. Source: ip(7).

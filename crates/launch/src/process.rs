@@ -2,6 +2,8 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::protocol::{Report, Reports};
@@ -59,6 +61,8 @@ pub struct Process {
     started: Instant,
     exit: Option<Exit>,
     stopped: Option<Stopped>,
+    /// Set once nobody wants to wait for it any more.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl Process {
@@ -70,7 +74,17 @@ impl Process {
         started: Instant,
     ) -> Self {
         let control = supervisor.stdin.take();
-        Self { pid, supervisor, control, reports, log, started, exit: None, stopped: None }
+        Self { pid, supervisor, control, reports, log, started, exit: None, stopped: None, stop: None }
+    }
+
+    pub(crate) fn until(mut self, stop: Option<Arc<AtomicBool>>) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Whether we were asked to stop.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// The target's process id, which is also the id of its process group.

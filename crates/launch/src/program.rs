@@ -54,6 +54,12 @@ fn hash(path: &Path) -> io::Result<(String, u64)> {
     }
 }
 
+/// SHA-256 of `bytes` in hexadecimal.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,13 +1,12 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use plan::Expect;
 use record::Answer;
-use sha2::{Digest, Sha256};
 
 use crate::probe::{Connection, Reply, request};
-use crate::program::hexadecimal;
-use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
+use crate::program::sha256;
+use crate::{LaunchError, ProbeError, Process, listeners, log_tail, tree};
 
 /// Lines of the log that go into a failed round.
 pub(crate) const LOG_LINES: usize = 10;
@@ -15,7 +14,8 @@ pub(crate) const LOG_LINES: usize = 10;
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// Between two questions: short beside any start, long beside the cost of asking.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
-/// How long a server may answer wrongly, because it is still loading, before that counts as its answer.
+/// How long a server may answer wrongly before that counts as its answer. One that says of itself that it cannot answer
+/// yet (status 503) has all the time there is.
 const WRONG_LIMIT: Duration = Duration::from_secs(3);
 
 /// A target that answered as expected.
@@ -41,11 +41,15 @@ pub fn wait_ready(
 ) -> Result<Ready, LaunchError> {
     let begin = Instant::now();
     let deadline = begin + timeout;
-    let mut seen = Seen { wrong: None, last: ProbeError::Timeout };
+    let mut seen = Seen { wrong: None, loading: false, last: ProbeError::Timeout };
     loop {
         let outcome = ask(addr, path, deadline);
         if let Some(exit) = process.try_exit() {
-            return Err(LaunchError::Exited { exit, log: log_of(process) });
+            let left = !tree::descendants(process.supervisor_pid()).is_empty();
+            return Err(LaunchError::Exited { exit, left, log: log_of(process) });
+        }
+        if process.is_unwanted() {
+            return Err(LaunchError::Interrupted);
         }
         if let Some(answer) = seen.note(outcome, expect) {
             let ready_ms = u64::try_from(process.started().elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -69,12 +73,17 @@ fn ask(addr: SocketAddr, path: &str, deadline: Instant) -> Result<Reply, ProbeEr
 struct Seen {
     /// What was wrong with the last answer, and when the first wrong one came.
     wrong: Option<(String, Instant)>,
+    /// Whether the last answer said that the server cannot answer yet.
+    loading: bool,
     last: ProbeError,
 }
 
 impl Seen {
     /// Takes note of one outcome; gives the answer if it is the expected one.
     fn note(&mut self, outcome: Result<Reply, ProbeError>, expect: &Expect) -> Option<Answer> {
+        /// Service Unavailable.
+        const NOT_YET: u16 = 503;
+        self.loading = matches!(&outcome, Ok(reply) if reply.answer.status == NOT_YET);
         let what = match outcome {
             Ok(reply) => match difference(&reply, expect) {
                 None => return Some(reply.answer),
@@ -92,7 +101,7 @@ impl Seen {
     }
 
     fn is_settled(&self) -> bool {
-        self.wrong.as_ref().is_some_and(|(_, since)| since.elapsed() >= WRONG_LIMIT)
+        !self.loading && self.wrong.as_ref().is_some_and(|(_, since)| since.elapsed() >= WRONG_LIMIT)
     }
 
     fn failure(self, process: &Process, addr: SocketAddr, waited: Duration) -> LaunchError {
@@ -115,10 +124,13 @@ pub(crate) fn difference(reply: &Reply, expect: &Expect) -> Option<String> {
         return Some(format!("status {} instead of {}, body '{}'", answer.status, expect.status, start()));
     }
     if let Some(body) = &expect.body
-        && answer.body_sha256 != hexadecimal(&Sha256::digest(body.as_bytes()))
+        && answer.body_sha256 != sha256(body.as_bytes())
     {
         let (came, want) = (answer.body_bytes, body.len());
         return Some(format!("a body of {came} bytes, '{}', instead of the expected {want} bytes", start()));
+    }
+    if expect.body_sha256.as_ref().is_some_and(|sha256| *sha256 != answer.body_sha256) {
+        return Some(format!("another body than expected, of {} bytes", answer.body_bytes));
     }
     let want = expect.content_type.as_ref()?;
     let came = header(answer, "content-type").unwrap_or("none");
@@ -146,8 +158,13 @@ fn instead(process: &Process, addr: SocketAddr) -> Option<String> {
     if ports.is_empty() {
         return Some(format!("it listens on no TCP port, {addr} was expected"));
     }
-    let elsewhere = !ports.iter().any(|own| own.port() == addr.port());
+    let elsewhere = !ports.iter().any(|own| own.port() == addr.port() && takes(own.ip(), addr.ip()));
     elsewhere.then(|| format!("it listens on {} instead of {addr}", list(&ports)))
+}
+
+/// Whether a socket that listens on `own` gets what is sent to `asked`.
+fn takes(own: IpAddr, asked: IpAddr) -> bool {
+    own.is_unspecified() || own.to_canonical() == asked
 }
 
 fn list(ports: &std::collections::BTreeSet<SocketAddr>) -> String {

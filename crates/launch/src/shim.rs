@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::CpuSet;
 
 /// First argument of this role. Arguments: supervisor's pid, CPU list or `-`, then the words of the target.
@@ -36,7 +38,15 @@ fn become_target(args: &[OsString]) -> io::Result<std::convert::Infallible> {
     if cpus != "-" {
         pin(&text(cpus)?.parse().map_err(io::Error::other)?)?;
     }
+    allow_descriptors()?;
     Err(Command::new(program).args(words).exec())
+}
+
+/// Raises the soft limit of open files to the hard one, as service managers and most servers do: a comparison is not to be
+/// about whose author thought of it.
+fn allow_descriptors() -> io::Result<()> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
 /// Asks the kernel to kill this process when its supervisor ends, however it ends.

@@ -46,6 +46,8 @@ pub struct Config {
     pub requests: Option<u64>,
     /// A request unanswered for longer than this after it was sent counts as a timeout and costs its connection.
     pub timeout: Option<Duration>,
+    /// The only status that is no error; `None` where every one below 400 is none.
+    pub expected_status: Option<u16>,
     /// How a worker waits.
     pub idle: Idle,
     /// Local addresses that connections come from, in turn; empty for the system's choice. Each has ports of its own.
@@ -75,6 +77,7 @@ impl Config {
             window: Duration::from_secs(10),
             requests: None,
             timeout: None,
+            expected_status: None,
             idle: Idle::Sleep,
             sources: Vec::new(),
             start_at: None,

@@ -1,74 +1,90 @@
-//! How far two sets of CPUs are from each other.
+//! How far the server's CPU and the generator's are from each other, again and again while a window lasts.
 //!
 //! A hypervisor moves virtual CPUs about: two of them may share a core in one minute and no cache in the next. What
 //! server and generator pass to each other then costs several times as much, with nothing in `/proc` to show for it. What
-//! a line of memory takes from one CPU to the other and back tells.
+//! a line of memory takes from one CPU to the other and back does show it.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::channel;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use units::CpuSet;
 
-/// Round trips of one series: half a millisecond where CPUs are far apart.
-const TRIPS: usize = 1000;
-/// Series of each pair. The fastest counts: what interrupts one makes it slower, never faster.
-const SERIES: u32 = 3;
-/// Longest series; it takes so long only where something else has one of the CPUs.
-const SERIES_LIMIT: Duration = Duration::from_millis(50);
+/// Between two samples: CPUs stay where they are for seconds.
+const EVERY: Duration = Duration::from_millis(200);
+/// Round trips of one sample: 30 µs where CPUs are far apart, 0.015 % of the time of either.
+const TRIPS: u64 = 64;
+/// Longest wait of one side for the other, which may have to wait for its CPU; the sample is then given up.
+const PATIENCE: Duration = Duration::from_micros(300);
 /// Turns between two looks at the clock.
-const TURNS: u32 = 1000;
-/// Pairs of CPUs looked at: the sets are near or far as a whole, and each pair takes time.
-const PAIRS: usize = 4;
-
-const IDLE: u32 = 0;
-const ASKED: u32 = 1;
-const OVER: u32 = 2;
+const TURNS: u32 = 64;
+/// The word that ends both sides.
+const OVER: u64 = u64::MAX;
 
 /// A line of memory of its own: 128 bytes, as CPUs fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line(AtomicU32);
+struct Line(AtomicU64);
 
-/// Nanoseconds that a line of memory takes from a CPU of `server` to one of `load` and back: the median of many trips,
-/// the mean over some pairs. Nothing where they are the same CPU, or the kernel refuses one.
-#[must_use]
-pub fn distance_ns(server: &CpuSet, load: &CpuSet) -> Option<f64> {
-    let pairs = server.iter().zip(load.iter()).take(PAIRS).filter(|(from, to)| from != to);
-    let trips: Vec<f64> = pairs.map(|(from, to)| pair_ns(from, to)).collect::<Option<_>>()?;
-    (!trips.is_empty()).then(|| trips.iter().sum::<f64>() / trips.len() as f64)
+/// Two threads that pass a line of memory back and forth a few times a second.
+#[derive(Debug)]
+pub struct DistanceWatch {
+    line: Arc<Line>,
+    answering: Option<JoinHandle<()>>,
+    asking: Option<JoinHandle<Vec<f64>>>,
 }
 
-fn pair_ns(from: u32, to: u32) -> Option<f64> {
-    (0..SERIES).filter_map(|_| series(from, to)).min_by(f64::total_cmp)
-}
-
-/// The median trip of one series in nanoseconds.
-fn series(from: u32, to: u32) -> Option<f64> {
-    let line = Line::default();
-    thread::scope(|scope| {
-        let (told, ready) = channel();
-        let (line, until) = (&line, Instant::now() + SERIES_LIMIT);
-        scope.spawn(move || {
-            let pinned = pin(to);
-            let ok = pinned.is_ok();
-            // Whoever asks waits for this word.
-            let _ = told.send(pinned);
-            if ok {
-                answer(line, until);
+impl DistanceWatch {
+    /// Watches the way from the first CPU of `server` to the first of `load`. Nothing is seen where they are the same, or
+    /// the kernel refuses one.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(server: &CpuSet, load: &CpuSet) -> io::Result<Self> {
+        let mut watch = Self { line: Arc::default(), answering: None, asking: None };
+        let (Some(from), Some(to)) = (server.iter().next(), load.iter().next()) else { return Ok(watch) };
+        if from == to {
+            return Ok(watch);
+        }
+        let begin = Instant::now();
+        let name = |side: &str| std::thread::Builder::new().name(format!("distance-{side}"));
+        let line = Arc::clone(&watch.line);
+        watch.answering = Some(name("to").spawn(move || {
+            if pin(to).is_ok() {
+                answer(&line, begin);
             }
-        });
-        let trips = scope.spawn(move || {
-            let both = pin(from).is_ok() && matches!(ready.recv(), Ok(Ok(())));
-            let trips = if both { ask(line, until) } else { Vec::new() };
-            line.0.store(OVER, Ordering::Release);
-            trips
-        });
-        median(trips.join().ok()?)
-    })
+        })?);
+        let line = Arc::clone(&watch.line);
+        watch.asking =
+            Some(name("from").spawn(move || if pin(from).is_ok() { ask(&line, begin) } else { Vec::new() })?);
+        Ok(watch)
+    }
+
+    /// Ends it; gives the median round trip of each sample in nanoseconds, in order.
+    #[must_use]
+    pub fn stop(mut self) -> Vec<f64> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<f64> {
+        self.line.0.store(OVER, Ordering::Release);
+        let threads = self.asking.iter().map(JoinHandle::thread);
+        threads.chain(self.answering.iter().map(JoinHandle::thread)).for_each(std::thread::Thread::unpark);
+        if let Some(answering) = self.answering.take() {
+            // It does nothing that could panic.
+            let _ = answering.join();
+        }
+        self.asking.take().and_then(|asking| asking.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for DistanceWatch {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 fn pin(cpu: u32) -> io::Result<()> {
@@ -77,48 +93,85 @@ fn pin(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-fn ask(line: &Line, until: Instant) -> Vec<Duration> {
-    let mut trips = Vec::with_capacity(TRIPS);
-    while trips.len() < TRIPS {
-        let begun = Instant::now();
-        line.0.store(ASKED, Ordering::Release);
-        if !becomes(line, until, |word| word == IDLE) {
+/// The words of trip `trip` of sample `sample`: question and answer. No two are the same.
+fn words(sample: u64, trip: u64) -> (u64, u64) {
+    let word = sample << 16 | trip << 1;
+    (word | 1, word + 2)
+}
+
+/// Sleeps until sample `sample` is due, on both sides at the same time; false when it is over.
+fn until(line: &Line, begin: Instant, sample: u64) -> bool {
+    let due = begin + EVERY * u32::try_from(sample).unwrap_or(u32::MAX);
+    loop {
+        if line.0.load(Ordering::Acquire) == OVER {
+            return false;
+        }
+        match due.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+            _ => return true,
+        }
+    }
+}
+
+fn ask(line: &Line, begin: Instant) -> Vec<f64> {
+    let mut medians = Vec::new();
+    for sample in 1.. {
+        if !until(line, begin, sample) {
             break;
         }
-        trips.push(begun.elapsed());
+        medians.extend(sample_ns(line, sample));
     }
-    trips
+    medians
 }
 
-fn answer(line: &Line, until: Instant) {
-    while becomes(line, until, |word| word != IDLE) {
-        // Only what was asked is answered: the end stays.
-        if line.0.compare_exchange(ASKED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+/// The median trip of one sample; nothing where the other side was not there.
+fn sample_ns(line: &Line, sample: u64) -> Option<f64> {
+    let mut trips = Vec::with_capacity(TRIPS as usize);
+    let mut last = line.0.load(Ordering::Acquire);
+    for trip in 0..TRIPS {
+        let (question, reply) = words(sample, trip);
+        let begun = Instant::now();
+        // The end, which may have been said meanwhile, is not to be overwritten.
+        line.0.compare_exchange(last, question, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        if !becomes(line, reply) {
+            return None;
+        }
+        last = reply;
+        trips.push(begun.elapsed());
+    }
+    trips.sort_unstable();
+    Some(trips[trips.len() / 2].as_nanos() as f64)
+}
+
+fn answer(line: &Line, begin: Instant) {
+    for sample in 1.. {
+        if !until(line, begin, sample) {
             return;
+        }
+        for trip in 0..TRIPS {
+            let (question, reply) = words(sample, trip);
+            let came = becomes(line, question);
+            if !came || line.0.compare_exchange(question, reply, Ordering::AcqRel, Ordering::Acquire).is_err()
+            {
+                break;
+            }
         }
     }
 }
 
-/// Waits for a word, busily; false if it is too late.
-fn becomes(line: &Line, until: Instant, wanted: impl Fn(u32) -> bool) -> bool {
+/// Waits for a word, busily; false if it does not come in time.
+fn becomes(line: &Line, wanted: u64) -> bool {
+    let begun = Instant::now();
     loop {
         for _ in 0..TURNS {
-            if wanted(line.0.load(Ordering::Acquire)) {
+            if line.0.load(Ordering::Acquire) == wanted {
                 return true;
             }
         }
-        if Instant::now() > until {
+        if begun.elapsed() > PATIENCE {
             return false;
         }
     }
-}
-
-/// The median of a series that is long enough to have one.
-fn median(mut trips: Vec<Duration>) -> Option<f64> {
-    /// Shorter series were interrupted for most of their time.
-    const FEWEST: usize = TRIPS / 10;
-    trips.sort_unstable();
-    (trips.len() >= FEWEST).then(|| trips[trips.len() / 2].as_nanos() as f64)
 }
 
 #[cfg(test)]
@@ -138,15 +191,40 @@ mod tests {
             return;
         }
         let (here, there) = allowed.halves();
-        // Other tests may have the CPUs: one series in several is enough.
-        let ns = (0..20).find_map(|_| distance_ns(&here, &there)).unwrap();
-        assert!((5.0..100_000.0).contains(&ns), "{ns} ns");
+        // Other tests may have the CPUs: some of the samples are enough.
+        let mut seen = Vec::new();
+        for _ in 0..20 {
+            let watch = DistanceWatch::start(&here, &there).unwrap();
+            std::thread::sleep(EVERY * 3 + EVERY / 2);
+            let samples = watch.stop();
+            assert!(samples.len() <= 3, "{samples:?}");
+            seen.extend(samples);
+            if seen.len() > 2 {
+                break;
+            }
+        }
+        assert!(!seen.is_empty() && seen.iter().all(|ns| (5.0..100_000.0).contains(ns)), "{seen:?}");
     }
 
     #[test]
     fn there_is_no_distance_to_oneself_or_to_a_cpu_that_is_not_there() {
-        assert_eq!(distance_ns(&set("0"), &set("0")), None);
-        assert_eq!(distance_ns(&set("0"), &set("1000")), None);
-        assert_eq!(distance_ns(&set("1000"), &set("0")), None);
+        for (server, load) in [("0", "0"), ("0", "1000"), ("1000", "0")] {
+            let watch = DistanceWatch::start(&set(server), &set(load)).unwrap();
+            std::thread::sleep(EVERY + EVERY / 2);
+            assert_eq!(watch.stop(), Vec::<f64>::new(), "{server} {load}");
+        }
+        drop(DistanceWatch::start(&set("0"), &set("1000")).unwrap());
+    }
+
+    #[test]
+    fn every_word_is_said_once() {
+        let mut seen = std::collections::BTreeSet::from([0, OVER]);
+        for sample in 1..4 {
+            for trip in 0..TRIPS {
+                let (question, reply) = words(sample, trip);
+                // An answer is not the question that follows it, which the asker alone may put.
+                assert!(seen.insert(question) && seen.insert(reply), "{sample} {trip}");
+            }
+        }
     }
 }

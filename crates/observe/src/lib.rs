@@ -37,7 +37,7 @@ mod unit_costs;
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
 pub use counting::{Counting, counts_since};
-pub use distance::distance_ns;
+pub use distance::DistanceWatch;
 pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;

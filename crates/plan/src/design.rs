@@ -5,7 +5,7 @@ use units::{Rate, Span};
 use crate::{Arm, Intervention, Placement, PlanError};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
-const MAX_BLOCKS: u32 = 500;
+pub const MOST_BLOCKS: u32 = 500;
 /// Most connections of one run; what the machine has descriptors and ports for is checked before the first round.
 const MAX_CONNECTIONS: u32 = 1_000_000;
 /// Most requests in flight on a connection; servers cap a batch far below it.
@@ -72,7 +72,8 @@ impl Condition {
     pub fn resolve(self, slowest_per_s: f64) -> Self {
         match self {
             Self::ShareOfSlowest { percent } => {
-                Rate::per_s((slowest_per_s * f64::from(percent) / 100.0).floor())
+                // A server that answers less than once a second is asked once a second.
+                Rate::per_s((slowest_per_s * f64::from(percent) / 100.0).floor().max(1.0))
                     .map_or(self, |rate| Self::EqualRate { rate })
             }
             other => other,
@@ -188,8 +189,8 @@ impl Plan {
         range(
             "--path",
             path,
-            path.starts_with('/') && !path.contains(char::is_whitespace),
-            "a path that begins with / and has no spaces",
+            path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'),
+            "a path that begins with / and has only visible ASCII characters, without a fragment (#)",
         )?;
         range(
             "--connections",
@@ -201,7 +202,7 @@ impl Plan {
         range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
         range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
         range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;
-        range("--blocks", &blocks, (1..=MAX_BLOCKS).contains(&blocks), "between 1 and 500")
+        range("--blocks", &blocks, (1..=MOST_BLOCKS).contains(&blocks), "between 1 and 500")
     }
 
     /// Seconds that one block takes if every warm-up is steady at once; `overhead_s` is start and stop of one round.

@@ -26,6 +26,9 @@ pub struct Expect {
     /// Exact body; any where absent.
     #[serde(default)]
     pub body: Option<String>,
+    /// SHA-256 of the exact body in hexadecimal, for one that is no text; any where absent.
+    #[serde(default)]
+    pub body_sha256: Option<String>,
     /// Start of the `Content-Type` value; any where absent.
     #[serde(default)]
     pub content_type: Option<String>,
@@ -37,7 +40,7 @@ fn ok() -> u16 {
 
 impl Default for Expect {
     fn default() -> Self {
-        Self { status: ok(), body: None, content_type: None }
+        Self { status: ok(), body: None, body_sha256: None, content_type: None }
     }
 }
 

@@ -89,10 +89,10 @@ pub struct Window {
     pub resources: Option<Resources>,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
-    /// Nanoseconds that a line of memory took from the server's CPUs to the generator's and back, before the warm-up
-    /// and after the window; absent where they are the same CPUs, and in runs of before it was measured.
+    /// Nanoseconds that a line of memory took from the server's first CPU to the generator's and back, some times a
+    /// second; empty where CPUs are not kept awake, and in runs of before it was measured.
     #[serde(default)]
-    pub cpu_distance_ns: Option<[f64; 2]>,
+    pub cpu_distances_ns: Vec<f64>,
     /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising
     /// order, 16 buckets an octave. Runs of before it was kept have none.
     #[serde(default)]

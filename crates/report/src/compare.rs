@@ -7,6 +7,9 @@ use units::format_ns;
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
 
+/// What is said of the part of a gap that is left over.
+pub(crate) const UNATTRIBUTED: &str = "which no suspect can carry";
+
 pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
     page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
@@ -208,7 +211,7 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
     if let Some(share) = findings.unattributed_share {
-        points.push(format!("unattributed: {} of the gap, which no suspect can carry", percent(share)));
+        points.push(format!("unattributed: {} of the gap, {UNATTRIBUTED}", percent(share)));
     }
     points
 }
@@ -235,7 +238,7 @@ pub(crate) fn signed(ns: f64) -> String {
     if ns >= 0.0 { format!("+{}", format_ns(ns)) } else { format_ns(ns) }
 }
 
-fn cause_text(cause: &Cause) -> String {
+pub(crate) fn cause_text(cause: &Cause) -> String {
     format!("{}: {}", cause.arm, cause.text)
 }
 
@@ -249,7 +252,7 @@ pub(crate) fn ledger(findings: &Findings) -> Document {
             if rows.is_empty() {
                 return Vec::new();
             }
-            let name = several.then(|| Block::Paragraph(arm.name.clone()));
+            let name = several.then(|| Block::Name(arm.name.clone()));
             let header = ["per request", "baseline", "arm", "change", "can carry"];
             name.into_iter().chain([Block::table(header, rows)]).collect::<Vec<_>>()
         })
@@ -287,17 +290,15 @@ fn ruled_out(findings: &Findings) -> Vec<String> {
 pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
-        let title = format!("{} against {} ({samples}):", profile.arm, profile.baseline);
+        let title = format!("{} against {} ({samples})", profile.arm, profile.baseline);
         (title, resources::profile(profile, detail))
     });
-    page.flat_map(|(title, tables)| std::iter::once(Block::Paragraph(title)).chain(tables)).collect()
+    page.flat_map(|(title, tables)| std::iter::once(Block::Name(title)).chain(tables)).collect()
 }
 
 pub(crate) fn use_tables(findings: &Findings, detail: Detail) -> Document {
     let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
-    tables
-        .flat_map(|(arm, table)| std::iter::once(Block::Paragraph(format!("{arm}:"))).chain(table))
-        .collect()
+    tables.flat_map(|(arm, table)| std::iter::once(Block::Name(arm.clone())).chain(table)).collect()
 }
 
 fn gates(findings: &Findings) -> Vec<String> {

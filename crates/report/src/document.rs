@@ -3,6 +3,8 @@
 pub enum Block {
     /// A title over what follows.
     Heading(String),
+    /// What the blocks after it are about, such as an arm, under the heading that they share.
+    Name(String),
     /// A sentence or more.
     Paragraph(String),
     /// One point a line.

@@ -10,10 +10,12 @@ use serde::Serialize;
 
 use crate::assets;
 use crate::document::Block;
+use crate::packed::{self, Packed};
 use crate::page::{self, PARTS, Part};
+use crate::words;
 
-/// Version of the data that a page carries.
-pub const PAGE_SCHEMA: u32 = 1;
+/// Version of the data that a page carries. 2: profiles are packed.
+pub const PAGE_SCHEMA: u32 = 2;
 
 /// Tables of more rows are folded: they are there to look a figure up, not to be read through.
 const MAX_OPEN_ROWS: usize = 24;
@@ -44,6 +46,8 @@ pub struct PageRun {
     /// Rounds and latency curves.
     pub detail: Detail,
     /// Stacks of the arms that were sampled.
+    #[serde(serialize_with = "packed::serialize")]
+    #[schemars(with = "Packed")]
     pub profiles: Vec<ArmStacks>,
     /// Its arms as the steps of a ladder, where it was made as one.
     pub ladder: Option<Ladder>,
@@ -191,18 +195,39 @@ fn toolbar(data: &PageData, place: Place<'_>) -> Markup {
             nav aria-label="Parts" {
                 @if data.runs.len() == 1 {
                     @for part in PARTS { a href={ "#" (part.id) } { (short(part.id)) } " " }
+                } @else {
+                    @for (index, name) in names(data) { a href={ "#" (anchor("verdict", index)) } { (name) } " " }
                 }
             }
             div #controls {}
         }
         div #main tabindex="-1" {}
-        @if assets::SCRIPT.is_none() {
-            (banner("This whyslow was built without its charts: everything is here as tables. With Node, 'make web' \
-                     and another build bring them."))
-        } @else {
-            noscript { (banner("Charts need scripts. Everything they show is in the tables.")) }
-        }
+        (without_charts(assets::SCRIPT))
     }
+}
+
+/// What a page without charts lacks, said to whom it concerns: everyone where none were built, and those whose browser
+/// runs no scripts where they were.
+fn without_charts(script: Option<&str>) -> Markup {
+    const LACKS: &str = "Verdicts, causes and the figures behind them are all here, as tables. Only charts show the \
+                         single seconds of each round, whole call stacks, and the arms against another baseline.";
+    match script {
+        None => banner(&format!(
+            "This whyslow was built without its charts. {LACKS} With Node, 'make web' and another build bring them."
+        )),
+        Some(_) => html! { noscript { (banner(&format!("Charts need scripts. {LACKS}"))) } },
+    }
+}
+
+/// The runs of a page with their places.
+fn names(data: &PageData) -> impl Iterator<Item = (usize, &str)> {
+    let own = data.runs.iter().map(|run| run.findings.first());
+    own.enumerate().filter_map(|(index, own)| Some((index, own?.run_id.as_str())))
+}
+
+/// Where a part of a run is: those of the first run have the plain names that links from outside use.
+fn anchor(part: &str, index: usize) -> String {
+    if index == 0 { part.to_owned() } else { format!("{part}-{}", index + 1) }
 }
 
 /// The word of a part in the way through the page.
@@ -253,8 +278,8 @@ fn differences(data: &PageData) -> Vec<String> {
 }
 
 fn overview(data: &PageData) -> Markup {
-    let table = page::overview(data.runs.iter().filter_map(|run| run.findings.first()));
-    html! { article #runs { h1 { "Runs beside each other" } div.chart data-chart="runs" {} (layout(&[table], "Runs")) } }
+    let tables = page::overview(data.runs.iter().filter_map(|run| run.findings.first()));
+    html! { article #runs { h1 { "Runs beside each other" } div.chart data-chart="runs" {} (layout(&tables, "Runs")) } }
 }
 
 fn unreadable(run: &Unreadable) -> Markup {
@@ -285,10 +310,9 @@ fn article(run: &PageRun, index: usize) -> Markup {
 }
 
 fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
-    let id = if index == 0 { part.id.to_owned() } else { format!("{}-{}", part.id, index + 1) };
     let views = if part.turns { run.findings.as_slice() } else { &run.findings[..1] };
     html! {
-        section id=(id) data-part=(part.id) {
+        section id=(anchor(part.id, index)) data-part=(part.id) {
             h2 { (part.title) }
             @for (place, findings) in views.iter().enumerate() {
                 @let blocks = (part.of)(findings, run);
@@ -296,7 +320,7 @@ fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
                     @if blocks.is_empty() {
                         p.without { (part.without) }
                     } @else {
-                        (lead(&blocks, part))
+                        (lead(&blocks, part, &onward(part, findings, index)))
                     }
                 }
             }
@@ -304,12 +328,34 @@ fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
     }
 }
 
+/// From the verdict to what explains it, and the words that it is said in.
+fn onward(part: &Part, findings: &Findings, index: usize) -> Markup {
+    html! {
+        @if part.id == "verdict" {
+            @let links = page::onward(findings);
+            @if !links.is_empty() {
+                ul.onward { @for (part, words) in links { li { a href={ "#" (anchor(part, index)) } { (words) } } } }
+            }
+            (glossary())
+        }
+    }
+}
+
+fn glossary() -> Markup {
+    html! {
+        details.words {
+            summary { "Words used here" }
+            dl { @for (word, meaning) in words::meanings() { dt { (word) } dd { (meaning) } } }
+        }
+    }
+}
+
 /// What is said in sentences comes first, then the chart, then the tables behind it.
-fn lead(blocks: &[Block], part: &Part) -> Markup {
+fn lead(blocks: &[Block], part: &Part, onward: &Markup) -> Markup {
     let words =
         blocks.iter().take_while(|block| matches!(block, Block::Paragraph(_) | Block::List(_))).count();
     html! {
-        div.lead { (layout(&blocks[..words], part.title)) }
+        div.lead { (layout(&blocks[..words], part.title)) (onward) }
         p.about { (part.about) }
         div.chart data-chart=(part.id) {}
         (layout(&blocks[words..], part.title))
@@ -319,26 +365,49 @@ fn lead(blocks: &[Block], part: &Part) -> Markup {
 /// Blocks as HTML. `name` is what a screen reader calls a table that stands under no heading of its own.
 pub(crate) fn layout(blocks: &[Block], name: &str) -> Markup {
     html! {
-        @for (block, title) in blocks.iter().zip(titles(blocks, name)) {
+        @for (block, title) in blocks.iter().zip(titles(blocks)) {
             @match block {
                 Block::Heading(words) => h3 { (words) },
+                Block::Name(words) if title.heading.is_some() => h4 { (words) },
+                Block::Name(words) => h3 { (words) },
                 Block::Paragraph(words) => p { (words) },
                 Block::List(points) => ul { @for point in points { li { (point) } } },
                 Block::Table { header, rows } if rows.len() > MAX_OPEN_ROWS => details {
                     summary { "Table: " (rows.len()) " rows" }
-                    (table(header, rows, title))
+                    (table(header, rows, &title.text(name)))
                 },
-                Block::Table { header, rows } => (table(header, rows, title)),
+                Block::Table { header, rows } => (table(header, rows, &title.text(name))),
             }
         }
     }
 }
 
-/// The heading that each block stands under.
-fn titles<'a>(blocks: &'a [Block], name: &'a str) -> impl Iterator<Item = &'a str> {
-    blocks.iter().scan(name, |title, block| {
-        if let Block::Heading(words) = block {
-            *title = words;
+/// What a block stands under.
+#[derive(Debug, Clone, Copy, Default)]
+struct Title<'a> {
+    heading: Option<&'a str>,
+    name: Option<&'a str>,
+}
+
+impl Title<'_> {
+    /// In words; `part` is where it stands under nothing of its own.
+    fn text(&self, part: &str) -> String {
+        match (self.heading, self.name) {
+            (Some(heading), Some(name)) => format!("{heading}: {name}"),
+            (Some(only), None) => only.to_owned(),
+            (None, Some(name)) => format!("{part}: {name}"),
+            (None, None) => part.to_owned(),
+        }
+    }
+}
+
+/// What each block stands under.
+fn titles(blocks: &[Block]) -> impl Iterator<Item = Title<'_>> {
+    blocks.iter().scan(Title::default(), |title, block| {
+        match block {
+            Block::Heading(words) => *title = Title { heading: Some(words), name: None },
+            Block::Name(words) => title.name = Some(words),
+            _ => {}
         }
         Some(*title)
     })
@@ -389,4 +458,19 @@ fn class(cell: &str, figure: bool) -> Option<String> {
         return Some(format!("word {}", cell.replace(' ', "-")));
     }
     figure.then(|| "figure".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_without_charts_says_so_to_whom_it_concerns() {
+        let none = without_charts(None).into_string();
+        assert!(none.contains("built without its charts") && none.contains("make web"), "{none}");
+        assert!(!none.contains("<noscript>"), "it concerns everyone: {none}");
+        let some = without_charts(Some("draw()")).into_string();
+        assert!(some.starts_with("<noscript>") && some.contains("Charts need scripts"), "{some}");
+        assert!(!some.contains("built without"), "{some}");
+    }
 }

@@ -15,10 +15,12 @@ mod ladder;
 mod load;
 mod markdown;
 mod metrics;
+mod packed;
 mod page;
 mod resources;
 mod text;
 mod watch;
+mod words;
 
 pub use document::{Block, Document};
 pub use history::{

@@ -1,5 +1,7 @@
 //! What the HTML page says: ten parts, in the order in which a reader asks.
 
+use std::collections::BTreeSet;
+
 use analyse::{Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split};
 use units::format_ns;
 
@@ -29,8 +31,9 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "verdict",
         title: "Verdict",
-        about: "Each mark is the ratio of an arm to the baseline with its interval. Inside the grey band a difference \
-                is too small to matter; the dotted lines are the noise floor, under which this run shows nothing.",
+        about: "Each mark is the ratio of an arm to the baseline with its interval: 1x is the same, and in CPU per \
+                request a ratio of 0.5, half the cost, is 2x faster. Inside the grey band a difference is too small \
+                to matter; the dotted lines are the noise floor, under which this run shows nothing.",
         without: "Nothing was compared.",
         of: verdict,
         turns: true,
@@ -133,8 +136,33 @@ pub(crate) fn banners(findings: &Findings, damaged: &[String]) -> Vec<String> {
     banners
 }
 
+/// What a reader asks next, each with the part that answers it: what limits the arms, and the first cause.
+pub(crate) fn onward(findings: &Findings) -> Vec<(&'static str, String)> {
+    let limits = compare::limits(findings);
+    let limits = (!limits.is_empty()).then(|| ("limits", format!("What limits each: {}", limits.join("; "))));
+    let cause = findings.causes.iter().find(|cause| cause.grade != Grade::RuledOut);
+    let cause = cause.map(|cause| ("ledger", format!("First cause: {}", compare::cause_text(cause))));
+    limits.into_iter().chain(cause).collect()
+}
+
 /// The runs on one page, beside each other.
-pub(crate) fn overview<'a>(runs: impl Iterator<Item = &'a Findings>) -> Block {
+pub(crate) fn overview<'a>(runs: impl Iterator<Item = &'a Findings> + Clone) -> Document {
+    let figures = runs.clone().flat_map(|findings| {
+        findings.arms.iter().map(|arm| {
+            [
+                findings.run_id.clone(),
+                arm.name.clone(),
+                arm.cpu_ns_per_request.map_or_else(dash, |cpu| format_ns(cpu.total)),
+                arm.rate_per_s.map_or_else(dash, |rate| format!("{rate:.0}")),
+                arm.rounds.to_string(),
+            ]
+        })
+    });
+    let figures = Block::table(["run", "arm", "CPU/request", "requests/s", "rounds"], figures.collect());
+    vec![ratios(runs), Block::Heading("Figures of each run".to_owned()), figures]
+}
+
+fn ratios<'a>(runs: impl Iterator<Item = &'a Findings>) -> Block {
     let rows = runs.flat_map(|findings| {
         findings.comparisons.iter().filter(|row| row.primary).map(|row| {
             [
@@ -275,7 +303,7 @@ fn split_row(split: &Split) -> [String; 7] {
 fn ledger(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks = Vec::new();
     if !findings.causes.is_empty() {
-        let rows = findings.causes.iter().map(cause_row).collect();
+        let rows = findings.causes.iter().map(cause_row).chain(unattributed_row(findings)).collect();
         blocks.push(Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows));
     }
     compare::section(&mut blocks, "What a request costs", compare::ledger(findings));
@@ -292,6 +320,16 @@ fn cause_row(cause: &Cause) -> [String; 6] {
         grade(cause.grade).to_owned(),
         cause.text.clone(),
     ]
+}
+
+/// What is left over of the gap. Whose it is can be told only where one arm alone has causes.
+fn unattributed_row(findings: &Findings) -> Option<[String; 6]> {
+    let share = findings.unattributed_share?;
+    let first = &findings.causes.first()?.arm;
+    let alone = findings.causes.iter().all(|cause| cause.arm == *first);
+    let arm = if alone { first.clone() } else { dash() };
+    let words = format!("part of the gap {}", compare::UNATTRIBUTED);
+    Some(["unattributed".to_owned(), arm, dash(), compare::percent(share), dash(), words])
 }
 
 fn grade(grade: Grade) -> &'static str {
@@ -325,8 +363,19 @@ fn latency(_: &Findings, run: &PageRun) -> Document {
     });
     let header =
         ["arm", "condition", "requests/s", "percentile", "response", "lowest, highest round", "rounds"];
-    vec![Block::table(header, rows.collect())]
+    let mut blocks = vec![Block::table(header, rows.collect())];
+    let open: BTreeSet<&str> =
+        curves.iter().filter(|curve| !curve.closed_loop).map(|curve| curve.condition.as_str()).collect();
+    if open.len() < RATES_OF_A_LINE {
+        blocks.push(Block::Paragraph(ONE_RATE.to_owned()));
+    }
+    blocks
 }
+
+/// Equal rates from which response times can be drawn against the rate: one point is no line.
+const RATES_OF_A_LINE: usize = 2;
+const ONE_RATE: &str = "How response times grow with the rate cannot be shown: it needs two equal rates or more, as \
+                        with --equal-rates 25,50,75.";
 
 /// A percentage without the zeros and the dust of binary fractions: `99.9`.
 fn trim(percent: f64) -> String {

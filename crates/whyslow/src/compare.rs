@@ -53,7 +53,7 @@ pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String
     }
     preflight::check(&plan).map_err(Stop::usage)?;
     if args.verify {
-        return verify::run(&plan);
+        return verify::run(&plan, args.format);
     }
     let dir = execute(args, &plan)?;
     let run = dir.read()?;
@@ -94,14 +94,14 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let (run_id, started) = run_id::now(plan.seed);
     let path = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(&run_id));
     let dir = RunDir::create(&path).context("give another place with --out")?;
-    let launcher = Launcher::this_program();
-    session::build(plan, &dir, &launcher)?;
+    let launcher = Launcher::this_program().until(interrupt.flag().clone());
+    let unbuilt = session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
     let _awake = kept_awake(&plan.placement)?;
     dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
-    session::Session::new(bench, manifest).run()?;
+    session::Session::new(bench, manifest).without(unbuilt).run()?;
     if plan.design.confirm && !interrupt.is_set() {
         confirm::run(&bench)?;
     }
@@ -141,7 +141,7 @@ pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
         crate::say(&format!("{} is complete: taken as it is", path.display()));
         return Ok(dir);
     }
-    let launcher = Launcher::this_program();
+    let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
@@ -193,9 +193,10 @@ fn exit(findings: &Findings, conditions: &[Condition]) -> Exit {
         return Exit::ConditionHolds;
     }
     // An arm has its verdict when one primary metric decided; the exit code is that of the arm that has least.
-    let others = findings.arms.iter().filter(|arm| arm.name != findings.baseline);
-    let least = others.map(|arm| {
-        let rows = || primary().filter(|row| row.arm == arm.name);
+    let mut arms: Vec<&str> = primary().map(|row| row.arm.as_str()).collect();
+    arms.dedup();
+    let least = arms.into_iter().map(|arm| {
+        let rows = || primary().filter(|row| row.arm == arm);
         match () {
             () if rows().any(|row| row.verdict.is_decided()) => Exit::Done,
             () if rows().any(|row| row.verdict == Verdict::Inconclusive) => Exit::Inconclusive,

@@ -37,7 +37,7 @@ impl Interrupt {
     }
 
     /// The flag itself, for loops that look at it.
-    pub(crate) fn flag(&self) -> &AtomicBool {
+    pub(crate) fn flag(&self) -> &Arc<AtomicBool> {
         &self.asked
     }
 

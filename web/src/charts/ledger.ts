@@ -1,32 +1,62 @@
-// What each cause can carry, by how well it is supported; ruled-out ones too.
+// What each cause can carry, by how well it is supported; ruled-out ones too, and what is left over.
 
 import * as Plot from "@observablehq/plot";
 import { GRADES } from "../colours";
-import type { Cause } from "../data";
+import type { Grade } from "../data";
 import { percent, signedNs } from "../format";
-import { figure, isShown, nameMargin, type Chart } from "./view";
+import { figure, hatching, isShown, nameMargin, type Chart, type View } from "./view";
 
-const WORDS = { accounts_for: "accounts for", bounded_by: "bounded by", consistent_with: "consistent with", confirmed_by: "confirmed by", ruled_out: "ruled out" };
+const WORDS: Record<Grade, string> = { accounts_for: "accounts for", bounded_by: "bounded by", consistent_with: "consistent with", confirmed_by: "confirmed by", ruled_out: "ruled out" };
+const LEFT = "unattributed";
+/** A share that is left over below this is rounding. */
+const ROUNDING = 0.0005;
+
+interface Bar {
+  name: string;
+  kind: string;
+  ns: number;
+  share: number | null;
+  text: string;
+}
 
 export const ledger: Chart = (view) => {
-  const arms = [...new Set(view.findings.causes.map((cause) => cause.arm))].filter((arm) => isShown(view, arm));
-  return arms.map((arm) => {
-    const causes = view.findings.causes.filter((cause) => cause.arm === arm);
-    const says = causes.map((cause) => `${cause.id} ${WORDS[cause.grade]} ${signedNs(cause.ns_per_request)}`).join("; ");
-    const tip = (cause: Cause) => `${WORDS[cause.grade]}${cause.share === null ? "" : ` ${percent(cause.share)}`}: ${signedNs(cause.ns_per_request)} a request\n${cause.text}`;
-    const place = (_: Cause, index: number) => index;
-    return figure(view, `${arm} against ${view.findings.baseline}: what each cause carries, per request`, says, {
-      height: causes.length * 28 + 76,
-      marginLeft: nameMargin(view, causes.map((cause) => cause.id)),
-      marginRight: 20,
-      x: { tickFormat: (value: number) => signedNs(value), ticks: Math.max(2, view.width / 130), label: null, grid: true, nice: true },
-      y: { type: "band", domain: causes.map(place), tickFormat: (index: number) => causes[index]!.id.replaceAll("_", " "), label: null, tickSize: 0 },
-      color: { domain: Object.values(WORDS), range: Object.keys(WORDS).map((grade) => GRADES[grade as Cause["grade"]]), legend: true },
-      marks: [
-        Plot.barX(causes, { y: place, x: "ns_per_request", fill: (cause: Cause) => WORDS[cause.grade], insetTop: 4, insetBottom: 4 }),
-        Plot.ruleX([0]),
-        Plot.tip(causes, Plot.pointerY({ y: place, x: "ns_per_request", title: tip, lineWidth: 40 })),
-      ],
-    });
-  });
+  const all = [...new Set(view.findings.causes.map((cause) => cause.arm))];
+  return all.filter((arm) => isShown(view, arm)).map((arm) => one(view, arm, [...causes(view, arm), ...left(view, all)]));
 };
+
+function causes(view: View, arm: string): Bar[] {
+  return view.findings.causes
+    .filter((cause) => cause.arm === arm)
+    .map((cause) => ({ name: cause.id.replaceAll("_", " "), kind: WORDS[cause.grade], ns: cause.ns_per_request, share: cause.share, text: cause.text }));
+}
+
+/** What no cause can carry; whose gap it is a part of is told only where one arm alone has causes. */
+function left(view: View, arms: string[]): Bar[] {
+  const share = view.findings.unattributed_share;
+  const gap = view.findings.splits.find((split) => split.arm === arms[0])?.total_ns;
+  if (share === null || share < ROUNDING || gap === undefined || arms.length > 1) return [];
+  return [{ name: LEFT, kind: LEFT, ns: share * gap, share, text: "what no suspect can carry" }];
+}
+
+function one(view: View, arm: string, bars: Bar[]): HTMLElement {
+  const says = bars.map((bar) => `${bar.name}, ${bar.kind}: ${signedNs(bar.ns)}`).join("; ");
+  const tip = (bar: Bar) => `${bar.kind}${bar.share === null ? "" : ` ${percent(bar.share)}`}: ${signedNs(bar.ns)} a request\n${bar.text}`;
+  const place = (_: Bar, index: number) => index;
+  const hatch = hatching();
+  const fills = Object.entries(WORDS).map(([grade, word]): [string, string] => [word, GRADES[grade as Grade]]);
+  const known = bars.some((bar) => bar.kind === LEFT) ? [...fills, [LEFT, hatch.fill] as const] : fills;
+  const drawing = figure(view, `${arm} against ${view.findings.baseline}: what each cause carries, per request`, says, {
+    height: bars.length * 28 + 76,
+    marginLeft: nameMargin(view, bars.map((bar) => bar.name)),
+    marginRight: 20,
+    x: { tickFormat: (value: number) => signedNs(value), ticks: Math.max(2, view.width / 130), label: null, grid: true, nice: true },
+    y: { type: "band", domain: bars.map(place), tickFormat: (index: number) => bars[index]!.name, label: null, tickSize: 0 },
+    color: { domain: known.map(([word]) => word), range: known.map(([, fill]) => fill), legend: true },
+    marks: [
+      Plot.barX(bars, { y: place, x: "ns", fill: "kind", insetTop: 4, insetBottom: 4 }),
+      Plot.ruleX([0]),
+      Plot.tip(bars, Plot.pointerY({ y: place, x: "ns", title: tip, lineWidth: 40 })),
+    ],
+  });
+  return hatch.into(drawing);
+}

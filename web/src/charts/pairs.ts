@@ -52,6 +52,7 @@ function one(view: View, row: Comparison): HTMLElement {
     marks: [
       isSeen(1 - row.delta) || isSeen(1 + row.delta) ? Plot.rectY([0], { y1: 1 - row.delta, y2: 1 + row.delta, fill: BAND, clip: true }) : null,
       Plot.ruleY([1].filter(isSeen)),
+      Plot.text([1].filter(isSeen), { y: (one: number) => one, frameAnchor: "right", dy: -8, text: [`same as ${row.baseline}`], fill: "var(--soft)" }),
       row.ci_low === null ? null : Plot.rectY([0], { y1: row.ci_low, y2: row.ci_high!, fill: "var(--link)", fillOpacity: 0.15 }),
       row.ratio === null ? null : Plot.ruleY([row.ratio], { stroke: "var(--link)", strokeDasharray: "5 4" }),
       Plot.lineY(drawn, { x: "block", y: "ratio", stroke: "currentColor", strokeOpacity: 0.35 }),

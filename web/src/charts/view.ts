@@ -55,6 +55,46 @@ export function described(title: string, says: string, drawing: Element): HTMLEl
   return element("figure", { class: "drawing" }, element("figcaption", {}, title), picture);
 }
 
+/** Room above a drawing for what `landmark` says. */
+export const LANDMARK_PX = 26;
+
+/** Says on an axis of ratios what 1x means, and which side of it is the better one. */
+export function landmark(baseline: string, metric: Metric, [low, high]: [number, number]): Plot.Markish {
+  const place = Math.log(1 / low) / Math.log(high / low);
+  const textAnchor = place < 0.25 ? "start" : place > 0.75 ? "end" : "middle";
+  const same = `same as ${baseline}`;
+  const text = metric === "rate" ? `${same} · better →` : `← better · ${same}`;
+  return Plot.text([1], { x: (one: number) => one, frameAnchor: "top", dy: -LANDMARK_PX + 6, text: [text], textAnchor, fill: "var(--soft)" });
+}
+
+let patterns = 0;
+
+/**
+ * How what is left over is filled, and the pattern that a drawing needs for it. Each drawing has its own: of two with one
+ * name browsers take the first, which may be hidden together with its drawing.
+ */
+export function hatching(): { fill: string; into: (drawing: HTMLElement) => HTMLElement } {
+  const id = `hatch-${(patterns += 1)}`;
+  const into = (drawing: HTMLElement) => {
+    // The drawing itself comes after the small ones of its legend.
+    [...drawing.querySelectorAll("svg")].at(-1)?.prepend(pattern(id));
+    return drawing;
+  };
+  return { fill: `url(#${id})`, into };
+}
+
+function pattern(id: string): SVGElement {
+  const space = "http://www.w3.org/2000/svg";
+  const make = (name: string, attributes: Record<string, string>, ...children: SVGElement[]) => {
+    const made = document.createElementNS(space, name) as SVGElement;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const line = make("path", { d: "M0,6 L6,0", stroke: "currentColor", "stroke-width": "1.2" });
+  return make("defs", {}, make("pattern", { id, width: "6", height: "6", patternUnits: "userSpaceOnUse" }, line));
+}
+
 export function interval(row: Comparison): string {
   if (row.ratio === null || row.ci_low === null || row.ci_high === null) return "no pairs";
   const level = row.level === null ? "" : ` at ${(row.level * 100).toFixed(1)} %`;

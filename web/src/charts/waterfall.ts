@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import type { Split } from "../data";
 import { ns, signedNs } from "../format";
-import { figure, isShown, nameMargin, type Chart, type View } from "./view";
+import { figure, hatching, isShown, nameMargin, type Chart, type View } from "./view";
 
 export interface Step {
   name: string;
@@ -12,12 +12,7 @@ export interface Step {
   kind: "whole" | "more" | "less" | "rest";
 }
 
-const FILL: Record<Step["kind"], string> = {
-  whole: "var(--whole)",
-  more: "var(--bad)",
-  less: "var(--good)",
-  rest: "url(#hatch)",
-};
+const FILL = { whole: "var(--whole)", more: "var(--bad)", less: "var(--good)" };
 
 /** A rest below this share of the gap is rounding. */
 const ROUNDING = 0.0005;
@@ -53,6 +48,7 @@ function one(view: View, split: Split, drawn: Step[]): HTMLElement {
   const label = (step: Step) => (step.kind === "whole" ? ns(step.to) : signedNs(step.to - step.from));
   const tip = (step: Step) => `${step.name}: ${label(step)} CPU a request\nn = ${arm?.rounds} rounds, ${arm?.requests} requests of ${split.arm}`;
   const most = Math.max(...drawn.flatMap((step) => [step.from, step.to]));
+  const hatch = hatching();
   const drawing = figure(view, `CPU per request from ${baseline} to ${split.arm} at ${condition}`, says, {
     height: drawn.length * 32 + 46,
     marginLeft: nameMargin(view, drawn.map((step) => step.name)),
@@ -61,24 +57,11 @@ function one(view: View, split: Split, drawn: Step[]): HTMLElement {
     y: { type: "band", domain: drawn.map((_, index) => index), tickFormat: (index: number) => drawn[index]!.name, label: null, tickSize: 0 },
     color: { type: "identity" },
     marks: [
-      Plot.barX(drawn, { y: (_: Step, index: number) => index, x1: "from", x2: "to", fill: (step: Step) => FILL[step.kind], stroke: "currentColor", strokeWidth: 0.5, insetTop: 3, insetBottom: 3 }),
+      Plot.barX(drawn, { y: (_: Step, index: number) => index, x1: "from", x2: "to", fill: (step: Step) => (step.kind === "rest" ? hatch.fill : FILL[step.kind]), stroke: "currentColor", strokeWidth: 0.5, insetTop: 3, insetBottom: 3 }),
       Plot.text(drawn, { y: (_: Step, index: number) => index, x: (step: Step) => Math.max(step.from, step.to), text: label, textAnchor: "start", dx: 5 }),
       Plot.ruleX([0]),
       Plot.tip(drawn, Plot.pointerY({ y: (_: Step, index: number) => index, x: (step: Step) => (step.from + step.to) / 2, title: tip })),
     ],
   });
-  drawing.querySelector("svg")?.prepend(hatch());
-  return drawing;
-}
-
-function hatch(): SVGElement {
-  const space = "http://www.w3.org/2000/svg";
-  const make = (name: string, attributes: Record<string, string>, ...children: SVGElement[]) => {
-    const made = document.createElementNS(space, name) as SVGElement;
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.append(...children);
-    return made;
-  };
-  const line = make("path", { d: "M0,6 L6,0", stroke: "currentColor", "stroke-width": "1.2" });
-  return make("defs", {}, make("pattern", { id: "hatch", width: "6", height: "6", patternUnits: "userSpaceOnUse" }, line));
+  return hatch.into(drawing);
 }

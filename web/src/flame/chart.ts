@@ -6,7 +6,9 @@ import { download, element } from "../dom";
 import { ns, percent, signedNs } from "../format";
 import { figure, type Chart, type View } from "../charts/view";
 import { perfScript, speedscope } from "./export";
-import { ancestry, layout, merge, type Box, type Grouping, type Node, type Shown } from "./tree";
+import { profilesOf } from "./packed";
+import { Stage } from "./stage";
+import { ancestry, findNode, layout, merge, pathOf, type Box, type Grouping, type Node, type Shown } from "./tree";
 
 /** Height of a row of boxes. */
 const ROW_PX = 20;
@@ -19,9 +21,11 @@ const LETTER_PX = 7;
 const SHOWN: [Shown, string][] = [
   ["difference", "difference"], ["a", "baseline"], ["b", "arm"], ["only a", "only in the baseline"], ["only b", "only in the arm"],
 ];
+const GROUPINGS: [Grouping, string][] = [["function", "function"], ["package", "crate or package"], ["module", "module"]];
+const HOW = "Click a box to zoom. By keyboard: arrows go from box to box, Enter zooms, Escape shows the whole.";
 
 export const flame: Chart = (view) => {
-  const profiles = view.run.profiles;
+  const profiles = profilesOf(view.run);
   const of = (arm: string) => profiles.find((profile) => profile.arm === arm);
   const arms = profiles.map((profile) => profile.arm).filter((arm) => arm !== view.findings.baseline);
   const arm = arms.includes(view.state.arm) ? view.state.arm : arms[0];
@@ -31,7 +35,9 @@ export const flame: Chart = (view) => {
 
 class Flame {
   readonly element = element("div", { class: "flame" });
-  private readonly place = element("div");
+  /** Where in the graph the reader is, or what a search found. */
+  private readonly words = element("p", { class: "about", role: "status" });
+  private readonly stage = new Stage({ says: (box) => this.says(box.node), open: (box) => this.zoom(box?.node ?? this.root) });
   private shown: Shown = "difference";
   private grouping: Grouping = "function";
   private search: string;
@@ -49,8 +55,9 @@ class Flame {
     if (grouping === "module" || grouping === "package") this.grouping = grouping;
     if (!a || !b) this.shown = a ? "a" : "b";
     this.search = view.state.search;
-    this.root = this.at = merge(a, b, this.grouping);
-    this.element.append(this.tools(arms), this.place);
+    this.root = merge(a, b, this.grouping);
+    this.at = findNode(this.root, view.state.zoom);
+    this.element.append(this.tools(arms), this.words, this.stage.element);
     this.draw();
   }
 
@@ -58,13 +65,13 @@ class Flame {
     const select = (label: string, options: [string, string][], chosen: string, change: (value: string) => void) =>
       element("label", {}, `${label} `, element("select", { change: (event) => change((event.target as HTMLSelectElement).value) },
         ...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text))));
-    const keep = () => dispatchState(this.element, { flame: `${this.shown}.${this.grouping}` });
+    const turn = (arm: string) => tell(this.element, "choose", { arm, zoom: "" });
     return element(
       "div",
       { class: "tools" },
-      ...(arms.length > 1 ? [select("arm", arms.map((arm) => [arm, arm]), this.b?.arm ?? "", (arm) => dispatchState(this.element, { arm }))] : []),
-      ...(this.a && this.b ? [select("show", SHOWN, this.shown, (value) => { this.shown = value as Shown; keep(); })] : []),
-      select("group by", [["function", "function"], ["package", "crate or package"], ["module", "module"]], this.grouping, (value) => { this.grouping = value as Grouping; keep(); }),
+      ...(arms.length > 1 ? [select("arm", arms.map((arm) => [arm, arm]), this.b?.arm ?? "", turn)] : []),
+      ...(this.a && this.b ? [select("show", SHOWN, this.shown, (value) => this.show(value as Shown))] : []),
+      select("group by", GROUPINGS, this.grouping, (value) => this.group(value as Grouping)),
       element("label", {}, "search ", element("input", { type: "search", value: this.search, input: (event) => this.find((event.target as HTMLInputElement).value) })),
       element("button", { type: "button", click: () => this.zoom(this.root) }, "whole"),
       ...[this.a, this.b].filter((profile) => profile !== undefined).flatMap((profile) => [
@@ -74,33 +81,46 @@ class Flame {
     );
   }
 
+  private show(shown: Shown): void {
+    this.shown = shown;
+    this.changed();
+  }
+
+  private group(grouping: Grouping): void {
+    this.grouping = grouping;
+    this.root = this.at = merge(this.a, this.b, grouping);
+    this.changed();
+  }
+
   private find(text: string): void {
     this.search = text;
-    this.draw();
+    this.changed();
   }
 
   private zoom(to: Node): void {
     this.at = to;
+    this.changed();
+  }
+
+  /** Draws itself and nothing else, and leaves to the address where the reader is. */
+  private changed(): void {
     this.draw();
+    tell(this.element, "keep", { flame: `${this.shown}.${this.grouping}`, search: this.search, zoom: pathOf(this.at) });
   }
 
   private draw(): void {
     const whole = layout(this.at, this.shown, 0)[0]?.to ?? 0;
     const boxes = layout(this.at, this.shown, (whole / this.view.width) * LEAST_PX);
-    if (boxes.length === 0) {
-      this.place.replaceChildren(element("p", { class: "without" }, "Nothing lies only there."));
-      return;
-    }
-    const drawing = this.graph(boxes, whole);
-    this.place.replaceChildren(this.found(whole), drawing);
+    this.words.textContent = this.found(whole);
+    if (boxes.length === 0) this.stage.empty("Nothing lies only there.");
+    else this.stage.fill(this.graph(boxes, whole), { boxes, whole, axisPx: AXIS_PX });
   }
 
-  private found(whole: number): HTMLElement {
-    const path = ancestry(this.at).map((node) => node.name).join(" → ");
-    if (!this.search) return element("p", { class: "about" }, this.at === this.root ? "Click a box to zoom." : path);
+  private found(whole: number): string {
+    if (!this.search) return this.at === this.root ? HOW : ancestry(this.at).map((node) => node.name).join(" → ");
     const hits = layout(this.at, this.shown, 0).filter((box) => this.hit(box.node) && !ancestry(box.node).slice(0, -1).some((node) => this.hit(node)));
     const sum = hits.reduce((total, box) => total + box.to - box.from, 0);
-    return element("p", { class: "about", role: "status" }, `“${this.search}”: ${ns(sum)} of ${ns(whole)} a request`);
+    return `“${this.search}”: ${ns(sum)} of ${ns(whole)} a request`;
   }
 
   private hit(node: Node): boolean {
@@ -113,28 +133,17 @@ class Flame {
     const letters = (box: Box) => Math.floor(((box.to - box.from) * scale - 6) / LETTER_PX);
     const label = (box: Box) => (letters(box) < 3 ? "" : box.node.name.length > letters(box) ? `${box.node.name.slice(0, letters(box) - 1)}…` : box.node.name);
     const most = Math.max(...boxes.map(({ node }) => Math.abs(node.b - node.a)), 1);
-    const middle = (box: Box) => (box.from + box.to) / 2;
-    const drawing = figure(this.view, this.title(), `${boxes.length} functions; the table below has the largest`, {
-      height: depth * ROW_PX + 30,
+    return figure(this.view, this.title(), `${boxes.length} functions; the table below has the largest`, {
+      height: depth * ROW_PX + AXIS_PX,
       marginLeft: 0, marginRight: 0, marginTop: 0, marginBottom: AXIS_PX,
       x: { domain: [0, whole], label: null, tickFormat: (value: number) => ns(value), ticks: Math.max(2, this.view.width / 130) },
       y: { domain: [depth, 0], axis: null },
       color: { type: "identity" },
       marks: [
         Plot.rect(boxes, { x1: "from", x2: "to", y1: "depth", y2: (box: Box) => box.depth + 1, inset: 0.5, fill: (box: Box) => this.fill(box.node, most), className: "boxes" }),
-        Plot.text(boxes.filter(label), { x: middle, y: (box: Box) => box.depth + 0.5, text: label, fill: "#111", pointerEvents: "none" }),
-        Plot.tip(boxes, Plot.pointer({ x: middle, y: (box: Box) => box.depth + 0.5, title: (box: Box) => this.tip(box.node), maxRadius: 1000, lineWidth: 50 })),
+        Plot.text(boxes.filter(label), { x: (box: Box) => (box.from + box.to) / 2, y: (box: Box) => box.depth + 0.5, text: label, fill: "#111", pointerEvents: "none" }),
       ],
     });
-    // By place and not by element: what lies above a box, such as its tip, must not swallow the click.
-    drawing.addEventListener("click", (event) => {
-      const svg = drawing.querySelector<SVGElement>("svg:has(.boxes)")!.getBoundingClientRect();
-      const at = ((event.clientX - svg.left) / svg.width) * whole;
-      const row = Math.floor((event.clientY - svg.top) / (svg.height - AXIS_PX) * depth);
-      const box = boxes.find((box) => box.depth === row && box.from <= at && at < box.to);
-      if (box) this.zoom(box.node);
-    }, { capture: true });
-    return drawing;
   }
 
   private title(): string {
@@ -156,7 +165,7 @@ class Flame {
   }
 
   /** Samples are counts of rare events: their standard error is their root. Source: Poisson, see stats::poisson. */
-  private tip(node: Node): string {
+  private says(node: Node): string {
     const side = (profile: Profile | undefined, value: number, samples: number) =>
       profile ? `\n${profile.arm}: ${ns(value)} ± ${ns(profile.ns_per_request_of_sample * Math.sqrt(samples))} (n = ${samples} samples of ${profile.samples})` : "";
     const change = this.a && this.b ? `\ndifference ${signedNs(node.b - node.a)}${this.root.b - this.root.a ? `, ${percent((node.b - node.a) / (this.root.b - this.root.a))} of the gap` : ""}` : "";
@@ -164,7 +173,7 @@ class Flame {
   }
 }
 
-/** What was chosen inside a chart goes to the address. */
-function dispatchState(from: HTMLElement, change: Record<string, string>): void {
-  from.dispatchEvent(new CustomEvent("choose", { detail: change, bubbles: true }));
+/** What was chosen inside a chart goes to the address: `choose` has the whole page drawn anew, `keep` has not. */
+function tell(from: HTMLElement, event: "choose" | "keep", change: Record<string, string>): void {
+  from.dispatchEvent(new CustomEvent(event, { detail: change, bubbles: true }));
 }

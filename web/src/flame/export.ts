@@ -2,8 +2,14 @@
 
 import type { Profile } from "../data";
 
-/** Source: https://www.speedscope.app/file-format-schema.json, a profile of the kind "sampled". */
+/**
+ * A profile for speedscope, with the functions of this arm alone.
+ *
+ * Source: https://www.speedscope.app/file-format-schema.json, a profile of the kind "sampled".
+ */
 export function speedscope(profile: Profile): string {
+  const used = [...new Set(profile.stacks.flatMap((stack) => stack.frames))].filter((index) => profile.frames[index] !== undefined);
+  const places = new Map(used.map((index, place) => [index, place]));
   const weights = profile.stacks.map((stack) => stack.samples * profile.ns_per_request_of_sample);
   const end = weights.reduce((sum, weight) => sum + weight, 0);
   return JSON.stringify({
@@ -11,7 +17,7 @@ export function speedscope(profile: Profile): string {
     exporter: "whyslow",
     name: `${profile.arm}, ns per request`,
     activeProfileIndex: 0,
-    shared: { frames: profile.frames.map((frame) => ({ name: frame.name, file: frame.module })) },
+    shared: { frames: used.map((index) => profile.frames[index]!).map((frame) => ({ name: frame.name, file: frame.module })) },
     profiles: [
       {
         type: "sampled",
@@ -19,7 +25,7 @@ export function speedscope(profile: Profile): string {
         unit: "nanoseconds",
         startValue: 0,
         endValue: end,
-        samples: profile.stacks.map((stack) => stack.frames),
+        samples: profile.stacks.map((stack) => stack.frames.map((index) => places.get(index)).filter((place) => place !== undefined)),
         weights,
       },
     ],

@@ -119,7 +119,30 @@ export function layout(root: Node, shown: Shown, least: number): Box[] {
   return boxes;
 }
 
-/** The nodes from the root down to `one`, by which an address can name it. */
+/** The nodes from the root down to `one`. */
 export function ancestry(one: Node): Node[] {
   return one.parent ? [...ancestry(one.parent), one] : [one];
+}
+
+/** How an address names a node: a few letters for each step down to it. */
+export function pathOf(one: Node): string {
+  return ancestry(one).slice(1).map(letters).join(".");
+}
+
+/** The node that `path` names, or its last ancestor that this tree has. */
+export function findNode(root: Node, path: string): Node {
+  let at = root;
+  for (const step of path.split(".")) {
+    const next = [...at.children.values()].find((child) => letters(child) === step);
+    if (!next) break;
+    at = next;
+  }
+  return at;
+}
+
+/** Of the function and not of its place, so that a link finds it again beside another arm. Source: FNV-1a, 32 bits. */
+function letters(one: Node): string {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(`${one.module}\n${one.name}`)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash.toString(36);
 }

@@ -6,7 +6,7 @@ use stats::noise::Noise;
 use super::holds;
 use crate::findings::Gate;
 use crate::sheet::Sheet;
-use crate::{FLOOR_LEVEL, Metric, SECOND_BASELINE_SUFFIX, percent};
+use crate::{FLOOR_LEVEL, Metric, percent};
 
 /// Busy cores that differ by more than this are not the same use of the machine.
 const MAX_CORES_DIFFERENCE: f64 = 0.10;
@@ -47,8 +47,8 @@ pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
 /// The two copies of the baseline in a rigorous run differ by as much as would be named: then the place within a block
 /// decides, and no arm can be compared in that metric.
 fn position_effect(sheet: &Sheet, metric: Metric) -> Option<Gate> {
-    let (first, suffix) = (sheet.baseline(), SECOND_BASELINE_SUFFIX);
-    let pairs = sheet.pairs(&format!("{first}{suffix}"), metric);
+    let first = sheet.baseline();
+    let pairs = sheet.pairs(&sheet.second_baseline()?, metric);
     let differences: Vec<f64> = pairs.into_iter().map(|(_, difference)| difference).collect();
     let noise = Noise::of_pairs(&differences, FLOOR_LEVEL).ok()?;
     let (ratio, bar) = (noise.estimate.ratio(), metric.delta() / 2.0);

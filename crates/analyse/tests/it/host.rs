@@ -86,12 +86,12 @@ fn a_repeated_round_takes_the_place_of_the_void_one() {
 }
 
 /// A run of 20 rounds in which server and generator were `distances[n % len]` nanoseconds apart in the n-th.
-fn placed(distances: &[[f64; 2]]) -> Run {
+fn placed(distances: &[&[f64]]) -> Run {
     let mut run = pair(1.1);
     for (index, record) in run.rounds.iter_mut().enumerate() {
         record.started_unix_ms = index as u64 * 6000;
         for window in &mut record.windows {
-            window.cpu_distance_ns = Some(distances[index % distances.len()]);
+            window.cpu_distances_ns = distances[index % distances.len()].to_vec();
         }
     }
     run
@@ -99,22 +99,28 @@ fn placed(distances: &[[f64; 2]]) -> Run {
 
 #[test]
 fn a_cpu_that_was_moved_within_a_window_voids_the_round() {
-    for (before, after, moved) in
-        [(450.0, 450.0, false), (390.0, 560.0, false), (130.0, 450.0, true), (450.0, 130.0, true)]
-    {
-        let run = placed(&[[before, after]]);
-        let fault = host_fault(&run.rounds[0]);
-        assert_eq!(fault.as_ref().is_some_and(|fault| fault.moved), moved, "{before} {after}");
-        assert_eq!(fault.is_some(), moved, "{before} {after}");
+    let cases: [(&[f64], bool); 7] = [
+        (&[], false),
+        (&[450.0, 450.0, 450.0], false),
+        (&[390.0, 560.0, 400.0, 390.0], false),
+        (&[70.0, 120.0, 120.0, 120.0], false),
+        (&[450.0, 450.0, 130.0, 450.0, 450.0], false),
+        (&[450.0, 130.0, 120.0, 450.0, 450.0], true),
+        (&[130.0, 130.0, 130.0, 450.0, 450.0], true),
+    ];
+    for (samples, moved) in cases {
+        let fault = host_fault(&placed(&[samples]).rounds[0]);
+        assert_eq!(fault.as_ref().is_some_and(|fault| fault.moved), moved, "{samples:?}");
+        assert_eq!(fault.is_some(), moved, "{samples:?}");
     }
 }
 
 #[test]
 fn rounds_on_either_side_of_a_move_are_no_pair() {
-    let mut run = placed(&[[450.0; 2]]);
+    let mut run = placed(&[&[450.0; 2]]);
     // The second round of the first block, and everything after it, on CPUs near each other.
     for record in &mut run.rounds[1..] {
-        record.windows.iter_mut().for_each(|window| window.cpu_distance_ns = Some([130.0; 2]));
+        record.windows.iter_mut().for_each(|window| window.cpu_distances_ns = vec![130.0; 2]);
     }
     let findings = analyse(&run);
     assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 9);
@@ -130,7 +136,7 @@ fn rounds_on_either_side_of_a_move_are_no_pair() {
     let mut again = run.rounds[0].clone();
     again.round.attempt = 1;
     again.started_unix_ms = run.rounds[1].started_unix_ms + 6000;
-    again.windows.iter_mut().for_each(|window| window.cpu_distance_ns = Some([131.0; 2]));
+    again.windows.iter_mut().for_each(|window| window.cpu_distances_ns = vec![131.0; 2]);
     run.rounds.insert(1, again);
     let findings = analyse(&run);
     assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 10);
@@ -140,9 +146,9 @@ fn rounds_on_either_side_of_a_move_are_no_pair() {
 #[test]
 fn moves_say_nothing_against_the_rounds_beside_them_until_half_are_void() {
     for (moved, ok) in [(9, true), (11, false)] {
-        let mut run = placed(&[[130.0; 2]]);
+        let mut run = placed(&[&[130.0; 2]]);
         for record in run.rounds.iter_mut().take(moved) {
-            record.windows[0].cpu_distance_ns = Some([130.0, 450.0]);
+            record.windows[0].cpu_distances_ns = vec![130.0, 130.0, 130.0, 450.0, 450.0];
         }
         let gate = gates(&analyse(&run), "host")[0].clone();
         assert_eq!(gate.ok, ok, "{moved} moved: {}", gate.text);

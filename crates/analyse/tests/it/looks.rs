@@ -62,9 +62,14 @@ fn the_last_look_is_at_96_percent() {
 
 #[test]
 fn a_fixed_number_of_blocks_is_never_extended() {
-    let mut run = looked_twice(1, FIRST, 1.0, 0.2);
-    run.manifest.plan.design.blocks = Blocks::Fixed { blocks: FIRST };
-    assert_eq!(extend_to(&run), None);
-    let next = analyse(&run).next.unwrap();
-    assert!(next.starts_with("--blocks ") && next.ends_with(" would decide at this spread"), "{next}");
+    for (spread, begins, ends) in [
+        (0.1, "--blocks ", " would decide at this spread"),
+        (0.2, "a quieter machine or longer windows (--window): at this spread it would take 7", " blocks"),
+    ] {
+        let mut run = looked_twice(1, FIRST, 1.0, spread);
+        run.manifest.plan.design.blocks = Blocks::Fixed { blocks: FIRST };
+        assert_eq!(extend_to(&run), None);
+        let next = analyse(&run).next.unwrap();
+        assert!(next.starts_with(begins) && next.ends_with(ends), "{next}");
+    }
 }

@@ -193,7 +193,7 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         load_cpus: set(wall_ns / 2),
         resources: None,
         observer_cpu_ns: 0,
-        cpu_distance_ns: None,
+        cpu_distances_ns: Vec::new(),
         response_buckets: Vec::new(),
     }
 }

@@ -1,6 +1,8 @@
 //! Ready or not, and why not.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use launch::{LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
@@ -86,6 +88,84 @@ fn a_wrong_answer_is_shown() {
 }
 
 #[test]
+fn a_server_that_says_that_it_is_not_ready_yet_is_waited_for() {
+    let (mut process, addr) = start("loading");
+    let ready = wait_ready(&mut process, addr, "/", &hello(), PATIENCE).unwrap();
+    assert!(ready.ready_ms >= 4000, "{} ms", ready.ready_ms);
+}
+
+#[test]
+fn a_target_that_goes_to_the_background_is_told_to_stay() {
+    let mut process = launcher().start(&script("sleep 60 & exit 0")).unwrap();
+    let failure = wait_ready(&mut process, free_addr(), "/", &hello(), PATIENCE).unwrap_err().failure();
+    let want = "it exited with code 0 before it was ready, and left others behind: run it in the foreground";
+    assert_eq!((failure.kind, failure.text.as_str()), (FailureKind::Exited, want));
+}
+
+#[test]
+fn a_body_that_is_no_text_is_known_by_its_sum() {
+    let (mut process, addr) = start("none");
+    let expect = |bytes: &[u8]| Expect { body_sha256: Some(launch::sha256(bytes)), ..Expect::default() };
+    wait_ready(&mut process, addr, "/", &expect(b"hello"), PATIENCE).unwrap();
+    let error = wait_ready(&mut process, addr, "/", &expect(b"\xff"), PATIENCE).unwrap_err();
+    assert!(error.to_string().contains("another body than expected, of 5 bytes"), "{error}");
+}
+
+#[test]
+fn builds_and_waits_end_when_nobody_wants_them_any_more() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let launcher = launcher().until(Arc::clone(&stop));
+    let mut process = launcher.start(&script("exec sleep 60")).unwrap();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let error = wait_ready(&mut process, free_addr(), "/", &hello(), PATIENCE).unwrap_err();
+        assert!(matches!(error, LaunchError::Interrupted), "{error}");
+    });
+    let words = ["sh", "-c", "sleep 60"].map(str::to_owned).to_vec();
+    let arm = buildable(vec![words], "/nonexistent");
+    let log = crate::support::fresh_log();
+    let error = launcher
+        .build(&plan::Arm { build_dir: None, ..arm }, &plan::Placeholders::default(), &log, &mut |_| {})
+        .unwrap_err();
+    assert!(matches!(error, LaunchError::Interrupted), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_port_on_which_closed_connections_linger_is_not_free() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut client = std::net::TcpStream::connect(addr).unwrap();
+    // Who closes first is left with the connection for a minute.
+    drop(listener.accept().unwrap());
+    drop(listener);
+    assert_eq!(std::io::Read::read(&mut client, &mut [0]).unwrap(), 0);
+    drop(client);
+    assert!(!launch::port_free(addr.port()), "a server that does not ask for it could not have it");
+}
+
+/// An arm with these build commands.
+fn buildable(build: Vec<Vec<String>>, build_dir: &str) -> plan::Arm {
+    plan::Arm {
+        name: "x".to_owned(),
+        source: plan::ArmSource::Command,
+        build,
+        run: vec!["true".to_owned()],
+        env: Default::default(),
+        dir: None,
+        build_dir: Some(build_dir.to_owned()),
+        port_env: false,
+        circumstances: plan::Circumstances::default(),
+        warmup: plan::WarmupClass::Native,
+        expect: hello(),
+    }
+}
+
+#[test]
 fn another_port_is_found_and_named() {
     let (mut process, really) = start("none");
     let asked = free_addr();
@@ -145,23 +225,9 @@ fn a_probe_without_a_server_says_so() {
 fn builds_run_in_order_and_stop_at_the_first_that_fails() {
     let dir = crate::support::fresh_log().with_extension("build");
     let words = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
-    let arm = plan::Arm {
-        name: "x".to_owned(),
-        source: plan::ArmSource::Command,
-        build: vec![
-            words("echo first > {build}/made"),
-            words("cat {build}/made; exit 4"),
-            words("echo third"),
-        ],
-        run: vec!["true".to_owned()],
-        env: Default::default(),
-        dir: None,
-        build_dir: Some(dir.to_str().unwrap().to_owned()),
-        port_env: false,
-        circumstances: plan::Circumstances::default(),
-        warmup: plan::WarmupClass::Native,
-        expect: hello(),
-    };
+    let build =
+        vec![words("echo first > {build}/made"), words("cat {build}/made; exit 4"), words("echo third")];
+    let arm = buildable(build, dir.to_str().unwrap());
     let values = plan::Placeholders { build: dir.to_str().unwrap().to_owned(), ..Default::default() };
     let log = crate::support::fresh_log();
     let mut steps = Vec::new();

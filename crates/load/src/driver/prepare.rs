@@ -119,6 +119,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         seed: config.seed,
         part,
         requests: requests(config).map(|all| part.share(all)),
+        expected_status: config.expected_status,
         timeout_ns: config.timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
     }
 }

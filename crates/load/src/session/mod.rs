@@ -65,6 +65,8 @@ pub struct Spec {
     pub requests: Option<u64>,
     /// Age after sending at which a request is given up.
     pub timeout_ns: Option<u64>,
+    /// The only status that is no error; `None` where every one below 400 is none.
+    pub expected_status: Option<u16>,
 }
 
 /// What becomes of a connection after an event.
@@ -155,7 +157,7 @@ impl Session {
             dirty: VecDeque::with_capacity(spec.lanes as usize),
             again: VecDeque::new(),
             quota: u64::MAX,
-            tally: Tally::new(open_loop, spec.requests.is_some()),
+            tally: Tally::new(open_loop, spec.requests.is_some(), spec.expected_status),
             occupancy: Occupancy::default(),
             expiry_ns: NEVER,
             release_ns: NEVER,

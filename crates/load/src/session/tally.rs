@@ -63,6 +63,8 @@ pub struct Tally {
     span: Option<Span>,
     /// Whether only requests that were due in the window belong to it.
     due_inside: bool,
+    /// The only status that is no error, where there is one.
+    expected_status: Option<u16>,
     second: SecondTally,
     second_end_ns: u64,
     tick_end_ns: u64,
@@ -97,10 +99,11 @@ pub struct Tally {
 impl Tally {
     /// In an open loop, and where requests are counted out, only those that were due in the window belong to it. Else
     /// all that is answered within it does, or every connection of a closed loop would lose its first answer.
-    pub(crate) fn new(open_loop: bool, counted_out: bool) -> Self {
+    pub(crate) fn new(open_loop: bool, counted_out: bool, expected_status: Option<u16>) -> Self {
         Self {
             span: None,
             due_inside: open_loop || counted_out,
+            expected_status,
             second: SecondTally::new(0),
             second_end_ns: u64::MAX,
             tick_end_ns: u64::MAX,
@@ -182,7 +185,6 @@ impl Tally {
     /// An answer came; where it is not `timed`, it is only counted.
     #[inline]
     pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, timed: bool) {
-        const FIRST_ERROR_STATUS: u16 = 400;
         if !self.covers(done) {
             return;
         }
@@ -196,10 +198,16 @@ impl Tally {
         if timed {
             self.record(stamp, done);
         }
-        if status >= FIRST_ERROR_STATUS {
+        if self.is_error(status) {
             self.errors.status += 1;
             self.second.errors += 1;
         }
+    }
+
+    #[inline]
+    fn is_error(&self, status: u16) -> bool {
+        const FIRST_ERROR_STATUS: u16 = 400;
+        self.expected_status.map_or(status >= FIRST_ERROR_STATUS, |expected| status != expected)
     }
 
     #[inline]

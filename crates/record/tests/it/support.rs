@@ -128,7 +128,7 @@ fn window() -> Window {
         load_cpus: HostUsage::default(),
         resources: Some(record::Resources::default()),
         observer_cpu_ns: 12,
-        cpu_distance_ns: Some([130.0, 470.5]),
+        cpu_distances_ns: vec![130.0, 470.5],
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }
 }

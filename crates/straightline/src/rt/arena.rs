@@ -27,6 +27,9 @@ pub(crate) const GUARD_BYTES: usize = 64 * 1024;
 /// Memory kept by a free stack that is not in use, in bytes: what the next handler touches first.
 const RESIDENT_BYTES: usize = 8 * 1024;
 pub(crate) const PAGE_BYTES: usize = 4096;
+/// Stacks asked about or trimmed at a time: each is a system call, and between coroutines nobody watches how long the
+/// shard takes.
+const AT_A_TIME: u32 = 256;
 
 /// Address space for stacks, and which of them are free.
 #[derive(Debug)]
@@ -43,6 +46,9 @@ pub(crate) struct Arena {
     /// So many of the longest-free slots gave their memory back already.
     trimmed: Cell<usize>,
     live_peak: Cell<u32>,
+    /// Which stack is looked at next, and the most memory found in this round and in the last whole one, in bytes.
+    looked: Cell<u32>,
+    deepest: Cell<(usize, usize)>,
 }
 
 impl Arena {
@@ -72,6 +78,8 @@ impl Arena {
             idle: Cell::new(0),
             trimmed: Cell::new(0),
             live_peak: Cell::new(0),
+            looked: Cell::new(0),
+            deepest: Cell::default(),
         };
         // SAFETY: The range is the mapping just made. The advice changes only how its pages are backed: a huge page
         // would make each first touch of a stack cost 2 MiB.
@@ -133,11 +141,13 @@ impl Arena {
         (start..start + self.stride() * self.slots as usize, self.stride())
     }
 
-    /// Gives the memory of stacks back that were not needed since the last call, but for the top of each.
-    pub(crate) fn trim(&self) {
+    /// Gives the memory of stacks back that were not needed since the last trim, but for the top of each; whether more
+    /// are left than are done at a time, for another call soon.
+    pub(crate) fn trim(&self) -> bool {
         let free = self.free.borrow();
         let (trimmed, idle) = (self.trimmed.get(), self.idle.get());
-        for &index in free.get(trimmed..idle).unwrap_or_default() {
+        let end = idle.min(trimmed + AT_A_TIME as usize);
+        for &index in free.get(trimmed..end).unwrap_or_default() {
             let bottom = self.address(index) + GUARD_BYTES;
             // SAFETY: The range lies in this arena, in a slot that is free: nothing refers to its bytes, and the next
             // tenant writes before it reads. The guard below it is not touched.
@@ -145,14 +155,30 @@ impl Arena {
                 madvise(bottom as *mut _, self.stack_bytes - RESIDENT_BYTES, Advice::LinuxDontNeed).ok();
             }
         }
-        self.trimmed.set(trimmed.max(idle));
-        self.idle.set(free.len());
+        self.trimmed.set(trimmed.max(end));
+        let more = end < idle;
+        if !more {
+            self.idle.set(free.len());
+        }
+        more
     }
 
-    /// The most memory that one stack holds, in bytes: how deep the deepest handler went since its last trim.
+    /// The most memory that one stack holds, in bytes: how deep the deepest handler went since its last trim. Where
+    /// there are many stacks, each call looks at some of them.
     pub(crate) fn high_water_bytes(&self) -> usize {
-        let used = self.fresh.get();
-        (0..used).map(|index| self.resident_bytes(index)).max().unwrap_or(0)
+        let (start, used) = (self.looked.get(), self.fresh.get());
+        let end = used.min(start + AT_A_TIME);
+        let (deepest, before) = self.deepest.get();
+        let found = (start..end).map(|index| self.resident_bytes(index)).max().unwrap_or(0);
+        let deepest = deepest.max(found);
+        if end < used {
+            self.looked.set(end);
+            self.deepest.set((deepest, before));
+            return deepest.max(before);
+        }
+        self.looked.set(0);
+        self.deepest.set((0, deepest));
+        deepest
     }
 
     /// Bytes from the lowest page of a stack that has memory up to its top.
@@ -208,7 +234,9 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, GUARD_BYTES, GuardKind, PAGE_BYTES, RESIDENT_BYTES, STACK_BYTES};
+    use super::{
+        AT_A_TIME, Arena, GUARD_BYTES, GuardKind, PAGE_BYTES, RESIDENT_BYTES, STACK_BYTES, STACK_BYTES_MIN,
+    };
     use corosensei::stack::Stack;
 
     const KINDS: [GuardKind; 2] = [GuardKind::Markers, GuardKind::Protect];
@@ -234,6 +262,31 @@ mod tests {
         let taken = [arena.take(), arena.take()];
         assert!(taken.iter().all(Option::is_some));
         assert!(arena.take().is_none());
+    }
+
+    #[test]
+    fn of_many_stacks_some_are_dealt_with_at_a_time() {
+        let count = AT_A_TIME as usize + 1;
+        let arena = Arena::new(STACK_BYTES_MIN, AT_A_TIME + 1, GuardKind::Markers).unwrap();
+        let slots: Vec<_> = (0..count).map_while(|_| arena.take()).collect();
+        assert_eq!(slots.len(), count);
+        for slot in &slots {
+            let deep = slot.base().get() - 4 * PAGE_BYTES;
+            // SAFETY: The address lies in the slot, above its guard, and nothing else uses the slot.
+            unsafe { (deep as *mut u8).write_volatile(1) };
+        }
+        let last = slots[count - 1].base().get() - 5 * PAGE_BYTES;
+        // SAFETY: As above.
+        unsafe { (last as *mut u8).write_volatile(1) };
+        for pages in [4, 5, 5, 5] {
+            assert_eq!(arena.high_water_bytes(), pages * PAGE_BYTES);
+        }
+        drop(slots);
+        let deep =
+            || (0..AT_A_TIME + 1).filter(|&index| arena.resident_bytes(index) > RESIDENT_BYTES).count();
+        for (more, left) in [(false, count), (true, 1), (false, 0)] {
+            assert_eq!((arena.trim(), deep()), (more, left));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::arena::{GUARD_BYTES, PAGE_BYTES};
 use super::guard::{guard, kind};
+use super::overflow;
 use corosensei::stack::{Stack, StackPointer};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::io;
@@ -54,6 +55,8 @@ impl Borrowed {
 }
 
 fn map(stack_bytes: usize) -> io::Result<&'static Big> {
+    // A program without a shard has nobody else who would see to it.
+    overflow::prepare();
     let bytes = stack_bytes + GUARD_BYTES;
     // SAFETY: A fresh mapping at an address of the kernel's choice touches no memory that exists.
     let start = unsafe {

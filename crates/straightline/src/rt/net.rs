@@ -56,6 +56,10 @@ impl Source for Waiters {
         waiting.retain(|(_, other)| *other != key);
         waiting.push((wanted, key));
     }
+
+    fn leave(&self, key: Key) {
+        self.waiting.borrow_mut().retain(|(_, other)| *other != key);
+    }
 }
 
 impl TcpStream {
@@ -102,12 +106,23 @@ impl TcpStream {
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
         let stream = Self::over(fd);
         match rustix::net::connect(&stream.fd, &address) {
-            Err(Errno::INPROGRESS | Errno::INTR) => stream.wait(Ready::WRITE, deadline)?,
+            Err(Errno::INPROGRESS | Errno::INTR) => stream.until_connected(deadline)?,
             outcome => outcome?,
         }
-        sockopt::socket_error(&stream.fd)??;
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    fn until_connected(&self, deadline: Option<Instant>) -> io::Result<()> {
+        loop {
+            self.wait(Ready::WRITE, deadline)?;
+            sockopt::socket_error(&self.fd)??;
+            // A coroutine may be woken for something else, and then there is no peer yet.
+            match rustix::net::getpeername(&self.fd) {
+                Err(Errno::NOTCONN) => {}
+                outcome => return Ok(outcome.map(|_| ())?),
+            }
+        }
     }
 
     /// A stream over a connected socket that does not block.
@@ -161,8 +176,12 @@ impl TcpStream {
     fn wait(&self, wanted: Ready, deadline: Option<Instant>) -> io::Result<()> {
         let in_time = match current_coroutine() {
             Some(shard) => {
-                self.home(&shard)?.wait(wanted, shard.running_key());
-                shard.suspend(deadline.map(|at| shard.to_ns(at)))? != Resume::Deadline
+                let (home, key) = (self.home(&shard)?, shard.running_key());
+                home.wait(wanted, key);
+                let why = shard.suspend(deadline.map(|at| shard.to_ns(at)));
+                // What becomes ready later is nothing to a coroutine that gave up: it may wait for something else.
+                home.leave(key);
+                why? != Resume::Deadline
             }
             None => {
                 let flags = if wanted == Ready::READ { PollFlags::IN } else { PollFlags::OUT };

@@ -27,12 +27,17 @@ thread_local! {
 
 /// Watches for overflows on this thread until [`forget`]; both must outlive that.
 pub(crate) fn watch_for(arena: &Arena, watch: &Arc<Watch>) {
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(install);
+    prepare();
     ensure_signal_stack();
     let (range, stride) = arena.layout();
     let (start, end, stack_bytes) = (range.start, range.end, arena.stack_bytes());
     WATCHED.set(Some(Watched { start, end, stride, stack_bytes, watch: Arc::as_ptr(watch) }));
+}
+
+/// Sees to it that overflows are told of.
+pub(crate) fn prepare() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(install);
 }
 
 pub(crate) fn forget() {
@@ -73,16 +78,19 @@ fn ensure_signal_stack() {
     unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
 }
 
-/// The size of the stack whose guard `address` hits, and the name of its handler.
-fn overflowed(address: usize) -> Option<(usize, &'static str)> {
-    let watched = WATCHED.get()?;
+/// The size of the stack whose guard `address` hits, and the name of its handler, which a plain thread does not know.
+fn overflowed(address: usize) -> Option<(usize, Option<&'static str>)> {
+    let watched = WATCHED.get();
     // SAFETY: The watch lives until `forget`, which clears `WATCHED` on this same thread.
-    let name = || unsafe { &*watched.watch }.name().text();
-    let in_arena = (watched.start..watched.end).contains(&address);
-    if in_arena && (address - watched.start) % watched.stride < GUARD_BYTES {
-        return Some((watched.stack_bytes, name()));
+    let name = watched.map(|watched| unsafe { &*watched.watch }.name().text());
+    // Plain threads borrow large stacks too.
+    if let Some(bytes) = bigstack::guarded(address) {
+        return Some((bytes, name));
     }
-    bigstack::guarded(address).map(|bytes| (bytes, name()))
+    let watched = watched?;
+    let in_arena = (watched.start..watched.end).contains(&address);
+    let in_guard = in_arena && (address - watched.start) % watched.stride < GUARD_BYTES;
+    in_guard.then_some((watched.stack_bytes, name))
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -123,13 +131,20 @@ fn default_action(signal: libc::c_int) {
 }
 
 /// One line to the standard error stream, by one system call and without memory from the heap.
-fn report(bytes: usize, name: &str) {
+fn report(bytes: usize, name: Option<&str>) {
     let mut line = Line { text: [0; 1024], length: 0 };
     line.push("straightline: the stack of ");
     line.push_number(bytes / 1024);
-    line.push(" KiB of handler `");
-    line.push(name);
-    line.push("` overflowed; give it more by `stack_bytes`, or wrap the deep call in `rt::with_big_stack`\n");
+    line.push(" KiB of ");
+    match name {
+        Some(name) => {
+            line.push("handler `");
+            line.push(name);
+            line.push("`");
+        }
+        None => line.push("a plain thread"),
+    }
+    line.push(" overflowed; give it more by `stack_bytes`, or wrap the deep call in `rt::with_big_stack`\n");
     rustix::io::write(rustix::stdio::stderr(), &line.text[..line.length]).ok();
 }
 

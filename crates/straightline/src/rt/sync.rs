@@ -145,11 +145,13 @@ impl Condvar {
         let ticket = self.waiting.join();
         drop(guard);
         let woken = park(deadline);
-        if !self.waiting.remove(ticket) && woken.is_err() {
+        let called = !self.waiting.remove(ticket);
+        let outcome = woken.and_then(|woken| Ok((mutex.lock()?, woken || called)));
+        // The call of one that gives up, be it while it waits for the lock, is for the next in line.
+        if called && outcome.is_err() {
             self.waiting.wake_one();
         }
-        let woken = woken?;
-        Ok((mutex.lock()?, woken))
+        outcome
     }
 
     /// Wakes one that waits.

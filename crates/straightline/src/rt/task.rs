@@ -1,6 +1,6 @@
 //! Coroutines of the user's own, sleeping, and work that would hold up a shard.
 
-use super::shard::{Shard, ShardOptions, current};
+use super::shard::{Refused, Shard, ShardOptions, current};
 use super::slab::Key;
 use super::waker::{Promise, Remote, park, unpoisoned};
 use super::watch::Name;
@@ -61,12 +61,14 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     let promise = Promise::new();
-    let key: Arc<Mutex<Place>> = Arc::default();
+    let shard = current();
+    let begins = if shard.is_some() { Place::NotStarted } else { Place::Thread };
+    let key = Arc::new(Mutex::new(begins));
     let (kept, place) = (Arc::clone(&promise), Arc::clone(&key));
     let whole = move || {
         kept.keep(catch_unwind(AssertUnwindSafe(body)));
     };
-    match current() {
+    match shard {
         Some(shard) => shard.spawn(
             Name::of(std::any::type_name::<F>()),
             Box::new(move || {
@@ -81,9 +83,10 @@ where
 }
 
 /// Where a spawned coroutine is, for those who cancel it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Place {
-    #[default]
+    /// On a thread of its own, where nobody can cancel it.
+    Thread,
     NotStarted,
     Cancelled,
     Runs(Arc<Remote>, Key),
@@ -94,9 +97,12 @@ impl Place {
     fn take_up(place: &Mutex<Self>) -> bool {
         let Some(shard) = current() else { return true };
         let mut place = unpoisoned(place);
-        let cancelled = matches!(*place, Self::Cancelled);
+        // Its handle must find that out, and not wait for it.
+        if matches!(*place, Self::Cancelled) {
+            return false;
+        }
         *place = Self::Runs(Arc::clone(shard.remote()), shard.running_key());
-        !cancelled
+        true
     }
 }
 
@@ -112,25 +118,34 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// If the caller is cancelled.
+    /// If the caller is cancelled, or the coroutine was before it began; [`is_cancelled`] knows both.
+    ///
+    /// [`is_cancelled`]: super::is_cancelled
     pub fn join(self) -> io::Result<T> {
+        if self.never_begins() {
+            return Err(Refused::Cancelled.into());
+        }
         self.promise.take()?.or_else(|panic| resume_unwind(panic))
     }
 
-    /// Whether the coroutine came to its end.
+    /// Whether the coroutine came to its end, or was cancelled before it began.
     pub fn is_finished(&self) -> bool {
-        self.promise.is_kept()
+        self.promise.is_kept() || self.never_begins()
+    }
+
+    fn never_begins(&self) -> bool {
+        matches!(*unpoisoned(&self.place), Place::Cancelled)
     }
 
     /// Makes the call in which the coroutine waits, and every later one, return an error that [`is_cancelled`] knows.
-    /// A coroutine that did not begin yet never will, and is then never joined. Does nothing to a plain thread.
+    /// A coroutine that did not begin yet never will. Does nothing to a plain thread.
     ///
     /// [`is_cancelled`]: super::is_cancelled
     pub fn cancel(&self) {
         let mut place = unpoisoned(&self.place);
         match &*place {
             Place::NotStarted => *place = Place::Cancelled,
-            Place::Cancelled => {}
+            Place::Cancelled | Place::Thread => {}
             Place::Runs(remote, key) => {
                 let key = *key;
                 remote.call(move |shard| shard.cancel(key));

@@ -1,6 +1,7 @@
 //! Taking connections, and not taking them while there is no room.
 
 use super::event::Event;
+use super::listen::BACKLOG;
 use super::worker::{Worker, take_up};
 use crate::rt::driver::{Interest, Ready};
 use crate::rt::shard::{Shard, Source};
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What they are told.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     Retry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// Reads after which a client without room is told nothing more, though it still sends.
+const FAREWELL_READS: usize = 16;
 
 /// A listening socket of one shard.
 pub(crate) struct Listener {
@@ -64,11 +68,12 @@ impl Listener {
 
     /// Stops taking connections. Those that wait are taken first, for closing the socket resets them.
     pub(crate) fn close(&self) {
-        // Without a backlog, hardly another can come between the last that is taken and the closing.
-        rustix::net::listen(&self.socket, 0).ok();
-        while let Ok(socket) = sys::accept(&self.socket) {
-            take_up(&self.worker, &self.shard, socket);
+        // Without a backlog, hardly another can come between the last that is taken and the closing. One that others
+        // hold as well stays open, and the backlog is theirs too.
+        if self.interest == Interest::Level {
+            rustix::net::listen(&self.socket, 0).ok();
         }
+        take_waiting(|| sys::accept(&self.socket), |socket| take_up(&self.worker, &self.shard, socket));
         if let Some(key) = self.key.take() {
             self.shard.unregister(self.socket.as_fd(), key);
         }
@@ -84,9 +89,7 @@ impl Listener {
             match sys::accept(&self.socket) {
                 Ok(socket) => take_up(&self.worker, &self.shard, socket),
                 Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    return Err("no file descriptors or memory are left");
-                }
+                Err(error) if is_want(error) => return Err("no file descriptors or memory are left"),
                 // The others say that the one connection broke before it was taken.
                 Err(_) => {}
             }
@@ -118,10 +121,47 @@ impl Listener {
         let freed = self.reserve.take();
         drop(freed);
         if let Ok(socket) = sys::accept(&self.socket) {
-            sys::send(&socket, NO_ROOM).ok();
+            // Amid a handshake there are no words for it.
+            if self.worker.is_plain() {
+                say_no_room(&socket);
+            }
             self.worker.counters().refused.add(1);
         }
         self.reserve.replace(reserve());
+    }
+}
+
+/// Whether accepting failed for want of something, so that the next try would fail as well.
+pub(super) fn is_want(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+}
+
+/// Takes the connections that wait at a listener, before it is left.
+pub(super) fn take_waiting(
+    mut accept: impl FnMut() -> sys::Result<OwnedFd>,
+    mut take_up: impl FnMut(OwnedFd),
+) {
+    // No more can have waited when this began, and at a listener that others hold as well there is always another.
+    for _ in 0..=BACKLOG {
+        match accept() {
+            Ok(socket) => take_up(socket),
+            Err(error) if error == Errno::AGAIN || is_want(error) => return,
+            // The others say that the one connection broke before it was taken.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Tells a client that there is no room, in a way that lets it read that.
+fn say_no_room(socket: &OwnedFd) {
+    sys::send(socket, NO_ROOM).ok();
+    rustix::net::shutdown(socket, rustix::net::Shutdown::Write).ok();
+    // To close a socket with unread bytes resets the connection, and may take the answer with it.
+    let mut scrap = [0; 4096];
+    for _ in 0..FAREWELL_READS {
+        if !matches!(sys::recv(socket, &mut scrap), Ok(1..)) {
+            return;
+        }
     }
 }
 
@@ -147,5 +187,40 @@ impl Source for Listener {
                 self.pause(reason);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, NO_ROOM, OwnedFd, reserve, say_no_room, sys, take_waiting};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_that_broke_does_not_end_the_taking_of_those_behind_it() {
+        let socket = || Ok(reserve().unwrap());
+        let cases: [(Vec<sys::Result<OwnedFd>>, usize); 3] = [
+            (vec![socket(), Err(Errno::AGAIN), socket()], 1),
+            (vec![Err(Errno::CONNABORTED), socket(), Err(Errno::PROTO), socket(), Err(Errno::AGAIN)], 2),
+            (vec![socket(), Err(Errno::MFILE), socket()], 1),
+        ];
+        for (outcomes, wanted) in cases {
+            let (mut outcomes, mut taken) = (outcomes.into_iter(), 0);
+            take_waiting(|| outcomes.next().unwrap_or(Err(Errno::AGAIN)), |_| taken += 1);
+            assert_eq!(taken, wanted);
+        }
+    }
+
+    #[test]
+    fn a_client_that_sent_its_request_can_read_that_there_is_no_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.write_all(&[b'x'; 10_000]).unwrap();
+        let socket = sys::accept(&listener).unwrap();
+        say_no_room(&socket);
+        drop(socket);
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).unwrap();
+        assert_eq!(said, NO_ROOM);
     }
 }

@@ -4,10 +4,14 @@ use super::buffer::Input;
 use super::conn::Conn;
 use super::error::StatusError;
 use super::exchange::{BodyLeft, Exchange, Progress};
+use super::limits::TURN_BYTES;
+use crate::rt::driver::Ready;
+use crate::rt::yield_now;
 use http1::chunked::{ChunkedDecoder, Event};
 use http1::request::Framing;
+use rustix::io::Errno;
 use std::io::{self, Read};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A read of at least so many bytes goes from the socket to its taker without a copy, in bytes.
 const DIRECT_BYTES: usize = 16 * 1024;
@@ -26,7 +30,11 @@ pub(crate) struct Body<'b> {
     /// Bytes received for it, framing included.
     received: u64,
     limit: u64,
-    began: Option<Instant>,
+    /// Time spent waiting for it, and how much of that since its last byte.
+    waited: Duration,
+    silent: Duration,
+    /// Bytes received since the other connections of the shard last had their turn.
+    unbroken: u64,
     trailers: Vec<u8>,
 }
 
@@ -67,7 +75,9 @@ impl<'b> Body<'b> {
             taken: 0,
             received: 0,
             limit,
-            began: None,
+            waited: Duration::ZERO,
+            silent: Duration::ZERO,
+            unbroken: 0,
             trailers: Vec::new(),
         }
     }
@@ -219,7 +229,6 @@ impl<'b> Body<'b> {
         if exchange.expects.take() && exchange.progress.get() == Progress::Fresh {
             exchange.conn.output().borrow_mut().insert_sealed(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        self.began.get_or_insert_with(|| exchange.conn.worker().now());
         exchange.conn.flush()
     }
 
@@ -229,22 +238,50 @@ impl<'b> Body<'b> {
         conn: &Conn,
         mut receive: impl FnMut(&Conn) -> super::conn::Io,
     ) -> io::Result<usize> {
-        let began = self.began.unwrap_or_else(|| conn.worker().now());
-        let deadline = began + conn.worker().limits().body_time(self.received);
-        let count = conn.until_readable(deadline, |conn| receive(conn)).map_err(|error| {
-            self.framing = State::Broken;
-            match error.kind() {
-                io::ErrorKind::TimedOut => StatusError::new(408, "the body came too slowly").into(),
-                _ => error,
+        if self.unbroken >= TURN_BYTES {
+            self.unbroken = 0;
+            yield_now()?;
+        }
+        let count = loop {
+            match receive(conn) {
+                Err(Errno::AGAIN) => self.wait_for_client(conn)?,
+                Err(error) => {
+                    self.framing = State::Broken;
+                    return Err(error.into());
+                }
+                Ok(count) => break count,
             }
-        })?;
+        };
         if count == 0 {
             self.framing = State::Broken;
             let cut = "the connection ended in the middle of the body";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, StatusError::new(400, cut)));
         }
         self.received += count as u64;
+        self.unbroken += count as u64;
+        self.silent = Duration::ZERO;
         Ok(count)
+    }
+
+    /// Waits for the client, as long as it may still take: a body that came fast so far does not buy long silence, and
+    /// what the handler does between its reads is not the client's time.
+    fn wait_for_client(&mut self, conn: &Conn) -> io::Result<()> {
+        let limits = conn.worker().limits();
+        let average = limits.body_time(self.received).saturating_sub(self.waited);
+        let silence = limits.idle_time.saturating_sub(self.silent);
+        let start = Instant::now();
+        let outcome = conn.wait_for_client(Ready::READ, start + average.min(silence));
+        let waited = start.elapsed();
+        self.waited += waited;
+        self.silent += waited;
+        self.unbroken = 0;
+        outcome.map_err(|error| {
+            self.framing = State::Broken;
+            match error.kind() {
+                io::ErrorKind::TimedOut => StatusError::new(408, "the body came too slowly").into(),
+                _ => error,
+            }
+        })
     }
 
     /// Reads as `Read::read` does.

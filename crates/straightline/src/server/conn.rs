@@ -75,6 +75,10 @@ pub(crate) struct Conn {
     /// Whether the stash may hold whole requests, which waited for others to have their turn.
     again: Cell<bool>,
     output: RefCell<Output>,
+    /// Whether the client took anything since that was last asked.
+    moved: Cell<bool>,
+    /// Whether the client must not take what it has for the whole.
+    cut: Cell<bool>,
     /// When the present phase has taken too long.
     deadline_ns: Cell<u64>,
     /// When its timer looks at that.
@@ -95,6 +99,8 @@ impl Conn {
             amid_head: Cell::new(true),
             again: Cell::new(false),
             output: RefCell::default(),
+            moved: Cell::new(false),
+            cut: Cell::new(false),
             deadline_ns: Cell::new(u64::MAX),
             timer: Cell::new(None),
         }
@@ -140,6 +146,17 @@ impl Conn {
         gone
     }
 
+    /// Whether to close now would reset the connection, for bytes are there that nobody read.
+    pub(crate) fn has_unread(&self) -> bool {
+        // Nobody tells a thread what came since it last looked.
+        self.may_receive() || (self.worker.shard().is_none() && self.is_sent_more())
+    }
+
+    /// Whether bytes are there to be received.
+    pub(crate) fn is_sent_more(&self) -> bool {
+        matches!(sys::peek(&self.socket), Ok(1..))
+    }
+
     #[inline]
     fn mark(&self, ready: Ready) {
         self.seen.set(self.seen.get().with(ready));
@@ -172,6 +189,7 @@ impl Conn {
             Ok(true) => self.flushed(after),
             Ok(false) => {
                 self.phase.set(Phase::Flush(after));
+                self.take_moved();
                 self.set_deadline(self.worker.limits().write_stall);
             }
             Err(_) => self.close(),
@@ -218,7 +236,9 @@ impl Conn {
     fn continue_flush(self: &Rc<Self>, after: After) {
         match self.try_flush() {
             Ok(true) => self.flushed(after),
-            Ok(false) => self.set_deadline(self.worker.limits().write_stall),
+            // What the client sends meanwhile buys it no time.
+            Ok(false) if self.take_moved() => self.set_deadline(self.worker.limits().write_stall),
+            Ok(false) => {}
             Err(_) => self.close(),
         }
     }
@@ -269,7 +289,10 @@ impl Conn {
         if self.phase.replace(Phase::Closed) == Phase::Closed {
             return;
         }
-        self.transport.say_goodbye(&self.socket);
+        // The word that ends a TLS stream would say that all of it was sent.
+        if !self.cut.get() {
+            self.transport.say_goodbye(&self.socket);
+        }
         if let Some(shard) = self.worker.shard() {
             if let Some((timer, _)) = self.timer.take() {
                 shard.cancel_alarm(timer);
@@ -283,7 +306,13 @@ impl Conn {
 
     /// Lets the client see that its answer was cut short, where nothing else would say so.
     pub(crate) fn reset_on_close(&self) {
+        self.cut.set(true);
         rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO)).ok();
+    }
+
+    /// Whether an answer was cut short, so that nothing is to look like its end.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.get()
     }
 
     /// Allows the present phase so much time from now on.
@@ -302,13 +331,21 @@ impl Conn {
     }
 
     fn too_late(self: &Rc<Self>) {
+        let phase = self.phase.get();
+        // A handler may take its time; what it waits for has times of its own.
+        if phase == Phase::Serve {
+            return self.set_deadline(self.worker.limits().idle_time);
+        }
         self.worker.counters().timeouts.add(1);
-        match self.phase.get() {
+        match phase {
             Phase::Receive if !self.stash.borrow().is_empty() => {
                 refuse(self, 408, "the head came too slowly");
                 self.settle(After::Linger);
             }
-            Phase::Serve => self.set_deadline(self.worker.limits().idle_time),
+            Phase::Flush(_) => {
+                self.reset_on_close();
+                self.close();
+            }
             _ => self.close(),
         }
     }
@@ -347,7 +384,7 @@ impl Source for Conn {
     fn drain(&self) {
         // A request that is on its way in is still answered.
         let idle = self.phase.get() == Phase::Receive && !self.has_stash();
-        if idle && !matches!(sys::peek(&self.socket), Ok(1..)) {
+        if idle && !self.is_sent_more() {
             self.close();
         }
     }

@@ -24,6 +24,8 @@ pub enum Error {
     },
     /// The service manager handed over no listening socket.
     NoSocketHandedOver,
+    /// The socket is no listening one: that of a connection, say.
+    NotListening,
     /// A limit that lets nothing through, or more than there can be.
     Limit {
         /// Which one.
@@ -45,6 +47,10 @@ impl fmt::Display for Error {
             Self::Bind { address, cause } => write!(out, "{address} cannot be bound: {cause}"),
             Self::NoSocketHandedOver => out.write_str(
                 "no listening socket was handed over: LISTEN_PID and LISTEN_FDS are not set for us",
+            ),
+            Self::NotListening => out.write_str(
+                "the socket does not listen, so no connection can be accepted: hand over a listening one \
+                 (`Accept=no` in a systemd socket unit)",
             ),
             Self::Limit { name, range } => {
                 write!(out, "the limit `{name}` is out of range: it may be {range}")
@@ -87,8 +93,10 @@ pub struct StatusError {
 }
 
 impl StatusError {
-    /// An error that is answered with `status`, 400 to 599, and `message` as its text.
+    /// An error that is answered with `status` and `message` as its text. A status outside 400 to 599 is no error's, and
+    /// may allow no text: it becomes 500.
     pub fn new(status: u16, message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+        let status = if (400..=599).contains(&status) { status } else { 500 };
         Self { status, message: message.into() }
     }
 

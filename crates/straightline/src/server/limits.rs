@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// Longest wait for a whole head, from its first byte or the accepting of its connection.
 pub const HEAD_TIME: Duration = Duration::from_secs(15);
-/// Longest wait between two requests of a connection: longer than the 60 s at which many proxies look.
+/// Longest wait between two requests of a connection, or between two bytes of a body: longer than the 60 s at which
+/// many proxies look.
 pub const IDLE_TIME: Duration = Duration::from_secs(60);
 /// Longest wait for a client to take any of what is sent to it.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
@@ -24,6 +25,9 @@ pub const DRAIN_BYTES: u64 = 256 * 1024;
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 /// Answers gathered before they are sent, in bytes: what one system call moves without much waiting in the cache.
 pub(crate) const OUTPUT_BYTES: usize = 64 * 1024;
+/// Bytes of one body that are moved without a wait before the other connections of the shard have their turn: a client
+/// that is as fast as the server would hold the shard until the last byte.
+pub(crate) const TURN_BYTES: u64 = 256 * 1024;
 /// Longest body copied behind its head instead of sent from where it is, in bytes: about where a copy costs more
 /// than a system call's vector.
 pub(crate) const COPIED_BODY_BYTES: usize = 16 * 1024;
@@ -37,14 +41,14 @@ pub struct Limits {
     pub head: HeadLimits,
     /// Longest wait for a whole head; 408 beyond.
     pub head_time: Duration,
-    /// Longest wait between two requests; the connection is closed then.
+    /// Longest wait between two requests, and between two bytes of a body; the connection is closed then.
     pub idle_time: Duration,
     /// Longest wait for a client to take any of what is sent to it; the connection is closed then.
     pub write_stall: Duration,
     /// Longest body in bytes; 413 beyond. By default as long as the handler says with
     /// [`Request::limit_body`](crate::Request::limit_body).
     pub body_bytes: u64,
-    /// How long a body may come as slowly as it likes.
+    /// How long a body may come as slowly as it likes. Only the time in which the handler waits for it counts.
     pub body_grace: Duration,
     /// Slowest body after that in bytes per second, on average since its beginning; 408 below.
     pub body_bytes_per_s: u32,
@@ -107,7 +111,7 @@ impl Limits {
         within("connections", (1..=1 << 20).contains(&self.connections), "1 to 1048576 connections")
     }
 
-    /// How long after its beginning a body of which `received` bytes came may go without its next byte.
+    /// How long a handler may wait, in all, for a body of which `received` bytes came, before its next byte.
     pub(crate) fn body_time(&self, received: u64) -> Duration {
         let paid_ns = u128::from(received) * 1_000_000_000 / u128::from(self.body_bytes_per_s);
         self.body_grace + Duration::from_nanos(u64::try_from(paid_ns).unwrap_or(u64::MAX / 4))

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// Connections that may wait to be accepted: the kernel's own cap on common systems.
 ///
 /// Source: `net.core.somaxconn`, 4096 since Linux 5.4.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
 
 /// Where a server listens.
 #[derive(Debug)]
@@ -48,7 +48,13 @@ impl Listening {
 
     /// Uses a socket that listens already.
     pub(crate) fn over(listener: OwnedFd) -> Result<Self, Error> {
+        // A service manager that accepts by itself hands over one connection, at which there is nothing to accept.
+        if !sockopt::socket_acceptconn(&listener).map_err(io::Error::from)? {
+            return Err(Error::NotListening);
+        }
         let address = local_address(&listener)?;
+        // Whoever used the socket before may have shortened its queue.
+        listen(&listener, BACKLOG).map_err(io::Error::from)?;
         rustix::io::ioctl_fionbio(&listener, true).map_err(io::Error::from)?;
         sockopt::set_tcp_nodelay(&listener, true).map_err(io::Error::from)?;
         Ok(Self { socket: listener, address, inherited: true })

@@ -261,7 +261,7 @@ impl<'a> Response<'a, Fresh> {
         begun.end_head(said)?;
         exchange.conn.output().borrow_mut().seal();
         exchange.progress.set(Progress::Started);
-        let state = Streaming { framing, status: begun.state.status, body_bytes: 0 };
+        let state = Streaming { framing, status: begun.state.status, body_bytes: 0, unbroken: 0 };
         Ok(Response { exchange, state })
     }
 

@@ -171,7 +171,7 @@ impl Start {
         let stacks = self.service.limits.connections.saturating_mul(2);
         let options = ShardOptions { stack_bytes: self.plan.stack_bytes, stacks };
         let shard = Shard::new(Box::new(Epoll::new()?), options)?;
-        let worker = Worker::new(Some(Rc::clone(&shard)), Arc::clone(&self.service), Arc::default());
+        let worker = Worker::on_shard(&shard, Arc::clone(&self.service));
         Ok((shard, worker))
     }
 }

@@ -24,6 +24,14 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// Whether clients get and send bytes as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        true
+    }
+
     /// The way of a new connection.
     pub(crate) fn transport(&self) -> io::Result<Transport> {
         #[cfg(feature = "tls")]

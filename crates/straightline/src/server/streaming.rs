@@ -1,8 +1,9 @@
 //! The body of an answer, written as it comes.
 
 use super::exchange::Progress;
-use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES};
+use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES, TURN_BYTES};
 use super::response::{Done, Response, invalid};
+use crate::rt::yield_now;
 use http1::write;
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,6 +23,8 @@ pub struct Streaming {
     pub(crate) framing: Framing,
     pub(crate) status: u16,
     pub(crate) body_bytes: u64,
+    /// Bytes written since the other connections of the shard last had their turn.
+    pub(crate) unbroken: u64,
 }
 
 /// Where the body ends.
@@ -33,6 +36,10 @@ pub(crate) enum Framing {
     UntilClose,
     /// What is written goes nowhere, for there is to be no body: so many bytes are promised still, if any are.
     Nothing(Option<u64>),
+}
+
+fn too_much() -> io::Error {
+    invalid("more bytes are written than promised")
 }
 
 impl Response<'_, Streaming> {
@@ -81,14 +88,16 @@ impl Response<'_, Streaming> {
         let length = part.end.saturating_sub(part.start);
         match &mut self.state.framing {
             Framing::Left(left) if self.exchange.conn.can_send_files() => {
-                *left = left
-                    .checked_sub(length)
-                    .ok_or_else(|| invalid("more bytes are written than promised"))?;
+                *left = left.checked_sub(length).ok_or_else(too_much)?;
                 self.state.body_bytes += length;
                 self.exchange.conn.flush_with_file(file, part)
             }
-            // Nobody will read it.
-            Framing::Nothing(None) => Ok(()),
+            // Nobody will have it, so nobody need read it.
+            Framing::Nothing(left) => {
+                *left = left.map(|left| left.checked_sub(length).ok_or_else(too_much)).transpose()?;
+                self.state.body_bytes += length;
+                Ok(())
+            }
             _ => self.copy_file(file, part),
         }
     }
@@ -154,11 +163,15 @@ impl Response<'_, Streaming> {
 impl Write for Response<'_, Streaming> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = bytes.len() as u64;
+        if self.state.unbroken >= TURN_BYTES {
+            self.state.unbroken = 0;
+            yield_now()?;
+        }
         self.exchange.conn.ensure_output();
         let count = match &mut self.state.framing {
             _ if bytes.is_empty() => return Ok(0),
             Framing::Nothing(Some(left)) | Framing::Left(left) if *left < length => {
-                return Err(invalid("more bytes are written than promised"));
+                return Err(too_much());
             }
             Framing::Nothing(left) => {
                 *left = left.map(|left| left - length);
@@ -173,6 +186,7 @@ impl Write for Response<'_, Streaming> {
             Framing::Chunked => self.fill_chunk(bytes),
         };
         self.state.body_bytes += count as u64;
+        self.state.unbroken += count as u64;
         if self.exchange.conn.holds() >= OUTPUT_BYTES {
             self.exchange.conn.flush()?;
         }

@@ -1,5 +1,6 @@
 //! The same handlers on a thread for each connection.
 
+use super::accept::{is_want, take_waiting};
 use super::conn::{After, Conn};
 use super::counters::Counters;
 use super::error::Error;
@@ -29,7 +30,7 @@ pub(crate) struct Threads {
     service: Arc<Service>,
     state: Mutex<State>,
     closed: Condvar,
-    drain_until: OnceLock<Instant>,
+    drain_until: Arc<OnceLock<Instant>>,
     /// Becomes readable, for good, when the server drains.
     bell: OwnedFd,
 }
@@ -47,7 +48,7 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
         service: Arc::clone(&service),
         state: Mutex::new(State { live: Slab::new(), ended: Counters::default() }),
         closed: Condvar::new(),
-        drain_until: OnceLock::new(),
+        drain_until: Arc::default(),
         bell: eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?,
     });
     let socket = listening.split(1)?.remove(0);
@@ -91,7 +92,8 @@ impl Threads {
         let threads = Arc::clone(self);
         let thread = std::thread::Builder::new().name("straightline-conn".into());
         let spawned = thread.spawn(move || {
-            let worker = Worker::new(None, Arc::clone(&threads.service), counters);
+            let until = Arc::clone(&threads.drain_until);
+            let worker = Worker::on_thread(Arc::clone(&threads.service), counters, until);
             worker.opened();
             if let Ok(transport) = worker.transport() {
                 live(&Conn::new(worker, socket, transport), &threads);
@@ -139,16 +141,14 @@ fn accept(threads: &Arc<Threads>, socket: &OwnedFd) {
         let taken = match sys::accept(socket) {
             Ok(connection) => threads.take_up(connection).is_ok(),
             Err(Errno::AGAIN) => wait(socket.as_fd(), &threads.bell, None).is_ok(),
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => false,
+            Err(error) if is_want(error) => false,
             Err(_) => true,
         };
         if !taken {
             std::thread::sleep(RETRY);
         }
     }
-    while let Ok(connection) = sys::accept(socket) {
-        threads.take_up(connection).ok();
-    }
+    take_waiting(|| sys::accept(socket), |connection| drop(threads.take_up(connection)));
 }
 
 /// What a thread found when it waited between requests.
@@ -182,24 +182,18 @@ fn live(conn: &Conn, threads: &Threads) {
     let limits = *conn.worker().limits();
     let mut deadline = Instant::now() + limits.head_time;
     loop {
-        let draining = threads.drain_until.get();
-        if let Some(until) = draining {
-            conn.worker().set_drain_deadline(*until);
-        }
-        let found = match draining {
-            Some(_) if !conn.has_stash() => return,
-            Some(_) => sys::wait(conn.fd(), PollFlags::IN, Some(deadline))
+        let found = match conn.worker().is_draining() {
+            // A request that is on its way in is still answered.
+            true if !conn.has_stash() && !conn.is_sent_more() => return conn.close(),
+            true => sys::wait(conn.fd(), PollFlags::IN, Some(deadline))
                 .map(|bytes| if bytes { Found::Bytes } else { Found::TooLate }),
-            None => wait(conn.fd(), &threads.bell, Some(deadline)),
+            false => wait(conn.fd(), &threads.bell, Some(deadline)),
         };
         let after = match found {
             Ok(Found::Bytes) => conn.serve_on_thread(),
             Ok(Found::Bell) => continue,
-            Ok(Found::TooLate) if conn.has_stash() => {
-                refuse(conn, 408, "the head came too slowly");
-                After::Linger
-            }
-            Ok(Found::TooLate) | Err(_) => After::Close,
+            Ok(Found::TooLate) => too_late(conn),
+            Err(_) => After::Close,
         };
         match conn.flush().map(|()| after) {
             Ok(After::Receive | After::Again) => {}
@@ -210,6 +204,16 @@ fn live(conn: &Conn, threads: &Threads) {
             deadline = Instant::now() + time;
         }
     }
+}
+
+/// What becomes of a connection whose request did not come in time.
+fn too_late(conn: &Conn) -> After {
+    conn.worker().counters().timeouts.add(1);
+    if !conn.has_stash() {
+        return After::Close;
+    }
+    refuse(conn, 408, "the head came too slowly");
+    After::Linger
 }
 
 impl Conn {

@@ -14,6 +14,8 @@ pub(crate) struct Tls {
     session: RefCell<ServerConnection>,
     /// Whether encrypted bytes came since the last decrypted ones did.
     amid: Cell<bool>,
+    /// Whether the socket took anything since that was last asked.
+    moved: Cell<bool>,
 }
 
 /// The socket as rustls wants to see it.
@@ -46,7 +48,7 @@ fn errno(error: &io::Error) -> Errno {
 impl Tls {
     pub(crate) fn new(config: &Arc<ServerConfig>) -> io::Result<Self> {
         let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
-        Ok(Self { session: RefCell::new(session), amid: Cell::new(true) })
+        Ok(Self { session: RefCell::new(session), amid: Cell::new(true), moved: Cell::new(false) })
     }
 
     /// Decrypted bytes; the handshake, and whatever else the protocol has to say, goes on as needed.
@@ -66,7 +68,7 @@ impl Tls {
             self.amid.set(true);
             let outcome = session.process_new_packets();
             // The answer may be an alert that says what is wrong.
-            let pushed = push(session, socket);
+            let pushed = self.push(session, socket);
             outcome.map_err(|_| Errno::PROTO)?;
             pushed?;
         }
@@ -80,17 +82,17 @@ impl Tls {
     /// Encrypts as much of `bytes` as may be held, and sends it as far as the socket takes it.
     pub(crate) fn send(&self, socket: &OwnedFd, bytes: &[u8]) -> Io {
         let session = &mut *self.session.borrow_mut();
-        if !push(session, socket)? {
+        if !self.push(session, socket)? {
             return Err(Errno::AGAIN);
         }
         let count = session.writer().write(bytes).map_err(|error| errno(&error))?;
-        push(session, socket)?;
+        self.push(session, socket)?;
         Ok(count)
     }
 
     /// Sends what is encrypted and held; whether everything went.
     pub(crate) fn flush(&self, socket: &OwnedFd) -> sys::Result<bool> {
-        push(&mut self.session.borrow_mut(), socket)
+        self.push(&mut self.session.borrow_mut(), socket)
     }
 
     /// Tells the client that the stream ends here.
@@ -98,18 +100,23 @@ impl Tls {
         let session = &mut *self.session.borrow_mut();
         session.send_close_notify();
         // A client that takes nothing any more does not hear it.
-        push(session, socket).ok();
+        self.push(session, socket).ok();
     }
-}
 
-/// Sends what is encrypted, as far as the socket takes it; whether everything went.
-fn push(session: &mut ServerConnection, socket: &OwnedFd) -> sys::Result<bool> {
-    while session.wants_write() {
-        match session.write_tls(&mut Wire(socket)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(error) => return Err(errno(&error)),
-        }
+    /// Whether the socket took anything since that was last asked.
+    pub(crate) fn take_moved(&self) -> bool {
+        self.moved.take()
     }
-    Ok(true)
+
+    /// Sends what is encrypted, as far as the socket takes it; whether everything went.
+    fn push(&self, session: &mut ServerConnection, socket: &OwnedFd) -> sys::Result<bool> {
+        while session.wants_write() {
+            match session.write_tls(&mut Wire(socket)) {
+                Ok(_) => self.moved.set(true),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(errno(&error)),
+            }
+        }
+        Ok(true)
+    }
 }

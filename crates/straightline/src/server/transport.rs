@@ -81,6 +81,16 @@ impl Transport {
         }
     }
 
+    /// Whether the way moved anything since that was last asked; `None` if it holds nothing back.
+    #[inline]
+    pub(crate) fn take_moved(&self) -> Option<bool> {
+        match self {
+            Self::Plain => None,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => Some(tls.take_moved()),
+        }
+    }
+
     /// Says that nothing more will come, as far as the way has words for it.
     #[cfg_attr(
         not(feature = "tls"),

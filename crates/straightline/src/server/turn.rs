@@ -17,6 +17,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Serves what can be received now, and says what is to become of the connection.
 pub(crate) fn serve(conn: &Conn) -> After {
+    catch_unwind(AssertUnwindSafe(|| serve_all(conn))).unwrap_or_else(|panic| {
+        // Of the user's code beside the handler: what hears of events, or the drop of what the handler panicked with.
+        // To drop what it left could panic again.
+        std::mem::forget(panic);
+        give_up(conn)
+    })
+}
+
+fn serve_all(conn: &Conn) -> After {
     conn.ensure_output();
     let mut input = conn.unstash();
     let mut served = 0;
@@ -81,14 +90,21 @@ fn batch(conn: &Conn, input: &mut Input, served: &mut u16) -> Option<After> {
             AfterBody::Early(left) => input.consume(end - start - left),
             AfterBody::Late(late) => conn.worker().give_input(std::mem::replace(input, late)),
         }
-        if after.is_some() {
-            return after;
+        if let Some(after) = after {
+            return Some(readably(conn, input, after));
         }
         if conn.holds() >= OUTPUT_BYTES && conn.flush().is_err() {
-            return Some(After::Close);
+            return Some(give_up(conn));
         }
     }
     None
+}
+
+/// `after`, but that what the client sent beyond its last request does not reset the connection before it has read the
+/// answer.
+fn readably(conn: &Conn, input: &Input, after: After) -> After {
+    let unread = !input.bytes().is_empty() || conn.has_unread();
+    if after == After::Close && unread && !conn.is_cut() { After::Linger } else { after }
 }
 
 /// Whether the bytes can hold a whole head: those seen before did not.

@@ -14,7 +14,7 @@ use http1::write::{DATE_BYTES, DIGITS, date, digits};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Output buffers kept for the next connection: as many as handlers that answer at one time on a busy shard.
@@ -37,24 +37,41 @@ pub(crate) struct Worker {
     outputs: RefCell<Vec<Vec<u8>>>,
     date: RefCell<DateLines>,
     drain_until: Cell<Option<Instant>>,
+    /// The same, where it is another thread that drains.
+    told_until: Option<Arc<OnceLock<Instant>>>,
     /// Whether what is left is to be given up.
     abandoned: Cell<bool>,
     listener: RefCell<Option<Rc<Listener>>>,
 }
 
 impl Worker {
-    pub(crate) fn new(shard: Option<Rc<Shard>>, service: Arc<Service>, counters: Arc<Counters>) -> Rc<Self> {
-        Rc::new(Self {
-            shard,
+    /// That of a shard.
+    pub(crate) fn on_shard(shard: &Rc<Shard>, service: Arc<Service>) -> Rc<Self> {
+        Rc::new(Self { shard: Some(Rc::clone(shard)), ..Self::bare(service, Arc::default()) })
+    }
+
+    /// That of a connection with a thread of its own, which is to end when `until` is set.
+    pub(crate) fn on_thread(
+        service: Arc<Service>,
+        counters: Arc<Counters>,
+        until: Arc<OnceLock<Instant>>,
+    ) -> Rc<Self> {
+        Rc::new(Self { told_until: Some(until), ..Self::bare(service, counters) })
+    }
+
+    fn bare(service: Arc<Service>, counters: Arc<Counters>) -> Self {
+        Self {
+            shard: None,
             service,
             counters,
             inputs: RefCell::default(),
             outputs: RefCell::default(),
             date: RefCell::new(DateLines::new()),
             drain_until: Cell::new(None),
+            told_until: None,
             abandoned: Cell::new(false),
             listener: RefCell::default(),
-        })
+        }
     }
 
     #[inline]
@@ -95,22 +112,25 @@ impl Worker {
         self.tell(Event::HandlerPanicked { handler: self.service.name.text() });
     }
 
+    pub(crate) fn is_plain(&self) -> bool {
+        self.service.is_plain()
+    }
+
     pub(crate) fn transport(&self) -> io::Result<Transport> {
         self.service.transport()
     }
 
-    /// The time, as of the present turn of the shard.
-    pub(crate) fn now(&self) -> Instant {
-        self.shard.as_ref().map_or_else(Instant::now, |shard| shard.now())
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain_deadline().is_some()
     }
 
     #[inline]
-    pub(crate) fn is_draining(&self) -> bool {
-        self.drain_until.get().is_some()
-    }
-
     pub(crate) fn drain_deadline(&self) -> Option<Instant> {
-        self.drain_until.get()
+        match &self.told_until {
+            None => self.drain_until.get(),
+            Some(until) => until.get().copied(),
+        }
     }
 
     pub(crate) fn set_drain_deadline(&self, until: Instant) {

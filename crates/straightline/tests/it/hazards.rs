@@ -1,6 +1,8 @@
 //! What goes wrong in coroutine runtimes, line by line.
 
-use crate::support::{Client, MODELS, TestServer, echo, number_of, own_process, raise_descriptors, say};
+use crate::support::{
+    Client, MODELS, Model, TestServer, echo, number_of, own_process, raise_descriptors, say,
+};
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
@@ -123,13 +125,15 @@ fn work_on_a_helper_thread_holds_nobody_up() {
 
 #[test]
 fn an_overflow_names_the_handler_and_its_stack() {
-    for (test, size) in
-        [("hazards::overflow_a_stack", "128 KiB"), ("hazards::overflow_a_big_stack", "512 KiB")]
-    {
+    for (test, whose) in [
+        ("hazards::overflow_a_stack", "128 KiB of handler `the deep one`"),
+        ("hazards::overflow_a_big_stack", "512 KiB of handler `the deep one`"),
+        ("hazards::overflow_a_big_stack_of_a_thread", "512 KiB of a plain thread"),
+    ] {
         let output = own_process(test).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(11), "the signal's default action: {text}");
-        let wanted = format!("the stack of {size} of handler `the deep one` overflowed");
+        let wanted = format!("the stack of {whose} overflowed");
         assert!(text.contains(&wanted), "no {wanted:?} in {text}");
     }
 }
@@ -163,6 +167,12 @@ fn overflow_a_big_stack() {
     );
     server.connect().send(GET);
     std::thread::sleep(Duration::from_secs(5));
+}
+
+#[test]
+#[ignore = "ends its process; run by the test above"]
+fn overflow_a_big_stack_of_a_thread() {
+    rt::with_big_stack(512 * 1024, || descend(1_000_000)).unwrap();
 }
 
 #[test]
@@ -219,6 +229,66 @@ fn panics_leave_nothing_behind() {
         assert!(server.metric("stacks_peak") <= 3, "{model:?}: stacks are given back");
         server.assert_serves("panics");
     }
+}
+
+/// A value that a handler panics with, and whose drop panics again.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("without the noise of the hook"));
+    }
+}
+
+#[test]
+fn a_panic_beside_the_handler_costs_no_more_than_its_connection() {
+    for model in MODELS {
+        let server = Server::bind("127.0.0.1:0").unwrap();
+        let server = match model {
+            Model::Coroutines => server.workers(1),
+            Model::Threads => server.threads(),
+        };
+        let server = server.on_event(|event| {
+            if matches!(event, Event::HandlerPanicked { .. }) {
+                std::panic::resume_unwind(Box::new("meant to"));
+            }
+        });
+        let running = server
+            .spawn(|request, response| match request.path() {
+                "/in-drop" => std::panic::resume_unwind(Box::new(PanicsInDrop)),
+                "/in-event" => std::panic::resume_unwind(Box::new("meant to")),
+                _ => response.send(b""),
+            })
+            .unwrap();
+        for path in ["/in-drop", "/in-event", "/in-event"] {
+            let mut client = Client::new(running.local_addr());
+            client.send(&get(path));
+            client.assert_ends();
+        }
+        let mut client = Client::new(running.local_addr());
+        client.send(GET);
+        assert_eq!(client.response().status, 200, "{model:?}");
+        drop(client);
+        assert_eq!(running.drain(Duration::from_secs(2)).abandoned, 0, "{model:?}");
+    }
+}
+
+#[test]
+fn a_flood_of_requests_delays_nobody() {
+    const FLOOD: usize = 50_000;
+    let server = TestServer::new(|_, response| response.send(b""));
+    let client = server.connect();
+    let mut flood = GET.repeat(FLOOD);
+    flood.extend_from_slice(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let (mut sender, mut receiver) = (client.stream.try_clone().unwrap(), client.stream);
+    let sends = std::thread::spawn(move || io::Write::write_all(&mut sender, &flood).unwrap());
+    let receives = std::thread::spawn(move || io::copy(&mut receiver, &mut io::sink()).unwrap());
+    server.until("the flood runs", |server| server.metric("requests_total") > 100);
+    server.assert_serves("a flood that goes on");
+    assert!(server.metric("requests_total") < FLOOD as u64, "it waited for the end of the flood");
+    sends.join().unwrap();
+    receives.join().unwrap();
+    assert_eq!(server.metric("requests_total"), FLOOD as u64 + 2);
 }
 
 /// Server and client share no descriptors, so each has a process of its own.

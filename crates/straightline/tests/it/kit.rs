@@ -137,6 +137,18 @@ fn parts_and_conditions_of_files_are_honoured() {
 }
 
 #[test]
+fn a_file_that_nobody_will_have_is_not_read() {
+    let folder = Folder::new("sparse");
+    let length = 10u64 << 30;
+    std::fs::File::create(folder.public().join("sparse.bin")).unwrap().set_len(length).unwrap();
+    let server = files_server(&folder);
+    let start = std::time::Instant::now();
+    let answer = ask(&mut server.connect(), "HEAD", "/sparse.bin", "");
+    assert_eq!((answer.status, answer.header("content-length")), (200, Some(length.to_string())));
+    assert!(start.elapsed() < std::time::Duration::from_millis(500), "{:?}", start.elapsed());
+}
+
+#[test]
 fn a_large_file_passes_whole_to_a_slow_client() {
     let folder = Folder::new("large");
     let mut random = Random(20_261_120);

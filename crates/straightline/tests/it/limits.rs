@@ -1,9 +1,10 @@
 //! Limits and times, each at the value where it begins to hold.
 
 use crate::support::{MODELS, Model, TestServer, echo};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use straightline::{Error, Limits, Server};
+use straightline::{Error, Limits, Server, rt};
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -120,6 +121,7 @@ fn a_slow_body_is_refused_once_its_grace_is_used_up() {
         assert_eq!((answer.status, answer.keep_alive), (408, false), "{model:?}");
         let took = start.elapsed();
         assert!(took >= SHORT && took < SHORT * 8, "{model:?}: {took:?}");
+        assert_eq!(server.metric("timeouts_total"), 1, "{model:?}");
 
         let mut client = server.connect();
         client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
@@ -146,9 +148,86 @@ fn a_client_that_takes_nothing_is_given_up() {
         server.until("the connection is given up", |server| {
             server.metric("accepted_total") == 1 && server.metric("open_connections") == 0
         });
+        assert_eq!(server.metric("timeouts_total"), 1, "{model:?}");
         let mut got = Vec::new();
         client.stream.read_to_end(&mut got).ok();
         assert!(got.len() < 16 * 1024 * 1024, "{model:?}");
+    }
+}
+
+#[test]
+fn what_a_client_sends_buys_it_no_time_to_take_its_answers() {
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let limits = Limits { write_stall: SHORT, ..Limits::default() };
+    let server = TestServer::with(
+        move |server| server.workers(1).limits(limits),
+        |_, response| {
+            // So little that no handler waits for room, but the connection after it.
+            let mut response = response.start()?;
+            (0..4).try_for_each(|_| response.write_all(&[b'x'; 15_000]))?;
+            response.end()
+        },
+    );
+    let mut client = server.connect();
+    let answered = |asked: u64| {
+        let start = Instant::now();
+        while server.metric("requests_total") < asked && start.elapsed() < SHORT / 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.metric("requests_total") >= asked
+    };
+    let mut asked = 0;
+    while asked == 0 || answered(asked) {
+        client.send(GET);
+        asked += 1;
+    }
+    let start = Instant::now();
+    while server.metric("open_connections") > 0 {
+        assert!(start.elapsed() < SHORT * 10, "it was kept for what it sent");
+        client.send(b"G");
+        std::thread::sleep(SHORT / 8);
+    }
+    assert_eq!(server.metric("timeouts_total"), 1);
+}
+
+#[test]
+fn a_body_that_came_fast_buys_no_silence() {
+    for model in MODELS {
+        let server = limited(model, Limits { idle_time: SHORT * 2, ..Limits::default() });
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+        client.send(&[b'x'; 500_000]);
+        let start = Instant::now();
+        assert_eq!(client.response().status, 408, "{model:?}");
+        let took = start.elapsed();
+        assert!(took >= SHORT && took < SHORT * 12, "{model:?}: {took:?}");
+    }
+}
+
+#[test]
+fn what_a_handler_does_between_its_reads_is_not_the_time_of_the_client() {
+    const GRACE: Duration = Duration::from_millis(500);
+    for model in MODELS {
+        let limits =
+            Limits { body_grace: GRACE, body_bytes_per_s: 1_000, idle_time: SHORT, ..Limits::default() };
+        let configure = move |server: Server| match model {
+            Model::Coroutines => server.workers(1).limits(limits),
+            Model::Threads => server.threads().limits(limits),
+        };
+        let server = TestServer::with(configure, |request, response| {
+            let mut first = [0; 5];
+            request.read_exact(&mut first)?;
+            rt::sleep(GRACE + SHORT)?;
+            echo(request, response)
+        });
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n");
+        std::thread::sleep(SHORT / 10);
+        client.send(b"first");
+        std::thread::sleep(GRACE + SHORT + SHORT / 5);
+        client.send(b"later");
+        assert_eq!(client.response().text(), "POST / 5", "{model:?}");
+        assert_eq!(server.metric("timeouts_total"), 0, "{model:?}: a handler may take its time");
     }
 }
 
@@ -168,6 +247,22 @@ fn connections_over_the_limit_wait_for_others_to_end() {
         drop(clients.remove(0));
         assert_eq!(clients[1].response().status, 200, "{model:?}");
     }
+}
+
+#[test]
+fn the_limits_are_on_by_default() {
+    let promised = Limits {
+        head: http1::HeadLimits { head_bytes: 32 * 1024, headers: 100, target_bytes: 8 * 1024 },
+        head_time: Duration::from_secs(15),
+        idle_time: Duration::from_secs(60),
+        write_stall: Duration::from_secs(30),
+        body_grace: Duration::from_secs(5),
+        body_bytes_per_s: 240,
+        pipelined: 64,
+        connections: 16 * 1024,
+        ..Limits::default()
+    };
+    assert_eq!(Limits::default(), promised);
 }
 
 #[test]
@@ -213,4 +308,9 @@ fn an_address_that_cannot_be_bound_is_a_clear_error() {
     assert!(matches!(Server::bind("192.0.2.1:0"), Err(Error::NotOurAddress(_))));
     assert!(matches!(Server::bind("no address"), Err(Error::Address(_))));
     assert!(matches!(Server::from_systemd(), Err(Error::NoSocketHandedOver)));
+    // What a service manager that accepts by itself hands over is a connection.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let connection = TcpListener::from(std::os::fd::OwnedFd::from(stream));
+    assert!(matches!(Server::from_listener(connection), Err(Error::NotListening)));
 }

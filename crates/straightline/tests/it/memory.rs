@@ -91,6 +91,36 @@ fn wait_and_idle() {
 }
 
 #[test]
+fn requests_of_a_client_that_never_reads_take_no_memory() {
+    in_own_process("memory::ask_and_never_read");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn ask_and_never_read() {
+    /// Far more than all buffers of the kernel hold.
+    const MOST: usize = 128 << 20;
+    for model in MODELS {
+        let server = TestServer::of_model(model, |_, response| response.send(&[b'x'; 8_000]));
+        let flood = || {
+            let mut client = server.connect();
+            client.stream.set_write_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+            let piece = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000);
+            let mut sent = 0;
+            while sent < MOST && client.stream.write_all(&piece).is_ok() {
+                sent += piece.len();
+            }
+            assert!(sent < MOST, "{model:?}: {sent} bytes of requests were taken");
+            (client, resident_kib())
+        };
+        let (first, second) = (flood(), flood());
+        let (before, after) = (first.1, second.1);
+        say(&format!("{model:?}: {before} KiB with one, {after} KiB with two"));
+        assert!(after < before + SLACK_KIB, "{model:?}: memory grew from {before} to {after} KiB");
+    }
+}
+
+#[test]
 fn panics_leave_no_memory_behind() {
     in_own_process("memory::panic_often");
 }

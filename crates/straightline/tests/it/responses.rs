@@ -49,6 +49,9 @@ fn broken(path: &str, response: Response<'_>) -> io::Result<Done> {
         "/status" => response.status(99).send(b""),
         "/600" => response.status(600).send(b""),
         "/error" => Err(io::Error::other("a secret")),
+        "/status-error-204" => Err(straightline::StatusError::new(204, "nothing").into()),
+        "/status-error-101" => Err(straightline::StatusError::new(101, "a body").into()),
+        "/status-error-600" => Err(straightline::StatusError::new(600, "too much").into()),
         "/status-error" => Err(straightline::StatusError::new(409, "twice").into()),
         "/error-after-header" => {
             let _response = response.header("x-gone", "yes")?;
@@ -196,6 +199,9 @@ fn a_handler_that_errs_before_it_answers_gets_a_status() {
             ("/600", 500),
             ("/error", 500),
             ("/status-error", 409),
+            ("/status-error-204", 500),
+            ("/status-error-101", 500),
+            ("/status-error-600", 500),
             ("/error-after-header", 500),
             ("/panic", 500),
         ] {
@@ -299,4 +305,37 @@ fn an_answer_goes_out_while_the_next_handler_waits() {
     assert_eq!(client.response().text(), "/now");
     assert!(start.elapsed() < std::time::Duration::from_millis(200), "it waited for the other");
     assert_eq!(client.response().text(), "/wait");
+}
+
+/// To close a socket with unread bytes resets the connection, and takes what is on its way along.
+#[test]
+fn a_last_answer_arrives_whole_though_more_follows_its_request() {
+    let ms = std::time::Duration::from_millis;
+    for model in MODELS {
+        let server = TestServer::of_model(model, move |_, response| {
+            straightline::rt::sleep(ms(60))?;
+            response.send(&[b'x'; 1_000_000])
+        });
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        std::thread::sleep(ms(20));
+        client.send(&[b'y'; 1_000]);
+        std::thread::sleep(ms(120));
+        assert_eq!(client.response().body.len(), 1_000_000, "{model:?}");
+        client.assert_closed("it was asked for");
+    }
+}
+
+/// However fast the client takes it, a body does not hold the shard until its last byte.
+#[test]
+fn a_large_body_gives_others_their_turn() {
+    let server = TestServer::new(|_, response| {
+        let mut response = response.header("content-length", "1048576")?.start()?;
+        (0..64).try_for_each(|_| response.write_all(&[b'x'; 16 * 1024]))?;
+        response.end()
+    });
+    let mut client = server.connect();
+    client.send(&get("/"));
+    assert_eq!(client.response().body.len(), 1 << 20);
+    assert!(server.metric("suspensions_total") >= 3, "one for each quarter but the last");
 }

@@ -84,9 +84,65 @@ fn a_cancelled_coroutine_gets_errors_from_then_on() {
         assert!(rt::is_cancelled(&handle.join().unwrap()));
         assert!(start.elapsed() < Duration::from_secs(1));
 
-        let never = rt::spawn(|| panic!("it was cancelled before it began"));
-        never.cancel();
-        assert!(!never.is_finished());
+        for turns in 0..2 {
+            let never = rt::spawn(|| panic!("it was cancelled before it began"));
+            never.cancel();
+            (0..turns).for_each(|_| rt::yield_now().unwrap());
+            assert!(never.is_finished());
+            assert!(rt::is_cancelled(&never.join().unwrap_err()));
+        }
+    })
+    .unwrap();
+    let thread = rt::spawn(|| 7);
+    thread.cancel();
+    assert_eq!(thread.join().unwrap(), 7, "a thread of its own is not cancelled");
+}
+
+#[test]
+fn a_call_that_comes_to_one_who_gives_up_is_passed_on() {
+    rt::run(|| {
+        let pair = Arc::new((rt::Mutex::new(()), rt::Condvar::new()));
+        let wait = || {
+            let pair = Arc::clone(&pair);
+            rt::spawn(move || {
+                let guard = pair.0.lock()?;
+                pair.1.wait_timeout(guard, 2_000 * MS).map(|(_, woken)| woken)
+            })
+        };
+        let (first, second) = (wait(), wait());
+        rt::sleep(2 * MS).unwrap();
+        let held = pair.0.lock().unwrap();
+        pair.1.notify_one();
+        // The first was called, and waits for the lock.
+        rt::sleep(2 * MS).unwrap();
+        first.cancel();
+        assert!(first.join().unwrap().is_err());
+        drop(held);
+        assert!(second.join().unwrap().unwrap(), "it timed out");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_connection_is_there_only_when_the_other_end_took_it() {
+    // A queue that is full: who connects next waits.
+    let full = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&full, 0).unwrap();
+    let address = full.local_addr().unwrap();
+    let fill = || std::net::TcpStream::connect_timeout(&address, 50 * MS);
+    let _queued: Vec<_> = std::iter::from_fn(|| fill().ok()).take(8).collect();
+    rt::run(move || {
+        let stream = Arc::new(rt::TcpStream::connect(echo_server(1)).unwrap());
+        stream.set_read_timeout(Some(2 * MS));
+        assert_eq!((&*stream).read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
+        // What becomes readable while the same coroutine connects elsewhere is nothing to it.
+        let writing = Arc::clone(&stream);
+        rt::spawn(move || {
+            rt::sleep(10 * MS).unwrap();
+            (&*writing).write_all(b"back").unwrap();
+        });
+        let outcome = rt::TcpStream::connect_timeout(address, 100 * MS);
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::TimedOut);
     })
     .unwrap();
 }

@@ -75,6 +75,12 @@ fn handle(
     if let Ok(length) = request.path()[1..].parse::<usize>() {
         return response.send(&vec![b'x'; length]);
     }
+    if request.path() == "/cut" {
+        let mut response = response.start()?;
+        response.write_all(b"the first half")?;
+        response.flush()?;
+        return Err(io::Error::other("meant to"));
+    }
     let bytes = io::copy(request, &mut io::sink())?;
     response.send(bytes.to_string().as_bytes())
 }
@@ -215,4 +221,15 @@ fn the_end_of_an_answer_is_told_from_a_cut() {
     assert_eq!(answer(&mut client), b"xxxxx");
     // Without the word that ends a TLS stream, rustls would say that it was cut.
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+}
+
+#[test]
+fn a_cut_answer_does_not_end_as_a_whole_one_does() {
+    for model in MODELS {
+        let server = TlsServer::new(model, Limits::default());
+        let mut client = server.connect();
+        client.write_all(b"GET /cut HTTP/1.0\r\n\r\n").unwrap();
+        let mut got = Vec::new();
+        assert!(client.read_to_end(&mut got).is_err(), "{model:?}: it seems to be whole");
+    }
 }

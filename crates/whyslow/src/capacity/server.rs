@@ -63,7 +63,7 @@ pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
 }
 
 fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
-    let expect = Expect { status: 200, body: None, content_type: None };
+    let expect = Expect::default();
     match args.target.split_once('=') {
         Some((name, command)) => Ok((command_arm(name, command, false, &expect)?, None)),
         None => Catalogue::find().arm(&args.target),

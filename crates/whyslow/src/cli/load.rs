@@ -146,6 +146,9 @@ pub(crate) struct LoadArgs {
     /// Longest warm-up: go on past --warmup until the rate is steady
     #[arg(long, hide = true)]
     pub(crate) warmup_until: Option<Span>,
+    /// The only status that is no error: what `compare` expects of its arms
+    #[arg(long, hide = true)]
+    pub(crate) expect_status: Option<u16>,
     /// The program in whose place this was called
     #[arg(long, hide = true, value_enum)]
     pub(crate) called: Option<Called>,

@@ -42,6 +42,17 @@ fn parse(text: &str, plan: &Plan) -> anyhow::Result<Condition> {
         ),
         None => None,
     };
+    if arm == plan.arms[plan.baseline].name {
+        bail!(
+            "--fail-if '{text}' can never hold: '{arm}' is the baseline, with which the others are compared"
+        );
+    }
+    if let Some(metric) = metric.filter(|metric| !analyse::is_compared(plan, *metric)) {
+        bail!(
+            "--fail-if '{text}' can never hold: this run does not compare {}; see --equal-rates and --rate",
+            metric.label()
+        );
+    }
     Ok(Condition { arm: arm.to_owned(), verdict, metric })
 }
 

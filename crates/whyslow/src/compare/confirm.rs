@@ -96,11 +96,11 @@ impl Trial {
         let plan = self.plan(bench.plan, library.as_deref(), pilot_per_s)?;
         let name = format!("{}-{}", plan.arms[1].name, self.remedy.intervention.id);
         let dir = RunDir::create(&bench.dir.intervention_path(&name))?;
-        session::build(&plan, &dir, bench.launcher)?;
+        let unbuilt = session::build(&plan, &dir, bench.launcher)?;
         dir.write_host(&super::host(&plan))?;
         let (run_id, started) = run_id::now(plan.seed);
         let manifest = session::manifest(&plan, run_id, started);
-        session::Session::new(Bench { plan: &plan, dir: &dir, ..*bench }, manifest).run()
+        session::Session::new(Bench { plan: &plan, dir: &dir, ..*bench }, manifest).without(unbuilt).run()
     }
 
     /// The arms as they are and changed, under the one condition in which the cause was named.

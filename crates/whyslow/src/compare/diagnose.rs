@@ -166,7 +166,7 @@ impl Bench<'_> {
     ) -> Result<DiagnosticRecord, Early> {
         let mut scratch = self.blank(round);
         let mut record = DiagnosticRecord::new(&scratch.arm, block);
-        let outcome = self.measure(&mut scratch, |bench, server, scratch| {
+        let outcome = self.measure("diagnostic", &mut scratch, |bench, server, scratch| {
             wait(releasing);
             while let Some(kind) = next_pass(&record) {
                 let log = bench.dir.log_path(&scratch.round, "diagnostic");
@@ -199,11 +199,9 @@ impl Bench<'_> {
     ) -> Result<Pass, Early> {
         let target = Group::below(server.process.supervisor_pid())?;
         let mut watch = Watch::attach(kind, &target, self, phase.log)?;
-        let before = self.distance_ns();
-        let (measured, observed) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
-        let observed = observed.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
-        let cpu_distance_ns = before.zip(self.distance_ns()).map(|(before, after)| [before, after]);
-        let window = Window { cpu_distance_ns, ..joined(phase.condition, measured, observed) };
+        let (measured, seen) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
+        let seen = seen.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
+        let window = joined(phase.condition, measured, seen);
         let mut pass = Pass { kind, window, counts: None, profile: None, missing: Vec::new() };
         watch.finish(&mut pass, &target, self.launcher, releasing);
         Ok(pass)

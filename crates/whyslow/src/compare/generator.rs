@@ -41,6 +41,8 @@ pub(crate) enum Event {
 pub(super) struct Phase<'a> {
     pub(super) plan: &'a Plan,
     pub(super) circumstances: &'a Circumstances,
+    /// The status that the arm is expected to answer with.
+    pub(super) status: u16,
     pub(super) port: u16,
     pub(super) condition: Condition,
     pub(super) warmup: Span,
@@ -67,9 +69,14 @@ impl Phase<'_> {
         flag("--warmup", self.warmup.to_string());
         flag("--warmup-until", self.warmup_until.to_string());
         flag("--seed", self.seed.to_string());
-        if let Condition::EqualRate { rate } = self.condition {
-            flag("--rate", rate.to_string());
-            flag("--arrival", if workload.poisson { "poisson" } else { "constant" }.to_owned());
+        flag("--expect-status", self.status.to_string());
+        match self.condition {
+            Condition::Capacity => {}
+            Condition::EqualRate { rate } => {
+                flag("--rate", rate.to_string());
+                flag("--arrival", if workload.poisson { "poisson" } else { "constant" }.to_owned());
+            }
+            Condition::ShareOfSlowest { .. } => bail!("no pilot has found the rate of the slowest arm"),
         }
         if !self.circumstances.keep_alive.unwrap_or(workload.keep_alive) {
             flag("--header", "Connection: close".to_owned());

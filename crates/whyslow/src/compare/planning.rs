@@ -122,14 +122,14 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
 }
 
 fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
-    let body = match &args.expect_body {
-        Some(file) => Some(
-            std::fs::read_to_string(file)
-                .with_context(|| format!("cannot read --expect-body {}", file.display()))?,
-        ),
-        None => None,
-    };
-    Ok(Expect { status: args.expect_status, body, content_type: None })
+    let any = Expect { status: args.expect_status, ..Expect::default() };
+    let Some(file) = &args.expect_body else { return Ok(any) };
+    let bytes =
+        std::fs::read(file).with_context(|| format!("cannot read --expect-body {}", file.display()))?;
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Expect { body: Some(text), ..any },
+        Err(binary) => Expect { body_sha256: Some(launch::sha256(binary.as_bytes())), ..any },
+    })
 }
 
 fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use launch::{Launcher, Process, Spec, free_port, log_tail, wait_ready};
-use observe::{Group, Observed, Sampler, distance_ns};
+use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail, wait_ready};
+use observe::{DistanceWatch, Group, Observed, Sampler};
 use plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
 use record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
 use units::Span;
@@ -22,6 +22,9 @@ pub(super) const SETTLE: Span = Span(Duration::from_millis(500));
 const PILOT_WINDOW: Span = Span::from_secs(1);
 /// Lines of the target's log that go with a crash.
 const LOG_LINES: usize = 10;
+
+/// How long a server may take to end after its sockets have: the kernel closes them first.
+const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why a round ended early.
 pub(super) enum Early {
@@ -41,6 +44,12 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 
 /// What a generator reports: its figures, and the shape of the responses.
 pub(super) type Measured = (LoadReport, Vec<[u64; 2]>);
+
+/// What was seen in a window from outside.
+pub(super) struct Seen {
+    observed: Observed,
+    cpu_distances_ns: Vec<f64>,
+}
 
 /// What rounds are run with.
 #[derive(Clone, Copy)]
@@ -67,7 +76,7 @@ impl Bench<'_> {
     ) -> Result<RoundRecord, Early> {
         let mut record = self.blank(round);
         let hlog = self.dir.hlog_path(round);
-        let outcome = self.measure(&mut record, |bench, server, record| {
+        let outcome = self.measure("port", &mut record, |bench, server, record| {
             for (index, condition) in conditions.iter().enumerate() {
                 let hlog = (index + 1 == conditions.len()).then_some(hlog.as_path());
                 let window = bench.window(server, record, *condition, hlog, progress)?;
@@ -82,7 +91,7 @@ impl Bench<'_> {
     pub(super) fn pilot(&self, round: &Round, progress: &mut Progress) -> Result<(RoundRecord, f64), Early> {
         let mut record = self.blank(round);
         let mut per_s = 0.0;
-        let outcome = self.measure(&mut record, |bench, server, record| {
+        let outcome = self.measure("pilot", &mut record, |bench, server, record| {
             let log = bench.dir.log_path(&record.round, "pilot");
             let phase = Phase {
                 warmup: SETTLE,
@@ -119,23 +128,29 @@ impl Bench<'_> {
         }
     }
 
-    /// Starts the server, lets `work` use it, and stops it whatever came of that.
+    /// Starts the server for `purpose`, lets `work` use it, and stops it whatever came of that.
     pub(super) fn measure(
         &self,
+        purpose: &str,
         record: &mut RoundRecord,
         work: impl FnOnce(&Self, &mut Server, &mut RoundRecord) -> Result<(), Early>,
     ) -> Result<(), Early> {
-        let mut server = self.start(record)?;
+        let mut server = self.start(purpose, record)?;
         let outcome = work(self, &mut server, record);
         let _ = server.process.stop();
         outcome
     }
 
-    fn start(&self, record: &mut RoundRecord) -> Result<Server, Early> {
+    fn start(&self, purpose: &str, record: &mut RoundRecord) -> Result<Server, Early> {
         let arm = self.arm(&record.round);
-        let failed = |error: launch::LaunchError| Early::Failed(error.failure());
-        let order = u64::from(record.round.block) << 8 | u64::from(record.round.position);
-        let port = free_port(SplitMix64::fork(self.plan.seed, "port", order).next_u64()).map_err(failed)?;
+        let failed = |error: LaunchError| match error {
+            LaunchError::Interrupted => Early::Interrupted,
+            error => Early::Failed(error.failure()),
+        };
+        // A port of its own for each attempt and purpose: on one that was used a moment ago, connections linger.
+        let Round { block, position, attempt, .. } = record.round;
+        let order = u64::from(attempt) << 40 | u64::from(block) << 8 | u64::from(position);
+        let port = free_port(SplitMix64::fork(self.plan.seed, purpose, order).next_u64()).map_err(failed)?;
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
         let spec = Spec {
@@ -168,6 +183,7 @@ impl Bench<'_> {
         Phase {
             plan: self.plan,
             circumstances: &self.arm(&record.round).circumstances,
+            status: self.arm(&record.round).expect.status,
             port: server.port,
             condition,
             warmup: SETTLE,
@@ -194,19 +210,19 @@ impl Bench<'_> {
         let (warmup, warmup_until) = if first { (warmup, timing.warmup_cap) } else { (SETTLE, SETTLE) };
         let phase = Phase { warmup, warmup_until, hlog, ..self.phase(server, record, condition, &log) };
         let mut settled = Warmup::default();
-        let before = self.distance_ns();
-        let (measured, observed) = self.drive(&phase, server, &mut settled, &mut Watch::Nothing, progress)?;
+        let (measured, seen) = self.drive(&phase, server, &mut settled, &mut Watch::Nothing, progress)?;
         if first {
             record.warmup = settled;
         }
-        let observed = observed.context("the generator measured no window")?;
-        let cpu_distance_ns = before.zip(self.distance_ns()).map(|(before, after)| [before, after]);
-        Ok(Window { cpu_distance_ns, ..joined(condition, measured, observed) })
+        let seen = seen.context("the generator measured no window")?;
+        Ok(joined(condition, measured, seen))
     }
 
-    /// How far server and generator are from each other, measured while neither has anything to do.
-    pub(super) fn distance_ns(&self) -> Option<f64> {
-        distance_ns(&self.plan.placement.server, &self.plan.placement.load)
+    /// Watches whether the hypervisor moves the CPUs of server and generator, where they are virtual.
+    fn watch_distance(&self) -> anyhow::Result<Option<DistanceWatch>> {
+        let Placement { server, load, awake, .. } = &self.plan.placement;
+        let start = || DistanceWatch::start(server, load).context("cannot watch the CPUs");
+        awake.then(start).transpose()
     }
 
     /// Follows a generator through its events and reads the counters at the edges of its window.
@@ -217,23 +233,27 @@ impl Bench<'_> {
         warmup: &mut Warmup,
         watch: &mut Watch,
         progress: &mut Progress,
-    ) -> Result<(Measured, Option<Observed>), Early> {
+    ) -> Result<(Measured, Option<Seen>), Early> {
         let mut generator = phase.start(self.launcher)?;
         let sampler = self.sampler(server, &generator)?;
-        let (mut before, mut observed) = (None, None);
+        let (mut before, mut seen) = (None, None);
         let measured = loop {
-            match generator.next(self.interrupt)? {
+            let event = generator.next(self.interrupt).map_err(|error| without_generator(server, &error))?;
+            match event {
                 None => return Err(Early::Interrupted),
                 Some(Event::WarmupSecond { requests }) => warmup.per_second.push(requests),
                 Some(Event::WindowStart { steady }) => {
-                    before = Some(self.read(&sampler, server)?);
+                    before = Some((self.read(&sampler, server)?, self.watch_distance()?));
                     watch.begin();
                     warmup.steady = steady;
                 }
                 Some(Event::WindowEnd) => {
                     watch.end();
                     let after = self.read(&sampler, server)?;
-                    observed = before.take().map(|before| after.since(&before));
+                    seen = before.take().map(|(before, distances)| Seen {
+                        observed: after.since(&before),
+                        cpu_distances_ns: distances.map(DistanceWatch::stop).unwrap_or_default(),
+                    });
                 }
                 Some(Event::Report { report, response_buckets }) => break (*report, response_buckets),
             }
@@ -241,7 +261,7 @@ impl Bench<'_> {
         };
         generator.finish();
         crashed(server)?;
-        Ok((measured, observed))
+        Ok((measured, seen))
     }
 
     fn sampler(&self, server: &Server, generator: &Running) -> anyhow::Result<Sampler> {
@@ -254,12 +274,16 @@ impl Bench<'_> {
     /// One reading; where it fails because the server is gone, that is the failure.
     fn read(&self, sampler: &Sampler, server: &mut Server) -> Result<observe::Reading, Early> {
         crashed(server)?;
-        Ok(sampler.read()?)
+        sampler.read().map_err(|error| match crashed_within(server, EXIT_PATIENCE) {
+            Some(crash) => crash,
+            None => error.into(),
+        })
     }
 }
 
-/// What the generator measured and what was observed meanwhile.
-pub(super) fn joined(condition: Condition, (load, buckets): Measured, observed: Observed) -> Window {
+/// What the generator measured and what was seen meanwhile.
+pub(super) fn joined(condition: Condition, (load, buckets): Measured, seen: Seen) -> Window {
+    let Seen { observed, cpu_distances_ns } = seen;
     Window {
         condition,
         load,
@@ -269,7 +293,7 @@ pub(super) fn joined(condition: Condition, (load, buckets): Measured, observed: 
         load_cpus: observed.load_cpus,
         resources: Some(observed.resources),
         observer_cpu_ns: observed.observer_cpu_ns,
-        cpu_distance_ns: None,
+        cpu_distances_ns,
         response_buckets: buckets,
     }
 }
@@ -286,12 +310,28 @@ fn preloaded(group: &Group, library: &str) -> Result<(), Early> {
 
 /// A server that ended although it was not asked to.
 fn crashed(server: &mut Server) -> Result<(), Early> {
-    let Some(exit) = server.process.try_exit() else { return Ok(()) };
-    Err(Early::Failed(Failure {
+    crashed_within(server, Duration::ZERO).map_or(Ok(()), Err)
+}
+
+/// As [`crashed`], of a server that may be ending.
+fn crashed_within(server: &mut Server, patience: Duration) -> Option<Early> {
+    let exit = server.process.wait(patience)?;
+    Some(Early::Failed(Failure {
         kind: FailureKind::Crashed,
         text: format!("it {exit} under load"),
         log: log_tail(server.process.log(), LOG_LINES),
     }))
+}
+
+/// A generator that gave up: because its server is gone, or for a reason of its own, which it told.
+fn without_generator(server: &mut Server, error: &anyhow::Error) -> Early {
+    crashed_within(server, EXIT_PATIENCE).unwrap_or_else(|| {
+        Early::Failed(Failure {
+            kind: FailureKind::Generator,
+            text: format!("{error:#}"),
+            log: log_tail(server.process.log(), LOG_LINES),
+        })
+    })
 }
 
 pub(super) fn keep_failure(

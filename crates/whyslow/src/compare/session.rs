@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use launch::{Launcher, executable_of, sha256_file};
+use launch::{LaunchError, Launcher, executable_of, sha256_file};
 use plan::{Arm, Condition, Plan, Round, fill};
-use record::{Build, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
+use record::{Build, Failure, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
 
 use super::diagnose;
 use super::progress::Progress;
@@ -29,6 +29,8 @@ pub(super) struct Session<'a> {
     manifest: Manifest,
     /// Whether an arm still takes part; one that failed does not.
     alive: Vec<bool>,
+    /// Arms that could not be built.
+    unbuilt: Vec<(usize, Failure)>,
     /// Rounds of an earlier call, by block and arm: they are not run again.
     done: BTreeSet<(u32, usize)>,
     /// Repeats that are still to be had.
@@ -51,6 +53,7 @@ impl<'a> Session<'a> {
         let share = |share: f64| (rounds * share).ceil() as u32;
         Self {
             alive: vec![true; plan.arms.len()],
+            unbuilt: Vec::new(),
             done: BTreeSet::new(),
             repeats: share(MAX_REPEATED_SHARE),
             moves: share(MAX_MOVED_SHARE),
@@ -64,16 +67,27 @@ impl<'a> Session<'a> {
     pub(super) fn after(mut self, rounds: &[RoundRecord]) -> Self {
         for record in rounds {
             self.done.insert((record.round.block, record.round.arm));
-            if record.failure.is_some() {
+            // A round without windows is a pilot's: of an arm that answered otherwise.
+            if record.failure.is_some() || record.windows.is_empty() {
                 self.alive[record.round.arm] = false;
             }
         }
         self
     }
 
+    /// Leaves out arms that could not be built: each is a failed row.
+    pub(super) fn without(mut self, unbuilt: Vec<(usize, Failure)>) -> Self {
+        self.unbuilt = unbuilt;
+        self
+    }
+
     /// Runs to the end, to the user's interruption, or to the first failure of our own.
     pub(super) fn run(mut self) -> anyhow::Result<()> {
         self.bench.dir.write_manifest(&self.manifest)?;
+        self.drop_unbuilt().map_err(|early| match early {
+            Early::Broken(error) => error,
+            Early::Failed(_) | Early::Interrupted => anyhow::anyhow!("nothing was started yet"),
+        })?;
         // The rates that an earlier call's pilot found hold for the whole run.
         let piloted = self.manifest.pilot_per_s.iter().any(|per_s| *per_s > 0.0);
         let pilot = if piloted { Ok(()) } else { self.pilot() };
@@ -98,32 +112,54 @@ impl<'a> Session<'a> {
     fn pilot(&mut self) -> Step {
         let mut records = Vec::new();
         for round in self.plan().rounds(0) {
+            if !self.alive[round.arm] {
+                continue;
+            }
             let arm = &self.plan().arms[round.arm];
             self.progress.doing(&format!("pilot: {}", arm.name));
             let (record, per_s) = self.bench.pilot(&round, &mut self.progress)?;
             self.manifest.pilot_per_s[round.arm] = per_s;
             if record.failure.is_some() {
                 self.drop_arm(&record)?;
+            } else {
+                records.push(record);
             }
-            records.push(record);
         }
         self.bench.dir.write_manifest(&self.manifest)?;
-        self.stop_on_difference(&records)
+        self.drop_different(&records)?;
+        if !self.comparable() {
+            // Nothing more is run: what the arms answered is all that there is to show of them.
+            let alive = records.iter().filter(|record| self.alive[record.round.arm]);
+            alive.map(|record| self.bench.dir.write_round(record)).collect::<Result<(), _>>()?;
+        }
+        Ok(())
     }
 
-    /// Arms that answer differently cannot be compared: the answers are recorded, and nothing more is run.
-    fn stop_on_difference(&mut self, records: &[RoundRecord]) -> Step {
+    /// An arm that answers differently cannot be compared: its answer is recorded, and the others go on.
+    fn drop_different(&mut self, records: &[RoundRecord]) -> Step {
         let baseline = records.iter().find(|record| record.round.arm == self.plan().baseline);
         let Some(expected) = baseline.and_then(|record| record.answer.as_ref()) else { return Ok(()) };
-        let differs = |record: &RoundRecord| {
-            record.answer.as_ref().is_some_and(|answer| analyse::difference(expected, answer).is_some())
-        };
-        if self.plan().workload.allow_difference || !records.iter().any(differs) {
+        if self.plan().workload.allow_difference {
             return Ok(());
         }
-        self.alive.fill(false);
-        for record in records.iter().filter(|record| record.failure.is_none()) {
-            self.bench.dir.write_round(record)?;
+        for record in records {
+            let answer = record.answer.as_ref();
+            if let Some(text) = answer.and_then(|answer| analyse::difference(expected, answer)) {
+                self.alive[record.round.arm] = false;
+                self.progress.say(&format!("{}: left out, it answers differently: {text}", record.arm));
+                self.bench.dir.write_round(record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down which arms were not built.
+    fn drop_unbuilt(&mut self) -> Step {
+        for (arm, failure) in std::mem::take(&mut self.unbuilt) {
+            let rounds = self.plan().rounds(0);
+            let round = rounds.iter().find(|round| round.arm == arm).context("every block has every arm")?;
+            let record = RoundRecord { failure: Some(failure), ..self.bench.blank(round) };
+            self.drop_arm(&record)?;
         }
         Ok(())
     }
@@ -136,13 +172,14 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Whether there is still something to compare: the baseline and one more.
+    /// Whether there are still two arms to be measured side by side. Without the baseline no winner is named, and their
+    /// figures are worth having.
     fn comparable(&self) -> bool {
         // An intervention says something only of two arms as they are and changed.
         if self.plan().intervention.is_some() {
             return self.alive.iter().all(|alive| *alive);
         }
-        self.alive[self.plan().baseline] && self.alive.iter().filter(|alive| **alive).count() > 1
+        self.alive.iter().filter(|alive| **alive).count() > 1
     }
 
     /// Runs the blocks; gives how many there are.
@@ -164,7 +201,8 @@ impl<'a> Session<'a> {
     /// Diagnostic rounds after the scored ones, where the difference is to be explained. An arm that fails in one has its
     /// figures all the same.
     fn diagnose(&mut self, first_block: u32) -> Step {
-        if !self.plan().design.why || !self.comparable() {
+        // Differences are explained from the baseline.
+        if !self.plan().design.why || !self.comparable() || !self.alive[self.plan().baseline] {
             return Ok(());
         }
         let condition = self.conditions()[analyse::main_condition(self.plan())];
@@ -314,23 +352,19 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     Build { arm: arm.name.clone(), sha256, bytes }
 }
 
-/// Builds the arms that are built; their logs lie beside those of the rounds.
-pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::Result<()> {
-    for arm in plan.arms.iter().filter(|arm| arm.build_dir.is_some()) {
+/// Builds the arms that are built; their logs lie beside those of the rounds. Gives those that could not be.
+pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::Result<Vec<(usize, Failure)>> {
+    let mut failed = Vec::new();
+    for (index, arm) in plan.arms.iter().enumerate().filter(|(_, arm)| arm.build_dir.is_some()) {
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
         if !arm.build.is_empty() {
             crate::say(&format!("building {}", arm.name));
         }
-        let built = launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut |_| {});
-        if let Err(launch::LaunchError::Build { log: lines, .. }) = &built {
-            bail!(
-                "'{}' does not build: {}\n{}",
-                arm.name,
-                built.as_ref().expect_err("it is one"),
-                lines.join("\n")
-            );
+        match launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut |_| {}) {
+            Ok(()) => {}
+            Err(LaunchError::Interrupted) => bail!("interrupted while '{}' was built", arm.name),
+            Err(error) => failed.push((index, error.failure())),
         }
-        built.with_context(|| format!("'{}' does not build", arm.name))?;
     }
-    Ok(())
+    Ok(failed)
 }

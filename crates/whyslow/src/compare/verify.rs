@@ -6,59 +6,126 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Launcher, Spec, free_port, wait_ready};
-use plan::{Arm, Placement, Plan};
+use plan::{Arm, ArmSource, Placement, Plan};
+use serde::Serialize;
 
 use super::round::placeholders;
+use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
 
 /// Longest wait for the first right answer.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(plan: &Plan) -> Outcome {
-    let mut good = true;
+/// Starts each arm of `plan` once and prints what it did.
+pub(crate) fn run(plan: &Plan, format: Format) -> Outcome {
+    let mut seen = Vec::new();
     for arm in &plan.arms {
-        good &= verify(arm, &plan.workload.path, &plan.placement)?;
+        let verified = Verified::of(arm, &plan.workload.path, &plan.placement, plan.timing.ready_limit.0);
+        if format != Format::Json {
+            crate::print(&verified.lines())?;
+        }
+        seen.push(verified);
     }
-    Ok(if good { Exit::Done } else { Exit::Failed })
+    if format == Format::Json {
+        let text = serde_json::to_string_pretty(&seen).context("a list of checks is JSON")?;
+        crate::print(&format!("{text}\n"))?;
+    }
+    Ok(if seen.iter().all(|arm| arm.ok) { Exit::Done } else { Exit::Failed })
 }
 
 /// Whether `arm` starts and passes every check; each is a printed line.
 pub(crate) fn verify(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<bool> {
-    match checks_of(arm, path, placement) {
-        Ok(checks) => {
-            let mut good = true;
-            for check in checks {
-                good &= check.ok;
-                let word = if check.ok { "ok    " } else { "FAILED" };
-                crate::print(&format!("{word} {}: {}: {}\n", arm.name, check.name, check.text))?;
-            }
-            Ok(good)
-        }
-        Err(error) => {
-            crate::print(&format!("FAILED {}: {error:#}\n", arm.name))?;
-            Ok(false)
-        }
+    let verified = Verified::of(arm, path, placement, READY_LIMIT);
+    crate::print(&verified.lines())?;
+    Ok(verified.ok)
+}
+
+/// What one arm did when it was started to be looked at.
+#[derive(Serialize)]
+struct Verified {
+    arm: String,
+    ok: bool,
+    /// Why it could not be asked.
+    error: Option<String>,
+    checks: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    ok: bool,
+    /// Whether a comparison does without it.
+    optional: bool,
+    text: String,
+}
+
+impl Verified {
+    fn of(arm: &Arm, path: &str, placement: &Placement, limit: Duration) -> Self {
+        let (checks, error) = match checks_within(arm, path, placement, limit) {
+            Ok(checks) => (checks, None),
+            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+        };
+        // A target of ours does all that the others do; somebody's own command has to give the answer.
+        let optional = |name: &str| arm.source == ArmSource::Command && name != "answer";
+        let row = |check: launch::Check| Row {
+            name: check.name,
+            ok: check.ok,
+            optional: optional(check.name),
+            text: check.text,
+        };
+        let checks: Vec<Row> = checks.into_iter().map(row).collect();
+        let ok = error.is_none() && checks.iter().all(|check| check.ok || check.optional);
+        Self { arm: arm.name.clone(), ok, error, checks }
+    }
+
+    fn lines(&self) -> String {
+        let failed = self.error.iter().map(|error| format!("FAILED {}: {error}\n", self.arm));
+        let checks = self.checks.iter().map(|check| {
+            let word = match (check.ok, check.optional) {
+                (true, _) => "ok    ",
+                (false, true) => "note  ",
+                (false, false) => "FAILED",
+            };
+            format!("{word} {}: {}: {}\n", self.arm, check.name, check.text)
+        });
+        failed.chain(checks).collect()
     }
 }
 
 /// Starts `arm` and makes every check.
 pub(crate) fn checks_of(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Vec<launch::Check>> {
+    checks_within(arm, path, placement, READY_LIMIT)
+}
+
+fn checks_within(
+    arm: &Arm,
+    path: &str,
+    placement: &Placement,
+    limit: Duration,
+) -> anyhow::Result<Vec<launch::Check>> {
     let log = std::env::temp_dir().join(format!("whyslow-verify-{}-{}.log", std::process::id(), arm.name));
-    let outcome = checks(arm, path, placement, &log);
+    let outcome = checks(arm, path, placement, limit, &log);
     // The log is for the failure's text only, which has its last lines by now.
     let _ = std::fs::remove_file(&log);
     outcome
 }
 
-fn checks(arm: &Arm, path: &str, placement: &Placement, log: &Path) -> anyhow::Result<Vec<launch::Check>> {
+fn checks(
+    arm: &Arm,
+    path: &str,
+    placement: &Placement,
+    limit: Duration,
+    log: &Path,
+) -> anyhow::Result<Vec<launch::Check>> {
     let launcher = Launcher::this_program();
+    launcher.build(arm, &placeholders(arm, placement, 0), log, &mut |_| {}).context("it does not build")?;
     // Any port will do: nothing is measured.
     let port = free_port(u64::from(std::process::id()))?;
     let values = placeholders(arm, placement, port);
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
     let mut process = launcher.start(&spec)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let ready = wait_ready(&mut process, address, path, &arm.expect, READY_LIMIT);
+    let ready = wait_ready(&mut process, address, path, &arm.expect, limit);
     let checks = ready.map(|_| launch::verify(address, path, &arm.expect));
     let _ = process.stop();
     checks.context("it is not ready")

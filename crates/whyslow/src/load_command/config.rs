@@ -28,6 +28,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     config.window = args.duration.0;
     config.requests = args.requests;
     config.timeout = Some(args.timeout.0);
+    config.expected_status = args.expect_status;
     config.idle = match args.idle {
         IdleKind::Sleep => Idle::Sleep,
         IdleKind::Spin => Idle::Spin,

@@ -2,7 +2,7 @@
 
 use record::{RunDir, RunStatus};
 
-use crate::support::{SHORT, arm, assert_schema, fresh_folder, whyslow_in};
+use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// Undecided after one block, or void on a busy machine: these tests look at the structure and not at the verdict.
 const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
@@ -79,6 +79,50 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
     for row in json["comparisons"].as_array().unwrap() {
         assert_eq!(row["verdict"], "invalid", "{row}");
     }
+}
+
+#[test]
+fn what_is_expected_is_the_users_and_a_condition_decides_the_exit() {
+    let folder = fresh_folder();
+    std::fs::write(folder.join("body"), "Hello, World!").unwrap();
+    let command = |name: &str| format!("{name}='{FIXTURE}' 1 port-env");
+    let missing = |name: &str| arm(name, "missing");
+    let cases = [
+        // The port comes by the environment; the baseline is not the first.
+        (vec![command("pr"), command("main")], vec!["--port-env", "--baseline", "main"]),
+        (vec![missing("pr"), missing("main")], vec!["--expect-status", "404", "--expect-body", "body"]),
+    ];
+    for (arms, flags) in cases {
+        let mut args = vec!["compare", "--equal-rates", "none", "--no-why", "--format", "json"];
+        args.extend(arms.iter().map(String::as_str));
+        args.extend(flags);
+        // One block decides nothing: where the server was the limit this holds.
+        let conditions = ["--fail-if", "ARM inconclusive", "--fail-if", "ARM invalid"];
+        let other = if args.contains(&"--baseline") { "pr" } else { "main" };
+        let conditions = conditions.map(|word| word.replace("ARM", other));
+        args.extend(conditions.iter().map(String::as_str));
+        args.extend(["--out", other]);
+        let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+        assert_eq!(said.code, Some(3), "{said:?}");
+        let json = said.json();
+        assert!(json["arms"].as_array().unwrap().iter().all(|arm| arm["ok"] == true), "{json}");
+        let run = record::RunDir::open(&folder.join(other)).read().unwrap();
+        let windows: Vec<_> = run.rounds.iter().flat_map(|record| &record.windows).collect();
+        assert!(windows.len() >= 2 && windows.iter().all(|window| window.load.errors.total() == 0));
+        assert_eq!(json["comparisons"][0]["arm"], other);
+    }
+}
+
+#[test]
+fn verify_prints_what_each_arm_did_and_takes_any_server_that_answers() {
+    let (main, bad) = (arm("main", "none"), arm("bad", "status"));
+    let said = whyslow_in(&fresh_folder(), &["compare", &main, &bad, "--verify", "--format", "json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let json = said.json();
+    assert_eq!((&json[0]["arm"], &json[0]["ok"]), (&"main".into(), &true.into()), "no Date, no 404: notes");
+    let notes = json[0]["checks"].as_array().unwrap().iter().filter(|check| check["ok"] == false);
+    assert!(notes.clone().count() > 0 && notes.clone().all(|check| check["optional"] == true));
+    assert!(json[1]["error"].as_str().unwrap().contains("status 500 instead of 200"), "{json}");
 }
 
 #[test]

@@ -5,12 +5,13 @@ use record::{FailureKind, RunDir};
 use crate::support::{SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// An arm's fault, the kind of failure, and what is said of it.
-const FAULTS: [(&str, FailureKind, &str); 5] = [
+const FAULTS: [(&str, FailureKind, &str); 6] = [
     ("exit", FailureKind::Exited, "before it was ready"),
     ("silent", FailureKind::NotReady, "it listens on no TCP port"),
     ("elsewhere", FailureKind::NotReady, "it listens on 127.0.0.1:"),
     ("status", FailureKind::WrongAnswer, "status 500 instead of 200"),
     ("crash", FailureKind::Crashed, "under load"),
+    ("once", FailureKind::Crashed, "it exited with code 3 under load"),
 ];
 
 #[test]
@@ -22,7 +23,12 @@ fn each_is_a_typed_row_and_the_others_go_on() {
     args.extend(SHORT.map(str::to_owned));
     args.push(arm("main", "none"));
     args.extend(FAULTS.map(|(fault, ..)| arm(fault, fault)));
+    args.push(arm("other", "header"));
+    args.push("broken".to_owned());
     args.push(arm("good", "none"));
+    let target = folder.join("targets/broken");
+    std::fs::create_dir_all(&target).unwrap();
+    std::fs::write(target.join("target.toml"), BROKEN).unwrap();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let said = whyslow_in(&folder, &args);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -43,17 +49,36 @@ fn each_is_a_typed_row_and_the_others_go_on() {
         );
         assert!(json["text"].as_str().unwrap().contains(&format!("{fault} gave no verdict")), "{fault}");
     }
+    let broken = row("broken");
+    assert_eq!(broken["error"], "the build command 'sh -c echo no compiler; exit 2' exited with code 2");
+    assert_eq!((&broken["ok"], &broken["log"][0]), (&false.into(), &"no compiler".into()));
+    let rows = json["comparisons"].as_array().unwrap().iter().filter(|row| row["arm"] == "other");
+    assert!(rows.clone().count() > 0 && rows.clone().all(|row| row["verdict"] == "invalid"));
     let log = row("exit")["log"].as_array().unwrap();
     assert_eq!(log, &["reading the configuration", "no database: giving up"]);
     for name in ["main", "good"] {
         let measured = run.rounds.iter().filter(|record| record.arm == name && record.failure.is_none());
         assert!(measured.count() >= 1, "{name} was not measured");
-        assert_eq!(row(name)["error"], serde_json::Value::Null, "{name}");
+        assert_eq!(
+            (&row(name)["ok"], &row(name)["error"]),
+            (&true.into(), &serde_json::Value::Null),
+            "{name}"
+        );
     }
 }
 
+/// A target that does not build.
+const BROKEN: &str = r#"
+name = "broken"
+language = "c"
+about = "It does not build."
+path = "/"
+build = [["sh", "-c", "echo no compiler; exit 2"]]
+run = ["{build}/broken", "{port}"]
+"#;
+
 #[test]
-fn without_a_baseline_nothing_more_is_run_and_it_is_said() {
+fn with_one_arm_left_nothing_more_is_run_and_what_it_answered_is_kept() {
     let folder = fresh_folder();
     let (main, pr) = (arm("main", "exit"), arm("pr", "none"));
     let args = ["compare", &main, &pr, "--out", "run"];
@@ -61,5 +86,26 @@ fn without_a_baseline_nothing_more_is_run_and_it_is_said() {
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("log: no database: giving up"), "{}", said.out);
     let run = RunDir::open(&folder.join("run")).read().unwrap();
-    assert_eq!(run.rounds.len(), 1, "only the failed round is kept");
+    assert_eq!(run.rounds.len(), 2, "the failed round, and the answer of the other arm");
+    let json = whyslow_in(&folder, &["analyse", "run", "--format", "json"]).json();
+    let arms = json["arms"].as_array().unwrap();
+    assert_eq!((&arms[0]["ok"], &arms[1]["ok"]), (&false.into(), &true.into()), "{arms:?}");
+}
+
+#[test]
+fn without_a_baseline_the_others_still_have_figures() {
+    let folder = fresh_folder();
+    let (main, one, two) = (arm("main", "exit"), arm("one", "none"), arm("two", "none"));
+    let args = ["compare", &main, &one, &two, "--equal-rates", "none", "--out", "run", "--format", "json"];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let json = said.json();
+    // Rounds that a crowded machine voids count here.
+    let run = RunDir::open(&folder.join("run")).read().unwrap();
+    for name in ["one", "two"] {
+        let mut windows =
+            run.rounds.iter().filter(|record| record.arm == name).flat_map(|record| &record.windows);
+        assert!(windows.any(|window| window.load.requests > 0), "{name}");
+    }
+    assert!(json["comparisons"].as_array().unwrap().iter().all(|row| row["ratio"].is_null()), "{json}");
 }

@@ -46,6 +46,17 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "--fail-if", "x slower"], "--fail-if 'x slower' names no arm: there is no 'x'"),
     (&["compare", "--fail-if", "threads bad"], "--fail-if 'threads bad': 'bad' is no verdict; write slower"),
     (&["compare", "--fail-if", "threads slower in p42"], "no metric 'p42'"),
+    (&["compare", "--fail-if", "threads slower"], "can never hold: 'threads' is the baseline"),
+    (
+        &["compare", "--fail-if", "futures slower in p99", "--equal-rates", "none"],
+        "can never hold: this run does not compare p99",
+    ),
+    (
+        &["compare", "--fail-if", "futures slower in rate", "--rate", "100"],
+        "can never hold: this run does not compare rate",
+    ),
+    (&["compare", "--path", "/ü"], "--path is /ü: it must be a path that begins with / and has only visible"),
+    (&["compare", "--path", "/a#b"], "without a fragment (#)"),
     (&["compare", "--window", "0s"], "--window is 0s: it must be between 1s and 1h"),
     (&["compare", "--window", "5"], "'5' is not a duration: write a number and a unit"),
     (&["compare", "--blocks", "1", "--warmup", "3m"], "--warmup is 3m: it must be at most --warmup-cap"),

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use turn::{Alarm, Job, TRIM_EVERY};
 
 pub(crate) use coroutine::{Refused, Resume};
@@ -142,11 +142,6 @@ impl Shard {
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns.get()
-    }
-
-    /// Time of the present turn, the clock not read again.
-    pub(crate) fn now(&self) -> Instant {
-        self.origin + Duration::from_nanos(self.now_ns.get())
     }
 
     /// `at` on the clock of [`Shard::now_ns`].

@@ -18,6 +18,9 @@ pub(crate) trait Source {
     /// The coroutine `key` is to be woken when the descriptor next becomes ready for any of `wanted`.
     fn wait(&self, _wanted: Ready, _key: Key) {}
 
+    /// The coroutine `key` waits no longer.
+    fn leave(&self, _key: Key) {}
+
     /// Its timer expired.
     fn expired(self: Rc<Self>) {}
 

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// How often free stacks are looked at for memory to give back.
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 
+/// How soon, where one look was not enough.
+const TRIM_AGAIN: Duration = Duration::from_millis(10);
+
 /// Something to do in the next turn.
 pub(super) enum Job {
     Resume(Key, Resume),
@@ -92,8 +95,8 @@ impl Shard {
                     }
                 }
                 Alarm::Trim => {
-                    self.arena.trim();
-                    self.alarm_in(TRIM_EVERY, Alarm::Trim);
+                    let next = if self.arena.trim() { TRIM_AGAIN } else { TRIM_EVERY };
+                    self.alarm_in(next, Alarm::Trim);
                 }
             }
         }

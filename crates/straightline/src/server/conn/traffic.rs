@@ -5,6 +5,7 @@ use crate::rt::driver::Ready;
 use crate::rt::shard::Resume;
 use crate::rt::{sys, yield_now};
 use crate::server::buffer::Input;
+use crate::server::limits::TURN_BYTES;
 use crate::server::output::Output;
 use rustix::event::PollFlags;
 use rustix::fd::AsFd;
@@ -59,7 +60,7 @@ impl Conn {
         while !output.sendable().is_empty() {
             match self.transport.send(&self.socket, output.sendable()) {
                 Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
+                    self.note_sent(count);
                     output.mark_sent(count);
                 }
                 Err(Errno::AGAIN) => {
@@ -75,28 +76,48 @@ impl Conn {
         self.transport.flush(&self.socket)
     }
 
+    #[inline]
+    fn note_sent(&self, count: usize) {
+        self.worker.counters().sent_bytes.add(count as u64);
+        self.moved.set(true);
+    }
+
+    /// Whether the client took anything since this was last asked.
+    pub(super) fn take_moved(&self) -> bool {
+        // What is encrypted and held is not taken yet, and what is taken may have been held for long.
+        self.transport.take_moved().unwrap_or(self.moved.take())
+    }
+
     /// Sends what may go out, and waits until it has gone.
     pub(crate) fn flush(&self) -> io::Result<()> {
+        let mut deadline = None;
         while !self.try_flush()? {
-            self.wait(Ready::WRITE, self.write_deadline())?;
+            self.wait_for_room(&mut deadline)?;
         }
         Ok(())
     }
 
     /// Sends what may go out and then `bytes`, which are not copied, and waits until all has gone.
     pub(crate) fn flush_with(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let (mut deadline, mut unbroken) = (None, 0);
         while !bytes.is_empty() {
             let mut output = self.output.borrow_mut();
             let before = output.sendable().len();
             match self.transport.send_two(&self.socket, output.sendable(), bytes) {
                 Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
+                    self.note_sent(count);
                     output.mark_sent(count.min(before));
                     bytes = &bytes[count.saturating_sub(before)..];
+                    drop(output);
+                    unbroken += count as u64;
+                    if unbroken >= TURN_BYTES && !bytes.is_empty() {
+                        unbroken = 0;
+                        yield_now()?;
+                    }
                 }
                 Err(Errno::AGAIN) => {
                     drop(output);
-                    self.wait(Ready::WRITE, self.write_deadline())?;
+                    self.wait_for_room(&mut deadline)?;
                 }
                 Err(error) => {
                     self.mark(Ready::GONE.with(Ready::ENDED));
@@ -115,17 +136,18 @@ impl Conn {
     /// Sends what may go out and then a part of `file`, and waits until all has gone.
     pub(crate) fn flush_with_file(&self, file: &File, mut part: Range<u64>) -> io::Result<()> {
         self.flush()?;
+        let mut deadline = None;
         while part.start < part.end {
             match sys::send_file(&self.socket, file, &mut part) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.worker.counters().sent_bytes.add(count as u64);
+                    self.note_sent(count);
                     // A client as fast as the disk would hold the shard until the last byte.
                     if part.start < part.end {
                         yield_now()?;
                     }
                 }
-                Err(Errno::AGAIN) => self.wait(Ready::WRITE, self.write_deadline())?,
+                Err(Errno::AGAIN) => self.wait_for_room(&mut deadline)?,
                 Err(error) => {
                     self.mark(Ready::GONE.with(Ready::ENDED));
                     return Err(error.into());
@@ -135,8 +157,26 @@ impl Conn {
         Ok(())
     }
 
-    fn write_deadline(&self) -> Option<Instant> {
-        Some(self.worker.now() + self.worker.limits().write_stall)
+    /// Waits for room to send. Only a client that takes something moves the `deadline`.
+    fn wait_for_room(&self, deadline: &mut Option<Instant>) -> io::Result<()> {
+        let at = match *deadline {
+            Some(at) if !self.take_moved() => at,
+            _ => {
+                self.take_moved();
+                Instant::now() + self.worker.limits().write_stall
+            }
+        };
+        *deadline = Some(at);
+        self.wait_for_client(Ready::WRITE, at)
+    }
+
+    /// Waits until the socket may be ready, and counts a client that takes too long.
+    pub(crate) fn wait_for_client(&self, wanted: Ready, deadline: Instant) -> io::Result<()> {
+        let outcome = self.wait(wanted, Some(deadline));
+        if outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            self.worker.counters().timeouts.add(1);
+        }
+        outcome
     }
 
     /// Repeats a receiving call until it does not say "not now".
