@@ -12,7 +12,7 @@ export function ns(value: number): string {
 }
 
 export function signedNs(value: number): string {
-  return value >= 0 ? `+${ns(value)}` : ns(value);
+  return value > 0 ? `+${ns(value)}` : ns(value);
 }
 
 export function percent(share: number): string {

@@ -118,9 +118,9 @@ test("another report that is dropped on the page stands beside this one", async 
     assert.match(text, /another-run \(other\.html\)/);
     const primary = own.comparisons.filter((row) => row.primary).length;
     assert.equal((await page.$$("#beside table:first-of-type tbody tr")).length >= 2 * primary, true);
-    const own = JSON.parse(/id="whyslow-data">(.*?)<\/script>/s.exec(readFileSync(other, "utf8"))[1]);
+    const carried = JSON.parse(/id="whyslow-data">(.*?)<\/script>/s.exec(readFileSync(other, "utf8"))[1]);
     const spoilt = (spoil) => {
-      const copy = structuredClone(own);
+      const copy = structuredClone(carried);
       spoil(copy.runs[0].findings[0]);
       return JSON.stringify(copy);
     };
@@ -131,7 +131,7 @@ test("another report that is dropped on the page stands beside this one", async 
       "host.json": spoilt((findings) => (findings.host = null)),
       "empty.json": JSON.stringify({ schema: 2, runs: [{ findings: [] }] }),
       "broken.json": "{",
-      "findings.json": JSON.stringify({ ...own.runs[0].findings[0], schema: 99 }),
+      "findings.json": JSON.stringify({ ...carried.runs[0].findings[0], schema: 99 }),
     };
     for (const [name, text] of Object.entries(files)) {
       await drop(name, text);

@@ -4,17 +4,20 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { dataOf, on, report, run, start, stop } from "./support.mjs";
+import { sampleSmall } from "./profiles.mjs";
+import { dataOf, on, PICTURES, report, run, start, stop } from "./support.mjs";
 
 let file, data, own;
-/** A run with all that a run can have: two equal rates, and made as a ladder. */
+/** A run with all that a run can have: profiles, two equal rates, and made as a ladder. */
 let fullFile, full;
 before(async () => {
   await start();
   file = report("parts.html", run("parts"));
   data = dataOf(file).runs[0];
   own = data.findings[0];
-  fullFile = report("full.html", run("full", complete));
+  const all = run("full", complete);
+  sampleSmall(all);
+  fullFile = report("full.html", all);
   full = dataOf(fullFile).runs[0];
 });
 after(stop);
@@ -43,7 +46,7 @@ function complete(name, value) {
 function withRest(name) {
   const made = run(name, (file, value) => {
     if (file === "manifest.json") for (const list of [value.plan.arms, value.builds, value.pilot_per_s]) list.length = 2;
-    for (const window of value.arm === "futures" ? value.windows : []) window.target.cpu.total_ns = Math.round(window.target.cpu.total_ns * 1.2);
+    for (const window of value.arm === "futures" ? value.windows : []) window.target.cpu.user_ns = Math.round(window.target.cpu.user_ns * 0.7);
   });
   for (const round of readdirSync(join(made, "rounds"))) {
     if (JSON.parse(readFileSync(join(made, "rounds", round), "utf8")).arm === "coroutines") rmSync(join(made, "rounds", round));
@@ -223,7 +226,7 @@ test("what is left over is hatched, with a pattern of its own, and has its row",
     assert.deepEqual(ids.filter((id, place) => ids.indexOf(id) !== place), [], "no name is given twice");
     for (const part of ["waterfall", "ledger"]) {
       const found = await page.$$eval(`#${part} .view:not([hidden]) .chart [aria-label=bar] rect`, (all) =>
-        all.map((one) => /^url\("?#(.*?)"?\)$/.exec(one.getAttribute("fill"))?.[1]).filter(Boolean).map((id) => document.getElementById(id)?.closest("svg")?.contains(document.querySelector(`[fill*="${id}"]`)) ?? false));
+        all.filter((one) => one.getAttribute("fill").startsWith("url(")).map((one) => one.closest("svg").contains(document.getElementById(/#([^")]*)/.exec(one.getAttribute("fill"))[1]))));
       assert.ok(found.length === 1 && found[0], `${part}: one bar is hatched, from its own drawing: ${found}`);
     }
     const row = await page.$$eval("#ledger .view:not([hidden]) table:first-of-type tbody tr", (all) => all.map((one) => [...one.cells].map((cell) => cell.textContent)).find((cells) => cells[0] === "unattributed"));
@@ -267,8 +270,8 @@ test("response times against the rate are those of the JSON at both rates", asyn
     const y = axis(await marks(page, "latency", '> figure:nth-of-type(2) [aria-label="y-axis tick label"] text'), "y", Math.log);
     const open = full.detail.latency.filter((curve) => !curve.closed_loop);
     const arms = [...new Set(open.map((curve) => curve.arm))];
-    const lines = await ends(page, `${place} [aria-label=line]:nth-of-type(1 of [aria-label=line]) path`);
-    assert.equal(lines.length, arms.length, "a line of p50 for each arm");
+    const lines = await ends(page, `${place} [aria-label=line] path`);
+    assert.ok(lines.length >= arms.length, "a line of p50 for each arm, and after them those of p99");
     for (const [index, arm] of arms.entries()) {
       const curves = open.filter((curve) => curve.arm === arm).sort((a, b) => a.rate_per_s - b.rate_per_s);
       for (const [end, curve] of curves.entries()) {
@@ -302,5 +305,15 @@ test("the tables of resources and of the environment hold what the JSON has", as
     const environment = await page.innerText("#environment");
     for (const fact of [own.host.cpu_model, own.host.kernel, own.run_id, ...own.arms.map((arm) => arm.command)]) assert.ok(environment.includes(fact), fact);
     for (const arm of own.arms) assert.ok(environment.includes(arm.build_id.slice(0, 12)), arm.name);
+  });
+});
+
+test("pictures for review", { skip: !PICTURES }, async () => {
+  await on(fullFile, {}, async (page) => {
+    // What sticks to the top of the screen would lie over the pictures.
+    await page.evaluate(() => { document.querySelector(".bar").style.position = "static"; });
+    for (const part of ["limits", "waterfall", "ledger", "profile", "latency", "pairs", "use", "ladder"]) {
+      await page.locator(`#${part}`).screenshot({ path: join(PICTURES, `${part}.png`) });
+    }
   });
 });

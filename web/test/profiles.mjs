@@ -31,6 +31,24 @@ export function profile(frames, stacks) {
   };
 }
 
+/** Samples by stack, outermost first; `[kernel]` is the module of what ends in `_k`. */
+const SAMPLED = {
+  threads: { "main serve http1::parse": 600, "main serve write sys_write_k": 300, "main serve lock": 100 },
+  futures: { "main serve http1::parse": 200, "main serve write sys_write_k": 250, "main poll": 150 },
+  coroutines: { "main serve http1::parse": 150, "main serve write sys_write_k": 150 },
+};
+
+/** Profiles that can be checked by hand, for each arm of the run that is kept for tests. */
+export function sampleSmall(directory) {
+  sample(directory, Object.fromEntries(Object.entries(SAMPLED).map(([arm, stacks]) => [arm, folded(stacks)])));
+}
+
+function folded(stacks) {
+  const names = [...new Set(Object.keys(stacks).flatMap((stack) => stack.split(" ")))];
+  const frames = names.map((name) => ({ name, module: name.endsWith("_k") ? "[kernel]" : "server", kernel: name.endsWith("_k"), resolved: true }));
+  return profile(frames, Object.entries(stacks).map(([stack, samples]) => [stack.split(" ").map((name) => names.indexOf(name)), samples]));
+}
+
 /** Numbers below `limit`, the same in each run of the tests. Source: Numerical Recipes, the quick generator. */
 function dice(seed) {
   let state = seed;

@@ -61,6 +61,9 @@ pub(crate) struct Args {
     /// Warm-up of a session with --blocks
     #[arg(long, default_value = "3s")]
     warmup: String,
+    /// For planted: requests per second, the same for both arms, or `max`
+    #[arg(long, default_value = "20000")]
+    rate: String,
     /// Forget the sessions of earlier calls
     #[arg(long)]
     fresh: bool,
@@ -89,6 +92,12 @@ impl Args {
         }
         run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
         Ok("target/release/whyslow".to_owned())
+    }
+
+    /// The same program twice is compared at capacity, as a user would. A plant is found where it adds what it burns and
+    /// nothing else: at capacity a server that is slower than its generator also pays for waking it.
+    fn rate(&self) -> &str {
+        if self.question == Question::Planted { &self.rate } else { "max" }
     }
 
     fn runs(&self) -> u32 {
@@ -143,6 +152,7 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
             blocks: args.blocks,
             window: &args.window,
             warmup: &args.warmup,
+            rate: args.rate(),
             number,
         };
         let one = session.run(&folder)?;
@@ -162,7 +172,7 @@ fn plant_ns(args: &Args, program: &str) -> anyhow::Result<Option<u64>> {
     if args.question != Question::Planted {
         return Ok(None);
     }
-    let base = session::baseline_cpu_ns(program, &root().join("target/calibrate"))?;
+    let base = session::baseline_cpu_ns(program, args.rate(), &root().join("target/calibrate"))?;
     Ok(Some((base * args.percent / 100.0).round() as u64))
 }
 
@@ -192,13 +202,14 @@ fn summary(args: &Args, found: &[Found]) -> String {
         _ => format!("sessions that found the planted {} % and cover it", args.percent),
     };
     let mut text = format!(
-        "# {}: {right} of {} {what}\n\nEach session: CPU per request at capacity, {}, 64 connections. Repeat with \
-         `cargo xtask calibrate {:?} …`.\n\nslower {}, faster {}, equal {}, inconclusive {}, invalid {}; interval covers \
+        "# {}: {right} of {} {what}\n\nEach session: CPU per request at {}, {}, 64 connections. Repeat with `cargo \
+         xtask calibrate {} …`.\n\nslower {}, faster {}, equal {}, inconclusive {}, invalid {}; interval covers \
          the truth in {covered}; median standard deviation of a pair {:.2} %\n\n",
         args.name(),
         found.len(),
+        if args.rate() == "max" { "capacity".to_owned() } else { format!("{} requests/s", args.rate()) },
         args.design(),
-        args.question,
+        if args.question == Question::Aa { "aa" } else { "planted" },
         count("slower"),
         count("faster"),
         count("equal"),

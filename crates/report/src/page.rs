@@ -49,7 +49,8 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "waterfall",
         title: "Where the time goes",
-        about: "CPU per request from the baseline to the arm, step by step. What no step accounts for is hatched.",
+        about: "CPU per request from the baseline to the arm, step by step: user is the program's own code, system is \
+                the kernel at work for it. What no step accounts for is hatched.",
         without: "This run has no split: it had no two arms with figures, or was made with --no-why.",
         of: waterfall,
         turns: true,
@@ -57,7 +58,10 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "ledger",
         title: "Causes, weighed",
-        about: "What each activity can carry of the difference; what was ruled out stays in the list.",
+        about: "What each activity can carry of the difference. 'Accounts for' is exact; 'bounded by' is the most that \
+                it can be; 'consistent with' is what profiles saw; 'confirmed by' was tried by taking the cause away. \
+                Different views of the same time overlap, so the bars need not add up. What was ruled out stays in \
+                the list.",
         without: "There is no difference to explain, or the run was made with --no-why.",
         of: ledger,
         turns: true,
@@ -83,8 +87,9 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "pairs",
         title: "Pairs and rounds in the order in which they ran",
-        about: "One pair a block. If baseline-first and arm-first pairs lie apart, the order decides; if they drift, \
-                the host does.",
+        about: "One pair a block, with its ratio to the baseline. If baseline-first and arm-first pairs lie apart, \
+                the order decides; if they drift, the host does. The dashed line is the ratio of the verdict, the \
+                blue band its interval.",
         without: "No block has a pair.",
         of: pairs,
         turns: true,
@@ -385,11 +390,7 @@ fn trim(percent: f64) -> String {
 
 fn pairs(findings: &Findings, run: &PageRun) -> Document {
     let detail = &run.detail;
-    let mut blocks = Vec::new();
-    let rows: Vec<[String; 5]> = findings.comparisons.iter().flat_map(|row| pair_rows(row, detail)).collect();
-    if !rows.is_empty() {
-        blocks.push(Block::table(["block", "arm", "metric", "order", "ratio to baseline"], rows));
-    }
+    let mut blocks: Document = pair_table(findings, detail).into_iter().collect();
     if !detail.rounds.is_empty() {
         blocks.push(Block::Heading("Rounds".to_owned()));
         blocks.push(round_table(&detail.rounds));
@@ -397,21 +398,39 @@ fn pairs(findings: &Findings, run: &PageRun) -> Document {
     blocks
 }
 
-fn pair_rows<'a>(row: &'a Comparison, detail: &'a Detail) -> impl Iterator<Item = [String; 5]> + 'a {
-    row.pairs.iter().map(|(block, ln)| {
-        let place = |arm: &str| {
-            let of = |round: &&RoundDetail| round.block == *block && round.arm == arm && round.void.is_none();
-            detail.rounds.iter().position(|round| of(&round))
-        };
-        let first = if place(&row.arm) < place(&row.baseline) { &row.arm } else { &row.baseline };
-        [
-            (block + 1).to_string(),
-            row.arm.clone(),
-            row.metric.label().to_owned(),
-            format!("{first} first"),
-            format!("{:.3}", ln.exp()),
-        ]
-    })
+/// A row for each pair, with its ratio in every metric.
+fn pair_table(findings: &Findings, detail: &Detail) -> Option<Block> {
+    let paired = || findings.comparisons.iter().filter(|row| !row.pairs.is_empty());
+    let metrics: Vec<Metric> =
+        Metric::ALL.into_iter().filter(|metric| paired().any(|row| row.metric == *metric)).collect();
+    let rows: Vec<Vec<String>> = compare::others(findings)
+        .flat_map(|arm| {
+            let own: Vec<&Comparison> = paired().filter(|row| row.arm == arm.name).collect();
+            let blocks: BTreeSet<u32> =
+                own.iter().flat_map(|row| &row.pairs).map(|(block, _)| *block).collect();
+            let row = |block: &u32| pair_row(&own, &metrics, *block, detail);
+            blocks.iter().map(row).collect::<Vec<_>>()
+        })
+        .collect();
+    let header = ["block", "arm", "order"].into_iter().chain(metrics.iter().map(|metric| metric.label()));
+    let header = header.map(str::to_owned).collect();
+    (!rows.is_empty()).then_some(Block::Table { header, rows })
+}
+
+/// One block of an arm, whose comparisons are `own`.
+fn pair_row(own: &[&Comparison], metrics: &[Metric], block: u32, detail: &Detail) -> Vec<String> {
+    let (arm, baseline) = own.first().map_or(("", ""), |row| (row.arm.as_str(), row.baseline.as_str()));
+    let place = |arm: &str| {
+        let of = |round: &&RoundDetail| round.block == block && round.arm == arm && round.void.is_none();
+        detail.rounds.iter().position(|round| of(&round))
+    };
+    let first = if place(arm) < place(baseline) { arm } else { baseline };
+    let ratio = |metric: &Metric| {
+        let mut pairs = own.iter().filter(|row| row.metric == *metric).flat_map(|row| &row.pairs);
+        pairs.find(|(of, _)| *of == block).map(|(_, ln)| ln.exp())
+    };
+    let ratios = metrics.iter().map(|metric| number(ratio(metric)));
+    [(block + 1).to_string(), arm.to_owned(), format!("{first} first")].into_iter().chain(ratios).collect()
 }
 
 fn round_table(rounds: &[RoundDetail]) -> Block {

@@ -10,7 +10,7 @@ type Drawn = Rung & { name: string; ratio: number; ci_low: number; ci_high: numb
 
 export const ladder: Chart = (view) =>
   (view.run.ladder?.metrics ?? []).map(({ metric, rungs, whole }) => {
-    const named = [...rungs.map((rung) => ({ ...rung, name: rung.to })), { ...whole, name: "whole" }];
+    const named = [...rungs.map((rung) => ({ ...rung, name: rung.to })), { ...whole, name: `all, over ${whole.from}` }];
     const drawn = named.filter((rung): rung is Drawn => rung.ratio !== null && rung.ci_low !== null && rung.ci_high !== null);
     const domain = ratioDomain([1, ...drawn.flatMap((rung) => [rung.ci_low, rung.ci_high])]);
     const words = (rung: Drawn) => `${rung.to} over ${rung.from}: ${ratio(rung.ratio)} [${ratio(rung.ci_low)}, ${ratio(rung.ci_high)}], ${rung.verdict}`;

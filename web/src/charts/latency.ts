@@ -72,7 +72,7 @@ function byRate(view: View, curves: LatencyCurve[]): HTMLElement {
   const of = (share: number) => drawn.filter((point) => point.quantile === share);
   const full = view.run.detail.latency.filter((curve) => curve.closed_loop && isShown(view, curve.arm));
   const says = drawn.map((point) => `${point.arm} at ${count(point.rate)}/s ${quantile(point.quantile)}: ${ns(point.ns)}`).join("; ");
-  return figure(view, "Response time against rate: p50 full, p99 dashed; vertical lines: capacity in a closed loop", says, {
+  return figure(view, "Response time against rate: p50 full, p99 dashed; vertical dotted lines: all that an arm can answer", says, {
     height: 320,
     marginLeft: 65,
     marginRight: 30,

@@ -75,8 +75,8 @@ class Flame {
       element("label", {}, "search ", element("input", { type: "search", value: this.search, input: (event) => this.find((event.target as HTMLInputElement).value) })),
       element("button", { type: "button", click: () => this.zoom(this.root) }, "whole"),
       ...[this.a, this.b].filter((profile) => profile !== undefined).flatMap((profile) => [
-        element("button", { type: "button", click: () => download(`${profile.arm}.speedscope.json`, speedscope(profile)) }, `${profile.arm} for speedscope`),
-        element("button", { type: "button", click: () => download(`${profile.arm}.perf.txt`, perfScript(profile)) }, `${profile.arm} for Firefox Profiler`),
+        element("button", { type: "button", click: () => download(`${profile.arm}.speedscope.json`, speedscope(profile)) }, `save ${profile.arm} for speedscope`),
+        element("button", { type: "button", click: () => download(`${profile.arm}.perf.txt`, perfScript(profile)) }, `save ${profile.arm} for Firefox Profiler`),
       ]),
     );
   }

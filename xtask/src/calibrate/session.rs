@@ -17,6 +17,8 @@ pub(super) struct Session<'a> {
     pub(super) blocks: Option<u32>,
     pub(super) window: &'a str,
     pub(super) warmup: &'a str,
+    /// Requests per second, or `max`.
+    pub(super) rate: &'a str,
     pub(super) number: u32,
 }
 
@@ -83,7 +85,7 @@ impl Session<'_> {
             }
         };
         let seed = (1000 + self.number).to_string();
-        words.extend(["--seed", &seed]);
+        words.extend(["--seed", &seed, "--rate", self.rate]);
         let findings = compare(self.program, self.amount_ns, &words, dir)?;
         let row = cpu_row(&findings)?;
         let figure = |name: &str| row[name].as_f64();
@@ -98,10 +100,10 @@ impl Session<'_> {
     }
 }
 
-/// CPU per request of the baseline in nanoseconds, from two short blocks.
-pub(super) fn baseline_cpu_ns(program: &str, folder: &Path) -> anyhow::Result<f64> {
+/// CPU per request of the baseline at `rate` in nanoseconds, from two short blocks.
+pub(super) fn baseline_cpu_ns(program: &str, rate: &str, folder: &Path) -> anyhow::Result<f64> {
     let dir = folder.join(format!("baseline-{}", std::process::id()));
-    let findings = compare(program, None, &["--blocks", "2", "--window", "2s"], &dir)?;
+    let findings = compare(program, None, &["--blocks", "2", "--window", "2s", "--rate", rate], &dir)?;
     fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
     findings["arms"][0]["cpu_ns_per_request"]["total"].as_f64().context("the baseline gave no figures")
 }

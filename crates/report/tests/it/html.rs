@@ -160,3 +160,75 @@ fn only_columns_of_figures_stand_to_the_right() {
         assert!(html.contains(cell), "no {cell}");
     }
 }
+
+/// What stands in one part of a page.
+fn part<'a>(html: &'a str, id: &str) -> &'a str {
+    let start = html.find(&format!("<section id=\"{id}\"")).expect(id);
+    &html[start..start + html[start..].find("</section>").unwrap()]
+}
+
+#[test]
+fn a_table_stands_under_what_it_is_about() {
+    let html = readable(&html(vec![shown(findings())], Vec::new()));
+    let cases = [
+        ("use", "<h3>pr</h3><div class=\"scroll\"", "<caption>Utilisation, saturation, errors: pr</caption>"),
+        (
+            "profile",
+            "<h3>pr against main (3000 and 3100 samples)</h3>",
+            "<caption>Where in the code: pr against main",
+        ),
+    ];
+    for (id, heading, caption) in cases {
+        let part = part(&html, id);
+        assert!(part.contains(heading) && part.contains(caption), "{id}: {part}");
+        assert!(part.find("class=\"chart\"") < part.find("<h3>"), "{id}: a name is not torn from its table");
+    }
+}
+
+#[test]
+fn the_first_screen_leads_to_the_limits_and_the_first_cause() {
+    let html = readable(&html(vec![shown(findings()), shown(about("a", "b"))], Vec::new()));
+    let first = part(&html, "verdict");
+    assert!(first.contains("<a href=\"#limits\">What limits each: main: its CPU"), "{first}");
+    assert!(first.contains("<a href=\"#ledger\">First cause: pr: user_time was weighed"), "{first}");
+    assert!(first.contains("<dt>noise floor</dt>"), "{first}");
+    assert!(part(&html, "verdict-2").contains("<a href=\"#limits-2\">"), "each run leads to its own");
+    assert!(html.contains("<a href=\"#verdict-2\">"), "and the bar to each run");
+}
+
+#[test]
+fn what_no_cause_carries_has_its_row() {
+    let mut findings = findings();
+    findings.unattributed_share = Some(0.125);
+    let html = readable(&html(vec![shown(findings)], Vec::new()));
+    let row = "<th scope=\"row\">unattributed</th><td>pr</td>";
+    assert!(part(&html, "ledger").contains(row) && part(&html, "ledger").contains("12.5 %"));
+}
+
+#[test]
+fn one_equal_rate_is_said_to_be_too_few_for_a_line() {
+    let curve = |condition: &str| analyse::LatencyCurve {
+        arm: "pr".to_owned(),
+        condition: condition.to_owned(),
+        closed_loop: condition == "capacity",
+        rate_per_s: 1000.0,
+        requests: 10_000,
+        points: vec![analyse::LatencyPoint { quantile: 0.5, ns: 1e6, low_ns: 9e5, high_ns: 2e6, rounds: 6 }],
+    };
+    for (conditions, wanted) in [(&["capacity", "1/s"][..], true), (&["capacity", "1/s", "2/s"], false)] {
+        let latency = conditions.iter().map(|condition| curve(condition)).collect();
+        let run = PageRun { detail: Detail { latency, ..Detail::default() }, ..shown(findings()) };
+        let html = readable(&html(vec![run], Vec::new()));
+        assert_eq!(part(&html, "latency").contains("--equal-rates 25,50,75"), wanted, "{conditions:?}");
+    }
+}
+
+#[test]
+fn a_pair_is_a_row_with_its_ratio_in_every_metric() {
+    let html = readable(&html(vec![shown(findings())], Vec::new()));
+    let pairs = part(&html, "pairs");
+    assert!(pairs.contains("CPU per request</th>") && pairs.contains("p99</th>"), "{pairs}");
+    // Three metrics, two blocks, and e to the 0.0953 each time.
+    assert_eq!(pairs.matches("<th scope=\"row\">").count(), 2, "{pairs}");
+    assert_eq!(pairs.matches("<td class=\"figure\">1.100</td>").count(), 6, "{pairs}");
+}

@@ -93,8 +93,8 @@ pub struct StatusError {
 }
 
 impl StatusError {
-    /// An error that is answered with `status` and `message` as its text. A status outside 400 to 599 is no error's, and
-    /// may allow no text: it becomes 500.
+    /// An error that is answered with `status` and `message` as its text. A status outside 400 to 599 is no error's,
+    /// and may allow no text: it becomes 500.
     pub fn new(status: u16, message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         let status = if (400..=599).contains(&status) { status } else { 500 };
         Self { status, message: message.into() }

@@ -339,3 +339,24 @@ fn a_large_body_gives_others_their_turn() {
     assert_eq!(client.response().body.len(), 1 << 20);
     assert!(server.metric("suspensions_total") >= 3, "one for each quarter but the last");
 }
+
+#[test]
+fn an_upload_gives_others_their_turn() {
+    const UPLOAD: usize = 8 << 20;
+    let server = TestServer::new(|request, response| {
+        // Slower than the client, so that there is always more to receive.
+        let (mut piece, mut sum) = ([0; 512], 0);
+        loop {
+            match request.read(&mut piece)? {
+                0 => return response.send(sum.to_string().as_bytes()),
+                count => sum += piece[..count].iter().map(|&byte| u64::from(byte)).sum::<u64>(),
+            }
+        }
+    });
+    let mut client = server.connect();
+    client.send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {UPLOAD}\r\n\r\n").as_bytes());
+    client.send(&vec![1; UPLOAD]);
+    assert_eq!(client.response().text(), UPLOAD.to_string());
+    // A read may take a buffer more than a quarter of a megabyte.
+    assert!(server.metric("suspensions_total") >= 25, "{}", server.metric("suspensions_total"));
+}
