@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "3s")]
     warmup: String,
     /// For planted: requests per second, the same for both arms, or `max`
-    #[arg(long, default_value = "20000")]
+    #[arg(long, default_value = "max")]
     rate: String,
     /// Forget the sessions of earlier calls
     #[arg(long)]
@@ -94,8 +94,6 @@ impl Args {
         Ok("target/release/whyslow".to_owned())
     }
 
-    /// The same program twice is compared at capacity, as a user would. A plant is found where it adds what it burns and
-    /// nothing else: at capacity a server that is slower than its generator also pays for waking it.
     fn rate(&self) -> &str {
         if self.question == Question::Planted { &self.rate } else { "max" }
     }

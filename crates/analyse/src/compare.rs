@@ -165,14 +165,11 @@ fn noise_floor(sheet: &Sheet, arm: &str, metric: Metric) -> Option<Floor> {
 /// Half-width of an interval for "no difference", from the successive differences of either arm with itself.
 ///
 /// A pair of rounds of one arm in neighbouring blocks spreads like a pair of rounds of two equal arms, plus whatever
-/// drifts between blocks; so this floor is at worst too high.
+/// drifts between blocks; so this floor is at worst too high. Rounds between which a CPU was moved are no such pair.
 /// Source: von Neumann, "Distribution of the ratio of the mean square successive difference", 1941.
 fn within_run(sheet: &Sheet, arm: &str, metric: Metric) -> Option<f64> {
-    let mut successive = Vec::new();
-    for name in [sheet.baseline(), arm] {
-        let values = sheet.values(name, metric);
-        successive.extend(values.windows(2).map(|pair| (pair[1].1 / pair[0].1).ln()));
-    }
+    let mut successive = sheet.successive(sheet.baseline(), metric);
+    successive.extend(sheet.successive(arm, metric));
     let blocks = sheet.pairs(arm, metric).len();
     if successive.len() < 4 || blocks == 0 {
         return None;

@@ -4,7 +4,7 @@ use plan::{Condition, Plan};
 use record::{RoundRecord, Run, VoidReason, Window};
 
 use crate::findings::VoidRound;
-use crate::gates::{host_fault, moved_since};
+use crate::gates::{host_fault, is_moved, moved_since};
 use crate::metric::in_window;
 use crate::{Metric, SECOND_BASELINE_SUFFIX, describe_condition};
 
@@ -93,8 +93,8 @@ impl<'a> Sheet<'a> {
     /// once, the last time.
     fn add_valid(&mut self, record: &'a RoundRecord) {
         let same =
-            |earlier: &&RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
-        if let Some(index) = self.rounds.iter().position(|earlier| same(&earlier)) {
+            |earlier: &RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
+        if let Some(index) = self.rounds.iter().position(|earlier| same(earlier)) {
             let earlier = self.rounds.remove(index);
             let reasons = moved_since(&[earlier, record]).into_iter().map(|(_, reason)| reason);
             reasons.for_each(|reason| self.add_void(earlier, reason));
@@ -181,6 +181,15 @@ impl<'a> Sheet<'a> {
             .into_iter()
             .filter_map(|(block, value)| Some((block, (value / in_block(block)?).ln())))
             .collect()
+    }
+
+    /// ln(later / earlier) for each two successive rounds of `arm` between which no CPU was moved.
+    pub(crate) fn successive(&self, arm: &str, metric: Metric) -> Vec<f64> {
+        let Some(index) = self.condition_of(metric) else { return Vec::new() };
+        let rounds: Vec<&RoundRecord> = self.rounds_of(arm).collect();
+        let value = |record: &RoundRecord| metric.of(record.windows.get(index)?);
+        let pairs = rounds.windows(2).filter(|pair| !is_moved(pair[0], pair[1]));
+        pairs.filter_map(|pair| Some((value(pair[1])? / value(pair[0])?).ln())).collect()
     }
 
     /// A count of the target per request, pooled over the valid rounds of `arm`: all counts over all requests, so that

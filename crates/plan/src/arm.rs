@@ -61,17 +61,23 @@ pub struct Arm {
     pub circumstances: Circumstances,
 }
 
+/// Names of logs that a run keeps beside those of its arms.
+const RESERVED: [&str; 3] = ["pilot", "generator", "diagnostic"];
+
 impl Arm {
     /// Checks the name and that the port reaches the server.
     ///
     /// # Errors
-    /// [`PlanError::ArmName`], [`PlanError::Words`] or [`PlanError::NoPort`].
+    /// [`PlanError::ArmName`], [`PlanError::ReservedName`], [`PlanError::Words`] or [`PlanError::NoPort`].
     pub fn validate(&self) -> Result<(), PlanError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
         let name = &self.name;
         if name.is_empty() || name.starts_with('.') || name.len() > MAX_NAME_CHARS || !name.chars().all(fits)
         {
             return Err(PlanError::ArmName(name.clone()));
+        }
+        if RESERVED.contains(&name.as_str()) {
+            return Err(PlanError::ReservedName(name.clone()));
         }
         if self.run.is_empty() {
             return Err(PlanError::Words { arm: name.clone() });

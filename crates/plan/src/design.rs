@@ -71,7 +71,7 @@ impl Condition {
     #[must_use]
     pub fn resolve(self, slowest_per_s: f64) -> Self {
         match self {
-            Self::ShareOfSlowest { percent } => {
+            Self::ShareOfSlowest { percent } if slowest_per_s > 0.0 => {
                 // A server that answers less than once a second is asked once a second.
                 Rate::per_s((slowest_per_s * f64::from(percent) / 100.0).floor().max(1.0))
                     .map_or(self, |rate| Self::EqualRate { rate })

@@ -51,6 +51,9 @@ pub enum PlanError {
     /// An arm name that would not survive as part of a file name.
     #[error("'{0}' cannot name an arm: use letters, digits, '.', '_', '@', '+' or '-', at most 64")]
     ArmName(String),
+    /// An arm name that a log of the run itself has.
+    #[error("'{0}' cannot name an arm: a log of the run itself is called so; take another")]
+    ReservedName(String),
     /// The baseline is not among the arms.
     #[error("the baseline '{0}' is not an arm: choose one of {1}")]
     UnknownBaseline(String, String),

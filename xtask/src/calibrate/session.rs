@@ -1,5 +1,6 @@
 //! One comparison of the planted server with itself, and what it found.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub(super) struct Found {
     ratio: Option<f64>,
     ci_low: Option<f64>,
     ci_high: Option<f64>,
-    /// The true ratio: 1, or what the server says of itself when it ends.
+    /// The true ratio: 1, or what the servers say of themselves when they end.
     truth: f64,
     pub(super) paired_sd: f64,
 }
@@ -132,20 +133,34 @@ fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {
     rows.iter().find(|row| row["metric"] == "cpu_per_request").context("findings compare CPU per request")
 }
 
-/// The true ratio by the servers' own accounts: all their CPU over what is left without the plant; the median of rounds.
+/// The true ratio by the servers' own accounts: of all CPU that each used to the requests that it answered, from its first
+/// to its last; the median over the blocks. The last attempt at a round is the one that counted.
 fn truth(logs: &Path) -> anyhow::Result<f64> {
-    let mut ratios = Vec::new();
-    for entry in fs::read_dir(logs).context("a run has logs")? {
-        let text = fs::read_to_string(entry?.path()).unwrap_or_default();
-        for line in text.lines().filter(|line| line.contains("plant=spin")) {
-            let figure = |name: &str| -> Option<f64> {
-                line.split_whitespace()
-                    .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
-            };
-            let (cpu, plant) = (figure("cpu_ns"), figure("plant_ns"));
-            ratios.extend(cpu.zip(plant).map(|(cpu, plant)| cpu / (cpu - plant)));
+    let mut told: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut files: Vec<_> = fs::read_dir(logs).context("a run has logs")?.filter_map(Result::ok).collect();
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in files {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((round, arm)) = name.trim_end_matches(".log").rsplit_once('-') else { continue };
+        let block = round.split('-').next().unwrap_or_default().to_owned();
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        if let Some(cpu_ns) = text.lines().find_map(own_cpu_ns) {
+            told.insert((arm.to_owned(), block), cpu_ns);
         }
     }
+    let of = |arm: &str, block: &String| told.get(&(arm.to_owned(), block.clone())).copied();
+    let blocks: BTreeSet<&String> = told.keys().map(|(_, block)| block).collect();
+    let mut ratios: Vec<f64> =
+        blocks.into_iter().filter_map(|block| Some(of("arm", block)? / of("base", block)?)).collect();
     ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().context("no server told what it burnt")
+    let middle = |index: usize| ratios.get(index).copied().context("no server told what it used");
+    Ok((middle(ratios.len() / 2)? * middle(ratios.len().saturating_sub(1) / 2)?).sqrt())
+}
+
+/// CPU per request from the line that a planted server prints when it ends.
+fn own_cpu_ns(line: &str) -> Option<f64> {
+    let figure = |name: &str| -> Option<f64> {
+        line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
+    Some(figure("cpu_ns")? / figure("requests").filter(|requests| *requests > 0.0)?)
 }

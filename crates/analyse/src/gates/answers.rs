@@ -1,6 +1,6 @@
 //! Gates on what was answered: the same thing, and without errors.
 
-use record::Answer;
+use record::{Answer, Window};
 
 use super::{PerArm, holds};
 use crate::findings::Gate;
@@ -22,7 +22,7 @@ pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
     let mut same = 0;
     for arm in sheet.others() {
         let Some(other) = answer(sheet, arm) else { continue };
-        match difference(baseline, other) {
+        match difference(baseline, other).or_else(|| loaded_difference(sheet, arm)) {
             None => same += 1,
             Some(text) => rows.push(different(sheet.baseline(), arm, baseline, other, &text, allowed)),
         }
@@ -54,6 +54,26 @@ fn different(name: &str, arm: &str, baseline: &Answer, other: &Answer, text: &st
         text: format!("'{arm}' does not answer as '{name}': {text}; {advice}"),
         voids: if allowed { Vec::new() } else { Metric::ALL.to_vec() },
     }
+}
+
+/// What differs between the answers to the load, where those to the first question were alike.
+fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<String> {
+    let (base, other) = (bytes_per_answer(sheet, sheet.baseline())?, bytes_per_answer(sheet, arm)?);
+    let unlike = (other / base - 1.0).abs() > MAX_WIRE_DIFFERENCE;
+    unlike.then(|| format!("{other:.0} instead of {base:.0} bytes in each answer under load"))
+}
+
+/// Mean bytes of an answer to the load; absent where answers at the edges of windows, of which only a part is counted,
+/// would weigh too much.
+fn bytes_per_answer(sheet: &Sheet, arm: &str) -> Option<f64> {
+    /// Requests for each one that may be under way at an edge, at least.
+    const MANY: u64 = 100;
+    let windows = sheet.windows(arm, sheet.main);
+    let sum = |of: fn(&Window) -> u64| windows.iter().map(|window| of(window)).sum::<u64>();
+    let requests = sum(|window| window.load.requests);
+    let under_way = sum(|window| window.load.connections.established * u64::from(window.load.pipeline));
+    (requests > 0 && requests >= MANY * under_way)
+        .then(|| sum(|window| window.load.bytes_read) as f64 / requests as f64)
 }
 
 fn answer<'a>(sheet: &Sheet<'a>, arm: &str) -> Option<&'a Answer> {

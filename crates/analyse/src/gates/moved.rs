@@ -41,6 +41,12 @@ pub fn moved_since(rounds: &[&RoundRecord]) -> Vec<(usize, VoidReason)> {
     rounds.iter().enumerate().filter_map(other).collect()
 }
 
+/// Whether two rounds met another way between server and generator. Where it was not measured, they did not.
+pub(crate) fn is_moved(one: &RoundRecord, other: &RoundRecord) -> bool {
+    let ways = distance(&one.windows).zip(distance(&other.windows));
+    ways.is_some_and(|(one, other)| changed(one, other))
+}
+
 /// Whether a diagnostic round met another way between server and generator than the scored rounds of `run` mostly did,
 /// so that what is seen in it does not explain what was measured in them.
 #[must_use]

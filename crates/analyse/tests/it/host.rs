@@ -154,3 +154,23 @@ fn moves_say_nothing_against_the_rounds_beside_them_until_half_are_void() {
         assert_eq!(gate.ok, ok, "{moved} moved: {}", gate.text);
     }
 }
+
+#[test]
+fn the_noise_floor_is_of_rounds_between_which_nothing_was_moved() {
+    let floor = |run: &Run| row(&analyse(run), "pr", Metric::CpuPerRequest).noise_floor.unwrap();
+    let mut run = pair(1.1);
+    let still = floor(&run);
+    // After five blocks everything costs three times as much, for both arms alike.
+    for record in &mut run.rounds {
+        let far = record.round.block >= 5;
+        let window = &mut record.windows[0];
+        window.cpu_distances_ns = vec![if far { 450.0 } else { 120.0 }; 3];
+        if far {
+            window.target.cpu.total_ns *= 3;
+        }
+    }
+    let moved = floor(&run);
+    assert!(moved < 1.5 * still + 1e-4, "{moved} {still}");
+    run.rounds.iter_mut().for_each(|record| record.windows[0].cpu_distances_ns.clear());
+    assert!(floor(&run) > 0.2, "without knowing of the move it is noise: {}", floor(&run));
+}

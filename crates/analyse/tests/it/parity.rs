@@ -3,7 +3,7 @@
 use analyse::{Metric, Verdict, analyse, difference};
 use record::{Answer, Run};
 
-use crate::support::{answer, gates, pair};
+use crate::support::{answer, change, gates, pair};
 
 type Change = fn(&mut Answer);
 
@@ -83,4 +83,22 @@ fn an_allowed_difference_is_told_and_voids_nothing() {
     assert!(gate.ok && gate.text.contains("extra header x-padding, 40 bytes more"), "{}", gate.text);
     assert!(gate.text.ends_with("allowed by --allow-difference"), "{}", gate.text);
     assert!(findings.comparisons.iter().all(|row| row.verdict != Verdict::Invalid));
+}
+
+#[test]
+fn answers_that_grow_under_load_are_no_longer_the_same() {
+    for (factor, ok) in [(1.0, true), (1.015, true), (1.03, false)] {
+        let mut run = pair(1.0);
+        change(&mut run, "pr", 0, |window| {
+            window.load.bytes_read = (window.load.bytes_read as f64 * factor) as u64;
+        });
+        let gate = gates(&analyse(&run), "parity")[0].clone();
+        assert_eq!(gate.ok, ok, "{factor}: {}", gate.text);
+        assert_eq!(
+            gate.text.contains("134 instead of 130 bytes in each answer under load"),
+            !ok,
+            "{}",
+            gate.text
+        );
+    }
 }

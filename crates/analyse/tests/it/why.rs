@@ -68,6 +68,7 @@ pub(crate) fn apply(window: &mut Window, plant: &Plant) {
     window.server_cpus.cpus = 2;
     if let Some(rate) = plant.idle_rate {
         window.load.requests = (window.load.requests as f64 * rate) as u64;
+        window.load.bytes_read = (window.load.bytes_read as f64 * rate) as u64;
         window.load.rate_per_s *= rate;
         let cpu = &mut window.target.cpu;
         for ns in

@@ -35,11 +35,11 @@ const CASES: [(Spoil, &str); 21] = [
     (|p| rename(p, LONG_NAME), LONG_NAME_REFUSED),
     (
         |p| p.workload.path = "users".to_owned(),
-        "--path is users: it must be a path that begins with / and has no spaces",
+        "--path is users: it must be a path that begins with / and has only visible ASCII characters, without a fragment (#)",
     ),
     (
         |p| p.workload.path = "/a b".to_owned(),
-        "--path is /a b: it must be a path that begins with / and has no spaces",
+        "--path is /a b: it must be a path that begins with / and has only visible ASCII characters, without a fragment (#)",
     ),
     (|p| p.workload.connections = 0, "--connections is 0: it must be between 1 and 1000000"),
     (|p| p.workload.connections = 1_000_001, "--connections is 1000001: it must be between 1 and 1000000"),

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use launch::Launcher;
 use observe::{Counting, Group, ObserveError, Profiler, Samples, counts_since};
-use plan::{Condition, Plan, Round};
+use plan::{Arm, Condition, Plan, Round, WarmupClass};
 use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
 use units::Span;
 
@@ -23,8 +23,10 @@ const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind
 const IDLE: f64 = 0.05;
 /// Samples per second of CPU time: as many as there may be, for a window is short.
 const SAMPLES_HZ: u32 = 997;
-/// Longest window of a pass: counts need no more, and sampling at the highest rate has 3000 samples of a busy CPU.
-const LONGEST_WINDOW: Span = Span::from_secs(3);
+/// Longest window of a pass: counts need no more, and sampling at the highest rate has 2000 samples of a busy CPU.
+const LONGEST_WINDOW: Span = Span::from_secs(2);
+/// Longest warm-up of a native target, whose figures are weighed against a pass right beside them and never scored.
+const LONGEST_WARMUP: Span = Span::from_secs(1);
 
 /// The thread in which counters of an earlier round are let go.
 pub(super) type Releasing = Option<JoinHandle<()>>;
@@ -36,8 +38,13 @@ pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
     }
     // Servers that wait have one pass more in one of the rounds; an estimate need not know which they are.
     let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
-    let arm = |arm: &plan::Arm| plan.timing.warmup_of(arm.warmup).0.as_secs_f64() + passes + overhead_s;
+    let arm = |arm: &Arm| warmup(plan, arm).0.as_secs_f64() + passes + overhead_s;
     f64::from(ROUNDS) * plan.arms.iter().map(arm).sum::<f64>()
+}
+
+fn warmup(plan: &Plan, arm: &Arm) -> Span {
+    let warmup = plan.timing.warmup_of(arm.warmup);
+    if arm.warmup == WarmupClass::Native { warmup.min(LONGEST_WARMUP) } else { warmup }
 }
 
 fn window(plan: &Plan) -> Span {
@@ -171,7 +178,7 @@ impl Bench<'_> {
             while let Some(kind) = next_pass(&record) {
                 let log = bench.dir.log_path(&scratch.round, "diagnostic");
                 let first = record.passes.is_empty();
-                let warmup = if first { bench.warmup(round) } else { SETTLE };
+                let warmup = if first { warmup(bench.plan, bench.arm(round)) } else { SETTLE };
                 let window = window(bench.plan);
                 let plain = bench.phase(server, scratch, condition, &log);
                 let phase = Phase { warmup, warmup_until: warmup, window, ..plain };
@@ -183,10 +190,6 @@ impl Bench<'_> {
         record.port = scratch.port;
         record.failure = scratch.failure;
         Ok(record)
-    }
-
-    fn warmup(&self, round: &Round) -> Span {
-        self.plan.timing.warmup_of(self.arm(round).warmup)
     }
 
     fn pass(

@@ -129,8 +129,9 @@ impl<'a> Session<'a> {
         self.drop_different(&records)?;
         if !self.comparable() {
             // Nothing more is run: what the arms answered is all that there is to show of them.
-            let alive = records.iter().filter(|record| self.alive[record.round.arm]);
-            alive.map(|record| self.bench.dir.write_round(record)).collect::<Result<(), _>>()?;
+            for record in records.iter().filter(|record| self.alive[record.round.arm]) {
+                self.bench.dir.write_round(record)?;
+            }
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "a=", "b=./s {port}"], "the command of 'a' cannot be split into words"),
     (&["compare", "a=./s {port}", "a=./t {port}"], "two arms are called 'a': give one another name"),
     (&["compare", "a/b=./s {port}", "c=./t {port}"], "'a/b' cannot name an arm"),
+    (&["compare", "pilot=./s {port}", "c=./t {port}"], "'pilot' cannot name an arm: a log of the run itself"),
     (
         &["compare", "--cmd", "./s {port}"],
         "--cmd './s {port}' has no name: write --cmd NAME='COMMAND with {port}'",
