@@ -43,7 +43,7 @@ pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
-pub use sheet::{is_compared, main_condition};
+pub use sheet::{counted_rounds, is_compared, main_condition};
 pub use stacks::{ArmStacks, stacks};
 pub use watched::{LedgerRow, WatchInput, Watched, watched};
 pub use why::{LedgerLine, PassFindings};

@@ -48,6 +48,12 @@ pub fn is_compared(plan: &Plan, metric: Metric) -> bool {
     condition_of(plan, metric).is_some()
 }
 
+/// The rounds of `run` that count: those that did not fail and that no gate voids.
+#[must_use]
+pub fn counted_rounds(run: &Run) -> Vec<&RoundRecord> {
+    Sheet::new(run).rounds
+}
+
 /// The name of the second copy that `plan` has of `baseline`.
 pub(crate) fn second_baseline(plan: &Plan, baseline: &str) -> Option<String> {
     let name = format!("{baseline}{SECOND_BASELINE_SUFFIX}");

@@ -117,6 +117,7 @@ fn run_blocks(run: &CaseRun) -> Document {
         .into_iter()
         .map(|limit| format!("limit of {limit}"))
         .chain(compare::why(findings))
+        .chain(compare::unattributed(findings).map(|text| format!("unattributed: {text}")))
         .chain(failed)
         .chain(findings.warnings.iter().cloned())
         .chain(compare::failures(findings))

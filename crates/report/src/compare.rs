@@ -17,6 +17,7 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     section(&mut page, "What limits each", list(limits(findings)));
     section(&mut page, "Why", list(why(findings)));
     section(&mut page, "Ruled out", list(ruled_out(findings)));
+    page.extend(unattributed(findings).map(|text| Block::Paragraph(format!("Unattributed: {text}."))));
     page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
@@ -49,7 +50,9 @@ pub(crate) fn list(points: Vec<String>) -> Document {
 }
 
 pub(crate) fn others(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
-    findings.arms.iter().filter(|arm| arm.name != findings.baseline)
+    // A second copy of the baseline is an arm that is compared with nothing.
+    let compared = |name: &str| findings.comparisons.iter().any(|row| row.arm == name);
+    findings.arms.iter().filter(move |arm| arm.name != findings.baseline && compared(&arm.name))
 }
 
 /// Each arm against the baseline in one sentence.
@@ -210,10 +213,12 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
-    if let Some(share) = findings.unattributed_share {
-        points.push(format!("unattributed: {} of the gap, {UNATTRIBUTED}", percent(share)));
-    }
     points
+}
+
+/// The part of the gap that is left over.
+pub(crate) fn unattributed(findings: &Findings) -> Option<String> {
+    findings.unattributed_share.map(|share| format!("{} of the gap, {UNATTRIBUTED}", percent(share)))
 }
 
 fn explained(findings: &Findings, arm: &str) -> bool {

@@ -13,10 +13,10 @@ const LEVEL: f64 = 0.95;
 pub(crate) struct Blocks(BTreeMap<String, BTreeMap<u32, f64>>);
 
 impl Blocks {
-    /// The figure that `of` takes from a window of each round of a run: the last attempt of each.
+    /// The figure that `of` takes from the windows of each round of a run that counts.
     pub(crate) fn of_run(run: &Run, of: impl Fn(&[Window]) -> Option<f64>) -> Self {
         let mut blocks = Self::default();
-        for round in run.rounds.iter().filter(|round| round.failure.is_none()) {
+        for round in analyse::counted_rounds(run) {
             if let Some(value) = of(&round.windows) {
                 blocks.add(&round.arm, round.round.block, value);
             }

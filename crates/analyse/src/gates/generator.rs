@@ -56,10 +56,7 @@ fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
 
 fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     let mut gate = PerArm::new("generator", MIN_RATE_RATIO, false);
-    let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
-    if index == sheet.main {
-        voids.push(Metric::CpuPerRequest);
-    }
+    let at = sheet.describe(index);
     for arm in &sheet.plan().arms {
         let name = &arm.name;
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
@@ -72,13 +69,14 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let fault = fault(ratio, generator, backlog, late.then_some(lag));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
         let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
-        gate.add(name, value, &voids, || {
-            format!("at an equal rate, '{name}': {}", fault.unwrap_or_default())
-        });
+        let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
+        // What a request costs the server does not depend on when exactly it was sent, but on how many there were.
+        if index == sheet.main && ratio < MIN_RATE_RATIO {
+            voids.push(Metric::CpuPerRequest);
+        }
+        gate.add(name, value, &voids, || format!("at {at}, '{name}': {}", fault.unwrap_or_default()));
     }
-    gate.rows(|worst| {
-        format!("the schedule was kept at equal rates ({} of the intended rate)", percent(worst))
-    })
+    gate.rows(|worst| format!("the schedule was kept at {at} ({} of it)", percent(worst)))
 }
 
 /// Requests per second by which the backlog of an open loop grows; nothing where the schedule was kept, or where the

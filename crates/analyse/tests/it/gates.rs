@@ -47,7 +47,7 @@ const FAULTS: [Fault; 12] = [
         gate: "generator",
         condition: EQUAL_RATE,
         spoil: |window| window.load.busiest_thread = 0.81,
-        text: "at an equal rate, 'pr': the generator was 81 % busy: lower the rate or add --load-cpus",
+        text: "at 20000 requests/s, 'pr': the generator was 81 % busy: lower the rate or add --load-cpus",
         voids: &LATENCIES,
     },
     Fault {
@@ -250,5 +250,24 @@ fn two_copies_of_the_baseline_that_differ_void_what_they_differ_in() {
     // Less than half of what matters is no reason, however clearly it is seen.
     for again_ns in [1.005e4, 1e4] {
         assert!(gates(&arms(again_ns), "environment")[0].ok);
+    }
+}
+
+#[test]
+fn cpu_per_request_at_a_rate_stands_while_the_rate_was_kept() {
+    type Spoil = fn(&mut Window);
+    let cases: [(Spoil, Verdict); 3] = [
+        (|window| window.load.send_lag_ns.p99 = Some(51_000), Verdict::Slower),
+        (|window| window.load.busiest_thread = 0.97, Verdict::Slower),
+        (|window| window.load.rate_ratio = Some(0.98), Verdict::Invalid),
+    ];
+    for (spoil, verdict) in cases {
+        let mut run = pair(1.1);
+        run.manifest.plan.workload.conditions.remove(CAPACITY);
+        run.rounds.iter_mut().for_each(|record| drop(record.windows.remove(CAPACITY)));
+        change(&mut run, "pr", 0, spoil);
+        let findings = analyse(&run);
+        assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).verdict, verdict);
+        assert_eq!(row(&findings, "pr", Metric::P50).verdict, Verdict::Invalid);
     }
 }
