@@ -131,8 +131,12 @@ fn sample_ns(line: &Line, sample: u64) -> Option<f64> {
     for trip in 0..TRIPS {
         let (question, reply) = words(sample, trip);
         let begun = Instant::now();
-        // The end, which may have been said meanwhile, is not to be overwritten.
-        line.0.compare_exchange(last, question, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        // The end, which may have been said at any time, is not to be overwritten.
+        if last == OVER
+            || line.0.compare_exchange(last, question, Ordering::AcqRel, Ordering::Acquire).is_err()
+        {
+            return None;
+        }
         if !becomes(line, reply) {
             return None;
         }
@@ -214,6 +218,20 @@ mod tests {
             assert_eq!(watch.stop(), Vec::<f64>::new(), "{server} {load}");
         }
         drop(DistanceWatch::start(&set("0"), &set("1000")).unwrap());
+    }
+
+    #[test]
+    fn the_end_is_heard_at_any_moment() {
+        // Just when a sample begins, the end must not be taken for the other side's last word.
+        for lateness in 0..40 {
+            let watch = DistanceWatch::start(&set("0"), &set("1")).unwrap();
+            std::thread::sleep(EVERY + Duration::from_micros(10 * lateness) - Duration::from_micros(150));
+            drop(watch);
+        }
+        let line = Line::default();
+        line.0.store(OVER, Ordering::Release);
+        assert_eq!(sample_ns(&line, 1), None);
+        assert_eq!(line.0.load(Ordering::Acquire), OVER);
     }
 
     #[test]

@@ -16,7 +16,9 @@ use super::round::{Bench, Early, SETTLE, Server, joined, keep_failure};
 use super::tracing::Tracing;
 
 /// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
-pub(super) const ROUNDS: u32 = 2;
+const ROUNDS: u32 = 2;
+/// Arms from which one round of each has to do: what it costs to look closely is not to outgrow what is scored.
+const MANY_ARMS: usize = 3;
 /// Passes of every round, in this order: the tracepoints of the last one are let go only after the server has stopped.
 const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
 /// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
@@ -31,6 +33,11 @@ const LONGEST_WARMUP: Span = Span::from_secs(1);
 /// The thread in which counters of an earlier round are let go.
 pub(super) type Releasing = Option<JoinHandle<()>>;
 
+/// Diagnostic rounds of each arm of `plan`.
+pub(super) fn rounds(plan: &Plan) -> u32 {
+    if plan.arms.len() >= MANY_ARMS { 1 } else { ROUNDS }
+}
+
 /// Seconds that all diagnostic rounds take; `overhead_s` is start and stop of one.
 pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
     if !plan.design.why {
@@ -39,7 +46,7 @@ pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
     // Servers that wait have one pass more in one of the rounds; an estimate need not know which they are.
     let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
     let arm = |arm: &Arm| warmup(plan, arm).0.as_secs_f64() + passes + overhead_s;
-    f64::from(ROUNDS) * plan.arms.iter().map(arm).sum::<f64>()
+    f64::from(rounds(plan)) * plan.arms.iter().map(arm).sum::<f64>()
 }
 
 fn warmup(plan: &Plan, arm: &Arm) -> Span {

@@ -81,6 +81,10 @@ impl Bench<'_> {
                 let hlog = (index + 1 == conditions.len()).then_some(hlog.as_path());
                 let window = bench.window(server, record, *condition, hlog, progress)?;
                 record.windows.push(window);
+                // A round that does not count need not go on.
+                if analyse::host_fault(record).is_some() {
+                    break;
+                }
             }
             Ok(())
         });

@@ -209,10 +209,11 @@ impl<'a> Session<'a> {
         let condition = self.conditions()[analyse::main_condition(self.plan())];
         let scored = self.bench.dir.read()?;
         let mut releasing = None;
-        for block in 0..diagnose::ROUNDS {
+        let rounds = diagnose::rounds(self.plan());
+        for block in 0..rounds {
             for round in self.plan().rounds(first_block + block) {
                 if self.alive[round.arm] {
-                    self.progress.doing(&format!("diagnostic round {} of {}", block + 1, diagnose::ROUNDS));
+                    self.progress.doing(&format!("diagnostic round {} of {rounds}", block + 1));
                     self.diagnostic(&round, block, condition, &scored, &mut releasing)?;
                 }
             }
