@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn the_end_is_heard_at_any_moment() {
         // Just when a sample begins, the end must not be taken for the other side's last word.
-        for lateness in 0..40 {
+        for lateness in 0..12 {
             let watch = DistanceWatch::start(&set("0"), &set("1")).unwrap();
-            std::thread::sleep(EVERY + Duration::from_micros(10 * lateness) - Duration::from_micros(150));
+            std::thread::sleep(EVERY + Duration::from_micros(25 * lateness) - Duration::from_micros(150));
             drop(watch);
         }
         let line = Line::default();

@@ -38,6 +38,8 @@ fn accept(listener: &TcpListener) -> anyhow::Result<()> {
 
 struct Connection {
     stream: TcpStream,
+    /// What reads go into: kept, so that no read has to be given memory that was zeroed for it.
+    scratch: Box<[u8]>,
     /// Bytes read and not yet used.
     input: Vec<u8>,
     /// Answers to all requests of one read, sent by one write.
@@ -47,7 +49,8 @@ struct Connection {
 
 impl Connection {
     fn new(stream: TcpStream) -> Self {
-        Self { stream, input: Vec::new(), output: Vec::new(), date: CachedDate::default() }
+        let scratch = vec![0; READ_BYTES].into();
+        Self { stream, scratch, input: Vec::new(), output: Vec::new(), date: CachedDate::default() }
     }
 
     fn serve(mut self) -> io::Result<()> {
@@ -81,11 +84,9 @@ impl Connection {
     }
 
     fn read(&mut self) -> io::Result<usize> {
-        let used = self.input.len();
-        self.input.resize(used + READ_BYTES, 0);
-        let read = self.stream.read(&mut self.input[used..]);
-        self.input.truncate(used + read.as_ref().copied().unwrap_or(0));
-        read
+        let read = self.stream.read(&mut self.scratch)?;
+        self.input.extend_from_slice(&self.scratch[..read]);
+        Ok(read)
     }
 
     fn flush(&mut self) -> io::Result<()> {
