@@ -26,10 +26,10 @@ const MAX_OTHERS: f64 = 0.02;
 /// Frequency that fell by more than this within a window.
 const MAX_FREQUENCY_FALL: f64 = 0.05;
 /// Void rounds above this share void the run: what disturbed them disturbs the others, only less.
-const MAX_VOID_SHARE: f64 = 0.2;
+pub const MAX_VOID_SHARE: f64 = 0.2;
 /// Rounds of before or after a CPU was moved above this share void the run. They say nothing against the others, but half
 /// a run is not the run that was planned.
-const MAX_MOVED_SHARE: f64 = 0.5;
+pub const MAX_MOVED_SHARE: f64 = 0.5;
 
 /// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
 type Check = fn(&Sheet) -> Vec<Gate>;

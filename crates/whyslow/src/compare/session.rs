@@ -14,10 +14,6 @@ use super::round::{Bench, Early, placeholders};
 
 /// How often one round that the host spoilt is repeated before it stays void.
 const MAX_REPEATS: u32 = 2;
-/// Repeats over the whole run, as a share of its rounds: with more void rounds than that the run is invalid anyway.
-const MAX_REPEATED_SHARE: f64 = 0.2;
-/// Repeats because a CPU was moved, likewise.
-const MAX_MOVED_SHARE: f64 = 0.5;
 /// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
 const ROUND_OVERHEAD_S: f64 = 0.8;
 /// Seconds that a pilot takes.
@@ -50,13 +46,14 @@ impl<'a> Session<'a> {
         let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
         let seconds = seconds + diagnose::seconds(plan, ROUND_OVERHEAD_S);
         let rounds = blocks * plan.arms.len() as f64;
+        // With more void rounds than the gate takes the run is invalid anyway.
         let share = |share: f64| (rounds * share).ceil() as u32;
         Self {
             alive: vec![true; plan.arms.len()],
             unbuilt: Vec::new(),
             done: BTreeSet::new(),
-            repeats: share(MAX_REPEATED_SHARE),
-            moves: share(MAX_MOVED_SHARE),
+            repeats: share(analyse::MAX_VOID_SHARE),
+            moves: share(analyse::MAX_MOVED_SHARE),
             progress: Progress::new(seconds),
             bench,
             manifest,
