@@ -21,6 +21,7 @@ enum {
     BLOCKS_MAX = 4096,
     SPEED_TURNS = 3000,  /* about 3 µs, 150 times what reading the clock takes */
     SPEED_EVERY = 1024,  /* requests, so that measuring the speed costs 3 ns in each */
+    SHARE_OF = 10000,    /* a share is given in hundredths of a percent */
     NAMES = 1000, /* header names that are known to the linear search */
 };
 
@@ -141,10 +142,10 @@ static void find_headers(const char *head, size_t n, long amount)
             found += strncasecmp(line, known[i], strlen(known[i])) == 0;
 }
 
-static double now_ns(void)
+static double now_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
@@ -162,9 +163,9 @@ static void turn(long turns)
 /* How many turns take one nanosecond now: a core is slower just after it was idle. */
 static double turns_per_ns(double before)
 {
-    double start = now_ns();
+    double start = now_ns(CLOCK_MONOTONIC);
     turn(SPEED_TURNS);
-    double rate = SPEED_TURNS / (now_ns() - start);
+    double rate = SPEED_TURNS / (now_ns(CLOCK_MONOTONIC) - start);
     if (before == 0)
         return rate;
     return rate < before / 2 ? before : (7 * before + rate) / 8; /* half: it was interrupted */
@@ -180,6 +181,22 @@ static void compute(const char *head, size_t n, long amount)
     if (calls++ % SPEED_EVERY == 0)
         speed = turns_per_ns(speed);
     turn((long)(amount * speed));
+}
+
+/* Burns a share of what the server itself spends on a request. A fixed time would be another
+ * share after the host has moved the CPUs: a request then costs up to three times as much. */
+static void compute_share(const char *head, size_t n, long amount)
+{
+    static _Thread_local double speed, burnt_ns, cpu_before;
+    static _Thread_local unsigned long calls;
+    (void)head, (void)n;
+    if (calls++ % SPEED_EVERY == 0) {
+        double own_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_before) / SPEED_EVERY - burnt_ns;
+        burnt_ns = calls == 1 || own_ns < 0 ? 0 : own_ns * amount / SHARE_OF;
+        speed = turns_per_ns(speed);
+        cpu_before = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    turn((long)(burnt_ns * speed));
 }
 
 static const char *settings;
@@ -254,6 +271,7 @@ const struct plant *find_plant(const char *name)
         {"mapping", 65536, 1, UNCHANGED, NULL, map_buffer},
         {"dates", 20, 1, UNCHANGED, NULL, format_dates},
         {"spin", 2000, 1, UNCHANGED, NULL, compute},
+        {"share", 1000, 1, UNCHANGED, NULL, compute_share},
     };
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++)
         if (strcmp(plants[i].name, name) == 0)

@@ -141,12 +141,11 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
     let mut found: Vec<Found> = read(&file)?;
-    let amount = plant_ns(args, &program)?;
     let missing = found.len() as u32..args.runs();
     for number in missing.take(args.sessions.map_or(usize::MAX, |sessions| sessions as usize)) {
         let session = Session {
             program: &program,
-            amount_ns: amount,
+            percent: (args.question == Question::Planted).then_some(args.percent),
             blocks: args.blocks,
             window: &args.window,
             warmup: &args.warmup,
@@ -163,15 +162,6 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let page = root().join("docs/benchmarks").join(format!("calibrate-{}.md", args.name()));
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
     fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
-}
-
-/// Nanoseconds to burn in each request, from the baseline's cost in a short session.
-fn plant_ns(args: &Args, program: &str) -> anyhow::Result<Option<u64>> {
-    if args.question != Question::Planted {
-        return Ok(None);
-    }
-    let base = session::baseline_cpu_ns(program, args.rate(), &root().join("target/calibrate"))?;
-    Ok(Some((base * args.percent / 100.0).round() as u64))
 }
 
 fn read<T: DeserializeOwned>(file: &PathBuf) -> anyhow::Result<Vec<T>> {

@@ -13,8 +13,8 @@ use crate::shell::{command, root};
 /// A session to run.
 pub(super) struct Session<'a> {
     pub(super) program: &'a str,
-    /// Nanoseconds burnt in each request of the second arm; none for the same server twice.
-    pub(super) amount_ns: Option<u64>,
+    /// What the second arm burns of its own CPU per request, in percent; none for the same server twice.
+    pub(super) percent: Option<f64>,
     pub(super) blocks: Option<u32>,
     pub(super) window: &'a str,
     pub(super) warmup: &'a str,
@@ -87,7 +87,7 @@ impl Session<'_> {
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed, "--rate", self.rate]);
-        let findings = compare(self.program, self.amount_ns, &words, dir)?;
+        let findings = compare(self.program, self.percent, &words, dir)?;
         let row = cpu_row(&findings)?;
         let figure = |name: &str| row[name].as_f64();
         Ok(Found {
@@ -95,26 +95,21 @@ impl Session<'_> {
             ratio: figure("ratio"),
             ci_low: figure("ci_low"),
             ci_high: figure("ci_high"),
-            truth: if self.amount_ns.is_some() { truth(&dir.join("logs"))? } else { 1.0 },
+            truth: if self.percent.is_some() { truth(&dir.join("logs"))? } else { 1.0 },
             paired_sd: figure("paired_sd").unwrap_or(f64::NAN),
         })
     }
 }
 
-/// CPU per request of the baseline at `rate` in nanoseconds, from two short blocks.
-pub(super) fn baseline_cpu_ns(program: &str, rate: &str, folder: &Path) -> anyhow::Result<f64> {
-    let dir = folder.join(format!("baseline-{}", std::process::id()));
-    let findings = compare(program, None, &["--blocks", "2", "--window", "2s", "--rate", rate], &dir)?;
-    fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
-    findings["arms"][0]["cpu_ns_per_request"]["total"].as_f64().context("the baseline gave no figures")
-}
-
-fn compare(program: &str, amount_ns: Option<u64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
+fn compare(program: &str, percent: Option<f64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
     let planted = root().join("targets/.build/planted/plain/planted");
     let base = format!("{} --port {{port}} --plant none", planted.display());
-    let arm = match amount_ns {
+    let arm = match percent {
         None => base.clone(),
-        Some(amount) => format!("{} --port {{port}} --plant spin --amount {amount}", planted.display()),
+        Some(percent) => {
+            let hundredths = (percent * 100.0).round();
+            format!("{} --port {{port}} --plant share --amount {hundredths}", planted.display())
+        }
     };
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
     let mut argv = vec![program, "compare", &base, &arm];
