@@ -5,7 +5,7 @@
 use crate::descriptive::{doubled_midranks, median_of_sorted};
 use crate::error::{all_finite, all_positive, at_least, inside_unit};
 use crate::signed_rank::{critical, subset_sums};
-use crate::{Error, Estimate, Interval, Rng};
+use crate::{Error, Estimate, Interval, Rng, descriptive, special};
 
 /// Most pairs accepted: the probability 2^-n of the rarest outcome still fits a double, and the exact
 /// distribution takes some milliseconds.
@@ -48,6 +48,22 @@ pub fn walsh_averages(differences: &[f64]) -> Vec<f64> {
 /// Source: J. Hodges and E. Lehmann, Ann. Math. Statist. 34(2), 1963.
 pub fn hodges_lehmann(differences: &[f64]) -> Option<f64> {
     median_of_sorted(&walsh_averages(differences))
+}
+
+/// Mean with Student's interval at `level` (0 to 1): what can be said of pairs that are too few for an exact interval,
+/// if they are spread like a normal distribution.
+///
+/// # Errors
+/// [`Error::TooFew`] under two pairs, [`Error::TooMany`], a value that is not finite, a level outside (0, 1).
+pub fn student(differences: &[f64], level: f64) -> Result<Estimate, Error> {
+    check(differences)?;
+    inside_unit("level", level)?;
+    let n = differences.len();
+    let too_few = || Error::TooFew { have: n, need: 2 };
+    let value = descriptive::mean(differences).ok_or_else(too_few)?;
+    let error = descriptive::sd(differences).ok_or_else(too_few)? / (n as f64).sqrt();
+    let half = special::student_within(level, n as u32 - 1) * error;
+    Ok(Estimate { value, interval: Interval { low: value - half, high: value + half, level }, n })
 }
 
 /// Hodges–Lehmann estimate with the exact Wilcoxon interval at `level` (0 to 1).

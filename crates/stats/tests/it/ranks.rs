@@ -104,6 +104,17 @@ fn the_normal_distribution_agrees_with_scipy() {
     for pair in cases(&fixture["normal"], "quantile").iter().map(list) {
         close(special::normal_quantile(pair[0]), pair[1], 1e-11);
     }
+    // qt(0.975, n) and qt(0.995, n) of R.
+    for (level, degrees, quantile) in [
+        (0.95, 1, 12.706_205),
+        (0.95, 2, 4.302_653),
+        (0.95, 3, 3.182_446),
+        (0.95, 5, 2.570_582),
+        (0.99, 9, 3.249_836),
+        (0.95, 29, 2.045_230),
+    ] {
+        close(special::student_within(level, degrees), quantile, 1e-4);
+    }
     assert_eq!(special::normal_quantile(0.0), f64::NEG_INFINITY);
     assert_eq!(special::normal_quantile(1.0), f64::INFINITY);
 }
