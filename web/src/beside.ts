@@ -6,7 +6,7 @@ import { element } from "./dom";
 import { described, interval, landmark, LANDMARK_PX, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
 import { ns, ratio } from "./format";
 import { VERDICTS } from "./colours";
-import { enhance } from "./table";
+import { enhance, written } from "./table";
 
 export interface Named {
   name: string;
@@ -32,7 +32,7 @@ export function draw(own: Named[], dropped: Named[], width: number): void {
 function made(runs: Named[], width: number): HTMLElement {
   const rows = runs.flatMap(rowsOf);
   const section = element("section", { id: SECTION }, element("h2", {}, "Beside the reports that were opened here"));
-  section.append(...hosts(runs), ...charts(rows, width), scroll(tableOf(rows)), scroll(costs(runs)));
+  section.append(...hosts(runs), ...charts(rows, width), tableOf(rows), costs(runs));
   section.querySelectorAll("table").forEach(enhance);
   return section;
 }
@@ -49,11 +49,17 @@ function hosts(runs: Named[]): HTMLElement[] {
   const facts: (keyof Host)[] = ["cpu_model", "cpus", "kernel", "memory_bytes"];
   return runs.slice(1).flatMap(({ name, run }) => {
     const host = run.findings[0]?.host;
-    const unlike = facts.filter((fact) => host?.[fact] !== first?.[fact]).map((fact) => `${fact.replace("_", " ")} ${first?.[fact]} against ${host?.[fact]}`);
+    // Of a host whose file was lost there are no CPUs.
+    if (!first?.cpus || !host?.cpus) return [banner(`Whether the hosts of ${runs[0]!.name} and ${name} are alike is not known.`)];
+    const unlike = facts.filter((fact) => host[fact] !== first[fact]).map((fact) => `${fact.replace("_", " ")} ${first[fact]} against ${host[fact]}`);
     if (unlike.length === 0) return [];
     const text = `${runs[0]!.name} and ${name} were made on unlike hosts: their times and rates are not comparable (${unlike.join("; ")}).`;
-    return [element("p", { class: "banner", role: "note" }, text)];
+    return [banner(text)];
   });
+}
+
+function banner(text: string): HTMLElement {
+  return element("p", { class: "banner", role: "note" }, text);
 }
 
 function charts(rows: Row[], width: number): HTMLElement[] {
@@ -88,28 +94,14 @@ function chart(title: string, rows: Row[], width: number): HTMLElement {
   return described(title, rows.map((row) => `${row.from}: ${interval(row)}`).join("; "), drawing);
 }
 
-function tableOf(rows: Row[]): HTMLTableElement {
+function tableOf(rows: Row[]): HTMLElement {
   const cells = rows.map((row) => [row.from, row.arm, row.baseline, METRICS[row.metric], row.verdict, row.ratio === null ? "-" : ratio(row.ratio), interval(row), String(row.blocks), row.condition]);
-  return table("Ratios of each run", ["run", "arm", "baseline", "metric", "verdict", "ratio", "interval", "blocks", "condition"], cells);
+  return written("Ratios of each run", ["run", "arm", "baseline", "metric", "verdict", "ratio", "interval", "blocks", "condition"], cells);
 }
 
-function costs(runs: Named[]): HTMLTableElement {
+function costs(runs: Named[]): HTMLElement {
   const cells = runs.flatMap(({ name, run }) =>
     (run.findings[0]?.arms ?? []).map((arm) => [name, arm.name, arm.cpu_ns_per_request ? ns(arm.cpu_ns_per_request.total) : "-", arm.rate_per_s?.toFixed(0) ?? "-", String(arm.rounds)]),
   );
-  return table("Figures of each run", ["run", "arm", "CPU/request", "requests/s", "rounds"], cells);
-}
-
-function table(title: string, header: string[], rows: string[][]): HTMLTableElement {
-  return element(
-    "table",
-    {},
-    element("caption", {}, title),
-    element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((text, index) => (index === 0 ? element("th", { scope: "row" }, text) : element("td", {}, text)))))),
-  );
-}
-
-function scroll(inner: HTMLTableElement): HTMLElement {
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": inner.caption?.textContent ?? "" }, inner);
+  return written("Figures of each run", ["run", "arm", "CPU/request", "requests/s", "rounds"], cells);
 }

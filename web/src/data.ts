@@ -6,15 +6,20 @@ export type Metric = "cpu_per_request" | "rate" | "p50" | "p90" | "p99" | "p99_9
 export type Verdict = "faster" | "slower" | "equal" | "inconclusive" | "invalid";
 export type Grade = "accounts_for" | "bounded_by" | "consistent_with" | "confirmed_by" | "ruled_out";
 
+export type Range = [low: number, high: number];
+
 export interface Arm {
   name: string;
   limiter: string | null;
   server_set_busy: number | null;
+  /** Lowest and highest round; pages of before have none, of this and of the other below. */
+  server_set_busy_range?: Range | null;
   busy_cores: number | null;
   rate_per_s: number | null;
   rounds: number;
   requests: number;
   cpu_ns_per_request: { total: number; user: number; system: number; softirq: number } | null;
+  cpu_ns_per_request_range?: Range | null;
 }
 
 /** What is said of one system against another. */
@@ -53,6 +58,8 @@ export interface Split {
   user_ns: number;
   system_ns: number;
   total_ns: number;
+  /** Pages of before have none. */
+  intervals?: { user_ns: Range; system_ns: Range; total_ns: Range; level: number; blocks: number } | null;
 }
 
 export interface Host {

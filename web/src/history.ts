@@ -37,11 +37,16 @@ export function drawHistory(): void {
   }
 }
 
+/** The page of the run that is pointed at. */
+function open(point: Point | null): void {
+  if (point) location.assign(`/run/${encodeURIComponent(point.run)}`);
+}
+
 function chart(series: Series, width: number): HTMLElement {
   const { points, metric } = series;
   const date = (point: Point) => new Date(point.started_unix_s * 1000);
   const changes = points.filter((point) => point.change_p !== null);
-  const tip = (point: Point) => `${point.run}\n${date(point).toISOString().slice(0, 16).replace("T", " ")} UTC\n${value(metric, point.value)}, rounds from ${value(metric, point.low)} to ${value(metric, point.high)}\nn = ${point.rounds} rounds${point.change_p === null ? "" : `\na change begins here, p = ${point.change_p.toFixed(3)}`}`;
+  const tip = (point: Point) => `${point.run}\n${date(point).toISOString().slice(0, 16).replace("T", " ")} UTC\n${value(metric, point.value)}, rounds from ${value(metric, point.low)} to ${value(metric, point.high)}\nn = ${point.rounds} rounds${point.change_p === null ? "" : `\na change begins here, p = ${point.change_p.toFixed(3)}`}\nclick: its report`;
   const title = `${series.arm}: ${METRICS[metric]} at ${series.condition}`;
   const drawing = Plot.plot({
     width,
@@ -60,6 +65,8 @@ function chart(series: Series, width: number): HTMLElement {
     ],
     color: { type: "identity" },
   });
+  // The table has the same links for whoever has no pointer.
+  drawing.addEventListener("click", () => open(drawing.value as Point | null));
   const found = changes.length === 0 ? "no change" : `changes at ${changes.map((point) => point.run).join(", ")}`;
   return described(title, `${points.length} runs, ${found}`, drawing);
 }

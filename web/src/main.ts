@@ -10,7 +10,7 @@ import { drawHistory } from "./history";
 import { follow } from "./live";
 import { ofPage } from "./source";
 import { Store } from "./state";
-import { enhance, filter } from "./table";
+import { enhance, filter, filterArms, sortAs } from "./table";
 
 /** As `page.css` and `style.css` have it: below, the bar does not stick and its controls are folded. */
 const NARROW = "(max-width: 700px)";
@@ -73,7 +73,11 @@ class Page {
     if (theme) document.documentElement.dataset.theme = theme;
     this.controls();
     this.views();
-    document.querySelectorAll("table").forEach((table) => filter(table, this.store.state));
+    filterArms(this.store.state);
+    for (const table of document.querySelectorAll("table")) {
+      filter(table, this.store.state);
+      sortAs(table, this.store.state);
+    }
     this.charts();
   }
 

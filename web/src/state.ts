@@ -21,10 +21,12 @@ export interface State {
   search: string;
   /** The box that the flame graph is zoomed to. */
   zoom: string;
+  /** The table that was sorted last: its name, the column, and `down` or `up`, between dots. */
+  sort: string;
   theme: "" | "light" | "dark";
 }
 
-const EMPTY: State = { part: "", baseline: "", metric: "", off: [], condition: "", arm: "", flame: "", search: "", zoom: "", theme: "" };
+const EMPTY: State = { part: "", baseline: "", metric: "", off: [], condition: "", arm: "", flame: "", search: "", zoom: "", sort: "", theme: "" };
 
 /** `#part;key=value;key=value` to a state. What it does not know it leaves out. */
 export function parse(hash: string): State {

@@ -22,7 +22,7 @@ export function sortKey(text: string): number | null {
 
 export function enhance(table: HTMLTableElement): void {
   for (const [column, cell] of [...table.tHead!.rows[0]!.cells].entries()) {
-    const button = element("button", { type: "button", class: "sort", click: () => sort(table, column) }, ...cell.childNodes);
+    const button = element("button", { type: "button", class: "sort", click: () => turn(table, column) }, ...cell.childNodes);
     cell.append(button);
   }
   const tools = element(
@@ -34,9 +34,25 @@ export function enhance(table: HTMLTableElement): void {
   table.closest(".scroll")?.after(tools);
 }
 
-function sort(table: HTMLTableElement, column: number): void {
+/** Sorts by a column, the other way where it was sorted by it already, and leaves to the address how. */
+function turn(table: HTMLTableElement, column: number): void {
+  const down = table.tHead!.rows[0]!.cells[column]!.getAttribute("aria-sort") === "ascending";
+  sort(table, column, down);
+  table.dispatchEvent(new CustomEvent("keep", { detail: { sort: `${name(table)}.${column}.${down ? "down" : "up"}` }, bubbles: true }));
+}
+
+/** Sorts as the address says, if it speaks of this table. */
+export function sortAs(table: HTMLTableElement, { sort: wanted }: State): void {
+  const [, of, column, way] = /^(.*)\.(\d+)\.(up|down)$/s.exec(wanted) ?? [];
+  if (of === name(table) && table.tHead!.rows[0]!.cells[Number(column)]) sort(table, Number(column), way === "down");
+}
+
+function name(table: HTMLTableElement): string {
+  return table.caption?.textContent ?? "";
+}
+
+function sort(table: HTMLTableElement, column: number, down: boolean): void {
   const header = table.tHead!.rows[0]!.cells[column]!;
-  const down = header.getAttribute("aria-sort") === "ascending";
   for (const cell of table.tHead!.rows[0]!.cells) cell.removeAttribute("aria-sort");
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const text = (row: HTMLTableRowElement) => row.cells[column]?.textContent ?? "";
@@ -49,6 +65,24 @@ function compare(a: string, b: string): number {
   const [x, y] = [sortKey(a), sortKey(b)];
   if (x !== null && y !== null) return x - y;
   return x !== null ? -1 : y !== null ? 1 : a.localeCompare(b);
+}
+
+/** A table that only scripts write, in the frame that Rust's have. */
+export function written(title: string, header: string[], rows: string[][]): HTMLElement {
+  const cell = (text: string, index: number) => (index === 0 ? element("th", { scope: "row" }, text) : element("td", {}, text));
+  const made = element(
+    "table",
+    {},
+    element("caption", {}, title),
+    element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)))),
+    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map(cell)))),
+  );
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, made);
+}
+
+/** Hides what is about arms that are not shown. */
+export function filterArms({ off }: State): void {
+  for (const part of document.querySelectorAll<HTMLElement>("[data-arm]")) part.hidden = off.includes(part.dataset.arm ?? "");
 }
 
 /** Hides rows of arms that are not shown and of metrics that were not chosen. */

@@ -1,7 +1,7 @@
 // What holds of every page: access, width, speed, size, and names that are text.
 
 import assert from "node:assert/strict";
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { large } from "./profiles.mjs";
@@ -90,12 +90,24 @@ test("several runs stand beside each other, and one that cannot be read says why
   const host = run("host", (name, value) => name === "host.json" && (value.kernel = "9.9"));
   await on(report("several.html", run("first"), host, newer), {}, async (page) => {
     const text = await page.innerText("main");
-    for (const words of ["unlike hosts", "kernel", "has schema 99", "Runs beside each other"]) assert.ok(text.includes(words), words);
+    for (const words of ["unlike hosts", "Made on another host", "kernel", "has schema 99", "none is judged", "Runs beside each other"]) assert.ok(text.includes(words), words);
     assert.equal((await page.$$("article.run")).length, 2);
     assert.equal(text.split("Runs beside each other").length - 1, 1, "once");
     const drawn = await page.$$eval("#runs .chart [role=img]", (all) => all.map((one) => one.getAttribute("aria-label")));
     assert.ok(drawn.length >= 4, "a chart of each pair and primary metric");
     assert.ok(drawn.every((words) => words.split(";").length === 2), "in which both runs stand");
+    assert.deepEqual(await axe(page), []);
+  });
+});
+
+test("of a run in which files are damaged the rest is shown, under a banner", async () => {
+  const hurt = run("hurt", (name, value) => name === "manifest.json" && (value.status = "running"));
+  writeFileSync(join(hurt, "host.json"), "{");
+  writeFileSync(join(hurt, "rounds/b000-p0.json"), "");
+  await on(report("hurt.html", hurt), {}, async (page) => {
+    const banners = await page.$$eval("article .banner", (all) => all.map((one) => one.textContent));
+    for (const words of ["Partial run", "host.json is damaged", "b000-p0.json is damaged"]) assert.ok(banners.some((one) => one.includes(words)), `${words} in ${banners}`);
+    assert.ok((await page.$$("#verdict .view:not([hidden]) [role=img]")).length > 0, "and it is drawn");
     assert.deepEqual(await axe(page), []);
   });
 });

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { dataOf, on, report, run, start, stop } from "./support.mjs";
+import { sampleSmall } from "./profiles.mjs";
+import { axe, dataOf, on, report, run, start, stop } from "./support.mjs";
 
 let file, data, own;
 before(async () => {
@@ -73,6 +74,102 @@ test("a mark tells its figure, its interval and n", async () => {
     await dot.hover();
     const tip = await page.locator("#verdict .view:not([hidden]) figure:nth-of-type(1) [aria-label=tip]").textContent();
     for (const words of [row.ratio.toFixed(3), row.ci_low.toFixed(3), row.ci_high.toFixed(3), `n = ${row.blocks} blocks`]) assert.ok(tip.includes(words), `${words} in ${tip}`);
+  });
+});
+
+/** What the tip of a chart says once its mark is pointed at. */
+const told = async (page, chart, mark) => {
+  const one = page.locator(`${chart} ${mark}`).first();
+  await one.scrollIntoViewIfNeeded();
+  await one.hover({ force: true });
+  // Where its lines are broken stands a character without width.
+  return (await page.locator(`${chart} [aria-label=tip]`).textContent()).replaceAll(/ ?\u200b/g, " ");
+};
+
+test("every chart tells exact values, with n and how sure they are", async () => {
+  const us = (ns) => `${ns > 0 ? "+" : ""}${(ns / 1000).toFixed(Math.abs(ns) >= 9995 ? 1 : 2)} µs`;
+  const [split] = own.splits;
+  const row = own.comparisons.find((one) => one.arm === split.arm && one.metric === "cpu_per_request");
+  const [base] = own.arms;
+  const share = (value) => `${(value * 100).toFixed(1)} %`;
+  const interval = `[${row.ci_low.toFixed(3)}, ${row.ci_high.toFixed(3)}]`;
+  const places = [
+    ["limits", "[aria-label=bar] rect", [share(base.server_set_busy), ...base.server_set_busy_range.map(share), `n = ${base.rounds} rounds`]],
+    ["waterfall", "[aria-label=bar] rect:nth-of-type(2)", [us(split.user_ns), `[${split.intervals.user_ns.map(us).join(", ")}]`, `n = ${split.intervals.blocks} blocks`]],
+    ["waterfall", "[aria-label=bar] rect:nth-of-type(1)", [base.name, "rounds from", `n = ${base.rounds} rounds`]],
+    ["ledger", "[aria-label=bar] rect", ["a request", "n = "]],
+    ["pairs", "[aria-label=dot] path", ["block 1", "against", interval, `n = ${row.blocks} pairs`]],
+  ];
+  await on(file, {}, async (page) => {
+    for (const [part, mark, wanted] of places) {
+      const tip = await told(page, `#${part} .view:not([hidden]) .chart > figure:nth-of-type(1)`, mark);
+      for (const words of wanted) assert.ok(tip.includes(words), `${part}: ${words} in ${tip}`);
+    }
+    const timeline = own.comparisons.filter((one) => one.metric === "cpu_per_request").length + 1;
+    const tip = await told(page, `#pairs .view:not([hidden]) .chart > figure:nth-of-type(${timeline})`, "[aria-label=dot] circle");
+    assert.match(tip, /n = [\d\u202f]+ requests in this second/);
+    assert.match(tip, /its seconds from/);
+  });
+});
+
+test("an arm that is not shown is in no chart and no table of its own", async () => {
+  const sampled = run("filtered");
+  sampleSmall(sampled);
+  await on(report("filtered.html", sampled), {}, async (page) => {
+    const shown = (part) => page.$$eval(`#${part} .view:not([hidden]) [data-arm]`, (all) => all.filter((one) => one.checkVisibility()).map((one) => one.dataset.arm));
+    assert.deepEqual(await shown("use"), ["threads", "futures", "coroutines"]);
+    assert.deepEqual(await shown("profile"), ["futures", "coroutines"]);
+    await page.locator('#controls label:has-text("futures") input').uncheck();
+    assert.deepEqual(await shown("use"), ["threads", "coroutines"]);
+    assert.deepEqual(await shown("profile"), ["coroutines"]);
+    assert.match(await page.locator("#profile .view:not([hidden]) .flame figcaption").textContent(), /coroutines against threads/);
+    await page.locator('#controls label:has-text("threads") input').uncheck();
+    assert.match(await page.locator("#profile .view:not([hidden]) .flame figcaption").textContent(), /function, coroutines$/);
+    await page.locator('#controls label:has-text("coroutines") input').uncheck();
+    assert.equal(await page.locator("#profile .view:not([hidden]) .flame").count(), 0);
+    assert.deepEqual(await shown("use"), []);
+    await page.reload();
+    assert.deepEqual(await shown("use"), []);
+    await page.locator('#controls label:has-text("futures") input').check();
+    assert.deepEqual(await shown("use"), ["futures"]);
+  });
+});
+
+test("how a table is sorted stands in the address", async () => {
+  await on(file, {}, async (page) => {
+    const header = page.locator('#ledger .view:not([hidden]) th:has-text("carries") button');
+    const causes = async () => (await rows(page, "ledger")).map((row) => row.slice(0, 3).join());
+    const asWritten = await causes();
+    await header.click();
+    await header.click();
+    const down = await causes();
+    assert.notDeepEqual(down, asWritten);
+    await page.waitForFunction(() => location.hash.includes("sort="));
+    await page.reload();
+    assert.deepEqual(await causes(), down);
+    assert.equal(await page.locator('#ledger .view:not([hidden]) th[aria-sort="descending"]').count(), 1);
+    await choose(page, "metric", "rate");
+    assert.deepEqual(await causes(), down);
+  });
+});
+
+test("two reports that are dropped together stand beside this one, and a table of theirs is copied", async () => {
+  const named = (id) => report(`${id}.html`, run(id, (name, value) => name === "manifest.json" && (value.run_id = id)));
+  const both = ["second", "third"].map((id) => [`${id}.html`, readFileSync(named(id), "utf8")]);
+  await on(file, {}, async (page) => {
+    await page.evaluate((files) => {
+      const transfer = new DataTransfer();
+      for (const [name, text] of files) transfer.items.add(new File([text], name));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, both);
+    await page.waitForSelector('#beside:has-text("third (third.html)")');
+    const says = await page.$$eval("#beside [role=img]", (all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.equal(says.length, own.comparisons.filter((row) => row.primary).length);
+    for (const words of says) for (const name of [own.run_id, "second (second.html)", "third (third.html)"]) assert.ok(words.includes(name), words);
+    await watchClipboard(page);
+    await page.locator('#beside button:has-text("copy as CSV")').last().click();
+    assert.match(await copied(page), /^run,arm,CPU\/request/);
+    assert.deepEqual(await axe(page), []);
   });
 });
 
@@ -219,6 +316,8 @@ test("on paper there are charts and tables, and no controls", async () => {
   await on(file, {}, async (page) => {
     await page.emulateMedia({ media: "print" });
     assert.equal(await page.locator("#controls").isVisible(), false);
+    const folded = page.locator("#pairs .view:not([hidden]) details, #latency details").first();
+    if (await folded.count()) assert.equal(await folded.locator("tbody td").first().isVisible(), true, "what is folded is open on paper");
     assert.equal(await page.locator("#verdict .view:not([hidden]) [role=img]").first().isVisible(), true);
     assert.ok((await page.pdf()).length > 10_000);
   });

@@ -170,8 +170,12 @@ test("tables hold the figures of the JSON", async () => {
       assert.equal(rows[index][3], row.ratio === null ? "-" : row.ratio.toFixed(3));
       assert.equal(rows[index][4], row.ci_low === null ? "-" : `[${row.ci_low.toFixed(3)}, ${row.ci_high.toFixed(3)}]`);
     }
-    const gates = await page.$$eval("#limits .view:not([hidden]) tbody th", (all) => all.map((one) => one.textContent));
+    const firsts = (nth) => page.$$eval(`#limits .view:not([hidden]) table >> nth=${nth}`, ([table]) => [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
+    const gates = (await firsts(0)).map(([gate]) => gate);
     assert.deepEqual(gates, own.gates.map((gate) => gate.id));
+    const share = (value) => `${(value * 100).toFixed(1)} %`;
+    const busy = own.arms.map((arm) => [arm.name, share(arm.server_set_busy), `[${arm.server_set_busy_range.map(share).join(", ")}]`]);
+    assert.deepEqual((await firsts(1)).map((row) => row.slice(0, 3)), busy);
   });
 });
 

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { axe, folder, on, run, start, stop, view } from "./support.mjs";
+import { axe, folder, on, PICTURES, run, start, stop, view } from "./support.mjs";
 
 const RUNS = 12;
 /** The run from which on the first arm needs less. */
@@ -78,6 +78,32 @@ test("a change in the history is where it was put", async () => {
   });
 });
 
+test("a figure leads to the page of its run, by pointer and by keyboard", async () => {
+  const place = 'section:has(h2:text-is("threads: CPU per request at capacity"))';
+  await on(`${server.address}/history`, {}, async (page) => {
+    const dot = page.locator(`${place} [aria-label=dot] circle`).nth(CHANGED);
+    await dot.scrollIntoViewIfNeeded();
+    await dot.hover();
+    await dot.click();
+    await page.waitForURL(/\/run\/run-07$/);
+    await page.goBack();
+    await page.locator(`${place} td a:text-is("run-03")`).focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/run\/run-03$/);
+  });
+});
+
+for (const [name, options] of [["phone", { width: 360, height: 740 }], ["4k", { width: 3840, height: 2160 }], ["dark", { width: 1280, scheme: "dark" }]]) {
+  test(`${name}: list and history fit, and nothing is serious for axe`, async () => {
+    for (const path of ["/", "/history"]) {
+      await on(server.address + path, options, async (page) => {
+        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= options.width, path);
+        assert.deepEqual(await axe(page), [], path);
+      });
+    }
+  });
+}
+
 test("only its own runs are served, to its own name, to be read", async () => {
   for (const path of ["/run/..", "/run/../runs", "/run/%2e%2e", "/run/%2e%2e%2fother", "/run/run-00/manifest.json", "/run/nobody", "/etc/passwd", "/run//etc/passwd", "/index.sqlite"]) {
     assert.equal((await ask(path)).status, 404, path);
@@ -101,9 +127,27 @@ test("a run in progress is followed to its end", async () => {
     await page.waitForSelector('.live:has-text("3 of 6 blocks")');
     assert.match(await page.innerText(".live"), /after 3 pairs/);
     assert.match(await page.innerText("main"), /Partial run: not ended/);
+    const courses = () => page.$$eval(".live [role=img]", (all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.equal((await courses()).length, 4, "two arms and two primary metrics");
+    assert.ok((await courses()).every((words) => /after each pair\. 3 pairs: [\d.]+ \[[\d.]+, [\d.]+\] at 95\.0 %, approximate$/.test(words)), await courses());
+    assert.deepEqual(await axe(page), []);
     for (const place of [0, 1, 2]) renameSync(join(rest, `b003-p${place}.json`), join(folder, `runs/live/rounds/b003-p${place}.json`));
     await page.waitForSelector('.live:has-text("4 of 6 blocks")');
     await page.waitForSelector('#verdict:has-text("4 blocks of")');
+    assert.ok((await courses()).every((words) => words.includes("; 4 pairs: ")), "and the interval with it");
+    await page.locator(".live summary").click();
+    assert.equal(await page.locator(".live table").first().locator("tbody tr").count(), 2, "after three pairs and four");
+    const width = (row) => row[2].match(/[\d.]+/g).map(Number).reduce((low, high) => Math.log(high / low));
+    const tables = await page.$$eval(".live table", (all) => all.map((table) => [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))));
+    assert.ok(tables.some(([three, four]) => width(four) < width(three)), "it narrows");
+    for (const block of [4, 5]) for (const place of [0, 1, 2]) renameSync(join(rest, `b00${block}-p${place}.json`), join(folder, `runs/live/rounds/b00${block}-p${place}.json`));
+    await page.waitForSelector('.live:has-text("6 of 6 blocks")');
+    assert.ok((await courses()).every((words) => /; 6 pairs: [^;]*%$/.test(words)), "six pairs have an exact one");
+    await page.locator(".live summary").click();
+    if (PICTURES) {
+      await page.evaluate(() => { document.querySelector(".bar").style.position = "static"; });
+      await page.locator(".live").screenshot({ path: join(PICTURES, "live.png") });
+    }
     const manifest = join(folder, "runs/live/manifest.json");
     writeFileSync(manifest, JSON.stringify({ ...JSON.parse(readFileSync(manifest, "utf8")), status: "complete" }));
     await page.waitForSelector(".live", { state: "detached" });

@@ -22,6 +22,7 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
     let (target, variant) = source(&arm.source);
     let windows = sheet.windows(name, sheet.main);
     let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
+    let range = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.range(name, sheet.main, figure);
     let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
     let rounds = sheet.rounds_of(name).count() as u32;
     let mut row = ArmFindings {
@@ -36,9 +37,11 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
         rate_per_s: mean(&windows, |window| window.load.rate_per_s),
         cpu_ns_per_request: cpu(pooled),
+        cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.of(window)),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
         busy_cores: mean(&windows, busy_cores),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
+        server_set_busy_range: range(&|window| Some(set_busy(&window.server_cpus))),
         context_switches_per_request: switches(pooled),
         segments_per_request: segments(&windows, pooled),
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),

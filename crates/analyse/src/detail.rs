@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use plan::Condition;
-use record::{Host, Percentiles, RoundRecord, Run, Window};
+use record::{Host, Percentiles, RoundRecord, Run, VoidReason, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +97,8 @@ pub fn detail(run: &Run) -> Detail {
     let sheet = Sheet::new(run);
     let conditions = run.manifest.plan.workload.conditions.len();
     let arms = || run.manifest.plan.arms.iter().map(|arm| arm.name.as_str());
-    let mut rounds: Vec<RoundDetail> = run.rounds.iter().map(|record| round(record, &sheet)).collect();
+    let mut rounds: Vec<RoundDetail> =
+        run.rounds.iter().map(|record| round(record, sheet.fault(record))).collect();
     rounds.sort_by_key(|round| (round.block, round.started_unix_ms, round.position, round.attempt));
     Detail {
         started_unix_s: run.manifest.started_unix_s,
@@ -109,22 +110,36 @@ pub fn detail(run: &Run) -> Detail {
     }
 }
 
+/// Rounds of a run without its plan: none is judged, and void are those alone that failed.
+#[must_use]
+pub fn unjudged(rounds: &[RoundRecord]) -> Vec<RoundDetail> {
+    rounds.iter().map(|record| round(record, None)).collect()
+}
+
+/// What tells two machines apart at first sight, in words.
+#[must_use]
+pub fn machine_difference(a: &Host, b: &Host) -> Vec<String> {
+    unlike([
+        ("CPU model", a.cpu_model.clone(), b.cpu_model.clone()),
+        ("CPUs", a.cpus.to_string(), b.cpus.to_string()),
+        ("kernel", a.kernel.clone(), b.kernel.clone()),
+    ])
+}
+
+fn unlike<const N: usize>(rows: [(&str, String, String); N]) -> Vec<String> {
+    let unlike = rows.into_iter().filter(|(_, a, b)| a != b);
+    unlike.map(|(what, a, b)| format!("{what}: {a} against {b}")).collect()
+}
+
 /// What differs between two machines, in words; figures from unlike machines are not comparable.
 #[must_use]
 pub fn host_difference(a: &Host, b: &Host) -> Vec<String> {
-    let rows = [
-        ("CPU model", a.cpu_model.clone(), b.cpu_model.clone()),
-        ("CPUs", a.cpus.to_string(), b.cpus.to_string()),
+    let mut differences = machine_difference(a, b);
+    differences.extend(unlike([
         ("memory bytes", a.memory_bytes.to_string(), b.memory_bytes.to_string()),
-        ("kernel", a.kernel.clone(), b.kernel.clone()),
         ("frequency governor", word(&a.governor), word(&b.governor)),
         ("hypervisor", word(&a.hypervisor), word(&b.hypervisor)),
-    ];
-    let mut differences: Vec<String> = rows
-        .into_iter()
-        .filter(|(_, a, b)| a != b)
-        .map(|(what, a, b)| format!("{what}: {a} against {b}"))
-        .collect();
+    ]));
     for (what, a, b) in [("mitigation", &a.mitigations, &b.mitigations), ("setting", &a.sysctls, &b.sysctls)]
     {
         let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
@@ -140,8 +155,8 @@ fn word(value: &Option<String>) -> String {
     value.clone().unwrap_or_else(|| "none".to_owned())
 }
 
-fn round(record: &RoundRecord, sheet: &Sheet) -> RoundDetail {
-    let fault = || sheet.fault(record).map(|reason| format!("{}: {}", reason.gate, reason.text));
+fn round(record: &RoundRecord, fault: Option<&VoidReason>) -> RoundDetail {
+    let fault = || fault.map(|reason| format!("{}: {}", reason.gate, reason.text));
     RoundDetail {
         block: record.round.block,
         position: record.round.position,

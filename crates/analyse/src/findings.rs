@@ -179,12 +179,18 @@ pub struct ArmFindings {
     pub connections: u64,
     /// Server CPU per request.
     pub cpu_ns_per_request: Option<CpuPerRequest>,
+    /// Lowest and highest round in server CPU per request.
+    #[serde(default)]
+    pub cpu_ns_per_request_range: Option<[f64; 2]>,
     /// Generator CPU per request, for comparison.
     pub generator_cpu_ns_per_request: Option<f64>,
     /// Busy cores of the server.
     pub busy_cores: Option<f64>,
     /// Share of the server's CPU set that was busy, 0 to 1.
     pub server_set_busy: Option<f64>,
+    /// Lowest and highest round in it.
+    #[serde(default)]
+    pub server_set_busy_range: Option<[f64; 2]>,
     /// Context switches.
     pub context_switches_per_request: Option<Switches>,
     /// TCP segments with data, where the kernel told of the server's connections.
@@ -371,4 +377,22 @@ pub struct Split {
     pub system_ns: f64,
     /// Arm minus baseline, nanoseconds per request.
     pub total_ns: f64,
+    /// How sure the three are; absent where there are too few pairs.
+    #[serde(default)]
+    pub intervals: Option<SplitIntervals>,
+}
+
+/// Exact Wilcoxon intervals of the changes in a split, low and high, in nanoseconds per request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SplitIntervals {
+    /// Of the change in user time.
+    pub user_ns: [f64; 2],
+    /// Of the change in system time.
+    pub system_ns: [f64; 2],
+    /// Of the change in all of it.
+    pub total_ns: [f64; 2],
+    /// Level that they attain, 0 to 1.
+    pub level: f64,
+    /// Pairs behind them.
+    pub blocks: u32,
 }

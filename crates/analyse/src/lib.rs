@@ -9,6 +9,7 @@ mod bound;
 pub mod capacity;
 mod case;
 mod compare;
+mod course;
 mod detail;
 mod figures;
 mod findings;
@@ -32,11 +33,15 @@ pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
 };
-pub use detail::{Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference};
+pub use course::{CoursePoint, course};
+pub use detail::{
+    Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
+    machine_difference, unjudged,
+};
 pub use figures::{Figure, figures};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
-    Segments, Split, Switches, Verdict, VoidRound,
+    Segments, Split, SplitIntervals, Switches, Verdict, VoidRound,
 };
 pub use gates::{MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_since, strayed};
 pub use ladder::{Ladder, MetricLadder, Rung, ladder};
@@ -64,7 +69,7 @@ pub fn analyse(run: &Run) -> Findings {
     let comparisons = compare::all(&sheet, &gates);
     let mut arms = arms::all(&sheet);
     let plan = sheet.plan();
-    let splits = if plan.design.why { split::all(&arms, sheet.baseline()) } else { Vec::new() };
+    let splits = if plan.design.why { split::all(&sheet, &arms) } else { Vec::new() };
     let split = split::causes(&splits, &comparisons, &arms);
     let passes = why::passes(&sheet);
     let profiles = profile::all(&sheet, &arms, |arm| why::is_used(&passes, arm, PassKind::Sampling));

@@ -217,4 +217,15 @@ impl<'a> Sheet<'a> {
         let values: Vec<f64> = self.windows(arm, index).into_iter().filter_map(figure).collect();
         stats::descriptive::median(&values)
     }
+
+    /// The lowest and the highest of what [`Self::median`] is the median of.
+    pub(crate) fn range(
+        &self,
+        arm: &str,
+        index: usize,
+        figure: impl Fn(&Window) -> Option<f64>,
+    ) -> Option<[f64; 2]> {
+        let values: Vec<f64> = self.windows(arm, index).into_iter().filter_map(figure).collect();
+        Some([values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?])
+    }
 }

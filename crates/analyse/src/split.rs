@@ -1,15 +1,23 @@
 //! The exact split of a rate ratio into busy cores and cost per request, and the causes it accounts for.
 
-use crate::findings::{ArmFindings, Cause, Comparison, CpuPerRequest, Grade, Split, Verdict};
-use crate::{Metric, percent};
+use record::Window;
+use stats::paired;
+
+use crate::findings::{ArmFindings, Cause, Comparison, CpuPerRequest, Grade, Split, SplitIntervals, Verdict};
+use crate::sheet::Sheet;
+use crate::{Metric, per_request, percent};
+
+/// Level of the intervals of a split.
+const LEVEL: f64 = 0.95;
 
 /// The split for every arm that has figures.
-pub(crate) fn all(arms: &[ArmFindings], baseline: &str) -> Vec<Split> {
+pub(crate) fn all(sheet: &Sheet, arms: &[ArmFindings]) -> Vec<Split> {
+    let baseline = sheet.baseline();
     let Some(base) = arms.iter().find(|arm| arm.name == baseline) else { return Vec::new() };
-    arms.iter().filter(|arm| arm.name != baseline).filter_map(|arm| split(base, arm)).collect()
+    arms.iter().filter(|arm| arm.name != baseline).filter_map(|arm| split(sheet, base, arm)).collect()
 }
 
-fn split(base: &ArmFindings, arm: &ArmFindings) -> Option<Split> {
+fn split(sheet: &Sheet, base: &ArmFindings, arm: &ArmFindings) -> Option<Split> {
     let (from, to) = (base.cpu_ns_per_request?, arm.cpu_ns_per_request?);
     let rate_ratio = arm.rate_per_s? / base.rate_per_s?;
     let busy_cores_ratio = arm.busy_cores? / base.busy_cores?;
@@ -23,7 +31,42 @@ fn split(base: &ArmFindings, arm: &ArmFindings) -> Option<Split> {
         user_ns: to.user - from.user,
         system_ns: to.system - from.system,
         total_ns: to.total - from.total,
+        intervals: intervals(sheet, &arm.name),
     })
+}
+
+/// Exact intervals of what changed, from the blocks in which both arms have a round; nothing where there are too few.
+fn intervals(sheet: &Sheet, arm: &str) -> Option<SplitIntervals> {
+    let of = |count: fn(&Window) -> u64| {
+        let changes = changes(sheet, arm, count);
+        paired::estimate(&changes, LEVEL).or_else(|_| paired::widest(&changes)).ok()
+    };
+    let total = of(|window| window.target.cpu.total_ns)?;
+    let ends = |estimate: stats::Estimate| [estimate.interval.low, estimate.interval.high];
+    Some(SplitIntervals {
+        user_ns: ends(of(|window| window.target.cpu.user_ns)?),
+        system_ns: ends(of(|window| window.target.cpu.system_ns)?),
+        blocks: total.n as u32,
+        level: total.interval.level,
+        total_ns: ends(total),
+    })
+}
+
+/// Arm minus baseline of a count per request, one for each block in which both have it.
+fn changes(sheet: &Sheet, arm: &str, count: fn(&Window) -> u64) -> Vec<f64> {
+    let figures = |name: &str| {
+        let windows = sheet.rounds_of(name).filter_map(|record| {
+            let window = record.windows.get(sheet.main)?;
+            Some((record.round.block, per_request(window, count(window))?))
+        });
+        windows.collect::<Vec<_>>()
+    };
+    let below = figures(sheet.baseline());
+    let change = |(block, figure): (u32, f64)| {
+        let (_, other) = below.iter().find(|(other, _)| *other == block)?;
+        Some(figure - other)
+    };
+    figures(arm).into_iter().filter_map(change).collect()
 }
 
 /// User and system time as causes: an identity, so they account for the gap in CPU per request and leave nothing.

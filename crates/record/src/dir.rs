@@ -86,7 +86,7 @@ const INTERVENTIONS: &str = "interventions";
 pub struct Run {
     /// What was to be done.
     pub manifest: Manifest,
-    /// Where.
+    /// Where; [`Host::unknown`] where that does not read.
     pub host: Host,
     /// Its rounds, in order of block and position.
     pub rounds: Vec<RoundRecord>,
@@ -94,8 +94,17 @@ pub struct Run {
     pub diagnostics: Vec<DiagnosticRecord>,
     /// Runs that put its causes to the test, by the name of the intervention.
     pub interventions: Vec<Self>,
-    /// Round files that could not be read, one sentence each.
+    /// Files that could not be read, one sentence each.
     pub damaged: Vec<String>,
+}
+
+/// What can be read of a run whose manifest does not read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Remains {
+    /// Where it was made.
+    pub host: Option<Host>,
+    /// Its rounds, in order of block and position.
+    pub rounds: Vec<RoundRecord>,
 }
 
 /// A run's directory.
@@ -192,53 +201,68 @@ impl RunDir {
         write_json_to(&self.0.join(name), value)
     }
 
-    /// Reads the whole run. A damaged round is left out and named; a damaged manifest is an error.
+    /// Reads the whole run. What is damaged is left out and named; without its manifest it is no run.
     ///
     /// # Errors
-    /// [`RecordError`] for manifest and host.
+    /// [`RecordError`] for the manifest.
     pub fn read(&self) -> Result<Run, RecordError> {
-        let manifest = read_json(&self.0.join("manifest.json"))?;
-        let host = read_json(&self.0.join("host.json"))?;
+        let manifest = self.read_manifest()?;
         let mut damaged = Vec::new();
-        let mut rounds: Vec<RoundRecord> = self.read_all(ROUNDS, &mut damaged)?;
-        rounds.sort_by_key(|record| (record.round.block, record.round.position, record.round.attempt));
+        let host = kept(self.read_host(), &mut damaged).unwrap_or_else(Host::unknown);
+        let rounds = self.read_rounds(&mut damaged);
         let diagnostics = match self.0.join(DIAGNOSTICS).exists() {
-            true => self.read_all(DIAGNOSTICS, &mut damaged)?,
+            true => self.read_all(DIAGNOSTICS, &mut damaged),
             false => Vec::new(),
         };
-        let interventions = self.read_interventions(&mut damaged)?;
+        let interventions = self.read_interventions(&mut damaged);
         Ok(Run { manifest, host, rounds, diagnostics, interventions, damaged })
     }
 
-    /// The runs that put causes to the test, in order of their names; one that does not read is left out and named.
-    fn read_interventions(&self, damaged: &mut Vec<String>) -> Result<Vec<Run>, RecordError> {
-        let folder = self.0.join(INTERVENTIONS);
-        if !folder.exists() {
-            return Ok(Vec::new());
+    /// Reads what was to be done and how far it came, and nothing else.
+    ///
+    /// # Errors
+    /// [`RecordError`]
+    pub fn read_manifest(&self) -> Result<Manifest, RecordError> {
+        let path = self.0.join("manifest.json");
+        let manifest: Manifest = read_json(&path)?;
+        match manifest.fault() {
+            Some(reason) => Err(RecordError::Damaged { path, reason }),
+            None => Ok(manifest),
         }
-        let wrong = |source| RecordError::Read { path: folder.clone(), source };
-        let entries: Result<Vec<_>, _> = fs::read_dir(&folder).map_err(wrong)?.collect();
-        let mut paths: Vec<PathBuf> = entries.map_err(wrong)?.into_iter().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.join("manifest.json").exists());
-        paths.sort();
-        let runs = paths.iter().map(|path| Self::open(path).read());
-        Ok(runs.filter_map(|run| run.map_err(|error| damaged.push(error.to_string())).ok()).collect())
+    }
+
+    /// What can be read of a run without its manifest.
+    #[must_use]
+    pub fn remains(&self) -> Remains {
+        let mut left_out = Vec::new();
+        Remains { host: self.read_host().ok(), rounds: self.read_rounds(&mut left_out) }
+    }
+
+    fn read_host(&self) -> Result<Host, RecordError> {
+        read_json(&self.0.join("host.json"))
+    }
+
+    fn read_rounds(&self, damaged: &mut Vec<String>) -> Vec<RoundRecord> {
+        let mut rounds: Vec<RoundRecord> = self.read_all(ROUNDS, damaged);
+        rounds.sort_by_key(|record| (record.round.block, record.round.position, record.round.attempt));
+        rounds
+    }
+
+    /// The runs that put causes to the test, in order of their names.
+    fn read_interventions(&self, damaged: &mut Vec<String>) -> Vec<Run> {
+        if !self.0.join(INTERVENTIONS).exists() {
+            return Vec::new();
+        }
+        let folders = kept(self.entries(INTERVENTIONS), damaged).unwrap_or_default();
+        let runs = folders.into_iter().filter(|path| path.join("manifest.json").exists());
+        runs.filter_map(|path| kept(Self::open(&path).read(), damaged)).collect()
     }
 
     /// Every record in `folder`, in order of file names.
-    fn read_all<T: DeserializeOwned>(
-        &self,
-        folder: &str,
-        damaged: &mut Vec<String>,
-    ) -> Result<Vec<T>, RecordError> {
-        let mut records = Vec::new();
-        for path in self.files(folder)? {
-            match read_json(&path) {
-                Ok(record) => records.push(record),
-                Err(error) => damaged.push(error.to_string()),
-            }
-        }
-        Ok(records)
+    fn read_all<T: DeserializeOwned>(&self, folder: &str, damaged: &mut Vec<String>) -> Vec<T> {
+        let files = kept(self.entries(folder), damaged).unwrap_or_default();
+        let records = files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+        records.filter_map(|path| kept(read_json(&path), damaged)).collect()
     }
 
     /// Fields of the manifest that are plain words or numbers, whatever its schema; nothing where it is no JSON object.
@@ -260,19 +284,20 @@ impl RunDir {
         fields.filter_map(|(name, value)| Some((name.clone(), plain(value)?))).collect()
     }
 
-    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, RecordError> {
+    /// What is in `folder`, in order of names.
+    fn entries(&self, folder: &str) -> Result<Vec<PathBuf>, RecordError> {
         let folder = self.0.join(folder);
-        let read = |source| RecordError::Read { path: folder.clone(), source };
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(read)? {
-            let path = entry.map_err(read)?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                files.push(path);
-            }
-        }
-        files.sort();
-        Ok(files)
+        let wrong = |source| RecordError::Read { path: folder.clone(), source };
+        let entries: Result<Vec<_>, _> = fs::read_dir(&folder).map_err(wrong)?.collect();
+        let mut paths: Vec<PathBuf> = entries.map_err(wrong)?.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        Ok(paths)
     }
+}
+
+/// What was read, or nothing and a sentence among what is damaged.
+fn kept<T>(read: Result<T, RecordError>, damaged: &mut Vec<String>) -> Option<T> {
+    read.map_err(|error| damaged.push(error.to_string())).ok()
 }
 
 fn stem(round: &plan::Round) -> String {

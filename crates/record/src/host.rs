@@ -36,3 +36,17 @@ pub struct Host {
     #[serde(default)]
     pub unit_costs: Option<UnitCosts>,
 }
+
+impl Host {
+    /// Stands for a machine of which nothing is known: its file is lost or damaged.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self { cpu_model: "unknown".to_owned(), kernel: "unknown".to_owned(), ..Self::default() }
+    }
+
+    /// Whether anything is known of the machine.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        *self != Self::unknown()
+    }
+}

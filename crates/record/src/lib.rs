@@ -28,7 +28,7 @@ mod usage;
 
 pub use counts::Counts;
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
-pub use dir::{RecordError, Run, RunDir, ShardDir, write_atomically};
+pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
 pub use load::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, ScheduleFacts, Second, Warning,

@@ -46,3 +46,14 @@ pub struct Manifest {
     /// Requests per second of each arm in the pilot, in the order of the plan; 0 where it did not start.
     pub pilot_per_s: Vec<f64>,
 }
+
+impl Manifest {
+    /// What is wrong with it although every field can be read; nothing where it is whole.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let (arms, baseline) = (self.plan.arms.len(), self.plan.baseline);
+        if baseline >= arms {
+            return Some(format!("its baseline is arm {baseline} of {arms}, counted from 0"));
+        }
+        self.plan.workload.conditions.is_empty().then(|| "its plan has no condition".to_owned())
+    }
+}

@@ -167,14 +167,7 @@ fn how(findings: &CaseFindings) -> Vec<String> {
     let mut points =
         vec![format!("size: {}; repeat with: {}", findings.size, compare::shell_words(&findings.command))];
     if let Some(run) = findings.runs.first() {
-        let host = &run.findings.host;
-        points.push(format!(
-            "host: {}, {} CPUs, Linux {}; {}",
-            host.cpu_model,
-            host.cpus,
-            host.kernel,
-            date(&run.findings)
-        ));
+        points.push(format!("host: {}; {}", compare::host(&run.findings.host), date(&run.findings)));
     }
     for run in &findings.runs {
         let requests: u64 = run.findings.arms.iter().map(|arm| arm.requests).sum();

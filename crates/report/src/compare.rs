@@ -2,6 +2,7 @@
 //! what is left, what to do; then the tables behind it.
 
 use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine, Metric, Split, Verdict};
+use record::Host;
 use units::format_ns;
 
 use crate::document::{Block, Document};
@@ -257,7 +258,7 @@ pub(crate) fn ledger(findings: &Findings) -> Document {
             if rows.is_empty() {
                 return Vec::new();
             }
-            let name = several.then(|| Block::Name(arm.name.clone()));
+            let name = several.then(|| of_arm(&arm.name));
             let header = ["per request", "baseline", "arm", "change", "can carry"];
             name.into_iter().chain([Block::table(header, rows)]).collect::<Vec<_>>()
         })
@@ -296,14 +297,18 @@ pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
         let title = format!("{} against {} ({samples})", profile.arm, profile.baseline);
-        (title, resources::profile(profile, detail))
+        (Block::Arm { arm: profile.arm.clone(), title }, resources::profile(profile, detail))
     });
-    page.flat_map(|(title, tables)| std::iter::once(Block::Name(title)).chain(tables)).collect()
+    page.flat_map(|(title, tables)| std::iter::once(title).chain(tables)).collect()
+}
+
+fn of_arm(name: &str) -> Block {
+    Block::Arm { arm: name.to_owned(), title: name.to_owned() }
 }
 
 pub(crate) fn use_tables(findings: &Findings, detail: Detail) -> Document {
     let tables = findings.resources.iter().map(|arm| (&arm.arm, resources::use_table(&arm.rows, detail)));
-    tables.flat_map(|(arm, table)| std::iter::once(Block::Name(arm.clone())).chain(table)).collect()
+    tables.flat_map(|(arm, table)| std::iter::once(of_arm(arm)).chain(table)).collect()
 }
 
 fn gates(findings: &Findings) -> Vec<String> {
@@ -344,12 +349,17 @@ pub(crate) fn run(findings: &Findings) -> Vec<String> {
     vec![
         findings.workload.clone(),
         format!("run {}, seed {}{void}", findings.run_id, findings.seed),
-        format!(
-            "host: {}, {} CPUs, Linux {}",
-            findings.host.cpu_model, findings.host.cpus, findings.host.kernel
-        ),
+        format!("host: {}", host(&findings.host)),
         format!("repeat with: {}", shell_words(&findings.command)),
     ]
+}
+
+/// A machine in a few words.
+pub(crate) fn host(host: &Host) -> String {
+    match host.is_known() {
+        true => format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),
+        false => "unknown".to_owned(),
+    }
 }
 
 /// A command as it can be pasted into a shell.

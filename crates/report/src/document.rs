@@ -3,8 +3,13 @@
 pub enum Block {
     /// A title over what follows.
     Heading(String),
-    /// What the blocks after it are about, such as an arm, under the heading that they share.
-    Name(String),
+    /// The arm that the blocks after it are about, under the heading that they share.
+    Arm {
+        /// Its name.
+        arm: String,
+        /// What stands over them.
+        title: String,
+    },
     /// A sentence or more.
     Paragraph(String),
     /// One point a line.

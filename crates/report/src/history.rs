@@ -7,7 +7,7 @@ use serde::Serialize;
 use units::{format_ns, format_utc};
 
 use crate::document::{Block, Document};
-use crate::html::{Page, frame_served, inert, layout};
+use crate::html::{Page, frame_served, inert, table_with};
 
 /// A run in the list of runs.
 #[derive(Debug, Clone, Serialize)]
@@ -93,7 +93,7 @@ pub fn history_page(series: &[HistorySeries]) -> Page {
                 h2 { (title(one)) }
                 p.facts { (one.workload) " · " (one.host) }
                 div.chart data-history=(index) {}
-                (layout(&[table(one)], &title(one)))
+                (linked_table(one))
             }
         }
         @if series.is_empty() { p.without { (NOTHING) } }
@@ -131,7 +131,7 @@ fn run_table<'a>(case: &str, runs: impl Iterator<Item = &'a ListedRun>) -> Marku
                     @for run in runs {
                         tr {
                             th scope="row" { (date(run.started_unix_s)) }
-                            td { a href={ "/run/" (encode(&run.name)) } { (run.name) } }
+                            td { (link(&run.name)) }
                             td { (run.status) }
                             td { @for line in &run.says { p { (line) } } }
                             td { (run.host) }
@@ -141,6 +141,11 @@ fn run_table<'a>(case: &str, runs: impl Iterator<Item = &'a ListedRun>) -> Marku
             }
         }
     }
+}
+
+/// A run's page under its name.
+fn link(run: &str) -> Markup {
+    html! { a href={ "/run/" (encode(run)) } { (run) } }
 }
 
 /// A name as one step of a path. Source: RFC 3986, unreserved characters.
@@ -174,8 +179,29 @@ fn title(series: &HistorySeries) -> String {
     format!("{}: {} at {}", series.arm, series.metric.label(), series.condition)
 }
 
+const HEADER: [&str; 6] = ["begun (UTC)", "run", "median", "lowest, highest round", "rounds", "change"];
+/// Place of the run's name among them.
+const RUN: usize = 1;
+
 fn table(series: &HistorySeries) -> Block {
-    let rows = series.points.iter().map(|point| {
+    Block::table(HEADER, rows(series))
+}
+
+/// The table of a series with a way to the page of each run.
+fn linked_table(series: &HistorySeries) -> Markup {
+    let rows: Vec<Vec<String>> = rows(series).into_iter().map(Vec::from).collect();
+    let show = |column: usize, cell: &str| {
+        if column == RUN {
+            link(cell)
+        } else {
+            html! { (cell) }
+        }
+    };
+    table_with(&HEADER.map(str::to_owned), &rows, &title(series), show)
+}
+
+fn rows(series: &HistorySeries) -> Vec<[String; 6]> {
+    let row = |point: &HistoryPoint| {
         [
             date(point.started_unix_s),
             point.run.clone(),
@@ -184,11 +210,8 @@ fn table(series: &HistorySeries) -> Block {
             point.rounds.to_string(),
             point.change_p.map_or_else(|| "-".to_owned(), |p| format!("p = {p:.3}")),
         ]
-    });
-    Block::table(
-        ["begun (UTC)", "run", "median", "lowest, highest round", "rounds", "change"],
-        rows.collect(),
-    )
+    };
+    series.points.iter().map(row).collect()
 }
 
 fn value(metric: Metric, value: f64) -> String {

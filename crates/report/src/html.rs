@@ -3,12 +3,14 @@
 //! Everything is readable without scripts, on paper and by a screen reader; scripts draw charts above the tables and
 //! let the reader choose.
 
-use analyse::{ArmStacks, Detail, Findings, Ladder, host_difference};
+use analyse::{ArmStacks, Detail, Findings, Ladder, RoundDetail, host_difference};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use record::Host;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::assets;
+use crate::compare;
 use crate::document::Block;
 use crate::packed::{self, Packed};
 use crate::page::{self, PARTS, Part};
@@ -53,6 +55,8 @@ pub struct PageRun {
     pub ladder: Option<Ladder>,
     /// Files that could not be read, one sentence each.
     pub damaged: Vec<String>,
+    /// What tells the host of the run from the one that wrote the page.
+    pub elsewhere: Vec<String>,
 }
 
 /// A run that cannot be read, with what is known of it all the same.
@@ -64,6 +68,10 @@ pub struct Unreadable {
     pub error: String,
     /// What its manifest says, as far as it could be made out.
     pub facts: Vec<(String, String)>,
+    /// Where it was made, if that can be read.
+    pub host: Option<Host>,
+    /// Its rounds that can be read; none is judged.
+    pub rounds: Vec<RoundDetail>,
 }
 
 /// What a page is made of, and what it carries as JSON for its charts and for other programs.
@@ -264,12 +272,14 @@ fn differences(data: &PageData) -> Vec<String> {
     let Some(first) = hosts.next() else { return Vec::new() };
     hosts
         .filter_map(|other| {
+            let (one, two) = (&first.run_id, &other.run_id);
+            if !(first.host.is_known() && other.host.is_known()) {
+                return Some(format!("Whether the hosts of runs {one} and {two} are alike is not known."));
+            }
             let differences = host_difference(&first.host, &other.host);
             (!differences.is_empty()).then(|| {
                 format!(
-                    "Runs {} and {} were made on unlike hosts; their figures are not comparable ({}).",
-                    first.run_id,
-                    other.run_id,
+                    "Runs {one} and {two} were made on unlike hosts; their figures are not comparable ({}).",
                     differences.join("; ")
                 )
             })
@@ -293,6 +303,11 @@ fn unreadable(run: &Unreadable) -> Markup {
                 p { "What its manifest says, as far as this version can tell:" }
                 (layout(&[Block::table(["field", "value"], facts)], "Manifest"))
             }
+            @if let Some(host) = &run.host { p { "It was made on " (compare::host(host)) "." } }
+            @if !run.rounds.is_empty() {
+                p { "Its rounds. Without the manifest none is judged, and nothing follows from them:" }
+                (layout(&[page::round_table(&run.rounds, "not judged")], "Rounds"))
+            }
         }
     }
 }
@@ -302,8 +317,8 @@ fn article(run: &PageRun, index: usize) -> Markup {
     html! {
         article.run data-run=(index) {
             h1 { (page::title(own)) }
-            p.facts { (own.workload) " · run " (own.run_id) " · " (own.host.cpu_model) ", Linux " (own.host.kernel) }
-            @for text in page::banners(own, &run.damaged) { (banner(&text)) }
+            p.facts { (own.workload) " · run " (own.run_id) " · host: " (compare::host(&own.host)) }
+            @for text in page::banners(own, run) { (banner(&text)) }
             @for part in PARTS { (section(run, &part, index)) }
         }
     }
@@ -363,13 +378,27 @@ fn lead(blocks: &[Block], part: &Part, onward: &Markup) -> Markup {
 }
 
 /// Blocks as HTML. `name` is what a screen reader calls a table that stands under no heading of its own.
+///
+/// What is about one arm stands together, so that it can be left out together.
 pub(crate) fn layout(blocks: &[Block], name: &str) -> Markup {
+    let titled: Vec<(&Block, Title)> = blocks.iter().zip(titles(blocks)).collect();
     html! {
-        @for (block, title) in blocks.iter().zip(titles(blocks)) {
+        @for group in titled.chunk_by(|_, (next, _)| !matches!(next, Block::Heading(_) | Block::Arm { .. })) {
+            @match group[0].0 {
+                Block::Arm { arm, .. } => div data-arm=(arm) { (in_order(group, name)) },
+                _ => (in_order(group, name)),
+            }
+        }
+    }
+}
+
+fn in_order(blocks: &[(&Block, Title)], name: &str) -> Markup {
+    html! {
+        @for (block, title) in blocks {
             @match block {
                 Block::Heading(words) => h3 { (words) },
-                Block::Name(words) if title.heading.is_some() => h4 { (words) },
-                Block::Name(words) => h3 { (words) },
+                Block::Arm { title: words, .. } if title.heading.is_some() => h4 { (words) },
+                Block::Arm { title: words, .. } => h3 { (words) },
                 Block::Paragraph(words) => p { (words) },
                 Block::List(points) => ul { @for point in points { li { (point) } } },
                 Block::Table { header, rows } if rows.len() > MAX_OPEN_ROWS => details {
@@ -406,7 +435,7 @@ fn titles(blocks: &[Block]) -> impl Iterator<Item = Title<'_>> {
     blocks.iter().scan(Title::default(), |title, block| {
         match block {
             Block::Heading(words) => *title = Title { heading: Some(words), name: None },
-            Block::Name(words) => title.name = Some(words),
+            Block::Arm { title: words, .. } => title.name = Some(words),
             _ => {}
         }
         Some(*title)
@@ -414,6 +443,16 @@ fn titles(blocks: &[Block]) -> impl Iterator<Item = Title<'_>> {
 }
 
 fn table(header: &[String], rows: &[Vec<String>], name: &str) -> Markup {
+    table_with(header, rows, name, |_, cell| html! { (cell) })
+}
+
+/// A table of which `show` writes each cell, told its column.
+pub(crate) fn table_with(
+    header: &[String],
+    rows: &[Vec<String>],
+    name: &str,
+    show: impl Fn(usize, &str) -> Markup,
+) -> Markup {
     let figures: Vec<bool> = (0..header.len()).map(|column| is_figures(rows, column)).collect();
     html! {
         div.scroll tabindex="0" role="region" aria-label=(name) {
@@ -428,8 +467,8 @@ fn table(header: &[String], rows: &[Vec<String>], name: &str) -> Markup {
                     @for row in rows {
                         tr {
                             @for (column, cell) in row.iter().enumerate() {
-                                @if column == 0 { th scope="row" { (cell) } }
-                                @else { td class=[class(cell, figures[column])] { (cell) } }
+                                @if column == 0 { th scope="row" { (show(column, cell)) } }
+                                @else { td class=[class(cell, figures[column])] { (show(column, cell)) } }
                             }
                         }
                     }

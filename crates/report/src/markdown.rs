@@ -10,7 +10,7 @@ pub(crate) fn render(document: &[Block]) -> String {
 fn block(block: &Block) -> String {
     match block {
         Block::Heading(title) => format!("## {}\n", escape(title)),
-        Block::Name(name) => format!("### {}\n", escape(name)),
+        Block::Arm { title, .. } => format!("### {}\n", escape(title)),
         Block::Paragraph(words) => format!("{}\n", escape(words)),
         Block::List(points) => points.iter().map(|point| format!("- {}\n", escape(point))).collect(),
         Block::Table { header, rows } => table(header, rows),

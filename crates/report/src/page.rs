@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use analyse::{Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split};
+use analyse::{
+    ArmFindings, Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split,
+    SplitIntervals,
+};
 use units::format_ns;
 
 use crate::compare::{self, list};
@@ -131,11 +134,17 @@ pub(crate) fn title(findings: &Findings) -> String {
     }
 }
 
-/// What must be read before anything else: an incomplete run, damaged files, arms that failed.
-pub(crate) fn banners(findings: &Findings, damaged: &[String]) -> Vec<String> {
+/// What must be read before anything else: an incomplete run, damaged files, another host, arms that failed.
+pub(crate) fn banners(findings: &Findings, run: &PageRun) -> Vec<String> {
     let mut banners: Vec<String> =
         findings.partial.iter().map(|text| format!("Partial run: {text}.")).collect();
-    banners.extend(damaged.iter().map(|text| format!("Left out: {text}.")));
+    banners.extend(run.damaged.iter().map(|text| format!("Left out: {text}.")));
+    if !run.elsewhere.is_empty() {
+        banners.push(format!(
+            "Made on another host than this page was written on ({}).",
+            run.elsewhere.join("; ")
+        ));
+    }
     let failed = findings.arms.iter().filter_map(|arm| Some((&arm.name, arm.error.as_ref()?)));
     banners.extend(failed.map(|(name, error)| format!("{name} failed: {error}.")));
     banners
@@ -250,8 +259,33 @@ fn limits(findings: &Findings, _: &PageRun) -> Document {
         let rows = findings.gates.iter().map(gate_row).collect();
         blocks.push(Block::table(["gate", "state", "what was seen", "voids"], rows));
     }
+    let busy: Vec<[String; 6]> = findings.arms.iter().filter_map(busy_row).collect();
+    if !busy.is_empty() {
+        let header = [
+            "arm",
+            "server's CPUs busy",
+            "lowest, highest round",
+            "cores by this server",
+            "rounds",
+            "requests",
+        ];
+        blocks.push(Block::Heading(format!("How busy the server's CPUs were at {}", findings.condition)));
+        blocks.push(Block::table(header, busy));
+    }
     compare::section(&mut blocks, "Warnings", list(findings.warnings.clone()));
     blocks
+}
+
+fn busy_row(arm: &ArmFindings) -> Option<[String; 6]> {
+    let range = |[low, high]: [f64; 2]| format!("[{}, {}]", compare::percent(low), compare::percent(high));
+    Some([
+        arm.name.clone(),
+        compare::percent(arm.server_set_busy?),
+        arm.server_set_busy_range.map_or_else(dash, range),
+        arm.busy_cores.map_or_else(dash, |cores| format!("{cores:.2}")),
+        arm.rounds.to_string(),
+        arm.requests.to_string(),
+    ])
 }
 
 fn gate_row(gate: &Gate) -> [String; 4] {
@@ -273,32 +307,44 @@ fn waterfall(findings: &Findings, _: &PageRun) -> Document {
     if findings.splits.is_empty() {
         return Vec::new();
     }
-    let rows = findings.splits.iter().map(split_row).collect();
+    let changes = findings.splits.iter().flat_map(change_rows).collect();
+    let ratios = findings.splits.iter().map(ratio_row).collect();
     vec![
         compare::arm_table(findings),
-        Block::table(
-            [
-                "arm minus baseline",
-                "CPU/request",
-                "user",
-                "system",
-                "rate",
-                "busy cores",
-                "CPU/request ratio",
-            ],
-            rows,
-        ),
+        Block::table(["arm minus baseline", "part", "a request", "interval", "level", "blocks"], changes),
+        Block::table(["arm over baseline", "rate", "busy cores", "CPU/request"], ratios),
         Block::List(findings.splits.iter().map(compare::split_text).collect()),
     ]
 }
 
-fn split_row(split: &Split) -> [String; 7] {
+/// The whole change with its interval, and that of each part.
+fn change_rows(split: &Split) -> [[String; 6]; 3] {
+    let known = split.intervals.as_ref();
+    let row = |part: &str, ns: f64, pick: fn(&SplitIntervals) -> [f64; 2]| {
+        [
+            split.arm.clone(),
+            part.to_owned(),
+            compare::signed(ns),
+            known.map_or_else(dash, |of| interval_ns(pick(of))),
+            known.map_or_else(dash, |of| compare::percent(of.level)),
+            known.map_or_else(dash, |of| of.blocks.to_string()),
+        ]
+    };
+    [
+        row("CPU", split.total_ns, |of| of.total_ns),
+        row("user", split.user_ns, |of| of.user_ns),
+        row("system", split.system_ns, |of| of.system_ns),
+    ]
+}
+
+fn interval_ns([low, high]: [f64; 2]) -> String {
+    format!("[{}, {}]", compare::signed(low), compare::signed(high))
+}
+
+fn ratio_row(split: &Split) -> [String; 4] {
     let times = |ratio: f64| format!("x{ratio:.3}");
     [
         split.arm.clone(),
-        compare::signed(split.total_ns),
-        compare::signed(split.user_ns),
-        compare::signed(split.system_ns),
         times(split.rate_ratio),
         times(split.busy_cores_ratio),
         times(split.cpu_per_request_ratio),
@@ -393,7 +439,7 @@ fn pairs(findings: &Findings, run: &PageRun) -> Document {
     let mut blocks: Document = pair_table(findings, detail).into_iter().collect();
     if !detail.rounds.is_empty() {
         blocks.push(Block::Heading("Rounds".to_owned()));
-        blocks.push(round_table(&detail.rounds));
+        blocks.push(round_table(&detail.rounds, "counts"));
     }
     blocks
 }
@@ -433,7 +479,8 @@ fn pair_row(own: &[&Comparison], metrics: &[Metric], block: u32, detail: &Detail
     [(block + 1).to_string(), arm.to_owned(), format!("{first} first")].into_iter().chain(ratios).collect()
 }
 
-fn round_table(rounds: &[RoundDetail]) -> Block {
+/// A row for each round; `counts` is said of those that nothing speaks against.
+pub(crate) fn round_table(rounds: &[RoundDetail], counts: &str) -> Block {
     let rows = rounds.iter().map(|round| {
         let main = round.windows.first();
         let value = |metric: Metric| main.and_then(|window| window.values.get(&metric).copied());
@@ -444,7 +491,7 @@ fn round_table(rounds: &[RoundDetail]) -> Block {
             value(Metric::CpuPerRequest).map_or_else(dash, format_ns),
             format!("{} s", round.warmup_per_s.len()),
             if round.steady { "steady" } else { "not steady" }.to_owned(),
-            round.void.clone().unwrap_or_else(|| "counts".to_owned()),
+            round.void.clone().unwrap_or_else(|| counts.to_owned()),
         ]
     });
     Block::table(
@@ -471,6 +518,9 @@ fn environment(findings: &Findings, _: &PageRun) -> Document {
 
 fn host_table(findings: &Findings) -> Block {
     let host = &findings.host;
+    if !host.is_known() {
+        return Block::Paragraph("Nothing is known of it: its file could not be read.".to_owned());
+    }
     let none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none seen".to_owned());
     let mut rows = vec![
         ["whyslow".to_owned(), host.tool_version.clone()],

@@ -16,7 +16,7 @@ pub(crate) fn render(document: &[Block]) -> String {
         }
         match block {
             Block::Heading(title) => push_line(&mut out, title),
-            Block::Name(name) => wrap(&mut out, &format!("{name}:"), "", ""),
+            Block::Arm { title, .. } => wrap(&mut out, &format!("{title}:"), "", ""),
             Block::Paragraph(words) => wrap(&mut out, words, "", ""),
             Block::List(points) => points.iter().for_each(|point| wrap(&mut out, point, "  ", "    ")),
             Block::Table { header, rows } => table(&mut out, header, rows),

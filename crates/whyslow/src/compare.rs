@@ -168,6 +168,11 @@ fn begun(plan: &Plan, path: &Path) -> anyhow::Result<(RunDir, Manifest, Vec<Roun
             "{} holds the run of another plan: give another place with --out",
             path.display()
         );
+        anyhow::ensure!(
+            run.host.is_known(),
+            "{} cannot go on without its host.json: give another place with --out",
+            path.display()
+        );
         return Ok((dir, run.manifest, run.rounds));
     }
     let (run_id, started) = run_id::now(plan.seed);

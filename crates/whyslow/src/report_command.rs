@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use record::{RecordError, RunDir};
+use record::{Host, RecordError, RunDir};
 use report::{PageData, PageRun, Place, Unreadable};
 
 use crate::cli::ReportArgs;
@@ -23,10 +23,11 @@ pub(crate) fn run(args: &ReportArgs) -> Outcome {
 
 /// What a page of these run directories is made of.
 pub(crate) fn read(paths: &[impl AsRef<Path>]) -> PageData {
+    let here = observe::fingerprint();
     let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
     for path in paths {
         let dir = RunDir::open(path.as_ref());
-        match page_run(&dir) {
+        match page_run(&dir, &here) {
             Ok(run) => runs.push(run),
             Err(error) => unreadable.push(what_is_known(&dir, &error)),
         }
@@ -34,7 +35,7 @@ pub(crate) fn read(paths: &[impl AsRef<Path>]) -> PageData {
     PageData::new(runs, unreadable)
 }
 
-fn page_run(dir: &RunDir) -> Result<PageRun, RecordError> {
+fn page_run(dir: &RunDir, here: &Host) -> Result<PageRun, RecordError> {
     let run = dir.read()?;
     let findings = analyse::analyse_each_baseline(&run);
     // The manifest keeps the command that made the run.
@@ -44,11 +45,23 @@ fn page_run(dir: &RunDir) -> Result<PageRun, RecordError> {
         ladder: climbed.then(|| analyse::ladder(&run)),
         findings,
         detail: analyse::detail(&run),
+        elsewhere: if run.host.is_known() {
+            analyse::machine_difference(&run.host, here)
+        } else {
+            Vec::new()
+        },
         damaged: run.damaged,
     })
 }
 
 fn what_is_known(dir: &RunDir, error: &RecordError) -> Unreadable {
     let name = dir.path().file_name().unwrap_or(dir.path().as_os_str());
-    Unreadable { name: name.to_string_lossy().into_owned(), error: error.to_string(), facts: dir.facts() }
+    let remains = dir.remains();
+    Unreadable {
+        name: name.to_string_lossy().into_owned(),
+        error: error.to_string(),
+        facts: dir.facts(),
+        host: remains.host,
+        rounds: analyse::unjudged(&remains.rounds),
+    }
 }

@@ -3,8 +3,9 @@
 import * as Plot from "@observablehq/plot";
 import { GRADES } from "../colours";
 import type { Grade } from "../data";
-import { percent, signedNs } from "../format";
+import { count, percent, signedNs } from "../format";
 import { figure, hatching, isShown, nameMargin, type Chart, type View } from "./view";
+import { certainty } from "./waterfall";
 
 const WORDS: Record<Grade, string> = { accounts_for: "accounts for", bounded_by: "bounded by", consistent_with: "consistent with", confirmed_by: "confirmed by", ruled_out: "ruled out" };
 const LEFT = "unattributed";
@@ -17,6 +18,8 @@ interface Bar {
   ns: number;
   share: number | null;
   text: string;
+  /** How sure it is, and how much is behind it. */
+  basis: string;
 }
 
 export const ledger: Chart = (view) => {
@@ -27,7 +30,15 @@ export const ledger: Chart = (view) => {
 function causes(view: View, arm: string): Bar[] {
   return view.findings.causes
     .filter((cause) => cause.arm === arm)
-    .map((cause) => ({ name: cause.id.replaceAll("_", " "), kind: WORDS[cause.grade], ns: cause.ns_per_request, share: cause.share, text: cause.text }));
+    .map((cause) => ({ name: cause.id.replaceAll("_", " "), kind: WORDS[cause.grade], ns: cause.ns_per_request, share: cause.share, text: cause.text, basis: basis(view, arm, cause.id) }));
+}
+
+/** Times are of the split and have its intervals; of the others there is only what they were counted in. */
+function basis(view: View, arm: string, id: string): string {
+  const split = view.findings.splits.find((one) => one.arm === arm);
+  const range = { user_time: split?.intervals?.user_ns, system_time: split?.intervals?.system_ns }[id];
+  const own = view.findings.arms.find((one) => one.name === arm);
+  return split && range ? certainty(split, range) : `\nn = ${own?.rounds} rounds, ${count(own?.requests ?? 0)} requests of ${arm}`;
 }
 
 /** What no cause can carry; whose gap it is a part of is told only where one arm alone has causes. */
@@ -35,12 +46,12 @@ function left(view: View, arms: string[]): Bar[] {
   const share = view.findings.unattributed_share;
   const gap = view.findings.splits.find((split) => split.arm === arms[0])?.total_ns;
   if (share === null || share < ROUNDING || gap === undefined || arms.length > 1) return [];
-  return [{ name: LEFT, kind: LEFT, ns: share * gap, share, text: "what no suspect can carry" }];
+  return [{ name: LEFT, kind: LEFT, ns: share * gap, share, text: "what no suspect can carry", basis: basis(view, arms[0]!, LEFT) }];
 }
 
 function one(view: View, arm: string, bars: Bar[]): HTMLElement {
   const says = bars.map((bar) => `${bar.name}, ${bar.kind}: ${signedNs(bar.ns)}`).join("; ");
-  const tip = (bar: Bar) => `${bar.kind}${bar.share === null ? "" : ` ${percent(bar.share)}`}: ${signedNs(bar.ns)} a request\n${bar.text}`;
+  const tip = (bar: Bar) => `${bar.kind}${bar.share === null ? "" : ` ${percent(bar.share)}`}: ${signedNs(bar.ns)} a request\n${bar.text}${bar.basis}`;
   const place = (_: Bar, index: number) => index;
   const hatch = hatching();
   const fills = Object.entries(WORDS).map(([grade, word]): [string, string] => [word, GRADES[grade as Grade]]);

@@ -2,9 +2,9 @@
 
 import * as Plot from "@observablehq/plot";
 import { BAND } from "../colours";
-import { METRICS, type Comparison, type Round } from "../data";
-import { count, ratio, value } from "../format";
-import { colours, figure, isShown, oneMetric, ratioDomain, ratioTick, ratioTicks, type Chart, type View } from "./view";
+import { METRICS, type Comparison, type Range, type Round } from "../data";
+import { count, ns, ratio, value } from "../format";
+import { colours, figure, interval, isShown, oneMetric, ratioDomain, ratioTick, ratioTicks, type Chart, type View } from "./view";
 
 interface Pair {
   block: number;
@@ -39,7 +39,7 @@ function pair(view: View, row: Comparison, block: number, ln: number): Pair {
 function one(view: View, row: Comparison): HTMLElement {
   const drawn = row.pairs.map(([block, ln]) => pair(view, row, block, ln));
   const says = drawn.map((one) => `block ${one.block}, ${one.order}: ${ratio(one.ratio)}`).join("; ");
-  const tip = (one: Pair) => `block ${one.block}, ${one.order}\nratio ${ratio(one.ratio)}: ${one.was}\nn = ${row.blocks} pairs`;
+  const tip = (one: Pair) => `block ${one.block}, ${one.order}\nratio ${ratio(one.ratio)}: ${one.was}\nall pairs: ${interval(row)}\nn = ${row.blocks} pairs`;
   const domain = ratioDomain([...drawn.map((one) => one.ratio), row.ci_low ?? 1, row.ci_high ?? 1]);
   const isSeen = (value: number) => value > domain[0] && value < domain[1];
   return figure(view, `${row.arm} over ${row.baseline}, block by block: ${METRICS[row.metric]} at ${row.condition}`, says, {
@@ -68,6 +68,10 @@ interface Second {
   /** The middle of the second after the window began; below 0 is warm-up. */
   at: number;
   rate: number;
+  /** 99 % of the answers in it; unknown of a warm-up. */
+  p99_ns: number | undefined;
+  /** Lowest and highest second of the same warm-up or window. */
+  range: Range;
   isVoid: boolean;
 }
 
@@ -75,10 +79,18 @@ function seconds(view: View): Second[] {
   return view.run.detail.rounds
     .filter((round) => isShown(view, round.arm))
     .flatMap((round) => {
-      const row = (at: number, rate: number): Second => ({ arm: round.arm, round: `block ${round.block + 1}.${round.position + 1}${round.attempt ? ` again ${round.attempt}` : ""}`, at, rate, isVoid: round.void !== null });
-      const warmup = round.warmup_per_s.map((rate, index) => row(index - round.warmup_per_s.length + 0.5, rate));
-      return [...warmup, ...(round.windows[0]?.per_s ?? []).map((rate, index) => row(index + 0.5, rate))];
+      const of = { arm: round.arm, round: `block ${round.block + 1}.${round.position + 1}${round.attempt ? ` again ${round.attempt}` : ""}`, isVoid: round.void !== null };
+      const row = (begin: number, p99_ns: number[]) => (rate: number, index: number, all: number[]): Second => ({
+        ...of, at: begin + index + 0.5, rate, p99_ns: p99_ns[index], range: [Math.min(...all), Math.max(...all)],
+      });
+      const window = round.windows[0];
+      return [...round.warmup_per_s.map(row(-round.warmup_per_s.length, [])), ...(window?.per_s ?? []).map(row(0, window?.p99_ns ?? []))];
     });
+}
+
+function second(one: Second): string {
+  const [part, p99] = [one.at < 0 ? "warm-up" : "window", one.p99_ns === undefined ? "" : `\n99 % within ${ns(one.p99_ns)}`];
+  return `${one.arm}, ${one.round}${one.isVoid ? " (void)" : ""}\n${part}: n = ${count(one.rate)} requests in this second\nits seconds from ${count(one.range[0])} to ${count(one.range[1])}${p99}`;
 }
 
 function timelines(view: View): HTMLElement[] {
@@ -88,7 +100,6 @@ function timelines(view: View): HTMLElement[] {
     const drawn = all.filter((second) => second.arm === arm);
     const first = Math.min(0, ...drawn.map((second) => second.at - 0.5));
     const last = Math.max(...drawn.map((second) => second.at + 0.5));
-    const tip = (second: Second) => `${arm}, ${second.round}${second.isVoid ? " (void)" : ""}\n${second.at < 0 ? "warm-up" : "window"}: ${count(second.rate)} requests in this second`;
     const says = `${new Set(drawn.map((second) => second.round)).size} rounds; the table Rounds below has their figures`;
     return figure(view, `${arm}: requests in each second, every round; warm-up shaded, the window begins at 0`, says, {
       height: 190,
@@ -102,7 +113,7 @@ function timelines(view: View): HTMLElement[] {
         Plot.lineY(drawn.filter((second) => !second.isVoid), { x: "at", y: "rate", z: "round", stroke: "arm", strokeOpacity: 0.55 }),
         Plot.lineY(drawn.filter((second) => second.isVoid), { x: "at", y: "rate", z: "round", stroke: "arm", strokeOpacity: 0.55, strokeDasharray: "2 3" }),
         Plot.dot(drawn, { x: "at", y: "rate", fill: "arm", r: 2.5 }),
-        Plot.tip(drawn, Plot.pointer({ x: "at", y: "rate", title: tip })),
+        Plot.tip(drawn, Plot.pointer({ x: "at", y: "rate", title: second })),
       ],
     });
   });

@@ -2,9 +2,9 @@
 
 import * as Plot from "@observablehq/plot";
 import { armColours } from "../colours";
-import type { Comparison, Findings, Metric, Run } from "../data";
+import type { Comparison, Findings, Metric, Range, Run } from "../data";
 import { element } from "../dom";
-import { ratio } from "../format";
+import { percent, ratio } from "../format";
 import type { State } from "../state";
 
 export interface View {
@@ -97,8 +97,13 @@ function pattern(id: string): SVGElement {
 
 export function interval(row: Comparison): string {
   if (row.ratio === null || row.ci_low === null || row.ci_high === null) return "no pairs";
-  const level = row.level === null ? "" : ` at ${(row.level * 100).toFixed(1)} %`;
+  const level = row.level === null ? "" : ` at ${percent(row.level)}`;
   return `${ratio(row.ratio)} [${ratio(row.ci_low)}, ${ratio(row.ci_high)}]${level}`;
+}
+
+/** A further line of what a mark tells: how far the rounds lay apart. */
+export function rounds(range: Range | null | undefined, words: (figure: number) => string): string {
+  return range ? `\nrounds from ${words(range[0])} to ${words(range[1])}` : "";
 }
 
 /** Ticks of a ratio axis that people read: `0.5`, `0.98`, `1.02`, `2`. */

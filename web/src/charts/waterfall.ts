@@ -1,15 +1,17 @@
 // From the baseline's CPU per request to the arm's, step by step; what no step accounts for is hatched.
 
 import * as Plot from "@observablehq/plot";
-import type { Split } from "../data";
-import { ns, signedNs } from "../format";
-import { figure, hatching, isShown, nameMargin, type Chart, type View } from "./view";
+import type { Arm, Range, Split } from "../data";
+import { count, ns, percent, signedNs } from "../format";
+import { figure, hatching, isShown, nameMargin, rounds, type Chart, type View } from "./view";
 
 export interface Step {
   name: string;
   from: number;
   to: number;
   kind: "whole" | "more" | "less" | "rest";
+  /** How sure it is, and how much is behind it. */
+  basis: string;
 }
 
 const FILL = { whole: "var(--whole)", more: "var(--bad)", less: "var(--good)" };
@@ -20,18 +22,30 @@ const ROUNDING = 0.0005;
 /** The steps of one arm. */
 export function steps(view: View, split: Split): Step[] {
   const { findings } = view;
-  const total = (name: string) => findings.arms.find((arm) => arm.name === name)?.cpu_ns_per_request?.total;
-  const [start, end] = [total(findings.baseline), total(split.arm)];
-  if (start === undefined || end === undefined) return [];
-  const made: Step[] = [{ name: findings.baseline, from: 0, to: start, kind: "whole" }];
+  const of = (name: string) => findings.arms.find((arm) => arm.name === name);
+  const [base, arm] = [of(findings.baseline), of(split.arm)];
+  if (!base?.cpu_ns_per_request || !arm?.cpu_ns_per_request) return [];
+  const [start, end] = [base.cpu_ns_per_request.total, arm.cpu_ns_per_request.total];
+  const made: Step[] = [{ name: base.name, from: 0, to: start, kind: "whole", basis: basisOf(base) }];
   let at = start;
-  for (const [name, change] of [["user", split.user_ns], ["system", split.system_ns]] as const) {
-    made.push({ name, from: at, to: at + change, kind: change >= 0 ? "more" : "less" });
+  for (const [name, change, range] of [["user", split.user_ns, split.intervals?.user_ns], ["system", split.system_ns, split.intervals?.system_ns]] as const) {
+    made.push({ name, from: at, to: at + change, kind: change >= 0 ? "more" : "less", basis: certainty(split, range) });
     at += change;
   }
-  if (Math.abs(end - at) > Math.abs(split.total_ns) * ROUNDING) made.push({ name: "unexplained", from: at, to: end, kind: "rest" });
-  made.push({ name: split.arm, from: 0, to: end, kind: "whole" });
+  const rest = `the whole change ${signedNs(split.total_ns)}${certainty(split, split.intervals?.total_ns)}`;
+  if (Math.abs(end - at) > Math.abs(split.total_ns) * ROUNDING) made.push({ name: "unexplained", from: at, to: end, kind: "rest", basis: `\nof ${rest}` });
+  made.push({ name: arm.name, from: 0, to: end, kind: "whole", basis: `${basisOf(arm)}\n${rest}` });
   return made;
+}
+
+function basisOf(arm: Arm): string {
+  return `${rounds(arm.cpu_ns_per_request_range, ns)}\nn = ${arm.rounds} rounds, ${count(arm.requests)} requests`;
+}
+
+/** The interval of a change; of too few pairs, and in pages of before, there is none. */
+export function certainty({ intervals }: Split, range: Range | undefined): string {
+  if (!intervals || !range) return "\ntoo few pairs for an interval";
+  return `\n[${signedNs(range[0])}, ${signedNs(range[1])}] at ${percent(intervals.level)}\nn = ${intervals.blocks} blocks`;
 }
 
 export const waterfall: Chart = (view) =>
@@ -43,10 +57,9 @@ export const waterfall: Chart = (view) =>
 
 function one(view: View, split: Split, drawn: Step[]): HTMLElement {
   const { baseline, condition } = view.findings;
-  const arm = view.findings.arms.find((row) => row.name === split.arm);
   const says = drawn.map((step) => `${step.name}: ${step.kind === "whole" ? ns(step.to) : signedNs(step.to - step.from)}`).join("; ");
   const label = (step: Step) => (step.kind === "whole" ? ns(step.to) : signedNs(step.to - step.from));
-  const tip = (step: Step) => `${step.name}: ${label(step)} CPU a request\nn = ${arm?.rounds} rounds, ${arm?.requests} requests of ${split.arm}`;
+  const tip = (step: Step) => `${step.name}: ${label(step)} CPU a request${step.basis}`;
   const most = Math.max(...drawn.flatMap((step) => [step.from, step.to]));
   const hatch = hatching();
   const drawing = figure(view, `CPU per request from ${baseline} to ${split.arm} at ${condition}`, says, {

@@ -4,7 +4,7 @@ import * as Plot from "@observablehq/plot";
 import type { Profile } from "../data";
 import { download, element } from "../dom";
 import { ns, percent, signedNs } from "../format";
-import { figure, type Chart, type View } from "../charts/view";
+import { figure, isShown, type Chart, type View } from "../charts/view";
 import { perfScript, speedscope } from "./export";
 import { profilesOf } from "./packed";
 import { Stage } from "./stage";
@@ -25,7 +25,7 @@ const GROUPINGS: [Grouping, string][] = [["function", "function"], ["package", "
 const HOW = "Click a box to zoom. By keyboard: arrows go from box to box, Enter zooms, Escape shows the whole.";
 
 export const flame: Chart = (view) => {
-  const profiles = profilesOf(view.run);
+  const profiles = profilesOf(view.run).filter((profile) => isShown(view, profile.arm));
   const of = (arm: string) => profiles.find((profile) => profile.arm === arm);
   const arms = profiles.map((profile) => profile.arm).filter((arm) => arm !== view.findings.baseline);
   const arm = arms.includes(view.state.arm) ? view.state.arm : arms[0];

@@ -1,6 +1,6 @@
 //! What a page draws: rounds in order, curves by percentile, and findings for each choice of the baseline.
 
-use analyse::{Metric, analyse, analyse_each_baseline, detail, host_difference};
+use analyse::{Metric, analyse, analyse_each_baseline, course, detail, host_difference, unjudged};
 use record::Host;
 
 use crate::support::{arm, run};
@@ -72,6 +72,40 @@ fn each_arm_can_be_the_baseline_and_two_choices_agree() {
         rows.iter().find(|row| row.arm == arm && row.metric == Metric::CpuPerRequest).unwrap().ratio.unwrap()
     };
     assert!((ratio(0, "b") * ratio(1, "a") - 1.0).abs() < 1e-9, "a over b is one over b over a");
+}
+
+#[test]
+fn the_interval_of_a_course_narrows_around_the_ratio() {
+    let findings = analyse(&run(7, 30, &[arm("main", 10_000.0), arm("pr", 11_000.0)]));
+    let row = findings.comparisons.iter().find(|row| row.metric == Metric::CpuPerRequest).unwrap();
+    let points = course(row);
+    let pairs: Vec<u32> = points.iter().map(|point| point.pairs).collect();
+    assert_eq!(pairs, (3..=30).collect::<Vec<_>>());
+    assert!(
+        points.iter().all(|point| point.level >= 0.95 && point.exact == (point.pairs >= 6)),
+        "{points:?}"
+    );
+    let wide = |pairs: usize| points[pairs - 3].ci_high - points[pairs - 3].ci_low;
+    assert!(wide(3) > wide(6) && wide(6) > wide(12) && wide(12) > wide(30), "{points:?}");
+    let last = points.last().unwrap();
+    assert_eq!(Some(last.ratio), row.ratio);
+    // The verdict is of a family of two, and its level the higher for it.
+    assert!(
+        row.ci_low.unwrap() <= last.ci_low && last.ci_high <= row.ci_high.unwrap(),
+        "{last:?} in {row:?}"
+    );
+    assert!(course(&analyse::Comparison { pairs: Vec::new(), ..row.clone() }).is_empty());
+}
+
+#[test]
+fn rounds_without_their_plan_are_as_they_ran_and_not_judged() {
+    let mut run = run(8, 2, &[arm("main", 10_000.0), arm("pr", 10_000.0)]);
+    run.rounds[1].windows[0].server_cpus.steal_ns = 500_000_000;
+    assert!(detail(&run).rounds.iter().any(|round| round.void.is_some()));
+    let alone = unjudged(&run.rounds);
+    assert_eq!(alone.len(), 4);
+    assert!(alone.iter().all(|round| round.void.is_none()));
+    assert_eq!(alone[0].windows, detail(&run).rounds[0].windows);
 }
 
 #[test]

@@ -76,6 +76,25 @@ fn the_cause_that_was_planted_comes_first_with_its_share() {
 }
 
 #[test]
+fn the_interval_of_a_change_holds_what_was_planted() {
+    let findings = planted(900.0, 300.0);
+    let intervals = findings.splits[0].intervals.as_ref().unwrap();
+    assert!(intervals.level >= 0.95 && intervals.blocks == findings.arms[0].rounds, "{intervals:?}");
+    for (interval, planted) in
+        [(intervals.user_ns, 900.0), (intervals.system_ns, 300.0), (intervals.total_ns, 1200.0)]
+    {
+        let [low, high] = interval;
+        // Rounds differ by ±0.2 % of 10 µs.
+        assert!(low <= high && low > planted - 40.0 && high < planted + 40.0, "{interval:?} for {planted}");
+    }
+    let arm = &findings.arms[1];
+    let ([low, high], total) = (arm.cpu_ns_per_request_range.unwrap(), arm.cpu_ns_per_request.unwrap().total);
+    assert!(low < total && total < high, "{low} {total} {high}");
+    let ([low, high], busy) = (arm.server_set_busy_range.unwrap(), arm.server_set_busy.unwrap());
+    assert!(low <= busy && busy <= high, "{low} {busy} {high}");
+}
+
+#[test]
 fn a_server_against_itself_has_no_cause() {
     for findings in [analyse(&pair(1.0)), planted(0.0, 0.0)] {
         assert!(findings.causes.is_empty(), "{:?}", findings.causes);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use record::{RecordError, RunDir, RunStatus, SCHEMA_VERSION};
+use record::{Host, RecordError, RunDir, RunStatus, SCHEMA_VERSION};
 
 use crate::support::{diagnostic, failed_round, fresh_folder, host, manifest, names, round};
 
@@ -101,15 +101,62 @@ fn a_killed_run_reads_as_running() {
 }
 
 #[test]
-fn manifest_and_host_must_be_whole() {
-    for name in ["manifest.json", "host.json"] {
+fn without_its_manifest_it_is_no_run_and_its_remains_can_be_read() {
+    let dir = written(RunStatus::Complete);
+    let file = dir.path().join("manifest.json");
+    std::fs::write(&file, "{").unwrap();
+    assert!(matches!(dir.read(), Err(RecordError::Damaged { path, .. }) if path == file));
+    std::fs::remove_file(&file).unwrap();
+    let refused = dir.read().unwrap_err();
+    assert!(refused.to_string().starts_with(&format!("cannot read {}: ", file.display())), "{refused}");
+    let remains = dir.remains();
+    assert_eq!((remains.host, remains.rounds.len()), (Some(host()), 5));
+    std::fs::remove_file(dir.path().join("host.json")).unwrap();
+    std::fs::remove_dir_all(dir.path().join("rounds")).unwrap();
+    assert_eq!(dir.remains(), record::Remains::default());
+}
+
+#[test]
+fn a_manifest_that_contradicts_itself_is_damaged() {
+    let mut odd = manifest(RunStatus::Complete);
+    odd.plan.baseline = 2;
+    let mut empty = manifest(RunStatus::Complete);
+    empty.plan.workload.conditions.clear();
+    for (manifest, want) in [(odd, "baseline is arm 2 of 2"), (empty, "no condition")] {
         let dir = written(RunStatus::Complete);
-        let file = dir.path().join(name);
-        std::fs::write(&file, "{").unwrap();
-        assert!(matches!(dir.read(), Err(RecordError::Damaged { path, .. }) if path == file), "{name}");
-        std::fs::remove_file(&file).unwrap();
-        let refused = dir.read().unwrap_err();
-        assert!(refused.to_string().starts_with(&format!("cannot read {}: ", file.display())), "{refused}");
+        dir.write_manifest(&manifest).unwrap();
+        let refused = dir.read().unwrap_err().to_string();
+        assert!(refused.contains("manifest.json is damaged") && refused.contains(want), "{refused}");
+    }
+}
+
+#[test]
+fn a_lost_host_is_unknown_and_named() {
+    for (damage, words) in
+        [(Some("{"), "host.json is damaged"), (Some("{}"), "missing field"), (None, "host.json: ")]
+    {
+        let dir = written(RunStatus::Complete);
+        let file = dir.path().join("host.json");
+        match damage {
+            Some(bytes) => std::fs::write(&file, bytes).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        let run = dir.read().unwrap();
+        assert!(run.host == Host::unknown() && !run.host.is_known() && host().is_known());
+        assert_eq!(run.rounds.len(), 5);
+        assert!(run.damaged.len() == 1 && run.damaged[0].contains(words), "{:?}", run.damaged);
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_there() {
+    for (folder, left) in [("rounds", (0, 3)), ("diagnostics", (5, 0))] {
+        let dir = written(RunStatus::Complete);
+        std::fs::remove_dir_all(dir.path().join(folder)).unwrap();
+        std::fs::write(dir.path().join(folder), "no folder").unwrap();
+        let run = dir.read().unwrap();
+        assert_eq!((run.rounds.len(), run.diagnostics.len()), left, "{folder}");
+        assert!(run.damaged.len() == 1 && run.damaged[0].contains(folder), "{:?}", run.damaged);
     }
 }
 

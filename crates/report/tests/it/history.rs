@@ -39,7 +39,9 @@ fn a_history_says_value_spread_and_change_in_every_format() {
     assert!(history_markdown(&series).contains("| run-2 |"));
     let json: serde_json::Value = serde_json::from_str(&history_json(&series)).unwrap();
     assert_eq!(json[0]["points"][2]["change_p"], 0.004);
-    assert!(!history_page(&series).html.contains("<b>"), "a name is text");
+    let page = history_page(&series).html;
+    assert!(!page.contains("<b>"), "a name is text");
+    assert!(page.contains("<td><a href=\"/run/run-2\">run-2</a></td>"), "a figure leads to its run");
     assert!(history_text(&[]).contains("No run kept here"));
 }
 

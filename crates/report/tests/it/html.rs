@@ -25,6 +25,7 @@ fn shown(findings: Findings) -> PageRun {
         profiles: Vec::new(),
         ladder: None,
         damaged: Vec::new(),
+        elsewhere: Vec::new(),
     }
 }
 
@@ -138,14 +139,70 @@ fn runs_of_unlike_hosts_and_runs_that_cannot_be_read_have_their_place() {
         name: "lost".to_owned(),
         error: "it has schema 9".to_owned(),
         facts: vec![("status".to_owned(), "complete".to_owned())],
+        host: Some(host("Some CPU")),
+        rounds: vec![round("pr")],
     };
     let html = readable(&html(vec![shown(findings()), shown(other)], vec![lost]));
-    for words in
-        ["were made on unlike hosts", "kernel: 6.1 against 6.2", "Runs beside each other", "it has schema 9"]
-    {
+    for words in [
+        "were made on unlike hosts",
+        "kernel: 6.1 against 6.2",
+        "Runs beside each other",
+        "it has schema 9",
+        "made on Some CPU, 2 CPUs",
+        "<td>not judged</td>",
+    ] {
         assert!(html.contains(words), "the page does not say: {words}");
     }
     assert!(html.contains("<section id=\"verdict-2\""), "anchors of the second run are its own");
+}
+
+fn host(cpu_model: &str) -> record::Host {
+    record::Host { cpu_model: cpu_model.to_owned(), cpus: 2, ..record::Host::default() }
+}
+
+fn round(arm: &str) -> analyse::RoundDetail {
+    analyse::RoundDetail {
+        block: 0,
+        position: 0,
+        attempt: 0,
+        arm: arm.to_owned(),
+        started_unix_ms: 0,
+        void: None,
+        warmup_per_s: Vec::new(),
+        steady: true,
+        windows: Vec::new(),
+    }
+}
+
+#[test]
+fn a_run_of_another_host_or_of_one_that_is_not_known_says_so() {
+    let away = PageRun { elsewhere: vec!["kernel: 6.1 against 6.2".to_owned()], ..shown(findings()) };
+    let html = readable(&html(vec![away], Vec::new()));
+    assert!(html.contains("Made on another host than this page was written on (kernel: 6.1 against 6.2)."));
+    let mut lost = findings();
+    lost.host = record::Host::unknown();
+    let html = readable(&self::html(vec![shown(findings()), shown(lost)], Vec::new()));
+    assert!(html.contains("host: unknown") && html.contains("Nothing is known of it"));
+    assert!(html.contains("are alike is not known") && !html.contains("unlike hosts"));
+}
+
+#[test]
+fn what_is_about_one_arm_stands_together_under_its_name() {
+    let html = readable(&html(vec![shown(findings())], Vec::new()));
+    for id in ["use", "profile"] {
+        let part = part(&html, id);
+        let of = &part[part.find("<div data-arm=\"pr\">").expect(id)..];
+        assert!(of.contains("<h3>pr") && of.contains("<table>"), "{id}: {of}");
+    }
+}
+
+#[test]
+fn a_change_has_its_interval_and_the_pairs_behind_it() {
+    let html = readable(&html(vec![shown(findings())], Vec::new()));
+    let row = "<td>system</td><td class=\"figure\">+100 ns</td><td class=\"figure\">[-5 ns, +110 ns]</td>\
+               <td class=\"figure\">95.1 %</td><td class=\"figure\">10</td>";
+    assert!(part(&html, "waterfall").contains(row), "{}", part(&html, "waterfall"));
+    assert!(part(&html, "limits").contains("<td class=\"figure\">[97.5 %, 98.1 %]</td>"));
 }
 
 #[test]

@@ -249,7 +249,10 @@ impl Indexed {
                 RunStatus::Complete => "complete",
                 RunStatus::Partial => "partial",
             },
-            host: format!("{}, {} CPUs", run.host.cpu_model, run.host.cpus),
+            host: match run.host.is_known() {
+                true => format!("{}, {} CPUs", run.host.cpu_model, run.host.cpus),
+                false => "unknown".to_owned(),
+            },
             workload: findings.workload,
             says: says.join("\n"),
         }

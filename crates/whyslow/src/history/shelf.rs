@@ -60,7 +60,7 @@ fn name(path: &Path) -> String {
     whole.file_name().map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What changes when a run does: how many rounds it has, and when its manifest or its last round was written.
+/// What changes when a run does: how many rounds it has, and when its manifest, its host or its last round was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) rounds: usize,
@@ -72,7 +72,8 @@ impl Stamp {
         let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH);
         let folder = run.join("rounds");
         let rounds = fs::read_dir(&folder).into_iter().flatten().flatten().count();
-        Self { rounds, written: written(&run.join("manifest.json")).max(written(&folder)) }
+        let files = ["manifest.json", "host.json"].map(|name| written(&run.join(name)));
+        Self { rounds, written: files.into_iter().fold(written(&folder), SystemTime::max) }
     }
 
     /// Whether a run that says it is running still is.

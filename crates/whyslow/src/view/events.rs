@@ -6,9 +6,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use analyse::{Comparison, Findings};
-use record::{Run, RunDir, RunStatus};
-use serde_json::json;
+use analyse::Comparison;
+use record::{RunDir, RunStatus};
+use serde_json::{Value, json};
 use straightline::{Done, Request, Response};
 
 use crate::history::Stamp;
@@ -20,7 +20,7 @@ const SILENT_LOOKS: u32 = 15;
 
 /// Whether the run goes on, as far as its directory tells.
 pub(super) fn is_running(run: &Path) -> bool {
-    let status = RunDir::open(run).read().map(|run| run.manifest.status);
+    let status = RunDir::open(run).read_manifest().map(|manifest| manifest.status);
     matches!(status, Ok(RunStatus::Running)) && Stamp::of(run).is_recent()
 }
 
@@ -54,27 +54,32 @@ pub(super) fn send(run: &Path, request: &mut Request<'_>, response: Response<'_>
     stream.end()
 }
 
-fn progress(path: &Path) -> serde_json::Value {
+fn progress(path: &Path) -> Value {
     let Ok(run) = RunDir::open(path).read() else { return json!({ "status": "unreadable" }) };
     let findings = analyse::analyse(&run);
     let blocks = findings.comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
     let planned = run.manifest.plan.design.blocks.first().max(blocks);
+    let primary = || findings.comparisons.iter().filter(|row| row.primary);
     json!({
-        "status": status(path, &run), "blocks": blocks, "planned": planned, "rounds": run.rounds.len(),
-        "lines": lines(&findings),
+        "status": status(path, run.manifest.status), "blocks": blocks, "planned": planned, "rounds": run.rounds.len(),
+        "lines": primary().map(line).collect::<Vec<_>>(), "courses": primary().map(course).collect::<Vec<_>>(),
     })
 }
 
-fn status(path: &Path, run: &Run) -> &'static str {
-    match run.manifest.status {
+/// How the interval of a comparison narrowed so far.
+fn course(row: &Comparison) -> Value {
+    json!({
+        "arm": row.arm, "baseline": row.baseline, "metric": row.metric, "delta": row.delta,
+        "points": analyse::course(row),
+    })
+}
+
+fn status(path: &Path, status: RunStatus) -> &'static str {
+    match status {
         RunStatus::Running if Stamp::of(path).is_recent() => "running",
         RunStatus::Running | RunStatus::Partial => "partial",
         RunStatus::Complete => "complete",
     }
-}
-
-fn lines(findings: &Findings) -> Vec<String> {
-    findings.comparisons.iter().filter(|row| row.primary).map(line).collect()
 }
 
 fn line(row: &Comparison) -> String {

@@ -67,6 +67,35 @@ fn a_damaged_round_is_left_out_by_name() {
 }
 
 #[test]
+fn one_damaged_file_leaves_the_rest_to_be_read() {
+    let run = kept_run();
+    fs::write(run.join("host.json"), "{").unwrap();
+    let (code, page) = report(&run);
+    assert_eq!(code, Some(0));
+    assert!(page.contains("Left out: ") && page.contains("host.json is damaged"));
+    assert!(page.contains("<section id=\"verdict\"") && page.contains("host: unknown"));
+    let said = whyslow_in(&run, &["analyse", "."]);
+    assert!(said.code == Some(0) && said.out.contains("host.json is damaged"), "{said:?}");
+    fs::write(run.join("manifest.json"), "{").unwrap();
+    let (code, page) = report(&run);
+    assert_eq!(code, Some(1), "no run could be read");
+    assert!(page.contains("manifest.json is damaged") && page.contains("<td>not judged</td>"));
+}
+
+#[test]
+fn a_run_of_another_host_says_so() {
+    let run = kept_run();
+    spoil(&run.join("host.json"), "kernel", Value::from("0.1"));
+    let page = report(&run).1;
+    assert!(page.contains("Made on another host") && page.contains("kernel: 0.1 against "));
+    assert_eq!(
+        data(&page)["runs"][0]["findings"][0]["host"]["kernel"],
+        "0.1",
+        "its figures are of its own host"
+    );
+}
+
+#[test]
 fn a_run_that_was_killed_is_called_partial() {
     let run = kept_run();
     spoil(&run.join("manifest.json"), "status", Value::from("running"));

@@ -127,6 +127,8 @@ fn pages_are_for_their_own_reader_and_lead_nowhere_else() {
     fs::write(folder.join("secret"), "secret").unwrap();
     std::os::unix::fs::symlink(kept_run(), folder.join("link")).unwrap();
     let viewer = Viewer::start(&folder);
+    let history = viewer.ask("/history", "localhost");
+    assert!(history.contains("href=\"/run/run-00\""), "{history}");
     let list = viewer.ask("/", "localhost");
     assert!(list.starts_with("HTTP/1.1 200") && list.contains("/run/run-00") && !list.contains("/run/link"));
     let page = viewer.ask("/run/run-00", "127.0.0.1");
@@ -162,6 +164,13 @@ fn a_run_in_progress_tells_of_each_round_until_it_ends() {
     };
     let first = next().unwrap();
     assert_eq!((&first["status"], &first["rounds"]), (&Value::from("running"), &Value::from(17)));
+    let courses = first["courses"].as_array().unwrap();
+    assert_eq!(courses.len(), 4, "two arms and two primary metrics");
+    for course in courses {
+        let points = course["points"].as_array().unwrap();
+        let pairs: Vec<u64> = points.iter().map(|point| point["pairs"].as_u64().unwrap()).collect();
+        assert!(pairs == [3, 4, 5] || pairs == [3, 4, 5, 6], "{course}");
+    }
     fs::write(run.join("rounds/b005-p2.json"), kept).unwrap();
     spoil(&manifest, "status", Value::from("complete"));
     let last = std::iter::from_fn(next).last().unwrap();
