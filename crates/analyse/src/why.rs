@@ -162,6 +162,12 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
         arm: pair.arm.to_owned(),
         ns_per_request: suspect.ns * pair.sign,
         share: Some(share),
-        text: format!("{}: {can}", suspect.evidence),
+        text: format!("{}{}: {can}", whose(pair), suspect.evidence),
     }
+}
+
+/// Evidence is of the slower server, and a cause is told of the arm: where that is the faster one, whose it is must be
+/// said.
+fn whose(pair: &Pair) -> String {
+    if pair.sign < 0.0 { format!("in {}, ", pair.slow.name) } else { String::new() }
 }

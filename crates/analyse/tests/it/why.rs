@@ -160,6 +160,7 @@ fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
         ("extra_syscalls", "pr", "main")
     );
     assert!(cause.ns_per_request < -900.0, "{cause:?}");
+    assert!(cause.text.starts_with("in pr, system calls: "), "whose they are is said: {cause:?}");
     let line = findings.ledger.iter().find(|line| line.id == "syscall:getppid").unwrap();
     assert!((line.change + 10.0).abs() < 0.01, "{line:?}");
 }
