@@ -9,6 +9,12 @@ pub(crate) fn now_ns() -> u64 {
     to_ns(clock_gettime(ClockId::Monotonic))
 }
 
+/// Now on the wall clock in nanoseconds since 1970, read without a system call.
+#[inline]
+pub(crate) fn wall_ns() -> u64 {
+    to_ns(clock_gettime(ClockId::Realtime))
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     to_ns(clock_gettime(ClockId::ThreadCPUTime))

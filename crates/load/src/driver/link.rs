@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::secured::Secured;
 use super::socket::{self, Moved};
+use super::stamps::Stamps;
 use crate::tls::Client;
 
 /// Why a connection could not be opened.
@@ -30,6 +31,12 @@ impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
+}
+
+/// A short read says that nothing is left. Only an end that was announced, which is not repeated, says more.
+#[inline]
+fn may_have_more(moved: &Moved, room: usize, closing: bool) -> bool {
+    matches!(moved, Moved::Bytes(bytes) if closing || *bytes == room)
 }
 
 /// A connection that is being opened or is open.
@@ -72,12 +79,31 @@ impl Link {
         match self {
             Self::Plain(socket) => {
                 let moved = socket::read(socket, buf);
-                // A short read says that nothing is left. Only an end that was announced, which is not repeated,
-                // says more.
-                let more = matches!(moved, Moved::Bytes(bytes) if closing || bytes == buf.len());
+                let more = may_have_more(&moved, buf.len(), closing);
                 (moved, more)
             }
             Self::Tls(secured) => secured.read(buf, closing),
+        }
+    }
+
+    /// The same, and when the kernel received the last byte of it, where that is known.
+    #[inline]
+    pub(crate) fn read_stamped(
+        &mut self,
+        stamps: Option<&mut Stamps>,
+        buf: &mut [u8],
+        closing: bool,
+    ) -> (Moved, bool, Option<u64>) {
+        match (self, stamps) {
+            (Self::Plain(socket), Some(stamps)) => {
+                let (moved, at) = stamps.read(socket, buf);
+                let more = may_have_more(&moved, buf.len(), closing);
+                (moved, more, at)
+            }
+            (link, _) => {
+                let (moved, more) = link.read(buf, closing);
+                (moved, more, None)
+            }
         }
     }
 

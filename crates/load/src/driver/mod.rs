@@ -10,6 +10,7 @@ mod link;
 mod prepare;
 mod secured;
 mod socket;
+mod stamps;
 mod worker;
 
 pub(crate) use worker::Report;

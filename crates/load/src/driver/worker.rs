@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::thread::{ClockId, clock_nanosleep_relative};
 
 use super::clock::{now_ns, thread_cpu_ns, timespec};
 use super::connect::{Opener, Slot};
@@ -19,6 +20,8 @@ use super::control::{Control, Handle};
 use super::http2::{Ended, parse};
 use super::link::{Link, Refusal};
 use super::socket::{self, Moved};
+use super::stamps::Stamps;
+use crate::schedule::Pace;
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -31,6 +34,8 @@ const EVENTS: usize = 256;
 const READS_IN_A_ROW: u32 = 8;
 /// How long before an arrival [`Idle::Spin`] stops to sleep: above the wake-up times seen (19 µs at p99.9).
 const SPIN_NS: u64 = 50_000;
+/// Longest time for which answers are left unread: a connection that the server closes is missed for no longer.
+const UNREAD_NS: u64 = 500_000;
 /// Marks the event of the waker among those of lanes.
 const WAKER: u64 = u64::MAX;
 
@@ -99,6 +104,14 @@ pub(crate) fn work(setup: Setup<'_>) {
     let _ = messages.send(message);
 }
 
+/// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
+/// each connection and all alike.
+fn is_stamped(setup: &Setup<'_>) -> bool {
+    let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
+    let single = setup.spec.depth == 1 && setup.feed.is_none();
+    plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
+}
+
 struct Worker<'a> {
     setup: Setup<'a>,
     epoll: OwnedFd,
@@ -107,6 +120,8 @@ struct Worker<'a> {
     opener: Opener,
     session: Session,
     buf: Box<[u8]>,
+    /// When answers were received, where that is to be had and each answer has a read of its own.
+    stamps: Option<Stamps>,
     /// Connections whose last read filled the buffer.
     unread: Vec<u32>,
     /// The request of every stream, where all are alike.
@@ -137,6 +152,7 @@ impl<'a> Worker<'a> {
             (None, Some(_)) => parse(&setup.spec.request, secure),
             _ => None,
         };
+        let stamps = is_stamped(&setup).then(Stamps::new);
         let session = match setup.feed.take() {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
@@ -153,6 +169,7 @@ impl<'a> Worker<'a> {
             opener: Opener::new(connections),
             session,
             buf: vec![0; READ_BYTES].into(),
+            stamps,
             unread: Vec::new(),
             pattern,
             asked: Vec::new(),
@@ -173,6 +190,7 @@ impl<'a> Worker<'a> {
             self.follow_control(now);
             self.check_feed()?;
             if now > self.span.end_ns || self.is_done() {
+                self.read_last()?;
                 return Ok(self.finish(now));
             }
             self.housekeep(now);
@@ -284,6 +302,9 @@ impl<'a> Worker<'a> {
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         let opened = socket::open(&self.setup.address, source).and_then(|socket| {
+            if self.stamps.is_some() {
+                Stamps::ask(&socket);
+            }
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
         match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
@@ -389,8 +410,42 @@ impl<'a> Worker<'a> {
     }
 
     fn wait(&mut self) -> Result<(), LoadError> {
+        let wait_ns = self.timeout_ns();
+        if !self.may_leave_unread(wait_ns) {
+            return self.poll(wait_ns);
+        }
+        // A signal only makes a sleep short.
+        let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(wait_ns));
+        self.poll(0)
+    }
+
+    /// Whether to sleep until the next request is due, whatever is answered in the meantime.
+    #[inline]
+    fn may_leave_unread(&self, wait_ns: u64) -> bool {
+        (1..=UNREAD_NS).contains(&wait_ns) && self.stamps.as_ref().is_some_and(Stamps::may_wait)
+    }
+
+    /// Reads what was received before the window ended.
+    fn read_last(&mut self) -> Result<(), LoadError> {
+        if self.stamps.is_some() {
+            self.poll(0)?;
+            for index in 0..self.events.len() {
+                let data = self.events[index].data.u64();
+                if data != WAKER {
+                    self.read_all(data as u32, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes events from the kernel, waiting for the first as long as that.
+    fn poll(&mut self, wait_ns: u64) -> Result<(), LoadError> {
         self.events.clear();
-        let timeout = timespec(self.timeout_ns());
+        if let Some(stamps) = &mut self.stamps {
+            stamps.turn();
+        }
+        let timeout = timespec(wait_ns);
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(LoadError::system("wait for events")(error)),
@@ -485,14 +540,18 @@ impl<'a> Worker<'a> {
         for _ in 0..READS_IN_A_ROW {
             let Some(link) = &mut self.slots[lane as usize].link else { return };
             let kept = self.session.unstash(lane, &mut self.buf);
-            let (moved, more) = link.read(&mut self.buf[kept..], closing);
+            let (moved, more, received_ns) =
+                link.read_stamped(self.stamps.as_mut(), &mut self.buf[kept..], closing);
             let now = now_ns();
-            if now > self.span.end_ns {
+            let at = received_ns.map_or(now, |at| at.min(now));
+            if at > self.span.end_ns {
                 return;
             }
-            let fate = self.take_in(lane, kept, moved, now);
+            let fate = self.take_in(lane, kept, moved, at);
             self.settle(lane, fate);
-            self.transmit(now);
+            if now <= self.span.end_ns {
+                self.transmit(now);
+            }
             if fate == Fate::Replace || !more {
                 return;
             }
