@@ -82,7 +82,7 @@ fn whoever_holds_the_shard_is_named() {
         |server| server.workers(1).name("the sleeper"),
         |request, response| {
             if request.path() == "/hold" {
-                std::thread::sleep(Duration::from_millis(120));
+                std::thread::sleep(Duration::from_millis(500));
             }
             response.send(b"")
         },
@@ -100,7 +100,7 @@ fn whoever_holds_the_shard_is_named() {
     let [Event::ShardHeld { shard: 0, handler: "the sleeper", held }] = holds[..] else {
         panic!("{events:?}");
     };
-    assert!(*held >= Duration::from_millis(25) && *held < Duration::from_millis(120), "{held:?}");
+    assert!(*held >= Duration::from_millis(25) && *held < Duration::from_millis(500), "{held:?}");
     assert_eq!(server.metric("shard_holds_total"), 1);
     assert!(server.metric("shard_longest_hold_ns") > 60_000_000);
 }
@@ -109,7 +109,7 @@ fn whoever_holds_the_shard_is_named() {
 fn work_on_a_helper_thread_holds_nobody_up() {
     let server = TestServer::new(|request, response| {
         if request.path() == "/work" {
-            rt::blocking(|| std::thread::sleep(Duration::from_millis(300)))?;
+            rt::blocking(|| std::thread::sleep(Duration::from_secs(1)))?;
         }
         response.send(request.path().as_bytes())
     });
@@ -118,9 +118,9 @@ fn work_on_a_helper_thread_holds_nobody_up() {
     busy.iter_mut().for_each(|client| client.send(&get("/work")));
     std::thread::sleep(Duration::from_millis(50));
     server.assert_serves("work on helper threads");
-    assert!(start.elapsed() < Duration::from_millis(250), "it waited for the work");
+    assert!(start.elapsed() < Duration::from_millis(900), "it waited for the work");
     busy.iter_mut().for_each(|client| assert_eq!(client.response().text(), "/work"));
-    assert!(start.elapsed() < Duration::from_millis(1_500), "the work was done one after the other");
+    assert!(start.elapsed() < Duration::from_secs(4), "the work was done one after the other");
 }
 
 #[test]

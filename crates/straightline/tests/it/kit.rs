@@ -139,13 +139,13 @@ fn parts_and_conditions_of_files_are_honoured() {
 #[test]
 fn a_file_that_nobody_will_have_is_not_read() {
     let folder = Folder::new("sparse");
-    let length = 10u64 << 30;
+    let length = 1u64 << 40;
     std::fs::File::create(folder.public().join("sparse.bin")).unwrap().set_len(length).unwrap();
     let server = files_server(&folder);
     let start = std::time::Instant::now();
     let answer = ask(&mut server.connect(), "HEAD", "/sparse.bin", "");
     assert_eq!((answer.status, answer.header("content-length")), (200, Some(length.to_string())));
-    assert!(start.elapsed() < std::time::Duration::from_millis(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -75,15 +75,15 @@ fn a_slow_head_is_refused_in_time() {
         let start = Instant::now();
         let mut client = server.connect();
         client.send(b"GET / HTTP/1.1\r\nHost: x\r\n");
-        // More bytes do not buy more time.
-        for _ in 0..3 {
-            std::thread::sleep(SHORT / 4);
+        // More bytes do not buy more time: they come until it is over.
+        while server.metric("timeouts_total") == 0 && start.elapsed() < SHORT * 20 {
             client.send(b"A: b\r\n");
+            std::thread::sleep(SHORT / 4);
         }
         let answer = client.response();
         assert_eq!((answer.status, answer.keep_alive), (408, false), "{model:?}");
         let took = start.elapsed();
-        assert!(took >= SHORT && took < SHORT * 4, "{model:?}: {took:?}");
+        assert!(took >= SHORT && took < SHORT * 20, "{model:?}: {took:?}");
         client.assert_closed("too slow");
     }
 }
