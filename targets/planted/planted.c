@@ -25,7 +25,7 @@ struct worker {
 static struct {
     const char *host, *directory;
     const struct plant *plant;
-    long amount;
+    long amount, work_ns;
     int port, threads, listener;
 } config = {.host = "127.0.0.1", .directory = "/tmp", .port = 8080, .amount = -1};
 
@@ -36,6 +36,8 @@ static void write_answer(struct connection *c, const struct request *r)
     struct worker *w = c->owner;
     const struct answer *a = &w->answers.of[r->route][r->close];
     size_t n = r->head ? a->head_length : a->length;
+    if (config.work_ns)
+        burn(config.work_ns);
     if (config.plant->work)
         config.plant->work(r->bytes, r->length, config.amount);
     if (config.plant->change == SPLIT_WRITES || config.plant->change == NAGLE) {
@@ -160,7 +162,8 @@ static void start_threads(void)
 static void read_options(int argc, char **argv)
 {
     static const struct option options[] = {{"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"plant", 1, 0, 'c'},
-        {"amount", 1, 0, 'a'}, {"threads", 1, 0, 't'}, {"dir", 1, 0, 'd'}, {0}};
+        {"amount", 1, 0, 'a'}, {"threads", 1, 0, 't'}, {"dir", 1, 0, 'd'},
+        {"work", 1, 0, 'w'}, {0}};
     const char *plant = "none";
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
@@ -170,6 +173,7 @@ static void read_options(int argc, char **argv)
         case 'a': config.amount = atol(optarg); break;
         case 't': config.threads = atoi(optarg); break;
         case 'd': config.directory = optarg; break;
+        case 'w': config.work_ns = atol(optarg); break;
         default: exit(2);
         }
     }

@@ -4,12 +4,15 @@
 #include "plants.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -53,6 +56,44 @@ static void ask_backend_locked(const char *head, size_t n, long amount)
     pthread_mutex_lock(&lock);
     ask_backend(head, n, amount);
     pthread_mutex_unlock(&lock);
+}
+
+/* Waits as an event loop's timer does, by a call that could wait for anything. */
+static void wait_in_poll(const char *head, size_t n, long amount)
+{
+    struct timespec t = {.tv_sec = amount / 1000000000, .tv_nsec = amount % 1000000000};
+    (void)head, (void)n;
+    ppoll(NULL, 0, &t, NULL);
+}
+
+static long backend_ns;
+
+/* The other end: it answers each byte after some time. */
+static void *run_backend(void *end)
+{
+    char byte;
+    while (read((int)(intptr_t)end, &byte, 1) == 1) {
+        wait_in_poll(NULL, 0, backend_ns);
+        if (write((int)(intptr_t)end, &byte, 1) != 1)
+            break;
+    }
+    return NULL;
+}
+
+/* A question to another service over a socket, and the wait for its answer. */
+static void query_backend(const char *head, size_t n, long amount)
+{
+    static _Thread_local int ends[2];
+    char byte = n ? head[0] : 0;
+    if (!ends[0]) {
+        pthread_t thread;
+        backend_ns = amount;
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)
+            || pthread_create(&thread, NULL, run_backend, (void *)(intptr_t)ends[1]))
+            abort();
+    }
+    if (write(ends[0], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1)
+        abort();
 }
 
 static int log_file;
@@ -173,14 +214,19 @@ static double turns_per_ns(double before)
 
 /* A clock read per request would be a good part of a small spin, and would name
  * the cause in a profile; so the speed is measured in few requests only. */
-static void compute(const char *head, size_t n, long amount)
+void burn(long ns)
 {
     static _Thread_local double speed;
     static _Thread_local unsigned long calls;
-    (void)head, (void)n;
     if (calls++ % SPEED_EVERY == 0)
         speed = turns_per_ns(speed);
-    turn((long)(amount * speed));
+    turn((long)(ns * speed));
+}
+
+static void compute(const char *head, size_t n, long amount)
+{
+    (void)head, (void)n;
+    burn(amount);
 }
 
 /* Burns a share of what the server itself spends on a request. A fixed time would be another
@@ -267,6 +313,8 @@ const struct plant *find_plant(const char *name)
         {"oneaccept", 100000, 1, ACCEPT_THREAD, NULL, NULL},
         {"sleep", 1000000, 1, UNCHANGED, NULL, ask_backend},
         {"backlog", 1, 1, BACKLOG, NULL, NULL},
+        {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
+        {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},
         {"mapping", 65536, 1, UNCHANGED, NULL, map_buffer},
         {"dates", 20, 1, UNCHANGED, NULL, format_dates},

@@ -27,6 +27,9 @@ struct plant {
 /* NULL when there is none of that name. */
 const struct plant *find_plant(const char *name);
 
+/* Burns so many nanoseconds of CPU time. */
+void burn(long ns);
+
 /* Sleeps, as a blocking call to some other service would. */
 void wait_ns(long ns);
 

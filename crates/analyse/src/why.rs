@@ -48,7 +48,7 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 19] = [
+const DETECTORS: [Detector; 21] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
@@ -61,6 +61,8 @@ const DETECTORS: [Detector; 19] = [
     waits::accept_queue,
     waits::listen_backlog,
     waits::delayed_ack,
+    waits::backend_wait,
+    waits::timer_wait,
     code::gc,
     code::interpreter,
     code::copying,

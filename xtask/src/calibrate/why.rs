@@ -28,7 +28,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 23] = [
+const PLANTS: [Plant; 25] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -43,6 +43,8 @@ const PLANTS: [Plant; 23] = [
     Plant { load: &["--no-keep-alive"], ..plant("planted@oneaccept", "planted@none", &["accept_queue"]) },
     plant("planted@sleep", "planted@none", &["sleep"]),
     Plant { load: &["--no-keep-alive"], ..plant("planted@backlog", "planted@none", &["listen_backlog"]) },
+    plant("planted@backend", "planted@none", &["backend_wait"]),
+    plant("planted@timer", "planted@none", &["timer_wait"]),
     plant("planted@spin", "planted@none", &["own_code"]),
     plant("planted@openfile", "planted@none", &["extra_syscalls"]),
     plant("planted@mapping", "planted@none", &["kernel_memory"]),

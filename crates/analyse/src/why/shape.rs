@@ -20,6 +20,17 @@ impl Shape {
         Self { buckets }
     }
 
+    /// Lower edge of the bucket below which this share of the responses lies; `None` without any.
+    pub(crate) fn quantile_ns(&self, share: f64) -> Option<u64> {
+        let all: u64 = self.buckets.values().sum();
+        let mut seen = 0;
+        let mut reached = |count: u64| {
+            seen += count;
+            seen as f64 >= share * all as f64
+        };
+        self.buckets.iter().find(|(_, count)| reached(**count)).map(|(edge, _)| *edge)
+    }
+
     /// Share of all waiting that was spent in responses of `from_ns` to `to_ns`, 0 to 1.
     pub(crate) fn share_of_time(&self, from_ns: u64, to_ns: u64) -> f64 {
         let time = |range: &mut dyn Iterator<Item = (&u64, &u64)>| -> f64 {

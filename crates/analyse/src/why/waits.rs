@@ -1,14 +1,18 @@
 //! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time.
 
 use super::gap::Pair;
-use super::{Suspect, one};
+use super::{Detector, Suspect, one};
 use crate::findings::Grade;
 
 /// System calls that wait for a time to pass.
 const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// System calls that wait for a disk.
 const SYNCS: [&str; 5] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range"];
-/// All of them.
+/// System calls that read from a descriptor, whatever it is.
+const READS: [&str; 6] = ["read", "readv", "recvfrom", "recvmsg", "recvmmsg", "pread64"];
+/// The quickest answers: if these are late, all are.
+const QUICK: f64 = 0.05;
+/// Those that wait for a time or for a disk.
 pub(super) const WAITING: [&str; 7] =
     ["nanosleep", "clock_nanosleep", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range"];
 /// A wait that fewer than one in a hundred requests meets explains no gap between means.
@@ -111,4 +115,38 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
         pair.fast.delayed_acks
     );
     one(wait("delayed_ack", pair.idle_ns * (shares[0] - shares[1]), evidence))
+}
+
+/// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
+pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
+    let Some((_, [slow, fast])) = pair.more_calls(&READS).filter(|(more, _)| *more >= RARE) else {
+        return Vec::new();
+    };
+    let evidence = format!(
+        "waiting for what it reads elsewhere{}: {slow:.2} reads a request against {fast:.2}, while its CPUs are idle",
+        place(pair)
+    );
+    one(wait("backend_wait", idle_after_accept(pair), evidence))
+}
+
+/// Every other wait has something that is counted. Where nothing is, and even the quickest answers are late, they wait
+/// for a time to pass: a timer of an event loop makes no system call of its own.
+pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
+    const OTHERS: [Detector; 7] =
+        [sync_writes, sleeps, lock_contention, accept_queue, listen_backlog, delayed_ack, backend_wait];
+    let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.shape.quantile_ns(QUICK));
+    let Some((slow_ns, fast_ns)) = slow.zip(fast) else { return Vec::new() };
+    let late_ns = slow_ns.saturating_sub(fast_ns) as f64;
+    let all_late = late_ns > 0.0 && late_ns >= pair.more(|evidence| evidence.response_ns) / 2.0;
+    if !all_late || OTHERS.iter().any(|detect| !detect(pair).is_empty()) {
+        return Vec::new();
+    }
+    let evidence = format!(
+        "waiting for a time to pass{}: even the quickest twentieth of the answers take {}, against {}, while its CPUs are idle \
+         and no call that waits is counted",
+        place(pair),
+        units::format_ns(slow_ns as f64),
+        units::format_ns(fast_ns as f64)
+    );
+    one(wait("timer_wait", idle_after_accept(pair), evidence))
 }

@@ -33,6 +33,8 @@ pub(crate) struct Plant {
     pub(crate) refused: f64,
     /// Responses of 40 ms, of 100.
     pub(crate) delayed: u64,
+    /// How much later all others are.
+    pub(crate) late_ns: u64,
     /// Rate over that of the baseline, with the CPUs idle meanwhile.
     pub(crate) idle_rate: Option<f64>,
 }
@@ -47,6 +49,7 @@ impl Plant {
         segments: 0.0,
         refused: 0.0,
         delayed: 0,
+        late_ns: 0,
         idle_rate: None,
     };
 }
@@ -88,7 +91,9 @@ pub(crate) fn apply(window: &mut Window, plant: &Plant) {
     window.target.minor_faults = times(plant.faults);
     window.server_cpus.tcp.segments_out = times(2.0 + plant.segments);
     window.server_cpus.tcp.listen_overflows = times(plant.refused);
-    window.response_buckets = vec![[1_000_000, 100 - plant.delayed], [40_894_464, plant.delayed]];
+    window.load.response_ns.mean += plant.late_ns as f64;
+    window.response_buckets =
+        vec![[1_000_000 + plant.late_ns, 100 - plant.delayed], [40_894_464, plant.delayed]];
 }
 
 fn diagnostic(arm: &str, block: u32, window: &Window, calls: &[(&str, f64)]) -> DiagnosticRecord {
@@ -136,6 +141,8 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
             Plant { calls: &[("pwrite64", 1.0), ("fsync", 1.0)], switches: 1.0, ..idle(0.1) },
         ),
         ("lock_contention", 1.0, Plant { calls: &[("futex", 1.4)], switches: 0.7, ..idle(0.3) }),
+        ("backend_wait", 1.0, Plant { calls: &[("read", 1.0)], switches: 1.0, ..idle(0.1) }),
+        ("timer_wait", 1.0, Plant { late_ns: 9_000_000, ..idle(0.1) }),
         ("delayed_ack", 0.9, Plant { delayed: 50, ..idle(0.1) }),
         ("listen_backlog", 1.0, Plant { refused: 0.01, ..idle(0.1) }),
     ] {
