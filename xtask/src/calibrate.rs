@@ -7,6 +7,7 @@ mod observer;
 mod session;
 mod why;
 
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
@@ -64,6 +65,9 @@ pub(crate) struct Args {
     /// For planted: requests per second, the same for both arms, or `max`
     #[arg(long, default_value = "max")]
     rate: String,
+    /// For aa and planted: work of both servers in each request, in nanoseconds, so that the generator does not limit them
+    #[arg(long, default_value_t = 0)]
+    work: u32,
     /// Forget the sessions of earlier calls
     #[arg(long)]
     fresh: bool,
@@ -104,8 +108,11 @@ impl Args {
 
     /// The name under which sessions of one kind are kept together.
     fn name(&self) -> String {
-        let design =
+        let mut design =
             self.blocks.map_or_else(|| "quick".to_owned(), |blocks| format!("{blocks}x{}", self.window));
+        if self.work > 0 {
+            write!(design, "-work-{}", self.work).expect("writing to a string cannot fail");
+        }
         match self.question {
             Question::Aa => format!("aa-{design}"),
             Question::Planted => format!("planted-{}-{design}", self.percent),
@@ -114,10 +121,11 @@ impl Args {
     }
 
     fn design(&self) -> String {
-        match self.blocks {
+        let blocks = match self.blocks {
             None => "6 blocks, windows of 3 s".to_owned(),
             Some(blocks) => format!("{blocks} blocks, windows of {} after {}", self.window, self.warmup),
-        }
+        };
+        format!("{blocks}, {} ns of work in each request of either server", self.work)
     }
 }
 
@@ -145,6 +153,7 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     for number in missing.take(args.sessions.map_or(usize::MAX, |sessions| sessions as usize)) {
         let session = Session {
             program: &program,
+            work_ns: args.work,
             percent: (args.question == Question::Planted).then_some(args.percent),
             blocks: args.blocks,
             window: &args.window,

@@ -15,6 +15,8 @@ pub(super) struct Session<'a> {
     pub(super) program: &'a str,
     /// What the second arm burns of its own CPU per request, in percent; none for the same server twice.
     pub(super) percent: Option<f64>,
+    /// Work of both arms in each request beside that, in nanoseconds.
+    pub(super) work_ns: u32,
     pub(super) blocks: Option<u32>,
     pub(super) window: &'a str,
     pub(super) warmup: &'a str,
@@ -87,7 +89,7 @@ impl Session<'_> {
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed, "--rate", self.rate]);
-        let findings = compare(self.program, self.percent, &words, dir)?;
+        let findings = compare(self, &words, dir)?;
         let row = cpu_row(&findings)?;
         let figure = |name: &str| row[name].as_f64();
         Ok(Found {
@@ -101,18 +103,16 @@ impl Session<'_> {
     }
 }
 
-fn compare(program: &str, percent: Option<f64>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
+fn compare(session: &Session<'_>, words: &[&str], dir: &Path) -> anyhow::Result<Value> {
     let planted = root().join("targets/.build/planted/plain/planted");
-    let base = format!("{} --port {{port}} --plant none", planted.display());
-    let arm = match percent {
+    let server = format!("{} --port {{port}} --work {}", planted.display(), session.work_ns);
+    let base = format!("{server} --plant none");
+    let arm = match session.percent {
         None => base.clone(),
-        Some(percent) => {
-            let hundredths = (percent * 100.0).round();
-            format!("{} --port {{port}} --plant share --amount {hundredths}", planted.display())
-        }
+        Some(percent) => format!("{server} --plant share --amount {}", (percent * 100.0).round()),
     };
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
-    let mut argv = vec![program, "compare", &base, &arm];
+    let mut argv = vec![session.program, "compare", &base, &arm];
     argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--no-why", "--format", "json", "--out"]);
     argv.push(dir.to_str().context("the workspace has a name that is not text")?);
     argv.extend(words);
