@@ -33,6 +33,8 @@ pub struct Circumstances {
     pub pipeline: Option<u32>,
     /// Whether connections stay open between requests.
     pub keep_alive: Option<bool>,
+    /// Whether the requests are HEAD, so that answers have no bodies.
+    pub head: Option<bool>,
     /// Value of `{workers}`.
     pub workers: Option<u32>,
     /// CPUs that the server may use.

@@ -12,7 +12,7 @@ use units::Span;
 
 use super::generator::Phase;
 use super::progress::Progress;
-use super::round::{Bench, Early, SETTLE, Server, joined, keep_failure};
+use super::round::{Bench, DIAGNOSTIC, Early, SETTLE, Server, joined, keep_failure};
 use super::tracing::Tracing;
 
 /// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
@@ -180,10 +180,10 @@ impl Bench<'_> {
     ) -> Result<DiagnosticRecord, Early> {
         let mut scratch = self.blank(round);
         let mut record = DiagnosticRecord::new(&scratch.arm, block);
-        let outcome = self.measure("diagnostic", &mut scratch, |bench, server, scratch| {
+        let outcome = self.measure(DIAGNOSTIC, &mut scratch, |bench, server, scratch| {
             wait(releasing);
             while let Some(kind) = next_pass(&record) {
-                let log = bench.dir.log_path(&scratch.round, "diagnostic");
+                let log = bench.dir.log_path(&scratch.round, DIAGNOSTIC);
                 let first = record.passes.is_empty();
                 let warmup = if first { warmup(bench.plan, bench.arm(round)) } else { SETTLE };
                 let window = window(bench.plan);

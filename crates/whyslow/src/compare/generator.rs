@@ -78,6 +78,9 @@ impl Phase<'_> {
             }
             Condition::ShareOfSlowest { .. } => bail!("no pilot has found the rate of the slowest arm"),
         }
+        if self.circumstances.head == Some(true) {
+            flag("--method", "HEAD".to_owned());
+        }
         if !self.circumstances.keep_alive.unwrap_or(workload.keep_alive) {
             flag("--header", "Connection: close".to_owned());
         }

@@ -24,6 +24,8 @@ pub(super) enum Change {
     KeepAlive,
     /// One request in flight on each connection.
     DepthOne,
+    /// Answers without bodies: HEAD in the place of GET.
+    NoBody,
     /// One worker.
     OneWorker,
     /// One CPU.
@@ -47,7 +49,7 @@ const CONNECTING: &[&str] = &["accept_queue", "listen_backlog"];
 /// Name, words after "with", causes, whether no effect rules them out, the change; the likelier first.
 type Row = (&'static str, &'static str, &'static [&'static str], bool, Change);
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 14] = [
     ("nodelay", "TCP_NODELAY forced", &["delayed_ack"], true, Change::Preload(Library::Shim("nodelay"))),
     (
         "nosync",
@@ -59,6 +61,7 @@ const ROWS: [Row; 13] = [
     ("nosleep", "sleeps that take no time", &["sleep"], true, Change::Preload(Library::Shim("nosleep"))),
     ("keepalive", "connections kept open", CONNECTING, true, Change::KeepAlive),
     ("depth1", "one request in flight a connection", &["small_writes"], false, Change::DepthOne),
+    ("nobody", "answers without bodies", &["copying"], false, Change::NoBody),
     ("oneworker", "one worker", &["lock_contention"], false, Change::OneWorker),
     ("onecpu", "one CPU", &["thread_handoff", "context_switches"], false, Change::OneCpu),
     ("jit", "the just-in-time compiler", &["interpreter"], false, Change::Env("_JAVA_OPTIONS", "-Xmixed")),
@@ -131,7 +134,7 @@ fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<Strin
         Change::DepthOne => plan.workload.pipeline > 1,
         Change::OneWorker => arms.iter().any(|arm| arm.run.iter().any(|word| word.contains("{workers}"))),
         Change::OneCpu => plan.placement.server.len() > 1,
-        Change::Variant(_) => true,
+        Change::NoBody | Change::Variant(_) => true,
     }
 }
 
@@ -179,6 +182,7 @@ impl Remedy {
             }
             Change::KeepAlive => circumstances.keep_alive = Some(true),
             Change::DepthOne => circumstances.pipeline = Some(1),
+            Change::NoBody => circumstances.head = Some(true),
             Change::OneWorker => circumstances.workers = Some(1),
             Change::OneCpu => {
                 circumstances.cpus =
@@ -232,6 +236,7 @@ mod tests {
             ("accept_queue", with(&["--no-keep-alive"]), &["keepalive"]),
             ("small_writes", with(&[]), &[]),
             ("small_writes", with(&["--pipeline", "16"]), &["depth1"]),
+            ("copying", with(&[]), &["nobody"]),
             ("lock_contention", with(&[]), &[]),
             ("lock_contention", vec!["a=./a {port} {workers}", "b=./b {port}"], &["oneworker"]),
             ("thread_handoff", with(&[]), &["onecpu"]),

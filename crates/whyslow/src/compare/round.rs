@@ -20,6 +20,8 @@ use crate::interrupt::Interrupt;
 pub(super) const SETTLE: Span = Span(Duration::from_millis(500));
 /// Length of a pilot's window: its rate only has to be right within some percent.
 const PILOT_WINDOW: Span = Span::from_secs(1);
+/// The purpose of a server that is watched closely and not scored, and the name of its log.
+pub(super) const DIAGNOSTIC: &str = "diagnostic";
 /// Lines of the target's log that go with a crash.
 const LOG_LINES: usize = 10;
 
@@ -157,11 +159,14 @@ impl Bench<'_> {
         let port = free_port(SplitMix64::fork(self.plan.seed, purpose, order).next_u64()).map_err(failed)?;
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
-        let spec = Spec {
+        let mut spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
             ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
         };
+        if purpose == DIAGNOSTIC {
+            crate::jvm::keep_frame_pointers(&mut spec.env);
+        }
         let mut process = self.launcher.start(&spec).map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let limit = self.plan.timing.ready_limit.0;
