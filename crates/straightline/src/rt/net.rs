@@ -4,7 +4,7 @@ use super::driver::{Interest, Ready};
 use super::shard::{Resume, Shard, Source, current, current_coroutine};
 use super::slab::Key;
 use super::sys;
-use super::waker::{Remote, unpoisoned};
+use super::waker::{Remote, deadline_in, unpoisoned};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ impl TcpStream {
     ///
     /// As [`TcpStream::connect`], and `TimedOut`.
     pub fn connect_timeout(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
-        Self::connect_to(address, Some(Instant::now() + timeout))
+        Self::connect_to(address, Some(deadline_in(timeout)))
     }
 
     /// Resolves `host`, such as `example.com:80`, on a helper thread, and connects to the first address that answers.
@@ -219,7 +219,7 @@ impl TcpStream {
                 outcome => return Ok(outcome?),
             }
             if deadline.is_none() {
-                deadline = timeout.map(|timeout| Instant::now() + timeout);
+                deadline = timeout.map(deadline_in);
             }
             self.wait(wanted, deadline)?;
         }

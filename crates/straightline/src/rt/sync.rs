@@ -1,6 +1,6 @@
 //! Locks that suspend the coroutine, not the thread. Between threads they work as well.
 
-use super::waker::{WaitList, park, unpoisoned};
+use super::waker::{WaitList, deadline_in, park, unpoisoned};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -133,7 +133,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Duration,
     ) -> io::Result<(MutexGuard<'a, T>, bool)> {
-        self.wait_to(guard, Some(Instant::now() + timeout))
+        self.wait_to(guard, Some(deadline_in(timeout)))
     }
 
     fn wait_to<'a, T: ?Sized>(
@@ -267,7 +267,7 @@ impl<T> Receiver<T> {
     ///
     /// `TimedOut` when no value came; or if the coroutine is cancelled.
     pub fn recv_timeout(&self, timeout: Duration) -> io::Result<Option<T>> {
-        self.recv_to(Some(Instant::now() + timeout))
+        self.recv_to(Some(deadline_in(timeout)))
     }
 
     fn recv_to(&self, deadline: Option<Instant>) -> io::Result<Option<T>> {

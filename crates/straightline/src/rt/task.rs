@@ -2,14 +2,14 @@
 
 use super::shard::{Refused, Shard, ShardOptions, current};
 use super::slab::Key;
-use super::waker::{Promise, Remote, park, unpoisoned};
+use super::waker::{Promise, Remote, contained, deadline_in, park, unpoisoned};
 use super::watch::Name;
 use super::{STACK_BYTES, driver::Epoll};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most threads that [`blocking`] uses at a time: as many as a disk or a database usefully serves at once.
 const BLOCKING_THREADS: usize = 64;
@@ -24,7 +24,7 @@ const RUN_STACKS: u32 = 16 * 1024;
 ///
 /// If the coroutine is cancelled meanwhile.
 pub fn sleep(duration: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + duration;
+    let deadline = deadline_in(duration);
     while park(Some(deadline))? {}
     Ok(())
 }
@@ -219,7 +219,8 @@ impl Pool {
         loop {
             if let Some(work) = state.queue.pop_front() {
                 drop(state);
-                work();
+                // It ends with the drop of a result that nobody took, which may panic.
+                contained(work);
                 state = unpoisoned(&self.state);
                 continue;
             }

@@ -7,9 +7,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Something for a shard to do, from another thread.
 pub(crate) type Call = Box<dyn FnOnce(&Rc<Shard>) + Send>;
@@ -70,6 +71,22 @@ impl Remote {
 /// Locks a mutex whose data is whole at every moment, so that a panic of a holder does not matter.
 pub(crate) fn unpoisoned<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls what is somebody else's. A panic of it ends here: the panic hook has told of it, and nobody waits for more.
+pub(crate) fn contained(call: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+        // To drop what it panicked with could panic again.
+        std::mem::forget(panic);
+    }
+}
+
+/// Longest wait that is reckoned with, a hundred years: the clock cannot say when `Duration::MAX` will have passed.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// When `time` will have passed.
+pub(crate) fn deadline_in(time: Duration) -> Instant {
+    Instant::now() + time.min(FOREVER)
 }
 
 /// Wakes one coroutine or one thread, from anywhere.

@@ -24,6 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     Retry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
+/// Why no connection is taken for the time being.
+pub(super) const FULL: &str = "as many connections are open as are allowed";
+pub(super) const WANT: &str = "no file descriptors or memory are left";
+
 /// Reads after which a client without room is told nothing more, though it still sends.
 const FAREWELL_READS: usize = 16;
 
@@ -84,12 +88,12 @@ impl Listener {
     fn accept(&self) -> Result<(), &'static str> {
         for _ in 0..BURST {
             if self.worker.is_full() {
-                return Err("as many connections are open as are allowed");
+                return Err(FULL);
             }
             match sys::accept(&self.socket) {
                 Ok(socket) => take_up(&self.worker, &self.shard, socket),
                 Err(Errno::AGAIN) => return Ok(()),
-                Err(error) if is_want(error) => return Err("no file descriptors or memory are left"),
+                Err(error) if is_want(error) => return Err(WANT),
                 // The others say that the one connection broke before it was taken.
                 Err(_) => {}
             }

@@ -85,7 +85,10 @@ impl<'b> Body<'b> {
     /// What is still to be received of it.
     fn left(&self) -> BodyLeft {
         match self.framing {
-            State::Length(left) => BodyLeft::Bytes(left.saturating_sub(self.ready().len() as u64)),
+            State::Length(left) => {
+                let behind_the_piece = self.ready().len() - self.piece;
+                BodyLeft::Bytes(left.saturating_sub(behind_the_piece as u64))
+            }
             State::Chunked(_) => BodyLeft::Unknown,
             State::Done => BodyLeft::Nothing,
             State::Broken => BodyLeft::Bytes(u64::MAX),
@@ -133,13 +136,26 @@ impl<'b> Body<'b> {
 
     /// Data of the body, waiting for some if none is here; empty at its end.
     pub(crate) fn fill(&mut self, exchange: &Exchange<'_>) -> io::Result<&[u8]> {
+        let outcome = self.find_data(exchange);
+        self.tell_left(exchange);
+        outcome?;
+        Ok(&self.ready()[..self.piece])
+    }
+
+    /// Lets the answer know whether the connection can be kept after it.
+    #[inline]
+    pub(crate) fn tell_left(&self, exchange: &Exchange<'_>) {
+        exchange.body_left.set(self.left());
+    }
+
+    fn find_data(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
         while self.piece == 0 && !matches!(self.framing, State::Done) {
-            self.find_piece(exchange)?;
+            self.find_piece()?;
             if self.piece == 0 && !matches!(self.framing, State::Done) {
                 self.receive(exchange)?;
             }
         }
-        Ok(&self.ready()[..self.piece])
+        Ok(())
     }
 
     pub(crate) fn consume(&mut self, count: usize) {
@@ -149,7 +165,7 @@ impl<'b> Body<'b> {
     }
 
     /// Looks among the bytes that are here for data, or the end.
-    fn find_piece(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+    fn find_piece(&mut self) -> io::Result<()> {
         let piece = match &mut self.framing {
             State::Length(left) => {
                 let here = match &self.late {
@@ -169,7 +185,6 @@ impl<'b> Body<'b> {
         };
         self.piece = piece;
         self.taken += piece as u64;
-        exchange.body_left.set(self.left());
         if self.taken > self.limit { Err(self.too_large()) } else { Ok(()) }
     }
 
@@ -291,7 +306,9 @@ impl<'b> Body<'b> {
             && self.ready().is_empty()
             && let State::Length(left) = self.framing
         {
-            return self.read_directly(exchange, into, left);
+            let outcome = self.read_directly(exchange, into, left);
+            self.tell_left(exchange);
+            return outcome;
         }
         let count = self.fill(exchange)?.read(into)?;
         self.consume(count);
@@ -308,7 +325,6 @@ impl<'b> Body<'b> {
             0 => State::Done,
             left => State::Length(left),
         };
-        exchange.body_left.set(self.left());
         if self.taken > self.limit { Err(self.too_large()) } else { Ok(count) }
     }
 

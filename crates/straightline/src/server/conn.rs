@@ -310,6 +310,12 @@ impl Conn {
         rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO)).ok();
     }
 
+    /// The answer whose end is that of the connection is whole, and on its way.
+    pub(crate) fn end_in_order(&self) {
+        self.cut.set(false);
+        rustix::net::sockopt::set_socket_linger(&self.socket, None).ok();
+    }
+
     /// Whether an answer was cut short, so that nothing is to look like its end.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.get()
@@ -390,7 +396,11 @@ impl Source for Conn {
     }
 
     fn cut_off(&self) {
-        rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
+        // Where the end of the stream is that of the answer, it is reset instead: by dissolving the connection, for
+        // the coroutine that is left behind keeps the descriptor.
+        if !self.cut.get() || rustix::net::connect_unspec(&self.socket).is_err() {
+            rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both).ok();
+        }
     }
 
     fn parking(&self) {

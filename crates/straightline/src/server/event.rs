@@ -33,7 +33,7 @@ pub enum Event {
     },
     /// No connections are accepted for the time being.
     AcceptPaused {
-        /// Which shard.
+        /// Which shard; 0 with a thread for each connection.
         shard: usize,
         /// Why: no descriptors, or as many connections as allowed.
         reason: &'static str,

@@ -4,6 +4,9 @@ use super::conn::Conn;
 use http1::request::{Request, RequestHead};
 use std::cell::Cell;
 
+/// Says that the connection ends with this answer.
+pub(crate) const CONNECTION_CLOSE: &[u8] = b"Connection: close\r\n";
+
 /// How far the answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -54,6 +57,16 @@ impl<'a> Exchange<'a> {
             is_connect: view.has_method(b"CONNECT"),
             upgrade: head.upgrade,
             minor_version: head.minor_version,
+        }
+    }
+
+    /// The field that says whether the connection is kept; nothing where that goes without saying.
+    #[inline]
+    pub(crate) fn connection_line(&self) -> &'static [u8] {
+        match (self.keep.get(), self.minor_version) {
+            (false, _) => CONNECTION_CLOSE,
+            (true, 0) => b"Connection: keep-alive\r\n",
+            (true, _) => b"",
         }
     }
 

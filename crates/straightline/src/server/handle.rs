@@ -6,7 +6,7 @@ use super::run::Link;
 use super::service::Service;
 use super::threads::Threads;
 use crate::rt::shard::{Shard, Sighting};
-use crate::rt::waker::Promise;
+use crate::rt::waker::{Promise, deadline_in};
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -49,9 +49,12 @@ impl Handle {
 
     /// Begins to end the server: it accepts no more, closes idle connections, and answers what it has begun with
     /// `Connection: close`. What still waits after `deadline` gets an error; see [`rt::is_cancelled`](crate::rt::is_cancelled).
+    /// A thread cannot be cancelled: with [`Server::threads`](crate::Server::threads) it is left behind.
+    ///
+    /// Of several deadlines the earliest counts.
     pub fn drain(&self, deadline: Duration) {
-        (self.inner.service.on_event)(Event::Draining);
-        let until = Instant::now() + deadline;
+        self.inner.service.tell(Event::Draining);
+        let until = deadline_in(deadline);
         match &self.inner.kind {
             Kind::Shards(links) => links.iter().for_each(|link| link.drain(until)),
             Kind::Threads(threads) => threads.drain(until),

@@ -170,7 +170,7 @@ impl Server {
         self
     }
 
-    /// Calls `tell` with what happens, from the thread where it happens.
+    /// Calls `tell` with what happens, from the thread where it happens. A panic of `tell` ends there.
     pub fn on_event(mut self, tell: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.options.on_event = Box::new(tell);
         self

@@ -92,7 +92,9 @@ impl<'a> Request<'a> {
     ///
     /// One that is answered with 413 if the handler returns it.
     pub fn limit_body(&mut self, bytes: u64) -> io::Result<()> {
-        self.body.set_limit(bytes)
+        let outcome = self.body.set_limit(bytes);
+        self.body.tell_left(self.exchange);
+        outcome
     }
 
     /// When the answer must be complete: set only while the server drains.

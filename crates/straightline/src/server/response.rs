@@ -219,10 +219,9 @@ impl<'a> Response<'a, Fresh> {
         if fresh {
             write::status_line(out, status).map_err(invalid)?;
         }
-        if !exchange.keep.get() {
-            out.extend_from_slice(b"Connection: close\r\n");
-        } else if exchange.minor_version == 0 {
-            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        let connection = exchange.connection_line();
+        if !connection.is_empty() {
+            out.extend_from_slice(connection);
         }
         match length {
             Some(length) if !self.state.dated => worker.push_length_and_date(out, length),
@@ -237,7 +236,8 @@ impl<'a> Response<'a, Fresh> {
 
     /// Sends the head; the body is then written, and ended by [`end`](Response::end).
     ///
-    /// Without a promised `Content-Length` the body is chunked, or on HTTP/1.0 ended by closing the connection.
+    /// Without a promised `Content-Length` the body is chunked, or on HTTP/1.0 ended by closing the connection, which
+    /// is reset instead if the end is never reached.
     ///
     /// # Errors
     ///
@@ -261,7 +261,12 @@ impl<'a> Response<'a, Fresh> {
         begun.end_head(said)?;
         exchange.conn.output().borrow_mut().seal();
         exchange.progress.set(Progress::Started);
-        let state = Streaming { framing, status: begun.state.status, body_bytes: 0, unbroken: 0 };
+        if matches!(framing, Framing::UntilClose) {
+            // Whatever ends the process or the handler before the body ends: the client must not take it for whole.
+            exchange.conn.reset_on_close();
+        }
+        let status = begun.state.status;
+        let state = Streaming { framing, status, body_bytes: 0, unbroken: 0, failed: false };
         Ok(Response { exchange, state })
     }
 

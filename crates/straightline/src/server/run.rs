@@ -77,31 +77,39 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let count = plan.workers.unwrap_or(cpus.len().max(1));
     let (address, shared) = (listening.address(), listening.is_shared());
     let (report, reports) = mpsc::channel();
-    let mut threads = Vec::with_capacity(count);
+    let (mut threads, mut failure) = (Vec::with_capacity(count), None);
     for (index, socket) in listening.split(count)?.into_iter().enumerate() {
         let (service, report) = (Arc::clone(&service), report.clone());
         let cpu = (cpus.len() == count).then(|| cpus[index]);
         let start = Start { index, socket, shared, cpu, plan, service };
         let thread = std::thread::Builder::new().name(format!("straightline-{index}"));
-        threads.push(thread.spawn(move || start.run(report)).map_err(Error::Io)?);
+        match thread.spawn(move || start.run(report)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
     }
     drop(report);
-    let links = collect(reports, count)?;
+    let links = collect(reports, failure)?;
     let runtime = format!("{} guards, epoll", crate::rt::guard_kind());
-    (service.on_event)(Event::Listening { address, shards: count, runtime });
+    service.tell(Event::Listening { address, shards: count, runtime });
     let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
     let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
     let handle = Handle { inner: Arc::new(inner) };
-    let mut helpers = Helpers::default();
-    helpers.watch(watches, plan.hold_limit, service)?;
-    helpers.listen_for_signals(&handle, plan.signals)?;
-    Ok(Running { handle, threads, helpers })
+    let mut running = Running { handle, threads, helpers: Helpers::default() };
+    let helped = running.helpers.watch(watches, plan.hold_limit, service);
+    let helped = helped.and_then(|()| running.listen_for_signals(plan.signals));
+    running.unless_failed(helped)
 }
 
-/// What every shard said of its start, in order; the first failure ends the others.
-fn collect(reports: mpsc::Receiver<(usize, io::Result<Link>)>, count: usize) -> Result<Vec<Link>, Error> {
-    let mut links: Vec<(usize, Link)> = Vec::with_capacity(count);
-    let mut failure = None;
+/// What every shard said of its start, in order; a failure, of theirs or of an earlier step, ends all of them.
+fn collect(
+    reports: mpsc::Receiver<(usize, io::Result<Link>)>,
+    mut failure: Option<io::Error>,
+) -> Result<Vec<Link>, Error> {
+    let mut links: Vec<(usize, Link)> = Vec::new();
     for (index, report) in reports {
         match report {
             Ok(link) => links.push((index, link)),
@@ -186,7 +194,7 @@ struct Drain {
 
 impl Drain {
     fn begin(worker: &Rc<Worker>, shard: &Rc<Shard>, until: Instant) {
-        worker.set_drain_deadline(until);
+        worker.drain_until(until);
         if let Some(listener) = worker.listener() {
             listener.close();
         }
@@ -239,7 +247,7 @@ impl Helpers {
                 std::thread::park_timeout(limit / 2);
                 for (shard, dog) in dogs.iter_mut().enumerate() {
                     if let Some((handler, held)) = dog.look(Instant::now()) {
-                        (service.on_event)(Event::ShardHeld { shard, handler, held });
+                        service.tell(Event::ShardHeld { shard, handler, held });
                     }
                 }
             }
@@ -247,24 +255,33 @@ impl Helpers {
         self.watchdog = Some(thread.thread().clone());
         Ok(())
     }
+}
+
+impl Running {
+    /// The server, if what was left of its start succeeded; what runs already is ended if not.
+    pub(crate) fn unless_failed(self, outcome: Result<(), Error>) -> Result<Self, Error> {
+        match outcome {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.drain(Duration::ZERO);
+                Err(error)
+            }
+        }
+    }
 
     /// Starts the thread that turns signals into what they ask for.
-    pub(crate) fn listen_for_signals(
-        &mut self,
-        handle: &Handle,
-        deadline: Option<Duration>,
-    ) -> Result<(), Error> {
+    pub(crate) fn listen_for_signals(&mut self, deadline: Option<Duration>) -> Result<(), Error> {
         use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
         let Some(deadline) = deadline else { return Ok(()) };
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
-        self.signals = Some(signals.handle());
-        let handle = handle.clone();
+        self.helpers.signals = Some(signals.handle());
+        let handle = self.handle();
         std::thread::Builder::new().name("straightline-signals".into()).spawn(move || {
             for signal in signals.forever() {
                 match signal {
                     SIGUSR1 => {
                         let stacks = handle.stacks();
-                        (handle.inner.service.on_event)(Event::Stacks(stacks));
+                        handle.inner.service.tell(Event::Stacks(stacks));
                     }
                     _ => handle.drain(deadline),
                 }

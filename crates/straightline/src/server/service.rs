@@ -5,6 +5,7 @@ use super::limits::Limits;
 use super::request::Request;
 use super::response::{Done, Response};
 use super::transport::Transport;
+use crate::rt::waker::contained;
 use crate::rt::watch::Name;
 use std::io;
 
@@ -24,6 +25,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// Tells what happened, to someone whose panics must cost neither a thread nor what is to be done next.
+    pub(crate) fn tell(&self, event: Event) {
+        contained(|| (self.on_event)(event));
+    }
+
     /// Whether clients get and send bytes as they are.
     pub(crate) fn is_plain(&self) -> bool {
         #[cfg(feature = "tls")]

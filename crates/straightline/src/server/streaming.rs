@@ -25,6 +25,8 @@ pub struct Streaming {
     pub(crate) body_bytes: u64,
     /// Bytes written since the other connections of the shard last had their turn.
     pub(crate) unbroken: u64,
+    /// Whether a part of the body could not be written.
+    pub(crate) failed: bool,
 }
 
 /// Where the body ends.
@@ -43,12 +45,13 @@ fn too_much() -> io::Error {
 }
 
 impl Response<'_, Streaming> {
-    /// Ends the body. Nothing waits: what is left goes out with the answers that follow, or when the handler waits.
+    /// Ends the body. Nothing waits: what is left goes out with the answers that follow, or when the handler waits; but
+    /// where the end of the connection is that of the body, it goes out now.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if fewer bytes were written than promised; the connection is then closed, for the client must
-    /// not take them for all. Those of the connection.
+    /// `InvalidInput` if fewer bytes were written than promised, `BrokenPipe` if writing failed before: the connection is
+    /// then closed, for the client must not take what it has for all. Those of the connection.
     pub fn end(self) -> io::Result<Done> {
         self.end_with([])
     }
@@ -63,6 +66,11 @@ impl Response<'_, Streaming> {
     }
 
     fn end_with<'t>(mut self, trailers: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> io::Result<Done> {
+        if self.state.failed {
+            // A handler may not have looked.
+            let why = "a part of the body could not be written";
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, why));
+        }
         match self.state.framing {
             Framing::Chunked => {
                 self.seal_chunk();
@@ -71,7 +79,11 @@ impl Response<'_, Streaming> {
                 output.seal();
             }
             Framing::Left(1..) => return Err(invalid("fewer bytes were written than promised")),
-            Framing::Left(0) | Framing::UntilClose | Framing::Nothing(_) => {}
+            Framing::UntilClose => {
+                self.exchange.conn.flush()?;
+                self.exchange.conn.end_in_order();
+            }
+            Framing::Left(0) | Framing::Nothing(_) => {}
         }
         self.exchange.progress.set(Progress::Done);
         Ok(Done::new(self.state.status, self.state.body_bytes))
@@ -85,6 +97,18 @@ impl Response<'_, Streaming> {
     ///
     /// As writing; `UnexpectedEof` if the file ends before the part does.
     pub fn write_file(&mut self, file: &File, part: Range<u64>) -> io::Result<()> {
+        let outcome = self.pass_file(file, part);
+        self.noted(outcome)
+    }
+
+    /// Remembers a failure, after which the body cannot be whole.
+    #[inline]
+    fn noted<T>(&mut self, outcome: io::Result<T>) -> io::Result<T> {
+        self.state.failed |= outcome.is_err();
+        outcome
+    }
+
+    fn pass_file(&mut self, file: &File, part: Range<u64>) -> io::Result<()> {
         let length = part.end.saturating_sub(part.start);
         match &mut self.state.framing {
             Framing::Left(left) if self.exchange.conn.can_send_files() => {
@@ -158,10 +182,8 @@ impl Response<'_, Streaming> {
         output.seal();
         Ok(bytes.len())
     }
-}
 
-impl Write for Response<'_, Streaming> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = bytes.len() as u64;
         if self.state.unbroken >= TURN_BYTES {
             self.state.unbroken = 0;
@@ -192,11 +214,19 @@ impl Write for Response<'_, Streaming> {
         }
         Ok(count)
     }
+}
+
+impl Write for Response<'_, Streaming> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let outcome = self.write_some(bytes);
+        self.noted(outcome)
+    }
 
     fn flush(&mut self) -> io::Result<()> {
         if matches!(self.state.framing, Framing::Chunked) {
             self.seal_chunk();
         }
-        self.exchange.conn.flush()
+        let outcome = self.exchange.conn.flush();
+        self.noted(outcome)
     }
 }

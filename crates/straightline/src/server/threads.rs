@@ -1,6 +1,6 @@
 //! The same handlers on a thread for each connection.
 
-use super::accept::{is_want, take_waiting};
+use super::accept::{FULL, WANT, is_want, take_waiting};
 use super::conn::{After, Conn};
 use super::counters::Counters;
 use super::error::Error;
@@ -19,7 +19,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the acceptor rests when there are no descriptors, threads or room.
@@ -30,7 +31,7 @@ pub(crate) struct Threads {
     service: Arc<Service>,
     state: Mutex<State>,
     closed: Condvar,
-    drain_until: Arc<OnceLock<Instant>>,
+    drain_until: Arc<Until>,
     /// Becomes readable, for good, when the server drains.
     bell: OwnedFd,
 }
@@ -48,7 +49,7 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
         service: Arc::clone(&service),
         state: Mutex::new(State { live: Slab::new(), ended: Counters::default() }),
         closed: Condvar::new(),
-        drain_until: Arc::default(),
+        drain_until: Arc::new(Until::new()),
         bell: eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?,
     });
     let socket = listening.split(1)?.remove(0);
@@ -60,16 +61,45 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
         accepting.wait_for_end()
     })?;
     let runtime = "a thread for each connection".to_owned();
-    (service.on_event)(Event::Listening { address, shards: 0, runtime });
+    service.tell(Event::Listening { address, shards: 0, runtime });
     let handle = Handle { inner: Arc::new(Inner { kind: Kind::Threads(threads), address, service }) };
-    let mut helpers = Helpers::default();
-    helpers.listen_for_signals(&handle, plan.signals)?;
-    Ok(Running { handle, threads: vec![acceptor], helpers })
+    let mut running = Running { handle, threads: vec![acceptor], helpers: Helpers::default() };
+    let listens = running.listen_for_signals(plan.signals);
+    running.unless_failed(listens)
+}
+
+/// When a server is to have ended, once anyone said so. It only ever comes nearer.
+#[derive(Debug)]
+pub(crate) struct Until {
+    origin: Instant,
+    /// Nanoseconds after `origin`; [`NEVER_NS`] as long as nobody said.
+    ns: AtomicU64,
+}
+
+const NEVER_NS: u64 = u64::MAX;
+
+impl Until {
+    fn new() -> Self {
+        Self { origin: Instant::now(), ns: AtomicU64::new(NEVER_NS) }
+    }
+
+    fn come_nearer(&self, at: Instant) {
+        let ns = at.saturating_duration_since(self.origin).as_nanos();
+        self.ns.fetch_min(u64::try_from(ns).unwrap_or(NEVER_NS - 1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Option<Instant> {
+        let ns = self.ns.load(Ordering::Relaxed);
+        (ns != NEVER_NS).then(|| self.origin + Duration::from_nanos(ns))
+    }
 }
 
 impl Threads {
     pub(crate) fn drain(&self, until: Instant) {
-        self.drain_until.set(until).ok();
+        self.drain_until.come_nearer(until);
+        // Whoever waits for the end looked at the deadline under the lock, and would sleep past an earlier one.
+        drop(unpoisoned(&self.state));
+        self.closed.notify_all();
         rustix::io::write(&self.bell, &1u64.to_ne_bytes()).ok();
     }
 
@@ -84,6 +114,34 @@ impl Threads {
 
     fn is_full(&self) -> bool {
         unpoisoned(&self.state).live.len() >= self.service.limits.connections as usize
+    }
+
+    /// Takes a connection that waits, if one does; or says why there is no room for it.
+    fn take_one(self: &Arc<Self>, socket: &OwnedFd) -> Result<bool, &'static str> {
+        if self.is_full() {
+            return Err(FULL);
+        }
+        match sys::accept(socket) {
+            Ok(connection) => self.take_up(connection).map(|()| true).map_err(|_| "no threads are left"),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) if is_want(error) => Err(WANT),
+            // The others say that the one connection broke before it was taken.
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// Tells when accepting is paused, and when it goes on.
+    fn tell_of_pause(&self, paused: &mut bool, reason: Option<&'static str>) {
+        if std::mem::replace(paused, reason.is_some()) == reason.is_some() {
+            return;
+        }
+        self.service.tell(match reason {
+            Some(reason) => {
+                unpoisoned(&self.state).ended.accept_pauses.add(1);
+                Event::AcceptPaused { shard: 0, reason }
+            }
+            None => Event::AcceptResumed { shard: 0 },
+        });
     }
 
     fn take_up(self: &Arc<Self>, socket: OwnedFd) -> io::Result<()> {
@@ -118,9 +176,9 @@ impl Threads {
 
     /// Waits for the connections to end, not past the deadline; how many did not.
     fn wait_for_end(&self) -> usize {
-        let until = self.drain_until.get().copied().unwrap_or_else(Instant::now);
         let mut state = unpoisoned(&self.state);
         while state.live.len() > 0 {
+            let until = self.drain_until.get().unwrap_or_else(Instant::now);
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -133,18 +191,16 @@ impl Threads {
 
 /// Takes connections until the server drains.
 fn accept(threads: &Arc<Threads>, socket: &OwnedFd) {
+    let mut paused = false;
     while threads.drain_until.get().is_none() {
-        if threads.is_full() {
-            std::thread::sleep(RETRY);
-            continue;
-        }
-        let taken = match sys::accept(socket) {
-            Ok(connection) => threads.take_up(connection).is_ok(),
-            Err(Errno::AGAIN) => wait(socket.as_fd(), &threads.bell, None).is_ok(),
-            Err(error) if is_want(error) => false,
-            Err(_) => true,
+        let taken = threads.take_one(socket);
+        threads.tell_of_pause(&mut paused, taken.as_ref().err().copied());
+        let waited = match taken {
+            Ok(true) => continue,
+            Ok(false) => wait(socket.as_fd(), &threads.bell, None).is_ok(),
+            Err(_) => false,
         };
-        if !taken {
+        if !waited {
             std::thread::sleep(RETRY);
         }
     }
@@ -198,7 +254,11 @@ fn live(conn: &Conn, threads: &Threads) {
         match conn.flush().map(|()| after) {
             Ok(After::Receive | After::Again) => {}
             Ok(After::Linger) => return conn.linger_on_thread(),
-            Ok(After::Close) | Err(_) => return conn.close(),
+            Ok(After::Close) => return conn.close(),
+            Err(_) => {
+                conn.reset_on_close();
+                return conn.close();
+            }
         }
         if let Some(time) = conn.time_for_next() {
             deadline = Instant::now() + time;

@@ -6,7 +6,7 @@ use super::body::{After as AfterBody, Body};
 use super::buffer::Input;
 use super::conn::{After, Conn};
 use super::error::StatusError;
-use super::exchange::{Exchange, Progress};
+use super::exchange::{CONNECTION_CLOSE, Exchange, Progress};
 use super::limits::OUTPUT_BYTES;
 use super::request::Request;
 use super::response::{Done, Response};
@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Serves what can be received now, and says what is to become of the connection.
 pub(crate) fn serve(conn: &Conn) -> After {
     catch_unwind(AssertUnwindSafe(|| serve_all(conn))).unwrap_or_else(|panic| {
-        // Of the user's code beside the handler: what hears of events, or the drop of what the handler panicked with.
-        // To drop what it left could panic again.
+        // Of the user's code beside the handler: the drop of what it panicked with. To drop what that left could panic
+        // again.
         std::mem::forget(panic);
         give_up(conn)
     })
@@ -189,7 +189,7 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
         Outcome::Failed(error) => {
             counters.handler_errors.add(1);
             let (status, message) = status_of(error);
-            (status, message, status == 500)
+            (status, message, true)
         }
         Outcome::Answered => (500, "the handler did not answer".into(), true),
     };
@@ -200,12 +200,14 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
         _ => return Some(give_up(conn)),
     }
     conn.output().borrow_mut().discard_open();
-    if sound && exchange.keep.get() && body.is_done() {
-        answer(conn, status, &message, true, exchange.is_head);
-        return None;
+    exchange.settle_keep();
+    exchange.keep.set(sound && exchange.keep.get());
+    answer(conn, status, &message, exchange.connection_line(), exchange.is_head);
+    match exchange.keep.get() {
+        true if body.is_done() => None,
+        true => drain(exchange, body),
+        false => Some(After::Linger),
     }
-    answer(conn, status, &message, false, exchange.is_head);
-    Some(After::Linger)
 }
 
 /// Closes a connection whose answer was cut short.
@@ -226,11 +228,11 @@ fn status_of(error: &io::Error) -> (u16, String) {
 /// Answers a request that reaches no handler, and says that the connection closes.
 pub(crate) fn refuse(conn: &Conn, status: u16, message: &str) {
     conn.ensure_output();
-    answer(conn, status, message, false, false);
+    answer(conn, status, message, CONNECTION_CLOSE, false);
 }
 
-/// Appends an answer of the server's own.
-fn answer(conn: &Conn, status: u16, message: &str, keep: bool, is_head: bool) {
+/// Appends an answer of the server's own, with the field that says whether the connection is kept.
+fn answer(conn: &Conn, status: u16, message: &str, connection: &[u8], is_head: bool) {
     let worker = conn.worker();
     let mut output = conn.output().borrow_mut();
     let out = output.bytes_mut();
@@ -238,9 +240,7 @@ fn answer(conn: &Conn, status: u16, message: &str, keep: bool, is_head: bool) {
         out.extend_from_slice(b"HTTP/1.1 500 Internal Server Error\r\n");
     }
     out.extend_from_slice(b"Content-Type: text/plain; charset=utf-8\r\n");
-    if !keep {
-        out.extend_from_slice(b"Connection: close\r\n");
-    }
+    out.extend_from_slice(connection);
     worker.push_length_and_date(out, message.len() as u64 + 1);
     http1::write::end_of_head(out);
     if !is_head {

@@ -4,10 +4,11 @@ use super::body::Body;
 use super::exchange::Exchange;
 use super::response::Done;
 use crate::rt::driver::Ready;
+use crate::rt::waker::deadline_in;
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The connection after `101 Switching Protocols`: bytes both ways. It is closed when the handler returns.
 pub struct Upgraded<'r, 'a> {
@@ -46,7 +47,7 @@ impl Read for Upgraded<'_, '_> {
             return Ok(early);
         }
         let conn = self.exchange.conn;
-        let deadline = self.read_timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = self.read_timeout.map(deadline_in);
         loop {
             match conn.recv(into) {
                 Err(Errno::AGAIN) => conn.wait(Ready::READ, deadline)?,

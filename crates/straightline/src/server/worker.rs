@@ -7,6 +7,7 @@ use super::counters::Counters;
 use super::event::Event;
 use super::limits::{Limits, OUTPUT_BYTES};
 use super::service::{Handler, Service};
+use super::threads::Until;
 use super::transport::Transport;
 use crate::rt::shard::Shard;
 use crate::rt::watch::Name;
@@ -14,7 +15,7 @@ use http1::write::{DATE_BYTES, DIGITS, date, digits};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Output buffers kept for the next connection: as many as handlers that answer at one time on a busy shard.
@@ -38,7 +39,7 @@ pub(crate) struct Worker {
     date: RefCell<DateLines>,
     drain_until: Cell<Option<Instant>>,
     /// The same, where it is another thread that drains.
-    told_until: Option<Arc<OnceLock<Instant>>>,
+    told_until: Option<Arc<Until>>,
     /// Whether what is left is to be given up.
     abandoned: Cell<bool>,
     listener: RefCell<Option<Rc<Listener>>>,
@@ -50,12 +51,8 @@ impl Worker {
         Rc::new(Self { shard: Some(Rc::clone(shard)), ..Self::bare(service, Arc::default()) })
     }
 
-    /// That of a connection with a thread of its own, which is to end when `until` is set.
-    pub(crate) fn on_thread(
-        service: Arc<Service>,
-        counters: Arc<Counters>,
-        until: Arc<OnceLock<Instant>>,
-    ) -> Rc<Self> {
+    /// That of a connection with a thread of its own, which is to end when `until` says so.
+    pub(crate) fn on_thread(service: Arc<Service>, counters: Arc<Counters>, until: Arc<Until>) -> Rc<Self> {
         Rc::new(Self { told_until: Some(until), ..Self::bare(service, counters) })
     }
 
@@ -104,7 +101,7 @@ impl Worker {
     }
 
     pub(crate) fn tell(&self, event: Event) {
-        (self.service.on_event)(event);
+        self.service.tell(event);
     }
 
     #[cold]
@@ -129,12 +126,14 @@ impl Worker {
     pub(crate) fn drain_deadline(&self) -> Option<Instant> {
         match &self.told_until {
             None => self.drain_until.get(),
-            Some(until) => until.get().copied(),
+            Some(until) => until.get(),
         }
     }
 
-    pub(crate) fn set_drain_deadline(&self, until: Instant) {
-        self.drain_until.set(Some(until));
+    /// Begins to drain; of several deadlines the earliest counts.
+    pub(crate) fn drain_until(&self, until: Instant) {
+        let earliest = self.drain_until.get().map_or(until, |before| before.min(until));
+        self.drain_until.set(Some(earliest));
     }
 
     /// Gives up what is left of a drain.

@@ -1,7 +1,8 @@
 //! What goes wrong in coroutine runtimes, line by line.
 
 use crate::support::{
-    Client, MODELS, Model, TestServer, echo, number_of, own_process, raise_descriptors, say,
+    Client, MODELS, Model, PATIENCE, TestServer, echo, in_own_process, number_of, own_process,
+    raise_descriptors, say,
 };
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
@@ -231,6 +232,79 @@ fn panics_leave_nothing_behind() {
     }
 }
 
+/// Whatever hears of events panics each time, on whichever thread that is; and everything goes on.
+#[test]
+fn a_panic_of_what_hears_of_events_ends_there() {
+    const HOLD: Duration = Duration::from_millis(200);
+    for model in MODELS {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&heard);
+        let limits = straightline::Limits { connections: 1, ..Default::default() };
+        let server = model.of(Server::bind("127.0.0.1:0").unwrap()).limits(limits).on_event(move |event| {
+            hears.lock().unwrap().push(event.to_string());
+            std::panic::resume_unwind(Box::new(PanicsInDrop));
+        });
+        let running = server
+            .spawn(|_, response| {
+                std::thread::sleep(HOLD);
+                response.send(b"")
+            })
+            .unwrap();
+        let clients: Vec<Client> = (0..3).map(|_| Client::new(running.local_addr())).collect();
+        // Each waits, while accepting is paused, until the one before it is gone.
+        for mut client in clients {
+            client.send(GET);
+            assert_eq!(client.response().status, 200, "{model}");
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while !heard.lock().unwrap().iter().any(|event| event.contains("accepts again")) {
+            assert!(Instant::now() < deadline, "{model}: accepting stays paused");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(running.drain(Duration::from_secs(5)).abandoned, 0, "{model}");
+        let heard = heard.lock().unwrap().clone();
+        let held = if model == Model::Coroutines { 3 } else { 0 };
+        for (what, least) in [
+            ("listening", 1),
+            ("stops accepting", 1),
+            ("accepts again", 1),
+            ("draining", 1),
+            ("is held by", held),
+        ] {
+            let count = heard.iter().filter(|event| event.contains(what)).count();
+            assert!(count >= least, "{model}: {what}: {count} times in {heard:?}");
+        }
+    }
+}
+
+/// Of a lock of the standard library that is held over a wait, the next who wants it stops the shard; and is named.
+#[test]
+fn a_std_lock_held_over_a_wait_is_told_of() {
+    in_own_process("hazards::hold_a_std_lock_over_a_wait");
+}
+
+#[test]
+#[ignore = "stops a shard for good; run by the test above"]
+fn hold_a_std_lock_over_a_wait() {
+    let lock = Mutex::new(());
+    let server = TestServer::with(
+        |server| server.workers(1).name("the locker"),
+        move |_, response| {
+            let held = lock.lock().unwrap();
+            rt::sleep(Duration::from_secs(1))?;
+            drop(held);
+            response.send(b"")
+        },
+    );
+    let mut clients = [server.connect(), server.connect()];
+    clients.iter_mut().for_each(|client| client.send(GET));
+    server.until("the watchdog names it", |server| {
+        let events = server.events.lock().unwrap();
+        events.iter().any(|event| matches!(event, Event::ShardHeld { handler: "the locker", .. }))
+    });
+    std::process::exit(ended_well());
+}
+
 /// A value that a handler panics with, and whose drop panics again.
 struct PanicsInDrop;
 
@@ -243,11 +317,7 @@ impl Drop for PanicsInDrop {
 #[test]
 fn a_panic_beside_the_handler_costs_no_more_than_its_connection() {
     for model in MODELS {
-        let server = Server::bind("127.0.0.1:0").unwrap();
-        let server = match model {
-            Model::Coroutines => server.workers(1),
-            Model::Threads => server.threads(),
-        };
+        let server = model.of(Server::bind("127.0.0.1:0").unwrap());
         let server = server.on_event(|event| {
             if matches!(event, Event::HandlerPanicked { .. }) {
                 std::panic::resume_unwind(Box::new("meant to"));
@@ -302,7 +372,14 @@ fn a_flood_of_requests_delays_nobody() {
 /// Server and client share no descriptors, so each has a process of its own.
 #[test]
 fn running_out_of_descriptors_pauses_accepting() {
-    let (mut server, address) = serve_elsewhere("hazards::serve_with_few_descriptors", &[]);
+    for model in MODELS {
+        run_out_of_descriptors(model);
+    }
+}
+
+fn run_out_of_descriptors(model: Model) {
+    let asked = [(Model::VARIABLE, model.to_string())];
+    let (mut server, address) = serve_elsewhere("hazards::serve_with_few_descriptors", &asked);
     let mut clients: Vec<Client> = (0..DESCRIPTORS as usize / 2).map(|_| Client::new(address)).collect();
     for client in &mut clients {
         client.send(GET);
@@ -390,12 +467,107 @@ fn serve_elsewhere(test: &str, environment: &[(&str, String)]) -> (Other, Socket
     (server, rest.split(',').next().unwrap().parse().unwrap())
 }
 
+fn say_where(server: &TestServer) {
+    say(&format!("\nlistening on {}, in a process of its own", server.address));
+}
+
+/// An answer whose end is that of its connection: the kernel ends that in good order when it closes what a process
+/// that was killed had open.
+#[test]
+fn an_answer_cut_off_by_the_end_of_the_process_does_not_seem_whole() {
+    for model in MODELS {
+        let asked = [(Model::VARIABLE, model.to_string())];
+        let (mut server, address) = serve_elsewhere("hazards::serve_without_end", &asked);
+        let mut client = Client::new(address);
+        client.send(b"GET / HTTP/1.0\r\n\r\n");
+        let mut got = Vec::new();
+        while !got.ends_with(b"a part of it") {
+            let mut piece = [0; 1024];
+            let count = client.stream.read(&mut piece).unwrap();
+            assert!(count > 0, "{model}: it ended before it was cut off");
+            got.extend_from_slice(&piece[..count]);
+        }
+        server.process.kill().unwrap();
+        let ended = client.stream.read(&mut [0; 8]);
+        assert!(
+            ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset),
+            "{model}: {ended:?}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn serve_without_end() {
+    let server = TestServer::of_model(Model::asked_for(), |_, response| {
+        let mut response = response.start()?;
+        io::Write::write_all(&mut response, b"a part of it")?;
+        io::Write::flush(&mut response)?;
+        rt::sleep(Duration::from_secs(600))?;
+        response.end()
+    });
+    say_where(&server);
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    std::process::exit(ended_well());
+}
+
+/// A start that fails at whichever step leaves neither threads nor descriptors, and the port is free again.
+#[test]
+fn a_server_that_cannot_start_leaves_nothing_running() {
+    for model in MODELS {
+        let mut command = own_process("hazards::start_with_too_few_descriptors");
+        let output = command.env(Model::VARIABLE, model.to_string()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let passed = output.status.success() && text.contains("1 passed");
+        assert!(passed, "{model}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+#[ignore = "limits its process; run by the test above"]
+fn start_with_too_few_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let in_use = || std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    // Whatever is made once for the whole process is made by now.
+    let start = |limited: &dyn Fn()| {
+        let server = Server::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr();
+        let server = match Model::asked_for() {
+            Model::Coroutines => server.workers(2),
+            Model::Threads => server.threads(),
+        };
+        limited();
+        (address, server.on_signals(Duration::from_secs(1)).spawn(echo))
+    };
+    start(&|| ()).1.unwrap().drain(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_millis(200));
+    let (before, whole) = (in_use(), getrlimit(Resource::Nofile));
+    let (mut failed, mut begun) = (0, 0);
+    for room in 0..30 {
+        let few = Rlimit { current: Some(before + room), maximum: whole.maximum };
+        let (address, outcome) = start(&|| setrlimit(Resource::Nofile, few).unwrap());
+        setrlimit(Resource::Nofile, whole).unwrap();
+        match outcome {
+            Ok(running) => {
+                begun += 1;
+                running.drain(Duration::from_secs(1));
+            }
+            Err(_) => failed += 1,
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while std::net::TcpStream::connect(address).is_ok() || in_use() > before {
+            assert!(Instant::now() < deadline, "{} descriptors of {before}, with room for {room}", in_use());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    assert!(failed > 0 && begun > 0, "{failed} failed, {begun} began");
+}
+
 /// The other side of [`serve_elsewhere`]: says what happens, and ends with its standard input.
 fn serve_until_told(prepare: impl FnOnce(), check: impl FnOnce(&TestServer)) {
-    let server = TestServer::with(|server| server.workers(1), echo);
+    let server = TestServer::of_model(Model::asked_for(), echo);
     prepare();
-    let address = server.address;
-    say(&format!("\nlistening on {address}, in a process of its own"));
+    say_where(&server);
     let told = Arc::new(AtomicBool::new(false));
     let tell = Arc::clone(&told);
     let reader = std::thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! Beginning and ending: shards, drains, sockets handed over.
 
 use crate::support::{Client, MODELS, Model, TestServer, echo, own_process};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use straightline::{Event, Limits, Server, rt};
@@ -110,6 +110,70 @@ fn at_the_deadline_waits_end_with_an_error() {
     assert_eq!(running.drain(Duration::from_millis(100)).abandoned, 0);
     assert!(start.elapsed() < Duration::from_secs(1));
     assert_eq!(client.response().text(), "ending");
+}
+
+#[test]
+fn of_several_deadlines_the_earliest_counts() {
+    const FAR: Duration = Duration::from_secs(60);
+    for model in MODELS {
+        let (tell, told) = std::sync::mpsc::channel();
+        let running = model
+            .of(Server::bind("127.0.0.1:0").unwrap())
+            .spawn(move |request, response| {
+                rt::sleep(FAR).ok();
+                tell.send(request.deadline()).ok();
+                response.send(b"")
+            })
+            .unwrap();
+        let mut client = Client::new(running.local_addr());
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(50));
+        let (start, handle) = (Instant::now(), running.handle());
+        handle.drain(FAR);
+        // Whoever waits for the end has begun to.
+        std::thread::sleep(Duration::from_millis(100));
+        handle.drain(Duration::from_millis(100));
+        handle.drain(FAR);
+        // A thread cannot be cancelled, and is left behind.
+        let left = usize::from(model == Model::Threads);
+        assert_eq!(running.join().abandoned, left, "{model}");
+        assert!(start.elapsed() < FAR / 2, "{model}: {:?}", start.elapsed());
+        if model == Model::Coroutines {
+            assert!(told.recv().unwrap().unwrap() < start + FAR / 2);
+        }
+    }
+}
+
+#[test]
+fn a_deadline_may_be_as_far_as_can_be_said() {
+    for model in MODELS {
+        let running = model.of(Server::bind("127.0.0.1:0").unwrap()).spawn(echo).unwrap();
+        assert_eq!(running.drain(Duration::MAX).abandoned, 0, "{model}");
+    }
+}
+
+/// The kernel would end the connection in good order, and that is how such an answer ends.
+#[test]
+fn an_answer_that_is_given_up_does_not_seem_whole() {
+    let running = Server::bind("127.0.0.1:0")
+        .unwrap()
+        .workers(1)
+        .spawn(|_, response| {
+            let mut response = response.start()?;
+            response.write_all(b"a part of it")?;
+            response.flush()?;
+            loop {
+                rt::sleep(Duration::from_secs(60)).ok();
+            }
+        })
+        .unwrap();
+    let mut client = Client::new(running.local_addr());
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    let mut first = [0; 9];
+    client.stream.read_exact(&mut first).unwrap();
+    assert_eq!(running.drain(Duration::from_millis(50)).abandoned, 2);
+    let ended = client.stream.read_to_end(&mut Vec::new());
+    assert!(ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset), "{ended:?}");
 }
 
 #[test]
@@ -267,7 +331,11 @@ fn a_signal_drains_and_another_shows_the_stacks() {
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn serve_until_a_signal() {
-    let tell = |event: Event| writeln!(std::io::stdout(), "{event}").unwrap();
+    // What hears of events may fail; the signals go on to be heard.
+    let tell = |event: Event| {
+        writeln!(std::io::stdout(), "{event}").unwrap();
+        std::panic::resume_unwind(Box::new("meant to"));
+    };
     let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
     let running = server.on_event(tell).on_signals(Duration::from_secs(2)).spawn(echo).unwrap();
     let me = rustix::process::getpid();

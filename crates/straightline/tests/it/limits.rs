@@ -1,6 +1,7 @@
 //! Limits and times, each at the value where it begins to hold.
 
 use crate::support::{MODELS, Model, TestServer, echo};
+use http1::HeadLimits;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -9,11 +10,7 @@ use straightline::{Error, Limits, Server, rt};
 const SHORT: Duration = Duration::from_millis(150);
 
 fn limited(model: Model, limits: Limits) -> TestServer {
-    let configure = move |server: Server| match model {
-        Model::Coroutines => server.workers(1).limits(limits),
-        Model::Threads => server.threads().limits(limits),
-    };
-    TestServer::with(configure, echo)
+    TestServer::with(|server| model.of(server).limits(limits), echo)
 }
 
 #[test]
@@ -130,6 +127,24 @@ fn a_slow_body_is_refused_once_its_grace_is_used_up() {
             client.send(&[b'x'; 50]);
         }
         assert_eq!(client.response().status, 200, "{model:?}: it was fast enough");
+    }
+}
+
+#[test]
+fn a_refused_client_is_not_listened_to_for_ever() {
+    for model in MODELS {
+        let server = limited(model, Limits { linger_time: SHORT, ..Limits::default() });
+        let start = Instant::now();
+        let mut client = server.connect();
+        client.send(b"no request\r\n\r\n");
+        assert_eq!(client.response().status, 400, "{model}");
+        client.assert_closed("it was refused");
+        while server.metric("open_connections") > 0 {
+            assert!(start.elapsed() < SHORT * 40, "{model}: it is listened to as long as it sends");
+            client.send(b"more");
+            std::thread::sleep(SHORT / 8);
+        }
+        assert!(start.elapsed() >= SHORT, "{model}: it could not have sent the rest");
     }
 }
 
@@ -252,7 +267,7 @@ fn connections_over_the_limit_wait_for_others_to_end() {
 #[test]
 fn the_limits_are_on_by_default() {
     let promised = Limits {
-        head: http1::HeadLimits { head_bytes: 32 * 1024, headers: 100, target_bytes: 8 * 1024 },
+        head: HeadLimits { head_bytes: 32 * 1024, headers: 100, target_bytes: 8 * 1024 },
         head_time: Duration::from_secs(15),
         idle_time: Duration::from_secs(60),
         write_stall: Duration::from_secs(30),
@@ -275,6 +290,7 @@ fn what_cannot_be_is_refused_at_the_start() {
         let server = Server::bind("127.0.0.1:0").unwrap().limits(limits);
         server.spawn(echo).map(|_| ()).unwrap_err()
     };
+    let head = |head| limit(Limits { head, ..Limits::default() });
     for (error, wanted) in [
         (start(|server| server.workers(0)), "workers"),
         (start(|server| server.workers(5_000)), "workers"),
@@ -287,13 +303,15 @@ fn what_cannot_be_is_refused_at_the_start() {
         (limit(Limits { body_bytes_per_s: 0, ..Limits::default() }), "body_bytes_per_s"),
         (limit(Limits { idle_time: Duration::ZERO, ..Limits::default() }), "idle_time"),
         (limit(Limits { head_time: Duration::MAX, ..Limits::default() }), "head_time"),
-        (
-            limit(Limits {
-                head: http1::HeadLimits { head_bytes: 40_000, ..http1::HeadLimits::DEFAULT },
-                ..Limits::default()
-            }),
-            "head.head_bytes",
-        ),
+        (limit(Limits { write_stall: Duration::ZERO, ..Limits::default() }), "write_stall"),
+        (limit(Limits { linger_time: Duration::ZERO, ..Limits::default() }), "linger_time"),
+        (limit(Limits { body_grace: Duration::MAX, ..Limits::default() }), "body_grace"),
+        (limit(Limits { connections: (1 << 20) + 1, ..Limits::default() }), "connections"),
+        (head(HeadLimits { head_bytes: 40_000, ..HeadLimits::DEFAULT }), "head.head_bytes"),
+        (head(HeadLimits { head_bytes: 17, ..HeadLimits::DEFAULT }), "head.head_bytes"),
+        (head(HeadLimits { headers: 0, ..HeadLimits::DEFAULT }), "head.headers"),
+        (head(HeadLimits { headers: 101, ..HeadLimits::DEFAULT }), "head.headers"),
+        (head(HeadLimits { target_bytes: 0, ..HeadLimits::DEFAULT }), "head.target_bytes"),
     ] {
         assert!(matches!(error, Error::Limit { name, .. } if name == wanted), "{wanted}: {error}");
         assert!(error.to_string().contains(wanted), "{error}");

@@ -1,9 +1,4 @@
-//! What must not grow: small here, and at full size by command.
-//!
-//! ```text
-//! STRAIGHTLINE_UPLOAD_MIB=1024  cargo test --release -p straightline --test it memory::an_upload
-//! STRAIGHTLINE_PANICS=1000000   cargo test --release -p straightline --test it memory::panics
-//! ```
+//! What must not grow: small here, at full size by `cargo xtask soak`.
 
 use crate::support::{
     Client, MODELS, TestServer, in_own_process, number_of, raise_descriptors, resident_kib, say,

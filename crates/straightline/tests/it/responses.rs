@@ -48,6 +48,8 @@ fn broken(path: &str, response: Response<'_>) -> io::Result<Done> {
         "/name" => response.header("a b", "c")?.send(b""),
         "/status" => response.status(99).send(b""),
         "/600" => response.status(600).send(b""),
+        "/forgotten" => forget_a_failure(response, None),
+        "/forgotten-length" => forget_a_failure(response, Some("30")),
         "/error" => Err(io::Error::other("a secret")),
         "/status-error-204" => Err(straightline::StatusError::new(204, "nothing").into()),
         "/status-error-101" => Err(straightline::StatusError::new(101, "a body").into()),
@@ -72,6 +74,19 @@ fn broken(path: &str, response: Response<'_>) -> io::Result<Done> {
         }
         _ => response.send(path.as_bytes()),
     }
+}
+
+/// Thirty bytes of a file that has ten; and does not look whether they could be written.
+fn forget_a_failure(response: Response<'_>, length: Option<&str>) -> io::Result<Done> {
+    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))?;
+    let end = file.metadata()?.len();
+    let response = match length {
+        Some(length) => response.header("content-length", length)?,
+        None => response,
+    };
+    let mut response = response.start()?;
+    response.write_file(&file, end - 10..end + 20).ok();
+    response.end()
 }
 
 /// Thirty bytes in three writes.
@@ -233,6 +248,96 @@ fn a_handler_that_errs_amid_its_answer_cuts_it_short_visibly() {
         }
         server.assert_serves("answers cut short");
     }
+}
+
+/// On HTTP/1.0 a body ends with its connection, whose end must then say that it is not the whole; and a handler that
+/// does not look whether it could write all of it does not make it whole.
+#[test]
+fn an_answer_cut_short_is_reset() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        for (path, version) in [
+            ("/error-in-stream", "1.0"),
+            ("/panic-in-stream", "1.0"),
+            ("/forgotten", "1.0"),
+            ("/forgotten", "1.1"),
+            ("/forgotten-length", "1.0"),
+            ("/forgotten-length", "1.1"),
+        ] {
+            let mut client = server.connect();
+            client.send(format!("GET {path} HTTP/{version}\r\nHost: x\r\n\r\n").as_bytes());
+            let ended = client.stream.read_to_end(&mut Vec::new());
+            let reset = ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
+            assert!(reset, "{model}: {path} on {version}: {ended:?}");
+        }
+        server.assert_serves("answers cut short");
+    }
+}
+
+/// An answer that takes no more than its connection does for another one: so too if it says that something failed.
+#[test]
+fn an_error_keeps_a_connection_that_is_in_good_order() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| match request.path() {
+            "/read" => {
+                io::copy(request, &mut io::sink())?;
+                Err(straightline::StatusError::new(404, "none").into())
+            }
+            "/unread" => Err(straightline::StatusError::new(404, "none").into()),
+            "/too-large" if request.limit_body(3).is_err() => response.status(413).send(b"too large"),
+            path => response.send(path.as_bytes()),
+        });
+        let plain = "Content-Length: 5\r\n\r\nhello".to_owned();
+        let chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".to_owned();
+        let long = format!("Content-Length: 200000\r\n\r\n{}", "x".repeat(200_000));
+        for body in ["\r\n", &plain, &chunked, &long] {
+            let mut client = server.connect();
+            for path in ["/read", "/unread"] {
+                client.send(format!("POST {path} HTTP/1.1\r\nHost: x\r\n{body}").as_bytes());
+                let answer = client.response();
+                assert_eq!((answer.status, answer.keep_alive), (404, true), "{model}: {path} {body:.40}");
+                client.send(&get("/next"));
+                assert_eq!(client.response().text(), "/next", "{model}: after {path} {body:.40}");
+            }
+        }
+        let mut old = server.connect();
+        old.send(b"GET /unread HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        assert_eq!(old.response().header("connection").as_deref(), Some("keep-alive"), "{model}");
+
+        // Of these nobody knows where the next request begins, or it is not worth the reading.
+        for request in [
+            "POST /read HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+            "POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n",
+            "POST /unread HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+            "POST /too-large HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+        ] {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            let answer = client.response();
+            assert!(answer.status >= 400 && !answer.keep_alive, "{model}: {request}: {}", answer.head);
+            client.assert_closed(request);
+        }
+    }
+}
+
+#[test]
+fn the_answer_to_another_request_is_none() {
+    let kept = std::sync::Mutex::new(None);
+    let server = TestServer::new(move |request, response| match request.path() {
+        "/keep" => {
+            let (done, mut kept) = (response.send(b"")?, kept.lock().unwrap());
+            *kept = Some(done);
+            Err(io::Error::other("it was answered, and fails all the same"))
+        }
+        _ => Ok(kept.lock().unwrap().take().unwrap()),
+    });
+    let mut client = server.connect();
+    client.send(&get("/keep"));
+    client.assert_ends();
+    let mut client = server.connect();
+    client.send(&get("/use"));
+    let answer = client.response();
+    assert_eq!((answer.status, answer.text().as_str()), (500, "the handler did not answer\n"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use straightline::rt;
@@ -96,6 +96,56 @@ fn a_cancelled_coroutine_gets_errors_from_then_on() {
     let thread = rt::spawn(|| 7);
     thread.cancel();
     assert_eq!(thread.join().unwrap(), 7, "a thread of its own is not cancelled");
+}
+
+#[test]
+fn a_wait_may_be_as_long_as_can_be_said() {
+    rt::run(|| {
+        let sleeps = rt::spawn(|| rt::sleep(Duration::MAX));
+        rt::sleep(2 * MS).unwrap();
+        assert!(!sleeps.is_finished());
+        sleeps.cancel();
+        assert!(rt::is_cancelled(&sleeps.join().unwrap().unwrap_err()));
+    })
+    .unwrap();
+    let (sender, receiver) = rt::channel(1);
+    sender.send(7).unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::MAX).unwrap(), Some(7));
+}
+
+/// A result that nobody takes, and whose drop panics.
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("without the noise of the hook"));
+    }
+}
+
+#[test]
+fn a_result_that_panics_when_dropped_costs_no_helper_thread() {
+    /// More than there are helper threads.
+    const MANY: usize = 80;
+    static NOBODY_WAITS: AtomicBool = AtomicBool::new(false);
+    rt::run(|| {
+        let work = || {
+            while !NOBODY_WAITS.load(Ordering::Relaxed) {
+                std::thread::sleep(MS);
+            }
+            PanicsInDrop
+        };
+        let many: Vec<_> = (0..MANY).map(|_| rt::spawn(move || rt::blocking(work).is_err())).collect();
+        rt::sleep(2 * MS).unwrap();
+        many.iter().for_each(rt::JoinHandle::cancel);
+        many.into_iter().for_each(|one| assert!(one.join().unwrap(), "it was cancelled"));
+        NOBODY_WAITS.store(true, Ordering::Relaxed);
+        let (sender, receiver) = rt::channel(1);
+        let next = rt::spawn(move || sender.send(rt::blocking(|| 7)?));
+        let answer = receiver.recv_timeout(Duration::from_secs(10));
+        next.cancel();
+        assert_eq!(answer.unwrap(), Some(7));
+    })
+    .unwrap();
 }
 
 #[test]

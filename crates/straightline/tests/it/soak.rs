@@ -1,6 +1,8 @@
 //! Random faults for long: what is counted, held and open is in the end what it was in the beginning.
 
-use crate::support::{PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib};
+use crate::support::{
+    MODELS, Model, PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib, say,
+};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +10,7 @@ use std::time::Duration;
 use straightline::{Done, Request, Response, rt};
 
 /// Requests made unless `STRAIGHTLINE_SOAK` says another number; a million takes some minutes.
-const REQUESTS: u64 = 20_000;
+const REQUESTS: u64 = 12_000;
 const CLIENTS: u64 = 8;
 /// Growth of memory that is no leak: caches of allocator, pools and stacks, in KiB.
 const SLACK_KIB: u64 = 24 * 1024;
@@ -161,14 +163,24 @@ fn torment_a_server() {
     };
     let seed = number_of("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
     writeln!(io::stdout(), "seed {seed}").unwrap();
-    let server = TestServer::with(|server| server.workers(2).limits(limits), handle);
+    for model in MODELS {
+        torment_one(model, requests, limits, seed);
+    }
+}
+
+fn torment_one(model: Model, requests: u64, limits: straightline::Limits, seed: u64) {
+    let configure = |server: straightline::Server| match model {
+        Model::Coroutines => server.workers(2).limits(limits),
+        Model::Threads => server.threads().limits(limits),
+    };
+    let server = TestServer::with(configure, handle);
     round(&server, requests / 4, seed);
     let (fds, kib) = (descriptors(), resident_kib());
     round(&server, requests, seed + 1);
     let (fds_after, kib_after) = (descriptors(), resident_kib());
-    writeln!(io::stdout(), "{fds} to {fds_after} descriptors, {kib} to {kib_after} KiB").unwrap();
-    assert_eq!(fds_after, fds, "descriptors leaked");
-    assert!(kib_after < kib + SLACK_KIB, "memory grew from {kib} to {kib_after} KiB");
+    say(&format!("{model}: {fds} to {fds_after} descriptors, {kib} to {kib_after} KiB"));
+    assert_eq!(fds_after, fds, "{model}: descriptors leaked");
+    assert!(kib_after < kib + SLACK_KIB, "{model}: memory grew from {kib} to {kib_after} KiB");
     assert_eq!(server.metric("coroutines"), 0);
     assert!(server.metric("requests_total") > requests / 4);
     assert!(server.metric("handler_panics_total") > 0 && server.metric("refused_total") > 0);

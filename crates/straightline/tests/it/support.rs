@@ -20,6 +20,34 @@ pub(crate) enum Model {
 
 pub(crate) const MODELS: [Model; 2] = [Model::Coroutines, Model::Threads];
 
+impl Model {
+    /// The variable that tells a test in a process of its own which model it is to use.
+    pub(crate) const VARIABLE: &'static str = "STRAIGHTLINE_MODEL";
+
+    /// What the variable says; coroutines if nothing.
+    pub(crate) fn asked_for() -> Self {
+        let asked = std::env::var(Self::VARIABLE).unwrap_or_default();
+        *MODELS.iter().find(|model| model.to_string() == asked).unwrap_or(&Self::Coroutines)
+    }
+
+    /// The server on one shard, or on threads.
+    pub(crate) fn of(self, server: Server) -> Server {
+        match self {
+            Self::Coroutines => server.workers(1),
+            Self::Threads => server.threads(),
+        }
+    }
+}
+
+impl std::fmt::Display for Model {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Coroutines => "coroutines",
+            Self::Threads => "threads",
+        })
+    }
+}
+
 /// A server on a free port, drained when dropped.
 pub(crate) struct TestServer {
     running: Option<Running>,
@@ -40,11 +68,7 @@ impl TestServer {
     where
         F: for<'a> Fn(&mut Request<'a>, Response<'a>) -> io::Result<Done> + Send + Sync + 'static,
     {
-        let configure = move |server: Server| match model {
-            Model::Coroutines => server.workers(1),
-            Model::Threads => server.threads(),
-        };
-        Self::with(configure, handler)
+        Self::with(|server| model.of(server), handler)
     }
 
     pub(crate) fn with<F>(configure: impl FnOnce(Server) -> Server, handler: F) -> Self
@@ -105,11 +129,13 @@ impl Drop for TestServer {
 }
 
 /// Runs one ignored test of this program in a process of its own, which must end well.
+#[allow(clippy::print_stdout, reason = "it says what was measured to whoever asks by --nocapture")]
 pub(crate) fn in_own_process(test: &str) {
     let output = own_process(test).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "there is no test {test}: {text}");
+    println!("{text}");
 }
 
 /// A process that runs one ignored test of this program.

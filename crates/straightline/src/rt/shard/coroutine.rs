@@ -4,9 +4,9 @@ use super::turn::{Alarm, Job};
 use super::{Shard, Source};
 use crate::rt::arena::Slot;
 use crate::rt::slab::Key;
+use crate::rt::waker::contained;
 use crate::rt::watch::Name;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// Calls of a cancelled coroutine that are refused with an error; one more and it is suspended for good, for it does
@@ -82,8 +82,7 @@ impl Shard {
         let shard = Rc::clone(self);
         let coroutine = Coroutine::with_stack(stack, move |switch: &Switch, _: Resume| {
             shard.remember_switch(switch);
-            // Nobody waits for the outcome; the panic hook has told of a panic.
-            catch_unwind(AssertUnwindSafe(body)).ok();
+            contained(body);
         });
         let switch = std::ptr::null();
         let frame = Frame { switch, name, source, key: None, cancelled: false, refusals: 0 };
