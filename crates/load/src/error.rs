@@ -97,6 +97,8 @@ pub enum LoadError {
         address: String,
         /// What failed first, and what would allow it.
         why: String,
+        /// Whether connections had been opened before.
+        after: bool,
     },
     /// The server does not speak HTTP/2.
     #[error("what {address} says is not HTTP/2: leave --http2 out, or is it the right port?")]

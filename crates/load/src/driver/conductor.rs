@@ -229,7 +229,7 @@ impl Conductor<'_> {
         };
         let address = address.to_string();
         match why {
-            Some(Refusal::Tls(why)) => LoadError::Tls { address, why },
+            Some(Refusal::Tls(why)) => LoadError::Tls { address, why, after: false },
             Some(Refusal::System(error)) => LoadError::Connect { address, why: error.to_string() },
             None => LoadError::Connect { address, why: "no answer".to_owned() },
         }

@@ -105,10 +105,10 @@ pub(crate) fn work(setup: Setup<'_>) {
 }
 
 /// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
-/// each connection and all alike.
+/// each connection, all alike, and written at once.
 fn is_stamped(setup: &Setup<'_>) -> bool {
     let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
-    let single = setup.spec.depth == 1 && setup.feed.is_none();
+    let single = setup.spec.depth == 1 && setup.feed.is_none() && setup.spec.hold.is_none();
     plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
 }
 
@@ -419,34 +419,52 @@ impl<'a> Worker<'a> {
         self.poll(0)
     }
 
-    /// Whether to sleep until the next request is due, whatever is answered in the meantime.
+    /// Whether to sleep until the next request is due, whatever is answered in the meantime: no request waits for an
+    /// answer.
     #[inline]
     fn may_leave_unread(&self, wait_ns: u64) -> bool {
-        (1..=UNREAD_NS).contains(&wait_ns) && self.stamps.as_ref().is_some_and(Stamps::may_wait)
+        (1..=UNREAD_NS).contains(&wait_ns)
+            && self.stamps.as_ref().is_some_and(Stamps::may_wait)
+            && self.session.has_spare()
     }
 
-    /// Reads what was received before the window ended.
+    /// Reads what was received before the window ended, on every connection once.
     fn read_last(&mut self) -> Result<(), LoadError> {
-        if self.stamps.is_some() {
+        if self.stamps.is_none() {
+            return Ok(());
+        }
+        for lane in std::mem::take(&mut self.unread) {
+            self.read_all(lane, false);
+        }
+        // As often as every connection takes: one that a server fills without end would never be read to its own.
+        for _ in 0..=self.slots.len() / EVENTS {
             self.poll(0)?;
             for index in 0..self.events.len() {
-                let data = self.events[index].data.u64();
-                if data != WAKER {
-                    self.read_all(data as u32, false);
+                if let Some(lane) = self.open_lane(self.events[index]) {
+                    self.read_all(lane, false);
                 }
             }
         }
         Ok(())
     }
 
+    /// The lane of an event, if it is of a connection that is still there and open.
+    fn open_lane(&self, event: epoll::Event) -> Option<u32> {
+        let data = event.data.u64();
+        let (lane, generation) = (data as u32, (data >> 32) as u32);
+        let slot = self.slots.get(lane as usize).filter(|_| data != WAKER)?;
+        (slot.generation == generation && !slot.connecting && slot.link.is_some()).then_some(lane)
+    }
+
     /// Takes events from the kernel, waiting for the first as long as that.
     fn poll(&mut self, wait_ns: u64) -> Result<(), LoadError> {
         self.events.clear();
+        let timeout = timespec(wait_ns);
+        let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout));
         if let Some(stamps) = &mut self.stamps {
             stamps.turn();
         }
-        let timeout = timespec(wait_ns);
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+        match waited {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(LoadError::system("wait for events")(error)),
         }
@@ -547,7 +565,9 @@ impl<'a> Worker<'a> {
             if at > self.span.end_ns {
                 return;
             }
+            let (came, before) = (matches!(moved, Moved::Bytes(_)), self.session.completed());
             let fate = self.take_in(lane, kept, moved, at);
+            self.note_answer(came, self.session.completed() > before);
             self.settle(lane, fate);
             if now <= self.span.end_ns {
                 self.transmit(now);
@@ -557,6 +577,14 @@ impl<'a> Worker<'a> {
             }
         }
         self.unread.push(lane);
+    }
+
+    /// Answers may be left unread only where each is what one read brings.
+    #[inline]
+    fn note_answer(&mut self, came: bool, answered: bool) {
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| came != answered) {
+            stamps.note_parts();
+        }
     }
 
     #[inline]
@@ -578,7 +606,11 @@ impl<'a> Worker<'a> {
     fn note_reason(&mut self, lane: u32) {
         let reason = self.slots[lane as usize].link.as_ref().and_then(Link::reason);
         if let Some(why) = reason.filter(|_| self.session.completed() == 0) {
-            self.hopeless.get_or_insert(LoadError::Tls { address: self.setup.address.to_string(), why });
+            self.hopeless.get_or_insert(LoadError::Tls {
+                address: self.setup.address.to_string(),
+                why,
+                after: true,
+            });
         }
     }
 

@@ -105,6 +105,12 @@ impl Dispatcher {
         }
     }
 
+    /// Whether the next arrival has a connection, whatever becomes of the others.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        matches!(self, Self::Shared { idle, .. } if !idle.is_empty())
+    }
+
     /// Enters a connection that has room.
     #[inline]
     pub(crate) fn enter(&mut self, lane: u32) {

@@ -232,6 +232,14 @@ impl Session {
         }
     }
 
+    /// Whether no answer could make anything due: the next arrival has a connection, and no other waits for one of its
+    /// own.
+    #[inline]
+    #[must_use]
+    pub fn has_spare(&self) -> bool {
+        self.quota > 0 && self.dispatcher.has_spare()
+    }
+
     #[inline]
     fn take(&mut self, lane: u32) -> u64 {
         if let Some(intended_ns) = self.again.pop_front() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use load::schedule::{Arrival, Pace};
 use load::{Config, Target, run};
 
 use crate::serving::{self, Manner, requests};
@@ -32,9 +33,12 @@ fn unix_sockets_ipv6_and_names_are_counted_alike() {
     ];
     for (target, log) in cases {
         let target = target.unwrap();
-        let report = run(&config(target.clone()), &AtomicBool::new(false), &mut |_| {}).unwrap().report;
-        let counts = (report.requests, report.errors.total(), requests(&log));
-        assert_eq!(counts, (1_009, 0, 1_009), "{}", target.url);
+        for (pace, so_far) in [(Pace::Closed, 1_009), (Pace::open(5_000.0, Arrival::Constant), 2_018)] {
+            let config = Config { pace, ..config(target.clone()) };
+            let report = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
+            let counts = (report.requests, report.errors.total(), requests(&log));
+            assert_eq!(counts, (1_009, 0, so_far), "{}", target.url);
+        }
     }
     std::fs::remove_file(&socket).unwrap();
 }

@@ -80,6 +80,34 @@ fn the_connection_schedule_waits_for_its_connection() {
 }
 
 #[test]
+fn answers_may_wait_only_where_no_request_waits_for_one() {
+    let pace = |dispatch| Pace::Open {
+        intensity: Intensity::Flat { per_s: 100.0 },
+        arrival: Arrival::Constant,
+        dispatch,
+    };
+    let begun = |dispatch, requests| {
+        let mut session = Session::new(Spec { requests, ..spec(2, pace(dispatch)) });
+        (0..2).for_each(|lane| session.opened(lane));
+        session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+        session
+    };
+    let mut shared = begun(Dispatch::Shared, None);
+    assert!(shared.has_spare());
+    shared.pace(ORIGIN);
+    assert!(shared.has_spare(), "the second connection is free for the next arrival");
+    shared.pace(ORIGIN + 10 * MILLI);
+    assert!(!shared.has_spare(), "both are taken: the next arrival waits for an answer");
+    let mut counted = begun(Dispatch::Shared, Some(1));
+    counted.pace(ORIGIN);
+    assert!(!counted.has_spare(), "the last was sent: the run ends with its answer");
+    assert!(
+        !begun(Dispatch::Connection, None).has_spare(),
+        "the other's arrival waits for its own connection"
+    );
+}
+
+#[test]
 fn a_count_is_kept_to_the_letter() {
     for (lanes, depth, count) in [(1, 1, 7), (13, 4, 10_007), (64, 16, 101)] {
         let spec = Spec { depth, requests: Some(count), ..spec(lanes, Pace::Closed) };
