@@ -172,3 +172,67 @@ fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{SLICES, Slice, Span};
+
+    /// Requests per second of the report that nothing is wrong with.
+    const RATE_PER_S: f64 = 20_000.0;
+
+    /// The warnings of a good report after `change`.
+    fn found(change: fn(&mut LoadReport, &mut Measured)) -> Vec<Warning> {
+        let mut report = testkit::load_report(RATE_PER_S);
+        let mut measured = Measured::empty(Span { start_ns: 0, end_ns: report.window_ns });
+        measured.answers = report.requests;
+        change(&mut report, &mut measured);
+        warnings(&report, &measured)
+    }
+
+    type Case = (&'static str, &'static str, fn(&mut LoadReport, &mut Measured));
+
+    /// What is wrong, what is to be done, and how it comes about.
+    const CASES: [Case; 12] = [
+        ("partial", "stopped after", |report, _| report.partial = true),
+        ("connections", "ask for fewer", |report, _| report.connections.established = 1),
+        ("errors", "look at the server's log", |report, _| report.errors.read = 1),
+        ("malformed", "the right port", |_, measured| measured.malformed = Some("it".to_owned())),
+        ("rate", "Lower the rate or add connections", |report, _| {
+            (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));
+        }),
+        ("generator_busy", "add a thread (-t)", |report, _| report.busiest_thread = 0.96),
+        ("generator_busy", "add a thread (-t)", |report, _| {
+            (report.rate_ratio, report.busiest_thread) = (Some(1.0), 0.85);
+        }),
+        ("send_lag", "add connections or a CPU", |report, _| {
+            report.send_lag_ns.p99 = report.response_ns.p50;
+        }),
+        ("little", "Use a longer window", |report, _| report.in_flight *= 1.1),
+        ("uneven", "the favoured ones", |report, _| report.per_connection.jain = 0.5),
+        ("not_steady", "Allow a longer one", |_, measured| measured.steady = false),
+        ("drift", "Use a longer warm-up", |_, measured| measured.slices = rising()),
+    ];
+
+    /// Tenths of which each takes twice as long as the one before.
+    fn rising() -> [Slice; SLICES] {
+        std::array::from_fn(|tenth| Slice { requests: 100, log_sum: (1000 + 100 * tenth as u64) << 16 })
+    }
+
+    #[test]
+    fn each_breach_is_said_with_what_to_do_and_nothing_else_is() {
+        assert_eq!(found(|_, _| {}), []);
+        for (id, remedy, change) in CASES {
+            let found = found(change);
+            let ids: Vec<&str> = found.iter().map(|warning| warning.id.as_str()).collect();
+            assert_eq!(ids, [id]);
+            assert!(found[0].text.contains(remedy), "{id}: {}", found[0].text);
+        }
+    }
+
+    #[test]
+    fn too_few_requests_for_a_p99_are_said_with_their_number() {
+        let few = found(|report, _| (report.response_ns.p99, report.response_ns.count) = (None, 9_999));
+        assert!(few[0].id == "few_requests" && few[0].text.starts_with("9999 requests"), "{few:?}");
+    }
+}
