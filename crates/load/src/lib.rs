@@ -8,6 +8,7 @@
 //! | `tls` | whom to trust, and why a handshake failed | no |
 //! | `list` | weighted lists and access logs | yes |
 //! | `merge` | shards into one | yes |
+//! | `repeat` | windows one after another into one | yes |
 //! | `summary` | tallies into a [`record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
@@ -22,6 +23,7 @@ pub mod export;
 mod histogram;
 mod list;
 mod merge;
+mod repeat;
 mod request;
 pub mod schedule;
 pub mod session;
@@ -37,6 +39,7 @@ pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use list::{List, MAX_ENTRIES};
 pub use merge::{MergeError, Merged, merge, second_line, shard_log};
+pub use repeat::in_turn;
 pub use request::Request;
 pub use supply::{Requests, Supply};
 pub use target::{Address, Scheme, Target};

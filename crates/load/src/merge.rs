@@ -194,25 +194,36 @@ fn measured(
     let mut sum = Measured::empty(Span { start_ns: 0, end_ns: window_ns });
     sum.seconds = seconds;
     for log in logs {
-        add(&mut sum.response, &log.response);
-        for (part, whole) in [(&log.service, &mut sum.service), (&log.send_lag, &mut sum.send_lag)] {
-            if let Some(part) = part {
-                add(whole.get_or_insert_with(latencies), part);
-            }
-        }
+        add_times(&mut sum, &log.response, [log.service.as_ref(), log.send_lag.as_ref()]);
     }
-    let cpu_ns = |record: &ShardRecord| record.thread_cpu_ns.iter().sum::<u64>() as f64;
-    let all_ns: f64 = records.iter().map(|record| cpu_ns(record)).sum();
-    for record in records {
-        add_record(&mut sum, record);
-        if all_ns > 0.0 {
-            sum.user_share += record.user_share * cpu_ns(record) / all_ns;
-        }
-    }
+    records.iter().for_each(|record| add_record(&mut sum, record));
+    sum.user_share = user_share(records);
     Ok(sum)
 }
 
-fn add_record(sum: &mut Measured, record: &ShardRecord) {
+/// Adds responses, and service times and send lags where there are any.
+pub(crate) fn add_times(
+    sum: &mut Measured,
+    response: &Latencies,
+    [service, send_lag]: [Option<&Latencies>; 2],
+) {
+    add(&mut sum.response, response);
+    for (part, whole) in [(service, &mut sum.service), (send_lag, &mut sum.send_lag)] {
+        if let Some(part) = part {
+            add(whole.get_or_insert_with(latencies), part);
+        }
+    }
+}
+
+/// The share of user mode in the CPU time of all.
+pub(crate) fn user_share(records: &[&ShardRecord]) -> f64 {
+    let cpu_ns = |record: &ShardRecord| record.thread_cpu_ns.iter().sum::<u64>() as f64;
+    let all_ns: f64 = records.iter().map(|record| cpu_ns(record)).sum();
+    let user_ns: f64 = records.iter().map(|record| record.user_share * cpu_ns(record)).sum();
+    if all_ns > 0.0 { user_ns / all_ns } else { 0.0 }
+}
+
+pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     let report = &record.report;
     sum.partial |= report.partial;
     sum.steady &= record.steady;
@@ -235,7 +246,7 @@ fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.pairs.extend(&record.pairs);
 }
 
-fn facts(records: &[&ShardRecord]) -> Facts {
+pub(crate) fn facts(records: &[&ShardRecord]) -> Facts {
     let report = &records[0].report;
     Facts {
         url: report.url.clone(),

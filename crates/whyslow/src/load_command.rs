@@ -36,7 +36,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
     let started = SystemTime::now();
-    let measured = measure(args, &config, scripted.as_mut(), &mut keeper, &interrupt)?;
+    let measured = windows(args, || measure(args, &config, scripted.as_mut(), &mut keeper, &interrupt))?;
     keep::keep(args, started, &measured)?;
     keeper.save(&measured)?;
     show(args, &measured)?;
@@ -44,6 +44,34 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         scripted.done(&measured)?;
     }
     judge(&bounds, &measured.report)
+}
+
+/// As many windows as were asked for, together; fewer if one was stopped.
+fn windows(args: &LoadArgs, mut measure: impl FnMut() -> Result<Measured, Stop>) -> Result<Measured, Stop> {
+    let mut windows = Vec::new();
+    for number in 1..=args.repeat {
+        let window = measure()?;
+        if args.repeat > 1 {
+            say_window(number, args.repeat, &window.report);
+        }
+        let stopped = window.report.partial;
+        windows.push(window);
+        if stopped {
+            break;
+        }
+    }
+    Ok(load::in_turn(windows).expect("at least one window is asked for"))
+}
+
+/// What one of several windows brought.
+fn say_window(number: u32, of: u32, report: &LoadReport) {
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| units::format_ns(ns as f64));
+    let (p50, p99) = (time(report.response_ns.p50), time(report.response_ns.p99));
+    crate::say(&format!(
+        "window {number} of {of}: {:.0} requests/s, p50 {p50}, p99 {p99}, {} errors",
+        report.rate_per_s,
+        report.errors.total()
+    ));
 }
 
 /// The conditions of `--fail-if`.
@@ -130,17 +158,20 @@ fn measure(
     measured.map_err(refused)
 }
 
-/// What the command line asked for and cannot be had is its own fault; all else went wrong on the way.
+/// What the command line asked for and cannot be had, a server that is not there included, is its own fault; what comes
+/// after the first request went wrong on the way.
 fn refused(error: LoadError) -> Stop {
     match error {
         LoadError::Config(_)
         | LoadError::Request(_)
         | LoadError::Feed { after: false, .. }
         | LoadError::Certificates { .. }
+        | LoadError::Connect { .. }
         | LoadError::Descriptors { .. }
         | LoadError::List { .. }
         | LoadError::Ports { .. }
-        | LoadError::Source { .. } => Stop::usage(error),
+        | LoadError::Source { .. }
+        | LoadError::Tls { after: false, .. } => Stop::usage(error),
         other => other.into(),
     }
 }

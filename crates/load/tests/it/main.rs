@@ -8,6 +8,7 @@ mod http2;
 mod list;
 mod merge;
 mod reach;
+mod repeat;
 mod schedule;
 mod serving;
 mod session;

@@ -11,6 +11,9 @@ use crate::load_command::pace::Ramp;
 use crate::reach::ReachArgs;
 use crate::sharding::ShardingArgs;
 
+/// Windows of one load at most: each leaves its histograms, a few hundred KiB, until the last is over.
+const MAX_REPEATS: i64 = 1000;
+
 /// How the result of a load is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LoadFormat {
@@ -115,6 +118,9 @@ pub(crate) struct LoadArgs {
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
+    /// Measure this many windows, each with connections and a warm-up of its own, and report all of them together
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at", "events"])]
+    pub(crate) repeat: u32,
     /// End after exactly this many requests
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,

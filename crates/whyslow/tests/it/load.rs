@@ -1,8 +1,12 @@
 //! `whyslow load` by itself: it counts, and says so in every format.
 
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Behaviour, Server, ServerSpec};
 
-use crate::support::{assert_schema, fresh_folder, whyslow, whyslow_in};
+use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, whyslow, whyslow_in, within};
 
 /// Requests of a calibration: prime, so that no thread, connection or batch divides them.
 const PRIME: u64 = 10_007;
@@ -56,11 +60,108 @@ fn every_format_is_for_its_reader() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_with_exit_code_1() {
+fn a_server_that_is_not_there_is_said_in_one_line_before_anything_is_sent() {
     // Port 9 (discard) has no server on any machine that tests run on; a refusal is immediate.
-    let said = whyslow(&["load", "-d", "1s", "http://127.0.0.1:9/"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.starts_with("error: ") && said.err.contains("127.0.0.1:9"), "{said:?}");
+    for way in [&["-d", "1s"][..], &["-d", "1s", "-R", "100"], &["-d", "1s", "--http2"]] {
+        let said = whyslow(&[&["load"], way, &["http://127.0.0.1:9/"]].concat());
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+        assert!(said.err.starts_with("error: ") && said.err.contains("127.0.0.1:9"), "{said:?}");
+        assert_eq!(said.err.lines().count(), 1, "{said:?}");
+    }
+}
+
+/// Flags of a load, and what its one sentence says.
+const REFUSED: [(&[&str], &str); 14] = [
+    (&["-t", "0"], "threads must be from 1 to 8192"),
+    (&["-d", "0s"], "the window must be longer than nothing"),
+    (&["-d", "soon"], "'soon' is not a duration"),
+    (&["--pipeline", "0"], "the pipeline must be from 1 to 1024"),
+    (&["--requests", "0"], "at least one request"),
+    (&["--repeat", "0"], "0 is not in 1..=1000"),
+    (&["--repeat", "2", "--save", "run"], "cannot be used with"),
+    (&["--ramp", "5"], "write FROM..TO"),
+    (&["--steps", "5,fast"], "'fast' is not a rate"),
+    (&["--rates", "no-such-file"], "cannot read --rates no-such-file"),
+    (&["-R", "5", "--ramp", "1..2"], "cannot be used with"),
+    (&["--fail-if", "p99"], "--fail-if"),
+    (&["--streams", "0", "--http2"], "there must be from 1 to 1024 streams"),
+    (&["--arrival", "sometimes"], "invalid value 'sometimes'"),
+];
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_before_a_connection_is_opened() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    for (flags, want) in REFUSED {
+        let said = whyslow(&[&["load"], flags, &[url.as_str()]].concat());
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{flags:?}: {said:?}");
+        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{flags:?}: {}", said.err);
+    }
+    for wrong in ["", "nothing", "http://", "http://127.0.0.1:port/"] {
+        let said = whyslow(&["load", wrong]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "'{wrong}': {said:?}");
+        assert_eq!(said.err.lines().count(), 1, "'{wrong}': {said:?}");
+    }
+    assert_eq!(server.finish().connections, 0);
+}
+
+#[test]
+fn windows_that_are_repeated_are_told_one_by_one_and_reported_together() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    let said = whyslow(&[
+        "load",
+        "--repeat",
+        "3",
+        "--requests",
+        "101",
+        "-t1",
+        "-c4",
+        "-R",
+        "2k",
+        "--format",
+        "json",
+        &url,
+    ]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let report = said.json();
+    assert_schema("load", &report);
+    assert_eq!((&report["requests"], &report["response_ns"]["count"]), (&303.into(), &303.into()));
+    assert_eq!(report["connections"]["established"], 4, "those of one window, not of all");
+    for number in 1..=3 {
+        assert!(said.err.contains(&format!("window {number} of 3: ")), "{said:?}");
+    }
+    let log = server.finish();
+    assert_eq!((log.entries.len(), log.connections), (303, 12), "each window has connections of its own");
+}
+
+#[test]
+fn interrupted_it_prints_what_was_measured_and_says_that_it_is_partial() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let (url, folder) = (server.url(), fresh_folder());
+    for pace in [&["-R", "500"][..], &["--repeat", "3"]] {
+        let mut command = Command::new(WHYSLOW);
+        command.args(["load", "-t1", "-c2", "-d", "300s", "--format", "json", "--csv", "a.csv"]).args(pace);
+        command.arg(&url).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It runs until it is told not to, and ends soon once it is.
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        let ended = within(Duration::from_secs(60), || child.try_wait().unwrap().is_some());
+        assert!(ended, "it does not end");
+        let said = Said::of(child.wait_with_output().unwrap());
+        let report = said.json();
+        assert_schema("load", &report);
+        assert_eq!(report["partial"], true, "{said:?}");
+        assert!(report["window_ns"].as_u64().unwrap() < 100_000_000_000, "{said:?}");
+        assert!(report["requests"].as_u64().unwrap() > 0, "{said:?}");
+        let warnings = report["warnings"].as_array().unwrap();
+        assert!(warnings.iter().any(|warning| warning["id"] == "partial"), "{said:?}");
+        assert!(folder.join("a.csv").exists(), "files are written of what there is");
+        std::fs::remove_file(folder.join("a.csv")).unwrap();
+    }
 }
 
 #[test]

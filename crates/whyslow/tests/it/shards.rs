@@ -110,5 +110,5 @@ fn the_kubernetes_job_is_one_and_its_command_line_is_ours() {
         .current_dir(fresh_folder())
         .output();
     let said = Said::of(output.unwrap());
-    assert!(said.code == Some(1) && said.err.contains("127.0.0.1:9"), "{said:?}");
+    assert!(said.code == Some(2) && said.err.contains("no connection to 127.0.0.1:9"), "{said:?}");
 }
