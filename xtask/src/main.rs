@@ -8,6 +8,7 @@ mod calibrate;
 mod ci;
 mod memory;
 mod shell;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -30,6 +31,12 @@ enum Task {
     Tidy,
     /// The tests of what handles memory by hand, under AddressSanitizer
     Memory,
+    /// straightline at full size: a million requests with faults, ten thousand slow heads, an upload of 1 GiB
+    Soak {
+        /// Part of a test's name: only those that have it
+        #[arg(default_value = "")]
+        part: String,
+    },
     /// Calibrate the instrument against known truths
     Calibrate(calibrate::Args),
     /// Measure against peers and write a page under docs/benchmarks
@@ -42,6 +49,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
         Task::Memory => memory::run(),
+        Task::Soak { part } => soak::run(&part),
         Task::Calibrate(args) => calibrate::calibrate(&args),
         Task::Bench(what) => bench::bench(&what),
     };

@@ -129,12 +129,17 @@ impl Drop for TestServer {
 }
 
 /// Runs one ignored test of this program in a process of its own, which must end well.
-#[allow(clippy::print_stdout, reason = "it says what was measured to whoever asks by --nocapture")]
 pub(crate) fn in_own_process(test: &str) {
     let output = own_process(test).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "there is no test {test}: {text}");
+    note(&text);
+}
+
+/// Prints what was measured, for whoever asks by `--nocapture`.
+#[allow(clippy::print_stdout, reason = "the harness holds it back unless asked")]
+pub(crate) fn note(text: &str) {
     println!("{text}");
 }
 
