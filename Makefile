@@ -18,6 +18,7 @@ build:
 # An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why.
 demo: charts build
 	$(WHYSLOW) compare || [ $$? -ge 4 ]
+	$(WHYSLOW) report "$$(ls -td whyslow-runs/*/ | head -n 1)" -o report.html
 
 # Without Node whyslow is built without charts; its pages say so.
 charts:
