@@ -3,7 +3,7 @@
 import * as Plot from "@observablehq/plot";
 import { METRICS, type Comparison, type Host, type Run } from "./data";
 import { element } from "./dom";
-import { described, interval, landmark, LANDMARK_PX, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
+import { described, interval, landmark, LANDMARK_PX, ratioDomain, ratioTick, ratioTicks, STYLE } from "./charts/view";
 import { ns, ratio } from "./format";
 import { VERDICTS } from "./colours";
 import { enhance, written } from "./table";
@@ -79,7 +79,7 @@ function chart(title: string, rows: Row[], width: number): HTMLElement {
     marginTop: LANDMARK_PX,
     marginLeft: Math.min(220, width / 3),
     marginRight: 20,
-    style: { fontSize: "13px", fontFamily: "inherit", background: "transparent" },
+    style: STYLE,
     x: { type: "log", domain, tickFormat: ratioTick, ticks: ratioTicks(domain, width / 110), label: null, grid: true },
     y: { type: "band", domain: rows.map((row) => row.from), label: null, tickSize: 0 },
     color: { type: "identity" },

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import type { Metric } from "./data";
-import { described } from "./charts/view";
+import { described, STYLE } from "./charts/view";
 import { METRICS } from "./data";
 import { value } from "./format";
 
@@ -53,7 +53,7 @@ function chart(series: Series, width: number): HTMLElement {
     height: 220,
     marginLeft: 70,
     marginRight: 20,
-    style: { fontSize: "13px", fontFamily: "inherit", background: "transparent" },
+    style: STYLE,
     x: { type: "utc", label: null },
     y: { tickFormat: (figure: number) => value(metric, figure), ticks: 4, label: null, grid: true, nice: true },
     marks: [

@@ -1,7 +1,7 @@
 // A run in progress: the page follows the events of `whyslow view`.
 
 import * as Plot from "@observablehq/plot";
-import { described, ratioDomain, ratioTick, ratioTicks } from "./charts/view";
+import { described, ratioDomain, ratioTick, ratioTicks, STYLE } from "./charts/view";
 import { BAND } from "./colours";
 import { METRICS, type Metric } from "./data";
 import { element } from "./dom";
@@ -90,7 +90,7 @@ function chart(course: Course, width: number): HTMLElement {
     height: 200,
     marginLeft: 60,
     marginRight: 20,
-    style: { fontSize: "13px", fontFamily: "inherit", background: "transparent" },
+    style: STYLE,
     x: { type: "point", domain: points.map((point) => point.pairs), label: null, padding: 0.5, ticks: points.length > 15 ? points.map((point) => point.pairs).filter((pairs) => pairs % 5 === 0) : undefined },
     opacity: { type: "identity" },
     y: { type: "log", domain, tickFormat: ratioTick, ticks: ratioTicks(domain, 5), label: null, grid: true },

@@ -120,7 +120,7 @@ fn judge_family(rows: &mut [Comparison], look: Look) {
 fn judge(row: &mut Comparison, level: f64) {
     let differences = values(&row.pairs);
     // So few pairs that no exact interval attains the level: the widest there is, and its own level is printed.
-    let estimate = paired::estimate(&differences, level).or_else(|_| paired::widest(&differences));
+    let estimate = paired::estimate_or_widest(&differences, level);
     let Ok(estimate) = estimate else {
         row.verdict = if row.void_by.is_empty() { Verdict::Inconclusive } else { Verdict::Invalid };
         return;

@@ -8,7 +8,7 @@ use stats::verdict::{Question, decide};
 
 use crate::findings::Verdict;
 use crate::gates;
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, by_block};
 use crate::{FINDINGS_SCHEMA, Metric};
 
 /// Level of every rung's interval.
@@ -85,16 +85,9 @@ fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
 }
 
 fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
-    let below = sheet.values(from, metric);
-    let differences: Vec<f64> = sheet
-        .values(to, metric)
-        .into_iter()
-        .filter_map(|(block, value)| {
-            let (_, other) = below.iter().find(|(other, _)| *other == block)?;
-            Some((value / other).ln())
-        })
-        .collect();
-    let estimate = paired::estimate(&differences, LEVEL).or_else(|_| paired::widest(&differences)).ok();
+    let both = by_block(&sheet.values(from, metric), &sheet.values(to, metric));
+    let differences: Vec<f64> = both.into_iter().map(|(_, [below, value])| (value / below).ln()).collect();
+    let estimate = paired::estimate_or_widest(&differences, LEVEL).ok();
     let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
     let void_by = void_by(sheet, [from, to], metric);
     let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };

@@ -173,20 +173,26 @@ impl<'a> Sheet<'a> {
     /// One value for each valid round of `arm`: `(block, value)`.
     pub(crate) fn values(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
         let Some(index) = self.condition_of(metric) else { return Vec::new() };
+        self.figures(arm, index, |window| metric.of(window))
+    }
+
+    /// A figure of the window under the condition at `index`, for each valid round of `arm`: `(block, figure)`.
+    pub(crate) fn figures(
+        &self,
+        arm: &str,
+        index: usize,
+        figure: impl Fn(&Window) -> Option<f64>,
+    ) -> Vec<(u32, f64)> {
         self.rounds_of(arm)
-            .filter_map(|record| Some((record.round.block, metric.of(record.windows.get(index)?)?)))
+            .filter_map(|record| Some((record.round.block, figure(record.windows.get(index)?)?)))
             .collect()
     }
 
     /// ln(arm / baseline) for each block in which both have a value.
     pub(crate) fn pairs(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
-        let baseline = self.values(self.baseline(), metric);
-        let in_block =
-            |block: u32| baseline.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
-        self.values(arm, metric)
-            .into_iter()
-            .filter_map(|(block, value)| Some((block, (value / in_block(block)?).ln())))
-            .collect()
+        let values = |arm: &str| self.values(arm, metric);
+        let both = by_block(&values(self.baseline()), &values(arm));
+        both.into_iter().map(|(block, [below, value])| (block, (value / below).ln())).collect()
     }
 
     /// ln(later / earlier) for each two successive rounds of `arm` between which no CPU was moved.
@@ -228,4 +234,10 @@ impl<'a> Sheet<'a> {
         let values: Vec<f64> = self.windows(arm, index).into_iter().filter_map(figure).collect();
         Some([values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?])
     }
+}
+
+/// The values of each block in which both have one, first and second.
+pub(crate) fn by_block(first: &[(u32, f64)], second: &[(u32, f64)]) -> Vec<(u32, [f64; 2])> {
+    let of_first = |block: u32| first.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
+    second.iter().filter_map(|(block, value)| Some((*block, [of_first(*block)?, *value]))).collect()
 }

@@ -4,7 +4,7 @@ use record::Window;
 use stats::paired;
 
 use crate::findings::{ArmFindings, Cause, Comparison, CpuPerRequest, Grade, Split, SplitIntervals, Verdict};
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, by_block};
 use crate::{Metric, per_request, percent};
 
 /// Level of the intervals of a split.
@@ -39,7 +39,7 @@ fn split(sheet: &Sheet, base: &ArmFindings, arm: &ArmFindings) -> Option<Split> 
 fn intervals(sheet: &Sheet, arm: &str) -> Option<SplitIntervals> {
     let of = |count: fn(&Window) -> u64| {
         let changes = changes(sheet, arm, count);
-        paired::estimate(&changes, LEVEL).or_else(|_| paired::widest(&changes)).ok()
+        paired::estimate_or_widest(&changes, LEVEL).ok()
     };
     let total = of(|window| window.target.cpu.total_ns)?;
     let ends = |estimate: stats::Estimate| [estimate.interval.low, estimate.interval.high];
@@ -54,19 +54,9 @@ fn intervals(sheet: &Sheet, arm: &str) -> Option<SplitIntervals> {
 
 /// Arm minus baseline of a count per request, one for each block in which both have it.
 fn changes(sheet: &Sheet, arm: &str, count: fn(&Window) -> u64) -> Vec<f64> {
-    let figures = |name: &str| {
-        let windows = sheet.rounds_of(name).filter_map(|record| {
-            let window = record.windows.get(sheet.main)?;
-            Some((record.round.block, per_request(window, count(window))?))
-        });
-        windows.collect::<Vec<_>>()
-    };
-    let below = figures(sheet.baseline());
-    let change = |(block, figure): (u32, f64)| {
-        let (_, other) = below.iter().find(|(other, _)| *other == block)?;
-        Some(figure - other)
-    };
-    figures(arm).into_iter().filter_map(change).collect()
+    let figures = |name: &str| sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
+    let both = by_block(&figures(sheet.baseline()), &figures(arm));
+    both.into_iter().map(|(_, [below, figure])| figure - below).collect()
 }
 
 /// User and system time as causes: an identity, so they account for the gap in CPU per request and leave nothing.

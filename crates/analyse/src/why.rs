@@ -48,7 +48,7 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 21] = [
+const DETECTORS: [Detector; 20] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
@@ -62,7 +62,6 @@ const DETECTORS: [Detector; 21] = [
     waits::listen_backlog,
     waits::delayed_ack,
     waits::backend_wait,
-    waits::timer_wait,
     code::gc,
     code::interpreter,
     code::copying,
@@ -71,6 +70,9 @@ const DETECTORS: [Detector; 21] = [
     code::own_code,
     code::other_work,
 ];
+
+/// What is looked for where none of these says what a server waits for.
+const OTHERWISE: Detector = waits::timer_wait;
 
 /// The one suspect that most detectors have.
 fn one(suspect: Suspect) -> Vec<Suspect> {
@@ -136,6 +138,9 @@ pub(crate) fn explain(sheet: &Sheet, material: &Material) -> Why {
 /// All suspects of a pair, those that carry most first; what is too small to be said is left out.
 fn suspects(pair: &Pair) -> Vec<Suspect> {
     let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
+    if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
+        suspects.extend(OTHERWISE(pair));
+    }
     suspects.retain(|one| one.usual || pair.share(one.ns) >= RULED_OUT);
     suspects.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     suspects

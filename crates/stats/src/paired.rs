@@ -94,6 +94,15 @@ pub fn widest(differences: &[f64]) -> Result<Estimate, Error> {
     Ok(estimate_at(differences, 1, level))
 }
 
+/// Hodges–Lehmann estimate at `level` where there are pairs enough for it, else with the widest interval there is: the level
+/// attained is in the interval.
+///
+/// # Errors
+/// Those of [`estimate`] and [`widest`]; [`Error::TooFew`] only under two pairs.
+pub fn estimate_or_widest(differences: &[f64], level: f64) -> Result<Estimate, Error> {
+    estimate(differences, level).or_else(|_| widest(differences))
+}
+
 fn estimate_at(differences: &[f64], rank: usize, level: f64) -> Estimate {
     let averages = walsh_averages(differences);
     let value = median_of_sorted(&averages).expect("an interval exists, so there are averages");

@@ -38,11 +38,14 @@ export function nameMargin(view: View, names: string[]): number {
   return Math.min(longest * 7.5 + 16, view.width / 3);
 }
 
+/** How every drawing looks. */
+export const STYLE = { fontSize: "13px", fontFamily: "inherit", background: "transparent", overflow: "visible" };
+
 /** A drawing with its title and what it is to someone who does not see it. */
 export function figure(view: View, title: string, says: string, options: Plot.PlotOptions): HTMLElement {
   const drawing = Plot.plot({
     width: view.width,
-    style: { fontSize: "13px", fontFamily: "inherit", background: "transparent", overflow: "visible" },
+    style: STYLE,
     ...options,
   });
   return described(title, says, drawing);

@@ -51,7 +51,7 @@ impl Blocks {
         let pairs = arm.iter().filter_map(|(block, value)| Some((*value, *baseline.get(block)?)));
         let (arm, baseline): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let Ok(differences) = paired::log_ratios(&arm, &baseline) else { return "–".into() };
-        match paired::estimate(&differences, LEVEL).or_else(|_| paired::widest(&differences)) {
+        match paired::estimate_or_widest(&differences, LEVEL) {
             Ok(estimate) => {
                 let interval = estimate.ratio_interval();
                 format!("{:.2} [{:.2}, {:.2}]", estimate.ratio(), interval.low, interval.high)

@@ -89,7 +89,7 @@ impl Ratio<'_> {
         let Some((metric, differences)) = self.differences(findings) else {
             return Judged::unknown(published, "gates void both rate and CPU per request");
         };
-        let estimate = paired::estimate(&differences, LEVEL).or_else(|_| paired::widest(&differences));
+        let estimate = paired::estimate_or_widest(&differences, LEVEL);
         let Ok(estimate) = estimate else {
             return Judged::unknown(published, "one block has no interval");
         };

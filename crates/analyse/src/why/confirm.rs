@@ -7,7 +7,7 @@ use stats::paired;
 use super::gap::Pair;
 use crate::Metric;
 use crate::findings::{Cause, Grade};
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, by_block};
 
 /// Level of the interval of what went.
 const LEVEL: f64 = 0.95;
@@ -90,16 +90,14 @@ fn tried<'a>(pair: &Pair, run: &'a Run) -> Option<Tried<'a>> {
     let plain = gaps(&sheet, pair, names.map(String::as_str))?;
     let changed = names.map(|name| intervention.arm(name));
     let changed = gaps(&sheet, pair, [&changed[0], &changed[1]])?;
-    let both: Vec<(f64, f64)> = plain
-        .iter()
-        .filter_map(|(block, gap)| Some((*gap, changed.iter().find(|(other, _)| other == block)?.1)))
-        .collect();
-    let fell: Vec<f64> = both.iter().map(|(before, after)| before - after).collect();
+    let both = by_block(&changed, &plain);
+    let fell: Vec<f64> = both.iter().map(|(_, [after, before])| before - after).collect();
     if fell.len() < FEWEST {
         return None;
     }
-    let estimate = paired::estimate(&fell, LEVEL).or_else(|_| paired::widest(&fell)).ok()?;
-    let (before, after): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
+    let estimate = paired::estimate_or_widest(&fell, LEVEL).ok()?;
+    let (after, before): (Vec<f64>, Vec<f64>) =
+        both.into_iter().map(|(_, [after, before])| (after, before)).unzip();
     Some(Tried {
         intervention,
         gap_ns: [stats::descriptive::median(&before)?, stats::descriptive::median(&after)?],
@@ -115,15 +113,9 @@ fn gaps(sheet: &Sheet, pair: &Pair, [slow, fast]: [&str; 2]) -> Option<Vec<(u32,
     if !known(slow) || !known(fast) {
         return None;
     }
-    let values = |name: &str| -> Vec<(u32, f64)> {
-        let rounds = sheet.rounds_of(name);
-        rounds
-            .filter_map(|record| Some((record.round.block, cost_ns(pair, record.windows.first()?)?)))
-            .collect()
-    };
-    let fast = values(fast);
-    let in_block = |block: u32| fast.iter().find(|(other, _)| *other == block).map(|(_, ns)| *ns);
-    Some(values(slow).into_iter().filter_map(|(block, ns)| Some((block, ns - in_block(block)?))).collect())
+    let values = |name: &str| sheet.figures(name, 0, |window| cost_ns(pair, window));
+    let both = by_block(&values(fast), &values(slow));
+    Some(both.into_iter().map(|(block, [fast, slow])| (block, slow - fast)).collect())
 }
 
 /// What a request cost: CPU time, or all time of the server's CPUs where the slow server waits.

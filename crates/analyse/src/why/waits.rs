@@ -1,7 +1,7 @@
 //! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time.
 
 use super::gap::Pair;
-use super::{Detector, Suspect, one};
+use super::{Suspect, one};
 use crate::findings::Grade;
 
 /// System calls that wait for a time to pass.
@@ -48,27 +48,32 @@ pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
     one(wait("sync_writes", idle_after_accept(pair) + system * more.min(1.0), evidence))
 }
 
-/// Sleeps of a fixed time.
-pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    let Some((_, [slow, fast])) = pair.more_calls(&SLEEPS).filter(|(more, _)| *more >= RARE) else {
+/// Idle time in `calls` of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request".
+fn waits_in_calls(pair: &Pair, id: &str, what: &str, names: &[&str], calls: &str) -> Vec<Suspect> {
+    let Some((_, [slow, fast])) = pair.more_calls(names).filter(|(more, _)| *more >= RARE) else {
         return Vec::new();
     };
-    let evidence =
-        format!("sleeps{}: {slow:.2} a request against {fast:.2}, while its CPUs are idle", place(pair));
-    one(wait("sleep", idle_after_accept(pair), evidence))
+    let evidence = format!(
+        "{what}{}: {slow:.2}{calls} a request against {fast:.2}, while its CPUs are idle",
+        place(pair)
+    );
+    one(wait(id, idle_after_accept(pair), evidence))
+}
+
+/// Sleeps of a fixed time.
+pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
+    waits_in_calls(pair, "sleep", "sleeps", &SLEEPS, "")
 }
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    let Some((_, [slow, fast])) = pair.more_calls(&super::counts::FUTEX).filter(|(more, _)| *more >= RARE)
-    else {
-        return Vec::new();
-    };
-    let evidence = format!(
-        "threads waiting for each other{}: {slow:.2} futex calls a request against {fast:.2}, while CPUs are idle",
-        place(pair)
-    );
-    one(wait("lock_contention", idle_after_accept(pair), evidence))
+    let what = "threads waiting for each other";
+    waits_in_calls(pair, "lock_contention", what, &super::counts::FUTEX, " futex calls")
+}
+
+/// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
+pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
+    waits_in_calls(pair, "backend_wait", "waiting for what it reads elsewhere", &READS, " reads")
 }
 
 /// Connections that wait to be accepted: by Little's law, their share is the share of the time spent there.
@@ -117,28 +122,13 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     one(wait("delayed_ack", pair.idle_ns * (shares[0] - shares[1]), evidence))
 }
 
-/// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
-pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
-    let Some((_, [slow, fast])) = pair.more_calls(&READS).filter(|(more, _)| *more >= RARE) else {
-        return Vec::new();
-    };
-    let evidence = format!(
-        "waiting for what it reads elsewhere{}: {slow:.2} reads a request against {fast:.2}, while its CPUs are idle",
-        place(pair)
-    );
-    one(wait("backend_wait", idle_after_accept(pair), evidence))
-}
-
-/// Every other wait has something that is counted. Where nothing is, and even the quickest answers are late, they wait
-/// for a time to pass: a timer of an event loop makes no system call of its own.
+/// Where no call that waits is counted and even the quickest answers are late, a time has to pass: a timer of an event
+/// loop makes no system call of its own.
 pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
-    const OTHERS: [Detector; 7] =
-        [sync_writes, sleeps, lock_contention, accept_queue, listen_backlog, delayed_ack, backend_wait];
     let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.shape.quantile_ns(QUICK));
     let Some((slow_ns, fast_ns)) = slow.zip(fast) else { return Vec::new() };
     let late_ns = slow_ns.saturating_sub(fast_ns) as f64;
-    let all_late = late_ns > 0.0 && late_ns >= pair.more(|evidence| evidence.response_ns) / 2.0;
-    if !all_late || OTHERS.iter().any(|detect| !detect(pair).is_empty()) {
+    if late_ns == 0.0 || late_ns < pair.more(|evidence| evidence.response_ns) / 2.0 {
         return Vec::new();
     }
     let evidence = format!(
