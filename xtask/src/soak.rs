@@ -10,7 +10,7 @@ use crate::shell::command;
 /// Each test, and the variable that makes it large.
 const FULL_SIZE: [(&str, &str, &str); 5] = [
     ("soak::random_faults_leave_nothing_behind", "STRAIGHTLINE_SOAK", "1000000"),
-    ("hazards::slow_heads_delay_nobody", "STRAIGHTLINE_SLOW", "10000"),
+    ("shortage::slow_heads_delay_nobody", "STRAIGHTLINE_SLOW", "10000"),
     ("memory::an_upload_takes_no_memory", "STRAIGHTLINE_UPLOAD_MIB", "1024"),
     ("memory::panics_leave_no_memory_behind", "STRAIGHTLINE_PANICS", "1000000"),
     ("fuzz::whatever_comes_is_answered_well_or_not_at_all", "FUZZ_SECONDS", "600"),

@@ -1,6 +1,8 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
+mod connecting;
 mod streams;
+mod waiting;
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -9,19 +11,15 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use bytes::Bytes;
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::thread::{ClockId, clock_nanosleep_relative};
 
-use super::clock::{now_ns, thread_cpu_ns, timespec};
+use super::clock::{now_ns, thread_cpu_ns};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
 use super::http2::{Ended, parse};
 use super::link::{Link, Refusal};
-use super::socket::{self, Moved};
+use super::socket::Moved;
 use super::stamps::Stamps;
-use crate::schedule::Pace;
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -32,10 +30,6 @@ const READ_BYTES: usize = 128 * 1024;
 const EVENTS: usize = 256;
 /// Full reads of one connection before the others have their turn.
 const READS_IN_A_ROW: u32 = 8;
-/// How long before an arrival [`Idle::Spin`] stops to sleep: above the wake-up times seen (19 µs at p99.9).
-const SPIN_NS: u64 = 50_000;
-/// Longest time for which answers are left unread: a connection that the server closes is missed for no longer.
-const UNREAD_NS: u64 = 500_000;
 /// Marks the event of the waker among those of lanes.
 const WAKER: u64 = u64::MAX;
 
@@ -104,14 +98,6 @@ pub(crate) fn work(setup: Setup<'_>) {
     let _ = messages.send(message);
 }
 
-/// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
-/// each connection, all alike, and written at once.
-fn is_stamped(setup: &Setup<'_>) -> bool {
-    let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
-    let single = setup.spec.depth == 1 && setup.feed.is_none() && setup.spec.hold.is_none();
-    plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
-}
-
 struct Worker<'a> {
     setup: Setup<'a>,
     epoll: OwnedFd,
@@ -152,7 +138,7 @@ impl<'a> Worker<'a> {
             (None, Some(_)) => parse(&setup.spec.request, secure),
             _ => None,
         };
-        let stamps = is_stamped(&setup).then(Stamps::new);
+        let stamps = waiting::is_stamped(&setup).then(Stamps::new);
         let session = match setup.feed.take() {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
@@ -291,72 +277,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    #[cold]
-    fn open(&mut self, lane: u32, now: u64) {
-        let source = self.source(lane);
-        let slot = &mut self.slots[lane as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.connecting = true;
-        let data = epoll::EventData::new_u64(u64::from(slot.generation) << 32 | u64::from(lane));
-        // Edges, asked for once: no call per request. A short read says that nothing is left.
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let opened = socket::open(&self.setup.address, source).and_then(|socket| {
-            if self.stamps.is_some() {
-                Stamps::ask(&socket);
-            }
-            epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
-        });
-        match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
-            Ok(link) => {
-                slot.link = Some(link);
-                self.opener.begun(lane, slot, now);
-            }
-            Err(refusal) => self.open_failed(lane, refusal, now),
-        }
-    }
-
-    /// The address that a lane's connection comes from: each in turn.
-    fn source(&self, lane: u32) -> Option<IpAddr> {
-        let sources = self.setup.sources;
-        (!sources.is_empty()).then(|| sources[lane as usize % sources.len()])
-    }
-
-    #[cold]
-    fn open_failed(&mut self, lane: u32, refusal: Refusal, now: u64) {
-        self.opener.failed(lane, &mut self.slots[lane as usize], refusal, now);
-        self.session.connect_failed(now);
-    }
-
-    /// Gives up attempts to connect that take too long.
-    fn end_attempts(&mut self, now: u64) {
-        while let Some((lane, generation)) = self.opener.overdue(now) {
-            let slot = &self.slots[lane as usize];
-            if slot.connecting && slot.generation == generation {
-                self.open_failed(lane, Refusal::System(std::io::ErrorKind::TimedOut.into()), now);
-            }
-        }
-    }
-
-    /// A connection that is being opened has something to say.
-    #[cold]
-    fn connected(&mut self, lane: u32) {
-        let slot = &mut self.slots[lane as usize];
-        let Some(link) = &mut slot.link else { return };
-        match link.establish() {
-            Ok(true) => {
-                slot.connecting = false;
-                self.opener.succeeded(slot);
-                match self.setup.streams {
-                    Some(streams) => self.begin_streams(lane, streams, now_ns()),
-                    None => self.session.opened(lane),
-                }
-            }
-            Ok(false) => {}
-            Err(refusal) => self.open_failed(lane, refusal, now_ns()),
-        }
-    }
-
     /// Hands out what is due and writes it, each connection by one call.
     #[inline]
     fn transmit(&mut self, now: u64) {
@@ -407,88 +327,6 @@ impl<'a> Worker<'a> {
             }
             at = now_ns();
         }
-    }
-
-    fn wait(&mut self) -> Result<(), LoadError> {
-        let wait_ns = self.timeout_ns();
-        if !self.may_leave_unread(wait_ns) {
-            return self.poll(wait_ns);
-        }
-        // A signal only makes a sleep short.
-        let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(wait_ns));
-        self.poll(0)
-    }
-
-    /// Whether to sleep until the next request is due, whatever is answered in the meantime: no request waits for an
-    /// answer.
-    #[inline]
-    fn may_leave_unread(&self, wait_ns: u64) -> bool {
-        (1..=UNREAD_NS).contains(&wait_ns)
-            && self.stamps.as_ref().is_some_and(Stamps::may_wait)
-            && self.session.has_spare()
-    }
-
-    /// Reads what was received before the window ended, on every connection once.
-    fn read_last(&mut self) -> Result<(), LoadError> {
-        if self.stamps.is_none() {
-            return Ok(());
-        }
-        for lane in std::mem::take(&mut self.unread) {
-            self.read_all(lane, false);
-        }
-        // As often as every connection takes: one that a server fills without end would never be read to its own.
-        for _ in 0..=self.slots.len() / EVENTS {
-            self.poll(0)?;
-            for index in 0..self.events.len() {
-                if let Some(lane) = self.open_lane(self.events[index]) {
-                    self.read_all(lane, false);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The lane of an event, if it is of a connection that is still there and open.
-    fn open_lane(&self, event: epoll::Event) -> Option<u32> {
-        let data = event.data.u64();
-        let (lane, generation) = (data as u32, (data >> 32) as u32);
-        let slot = self.slots.get(lane as usize).filter(|_| data != WAKER)?;
-        (slot.generation == generation && !slot.connecting && slot.link.is_some()).then_some(lane)
-    }
-
-    /// Takes events from the kernel, waiting for the first as long as that.
-    fn poll(&mut self, wait_ns: u64) -> Result<(), LoadError> {
-        self.events.clear();
-        let timeout = timespec(wait_ns);
-        let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout));
-        if let Some(stamps) = &mut self.stamps {
-            stamps.turn();
-        }
-        match waited {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(LoadError::system("wait for events")(error)),
-        }
-    }
-
-    /// How long to wait in the kernel for something to happen.
-    fn timeout_ns(&self) -> u64 {
-        /// Longest wait: whatever is overlooked is seen then.
-        const LONGEST_NS: u64 = super::clock::SECOND_NS;
-        let edge_ns = match self.phase {
-            Phase::Opening | Phase::Ready => self.setup.control.warmup_ns().min(self.span.start_ns),
-            Phase::Warmup => self.span.start_ns,
-            Phase::Window => self.span.end_ns.saturating_add(1),
-        };
-        let wake_ns = self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns());
-        if !self.unread.is_empty() || self.setup.idle == Idle::Poll || wake_ns == 0 {
-            return 0;
-        }
-        let left_ns = wake_ns.saturating_sub(now_ns());
-        match self.setup.idle {
-            Idle::Spin => left_ns.saturating_sub(SPIN_NS),
-            Idle::Sleep | Idle::Poll => left_ns,
-        }
-        .min(LONGEST_NS)
     }
 
     #[inline]
@@ -577,14 +415,6 @@ impl<'a> Worker<'a> {
             }
         }
         self.unread.push(lane);
-    }
-
-    /// Answers may be left unread only where each is what one read brings.
-    #[inline]
-    fn note_answer(&mut self, came: bool, answered: bool) {
-        if let Some(stamps) = self.stamps.as_mut().filter(|_| came != answered) {
-            stamps.note_parts();
-        }
     }
 
     #[inline]

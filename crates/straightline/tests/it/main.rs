@@ -12,6 +12,7 @@ mod memory;
 mod protocol;
 mod responses;
 mod runtime;
+mod shortage;
 mod soak;
 mod support;
 mod tls;

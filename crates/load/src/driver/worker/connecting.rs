@@ -1,0 +1,79 @@
+//! How a worker's connections are opened, and given up.
+
+use std::net::IpAddr;
+
+use rustix::event::epoll;
+
+use super::Worker;
+use crate::driver::clock::now_ns;
+use crate::driver::link::{Link, Refusal};
+use crate::driver::socket;
+use crate::driver::stamps::Stamps;
+
+impl Worker<'_> {
+    #[cold]
+    pub(super) fn open(&mut self, lane: u32, now: u64) {
+        let source = self.source(lane);
+        let slot = &mut self.slots[lane as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.connecting = true;
+        let data = epoll::EventData::new_u64(u64::from(slot.generation) << 32 | u64::from(lane));
+        // Edges, asked for once: no call per request. A short read says that nothing is left.
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let opened = socket::open(&self.setup.address, source).and_then(|socket| {
+            if self.stamps.is_some() {
+                Stamps::ask(&socket);
+            }
+            epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
+        });
+        match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
+            Ok(link) => {
+                slot.link = Some(link);
+                self.opener.begun(lane, slot, now);
+            }
+            Err(refusal) => self.open_failed(lane, refusal, now),
+        }
+    }
+
+    /// The address that a lane's connection comes from: each in turn.
+    fn source(&self, lane: u32) -> Option<IpAddr> {
+        let sources = self.setup.sources;
+        (!sources.is_empty()).then(|| sources[lane as usize % sources.len()])
+    }
+
+    #[cold]
+    pub(super) fn open_failed(&mut self, lane: u32, refusal: Refusal, now: u64) {
+        self.opener.failed(lane, &mut self.slots[lane as usize], refusal, now);
+        self.session.connect_failed(now);
+    }
+
+    /// Gives up attempts to connect that take too long.
+    pub(super) fn end_attempts(&mut self, now: u64) {
+        while let Some((lane, generation)) = self.opener.overdue(now) {
+            let slot = &self.slots[lane as usize];
+            if slot.connecting && slot.generation == generation {
+                self.open_failed(lane, Refusal::System(std::io::ErrorKind::TimedOut.into()), now);
+            }
+        }
+    }
+
+    /// A connection that is being opened has something to say.
+    #[cold]
+    pub(super) fn connected(&mut self, lane: u32) {
+        let slot = &mut self.slots[lane as usize];
+        let Some(link) = &mut slot.link else { return };
+        match link.establish() {
+            Ok(true) => {
+                slot.connecting = false;
+                self.opener.succeeded(slot);
+                match self.setup.streams {
+                    Some(streams) => self.begin_streams(lane, streams, now_ns()),
+                    None => self.session.opened(lane),
+                }
+            }
+            Ok(false) => {}
+            Err(refusal) => self.open_failed(lane, refusal, now_ns()),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How a worker waits: for events, or where answers bear stamps until the next request is due.
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::thread::{ClockId, clock_nanosleep_relative};
+
+use super::{EVENTS, Phase, Setup, WAKER, Worker};
+use crate::driver::clock::{SECOND_NS, now_ns, timespec};
+use crate::driver::stamps::Stamps;
+use crate::schedule::Pace;
+use crate::{Address, Idle, LoadError};
+
+/// How long before an arrival [`Idle::Spin`] stops to sleep: above the wake-up times seen (19 µs at p99.9).
+const SPIN_NS: u64 = 50_000;
+/// Longest time for which answers are left unread: a connection that the server closes is missed for no longer.
+const UNREAD_NS: u64 = 500_000;
+
+/// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
+/// each connection, all alike, and written at once.
+pub(super) fn is_stamped(setup: &Setup<'_>) -> bool {
+    let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
+    let single = setup.spec.depth == 1 && setup.feed.is_none() && setup.spec.hold.is_none();
+    plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
+}
+
+impl Worker<'_> {
+    pub(super) fn wait(&mut self) -> Result<(), LoadError> {
+        let wait_ns = self.timeout_ns();
+        if !self.may_leave_unread(wait_ns) {
+            return self.poll(wait_ns);
+        }
+        // A signal only makes a sleep short.
+        let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(wait_ns));
+        self.poll(0)
+    }
+
+    /// Whether to sleep until the next request is due, whatever is answered in the meantime: no request waits for an
+    /// answer.
+    #[inline]
+    fn may_leave_unread(&self, wait_ns: u64) -> bool {
+        (1..=UNREAD_NS).contains(&wait_ns)
+            && self.stamps.as_ref().is_some_and(Stamps::may_wait)
+            && self.session.has_spare()
+    }
+
+    /// Reads what was received before the window ended, on every connection once.
+    pub(super) fn read_last(&mut self) -> Result<(), LoadError> {
+        if self.stamps.is_none() {
+            return Ok(());
+        }
+        for lane in std::mem::take(&mut self.unread) {
+            self.read_all(lane, false);
+        }
+        // As often as every connection takes: one that a server fills without end would never be read to its own.
+        for _ in 0..=self.slots.len() / EVENTS {
+            self.poll(0)?;
+            for index in 0..self.events.len() {
+                if let Some(lane) = self.open_lane(self.events[index]) {
+                    self.read_all(lane, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The lane of an event, if it is of a connection that is still there and open.
+    fn open_lane(&self, event: epoll::Event) -> Option<u32> {
+        let data = event.data.u64();
+        let (lane, generation) = (data as u32, (data >> 32) as u32);
+        let slot = self.slots.get(lane as usize).filter(|_| data != WAKER)?;
+        (slot.generation == generation && !slot.connecting && slot.link.is_some()).then_some(lane)
+    }
+
+    /// Takes events from the kernel, waiting for the first as long as that.
+    fn poll(&mut self, wait_ns: u64) -> Result<(), LoadError> {
+        self.events.clear();
+        let timeout = timespec(wait_ns);
+        let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout));
+        if let Some(stamps) = &mut self.stamps {
+            stamps.turn();
+        }
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(LoadError::system("wait for events")(error)),
+        }
+    }
+
+    /// How long to wait in the kernel for something to happen.
+    fn timeout_ns(&self) -> u64 {
+        /// Longest wait: whatever is overlooked is seen then.
+        const LONGEST_NS: u64 = SECOND_NS;
+        let edge_ns = match self.phase {
+            Phase::Opening | Phase::Ready => self.setup.control.warmup_ns().min(self.span.start_ns),
+            Phase::Warmup => self.span.start_ns,
+            Phase::Window => self.span.end_ns.saturating_add(1),
+        };
+        let wake_ns = self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns());
+        if !self.unread.is_empty() || self.setup.idle == Idle::Poll || wake_ns == 0 {
+            return 0;
+        }
+        let left_ns = wake_ns.saturating_sub(now_ns());
+        match self.setup.idle {
+            Idle::Spin => left_ns.saturating_sub(SPIN_NS),
+            Idle::Sleep | Idle::Poll => left_ns,
+        }
+        .min(LONGEST_NS)
+    }
+
+    /// Answers may be left unread only where each is what one read brings.
+    #[inline]
+    pub(super) fn note_answer(&mut self, came: bool, answered: bool) {
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| came != answered) {
+            stamps.note_parts();
+        }
+    }
+}
