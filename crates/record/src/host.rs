@@ -44,6 +44,16 @@ impl Host {
         Self { cpu_model: "unknown".to_owned(), kernel: "unknown".to_owned(), ..Self::default() }
     }
 
+    /// The machine in a few words.
+    #[must_use]
+    pub fn machine(&self) -> String {
+        if self.is_known() {
+            format!("{}, {} CPUs", self.cpu_model, self.cpus)
+        } else {
+            self.cpu_model.clone()
+        }
+    }
+
     /// Whether anything is known of the machine.
     #[must_use]
     pub fn is_known(&self) -> bool {

@@ -354,12 +354,10 @@ pub(crate) fn run(findings: &Findings) -> Vec<String> {
     ]
 }
 
-/// A machine in a few words.
+/// A machine and its kernel in a few words.
 pub(crate) fn host(host: &Host) -> String {
-    match host.is_known() {
-        true => format!("{}, {} CPUs, Linux {}", host.cpu_model, host.cpus, host.kernel),
-        false => "unknown".to_owned(),
-    }
+    let machine = host.machine();
+    if host.is_known() { format!("{machine}, Linux {}", host.kernel) } else { machine }
 }
 
 /// A command as it can be pasted into a shell.

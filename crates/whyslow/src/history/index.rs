@@ -249,10 +249,7 @@ impl Indexed {
                 RunStatus::Complete => "complete",
                 RunStatus::Partial => "partial",
             },
-            host: match run.host.is_known() {
-                true => format!("{}, {} CPUs", run.host.cpu_model, run.host.cpus),
-                false => "unknown".to_owned(),
-            },
+            host: run.host.machine(),
             workload: findings.workload,
             says: says.join("\n"),
         }
