@@ -81,6 +81,8 @@ export interface Findings {
   splits: Split[];
   /** Part of the gap that no cause can carry. */
   unattributed_share: number | null;
+  /** Pages of before have none. */
+  unattributed_arm?: string | null;
 }
 
 export interface Window {

@@ -54,8 +54,11 @@ pub struct Findings {
     pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
-    /// Share of the gap that no cause accounts for, 0 to 1; absent where there is no gap to explain.
+    /// Share of a gap that no cause accounts for, 0 to 1, the largest of all arms'; absent where there is no gap to explain.
     pub unattributed_share: Option<f64>,
+    /// The arm whose gap that is a part of.
+    #[serde(default)]
+    pub unattributed_arm: Option<String>,
     /// What the reader must know.
     pub warnings: Vec<String>,
     /// Rounds that a gate voided, with the reason.

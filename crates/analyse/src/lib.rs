@@ -81,7 +81,8 @@ pub fn analyse(run: &Run) -> Findings {
             row.limiter = Some(format!("a wait, not its CPU: {evidence}"));
         });
     }
-    let unattributed_share = why.unattributed.or_else(|| unattributed(&split));
+    let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
+    let most_left = left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let causes = [split, why.causes].concat();
     let mut findings = Findings {
         schema: FINDINGS_SCHEMA,
@@ -98,7 +99,8 @@ pub fn analyse(run: &Run) -> Findings {
         baseline: sheet.baseline().to_owned(),
         resources: resources::all(&sheet),
         profiles,
-        unattributed_share,
+        unattributed_share: most_left.as_ref().map(|(_, share)| *share),
+        unattributed_arm: most_left.map(|(arm, _)| arm),
         arms,
         comparisons,
         gates,
@@ -196,15 +198,15 @@ fn partial(run: &Run) -> Option<String> {
     }
 }
 
-/// The largest part of an arm's gap that its causes leave: each arm has a gap of its own.
-fn unattributed(causes: &[Cause]) -> Option<f64> {
+/// The part of each arm's gap that its split leaves.
+fn left_by_split(causes: &[Cause]) -> Vec<(String, f64)> {
     let mut accounted: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
     for cause in causes {
         if let Some(share) = cause.share {
             *accounted.entry(&cause.arm).or_default() += share;
         }
     }
-    accounted.values().map(|sum| (1.0 - sum).abs()).reduce(f64::max)
+    accounted.into_iter().map(|(arm, sum)| (arm.to_owned(), (1.0 - sum).abs())).collect()
 }
 
 fn warnings(findings: &Findings, run: &Run) -> Vec<String> {

@@ -86,8 +86,8 @@ pub(crate) struct Why {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What arms wait for whose CPUs are idle: name and evidence.
     pub(crate) waits: Vec<(String, String)>,
-    /// Share of the gap that no cause can carry, of the first arm that has one.
-    pub(crate) unattributed: Option<f64>,
+    /// Share of each arm's gap that no cause can carry.
+    pub(crate) unattributed: Vec<(String, f64)>,
 }
 
 /// What is concluded before causes are looked for.
@@ -121,7 +121,7 @@ pub(crate) fn explain(sheet: &Sheet, material: &Material) -> Why {
         let suspects = suspects(&pair);
         let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
         if !suspects.is_empty() {
-            why.unattributed.get_or_insert((1.0 - carried).max(0.0));
+            why.unattributed.push((arm.name.clone(), (1.0 - carried).max(0.0)));
         }
         if let Some(first) =
             suspects.first().filter(|first| pair.waits() && pair.share(first.ns) >= RULED_OUT)

@@ -219,7 +219,9 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
 
 /// The part of the gap that is left over.
 pub(crate) fn unattributed(findings: &Findings) -> Option<String> {
-    findings.unattributed_share.map(|share| format!("{} of the gap, {UNATTRIBUTED}", percent(share)))
+    let share = percent(findings.unattributed_share?);
+    let whose = findings.unattributed_arm.as_ref().map_or_else(String::new, |arm| format!(" of {arm}"));
+    Some(format!("{share} of the gap{whose}, {UNATTRIBUTED}"))
 }
 
 fn explained(findings: &Findings, arm: &str) -> bool {

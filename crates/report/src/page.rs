@@ -373,12 +373,10 @@ fn cause_row(cause: &Cause) -> [String; 6] {
     ]
 }
 
-/// What is left over of the gap. Whose it is can be told only where one arm alone has causes.
+/// What is left over of the gap.
 fn unattributed_row(findings: &Findings) -> Option<[String; 6]> {
     let share = findings.unattributed_share?;
-    let first = &findings.causes.first()?.arm;
-    let alone = findings.causes.iter().all(|cause| cause.arm == *first);
-    let arm = if alone { first.clone() } else { dash() };
+    let arm = findings.unattributed_arm.clone().unwrap_or_else(dash);
     let words = format!("part of the gap {}", compare::UNATTRIBUTED);
     Some(["unattributed".to_owned(), arm, dash(), compare::percent(share), dash(), words])
 }

@@ -24,7 +24,7 @@ interface Bar {
 
 export const ledger: Chart = (view) => {
   const all = [...new Set(view.findings.causes.map((cause) => cause.arm))];
-  return all.filter((arm) => isShown(view, arm)).map((arm) => one(view, arm, [...causes(view, arm), ...left(view, all)]));
+  return all.filter((arm) => isShown(view, arm)).map((arm) => one(view, arm, [...causes(view, arm), ...left(view, arm)]));
 };
 
 function causes(view: View, arm: string): Bar[] {
@@ -41,12 +41,12 @@ function basis(view: View, arm: string, id: string): string {
   return split && range ? certainty(split, range) : `\nn = ${own?.rounds} rounds, ${count(own?.requests ?? 0)} requests of ${arm}`;
 }
 
-/** What no cause can carry; whose gap it is a part of is told only where one arm alone has causes. */
-function left(view: View, arms: string[]): Bar[] {
+/** What no cause can carry, drawn for the arm whose gap it is a part of. */
+function left(view: View, arm: string): Bar[] {
   const share = view.findings.unattributed_share;
-  const gap = view.findings.splits.find((split) => split.arm === arms[0])?.total_ns;
-  if (share === null || share < ROUNDING || gap === undefined || arms.length > 1) return [];
-  return [{ name: LEFT, kind: LEFT, ns: share * gap, share, text: "what no suspect can carry", basis: basis(view, arms[0]!, LEFT) }];
+  const gap = view.findings.splits.find((split) => split.arm === arm)?.total_ns;
+  if (share === null || share < ROUNDING || gap === undefined || view.findings.unattributed_arm !== arm) return [];
+  return [{ name: LEFT, kind: LEFT, ns: share * gap, share, text: "what no suspect can carry", basis: basis(view, arm, LEFT) }];
 }
 
 function one(view: View, arm: string, bars: Bar[]): HTMLElement {

@@ -136,7 +136,7 @@ class Flame {
     return figure(this.view, this.title(), `${boxes.length} functions; the table below has the largest`, {
       height: depth * ROW_PX + AXIS_PX,
       marginLeft: 0, marginRight: 0, marginTop: 0, marginBottom: AXIS_PX,
-      x: { domain: [0, whole], label: null, tickFormat: (value: number) => ns(value), ticks: Math.max(2, this.view.width / 130) },
+      x: { domain: [0, whole], label: null, tickFormat: (value: number) => (value === 0 ? "" : ns(value)), ticks: Math.max(2, this.view.width / 130) },
       y: { domain: [depth, 0], axis: null },
       color: { type: "identity" },
       marks: [

@@ -75,7 +75,7 @@ fn sections_come_in_the_order_of_the_questions() {
         "What limits each",
         "Why",
         "Ruled out",
-        "Unattributed: 0.0 % of the gap, which no suspect can carry.",
+        "Unattributed: 0.0 % of the gap of pr, which no suspect can carry.",
         "Next: --blocks 12 would decide at this spread.",
         "Verdicts (arm against baseline)",
         "Arms at capacity",

@@ -64,6 +64,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             }),
         }],
         unattributed_share: Some(0.0),
+        unattributed_arm: Some(arm.to_owned()),
         warnings: vec!["something that the reader must know".to_owned()],
         void_rounds: vec![VoidRound {
             block: 1,
