@@ -58,13 +58,16 @@ pub struct ServerSpec {
     pub replies: Vec<Reply>,
     /// How long after it listens it begins to accept.
     pub accept_after: Duration,
+    /// Where it listens.
+    pub address: Ipv4Addr,
 }
 
 impl ServerSpec {
-    /// A server that accepts at once and answers well.
+    /// A server on loopback that accepts at once and answers well.
     #[must_use]
     pub fn new(behaviour: Behaviour) -> Self {
-        Self { behaviour, replies: vec![Reply::good()], accept_after: Duration::ZERO }
+        let (accept_after, address) = (Duration::ZERO, Ipv4Addr::LOCALHOST);
+        Self { behaviour, replies: vec![Reply::good()], accept_after, address }
     }
 }
 
@@ -88,7 +91,7 @@ pub struct Log {
     pub connections: u32,
 }
 
-/// A server on a loopback port, on a thread of its own, until it is finished or dropped.
+/// A server on a port of its own, on a thread of its own, until it is finished or dropped.
 #[derive(Debug)]
 pub struct Server {
     /// Where it listens.
@@ -101,11 +104,10 @@ impl Server {
     /// Starts it.
     ///
     /// # Panics
-    /// Where the machine has no free loopback port: no test can go on then.
+    /// Where the machine has no free port: no test can go on then.
     #[must_use]
     pub fn start(spec: ServerSpec) -> Self {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a test needs a free loopback port");
+        let listener = TcpListener::bind((spec.address, 0)).expect("a test needs a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);

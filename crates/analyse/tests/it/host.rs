@@ -1,6 +1,6 @@
 //! What the host does to a round: void and repeated, and the end of a run that has too much of it.
 
-use analyse::{Metric, Verdict, analyse, host_fault};
+use analyse::{Metric, Verdict, analyse, host_fault, moved_since};
 use record::{HostUsage, Run};
 
 use crate::support::{gates, pair, row};
@@ -99,19 +99,50 @@ fn placed(distances: &[&[f64]]) -> Run {
 
 #[test]
 fn a_cpu_that_was_moved_within_a_window_voids_the_round() {
-    let cases: [(&[f64], bool); 7] = [
-        (&[], false),
-        (&[450.0, 450.0, 450.0], false),
-        (&[390.0, 560.0, 400.0, 390.0], false),
-        (&[70.0, 120.0, 120.0, 120.0], false),
-        (&[450.0, 450.0, 130.0, 450.0, 450.0], false),
-        (&[450.0, 130.0, 120.0, 450.0, 450.0], true),
-        (&[130.0, 130.0, 130.0, 450.0, 450.0], true),
+    /// Samples about 450 ns, then some of another way, then about 450 ns again.
+    fn amid(before: usize, other: &[f64], after: usize) -> Vec<f64> {
+        let about = |count: usize| (0..count).map(|index| 445.0 + f64::from(index as u32 % 5) * 2.5);
+        about(before).chain(other.iter().copied()).chain(about(after)).collect()
+    }
+    let cases: [(Vec<f64>, bool); 12] = [
+        (vec![], false),
+        (vec![450.0, 450.0, 450.0], false),
+        // Few samples tell large changes only.
+        (vec![390.0, 560.0, 400.0, 390.0], false),
+        (vec![70.0, 120.0, 120.0, 120.0], false),
+        (vec![450.0, 450.0, 130.0, 450.0, 450.0], true),
+        (vec![130.0, 130.0, 130.0, 450.0, 450.0], true),
+        (amid(18, &[], 0), false),
+        (amid(9, &[490.0], 8), false),
+        (amid(9, &[90.0], 8), true),
+        // One of thirty is too short a time to matter.
+        (amid(20, &[90.0], 9), false),
+        (amid(20, &[90.0, 92.0], 8), true),
+        (amid(9, &[490.0, 488.0, 492.0, 495.0, 485.0, 490.0, 491.0, 489.0, 493.0], 0), true),
     ];
     for (samples, moved) in cases {
-        let fault = host_fault(&placed(&[samples]).rounds[0]);
+        let fault = host_fault(&placed(&[&samples]).rounds[0]);
         assert_eq!(fault.as_ref().is_some_and(|fault| fault.moved), moved, "{samples:?}");
         assert_eq!(fault.is_some(), moved, "{samples:?}");
+    }
+}
+
+#[test]
+fn a_slightly_longer_way_is_another_where_samples_are_sure_of_it() {
+    let spread = |about: f64, by: f64| -> Vec<f64> {
+        (0..18).map(|index| about + by * (f64::from(index % 7) - 3.0)).collect()
+    };
+    // About, and how far samples lie apart, in two rounds of a block; whether they are a pair.
+    let cases = [
+        ((428.0, 4.0), (473.0, 4.0), false),
+        ((428.0, 4.0), (440.0, 4.0), true),
+        ((428.0, 25.0), (473.0, 25.0), true),
+        ((82.0, 2.0), (95.0, 2.0), true),
+    ];
+    for (one, other, pair) in cases {
+        let run = placed(&[&spread(one.0, one.1), &spread(other.0, other.1)]);
+        let rounds: Vec<_> = run.rounds[..2].iter().collect();
+        assert_eq!(moved_since(&rounds).is_empty(), pair, "{one:?} {other:?}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! One load from several processes: by hand, by MPI, and as a Kubernetes job.
 
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -17,8 +20,8 @@ fn load(url: &str) -> Vec<String> {
         .to_vec()
 }
 
-/// What `whyslow merge run` says in `folder`, checked against what the server saw.
-fn assert_merged(folder: &std::path::Path, server: Server) {
+/// What `whyslow merge run` says in `folder`, checked against the number of requests that the server saw.
+fn assert_merged(folder: &Path, seen: u64) {
     let said = whyslow_in(folder, &["merge", "run", "--format", "json", "--hgrm", "all.hgrm"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     let report = said.json();
@@ -26,7 +29,7 @@ fn assert_merged(folder: &std::path::Path, server: Server) {
     assert_eq!(report["requests"], PRIME, "{said:?}");
     assert_eq!(report["response_ns"]["count"], PRIME);
     assert_eq!((&report["threads"], &report["connections"]["established"]), (&3.into(), &6.into()));
-    assert_eq!(server.finish().entries.len() as u64, PRIME, "the server saw another number");
+    assert_eq!(seen, PRIME, "the server saw another number");
     let judged = whyslow_in(folder, &["merge", "run", "--fail-if", "p50 > 1ns"]);
     assert_eq!(judged.code, Some(3), "a condition is judged on all shards together: {judged:?}");
     let hgrm = std::fs::read_to_string(folder.join("all.hgrm")).unwrap();
@@ -48,7 +51,7 @@ fn shards_run_by_hand_are_merged_without_loss() {
         let said = Said::of(child.wait_with_output().unwrap());
         assert_eq!(said.code, Some(0), "{said:?}");
     }
-    assert_merged(&folder, server);
+    assert_merged(&folder, server.finish().entries.len() as u64);
 }
 
 #[test]
@@ -68,7 +71,46 @@ fn processes_that_mpi_started_share_the_schedule() {
     let said = Said::of(output);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.err.contains("shard 2/3 (OMPI_COMM_WORLD_RANK)"), "{said:?}");
-    assert_merged(&folder, server);
+    assert_merged(&folder, server.finish().entries.len() as u64);
+}
+
+/// The address of the server on hosts of its own: no machine has it.
+const OTHER_HOST: Ipv4Addr = Ipv4Addr::new(10, 231, 9, 9);
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+fn generators_on_hosts_of_their_own_share_the_schedule() {
+    let folder = fresh_folder();
+    // An ordinary user may make namespaces, too, as root of a namespace of users.
+    let inside = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "sh", "-euc", script]).current_dir(&folder);
+        command
+    };
+    let possible = inside("ip link add a type veth peer name b").output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        return eprintln!("left out: no network namespaces can be made here (unshare, ip)");
+    }
+    let output = inside(include_str!("hosts.sh"))
+        .args(["hosts", &OTHER_HOST.to_string()])
+        .args(load("http://SERVER/"))
+        .env("WHYSLOW", WHYSLOW)
+        .env("SERVER", std::env::current_exe().unwrap())
+        .output();
+    let said = Said::of(output.unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let seen = said.out.lines().find_map(|line| line.strip_prefix("requests ")).unwrap();
+    assert_merged(&folder, seen.parse().unwrap());
+}
+
+#[test]
+#[ignore = "run on a host of its own by the test above"]
+#[expect(clippy::print_stdout, reason = "it is a program of its own")]
+fn a_server_for_other_hosts() {
+    let server = Server::start(ServerSpec { address: OTHER_HOST, ..ServerSpec::new(Behaviour::Prompt) });
+    println!("\nlistening on {}", server.address);
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    println!("\nrequests {}", server.finish().entries.len());
 }
 
 #[test]
