@@ -82,7 +82,7 @@ impl Category {
 /// The kind of work of a stack, innermost frame first: that of the first function that the tables know. The program's own
 /// code stays its own although a server library calls it.
 pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
-    let (mut kernel, mut own) = (false, false);
+    let (mut kernel, mut own, mut machine) = (false, false, false);
     for frame in frames {
         kernel |= frame.kernel;
         // A frame of the program above one of the kernel asked for something that the kernel's own table did not know.
@@ -90,17 +90,29 @@ pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
             break;
         }
         match known(frame) {
-            Some(Category::Runtime) if own => return Category::Handler,
+            // Much of a virtual machine has names that nobody lists: whom it works for tells.
+            Some(Category::Runtime) if !own && frame.module.starts_with(VIRTUAL_MACHINE) => machine = true,
+            Some(Category::GcJit) if machine => return Category::GcJit,
+            _ if machine => return Category::Runtime,
+            // What an interpreter or a server library calls is the program's.
+            Some(Category::Runtime | Category::GcJit) if own => return Category::Handler,
             Some(category) => return category,
             None => own |= !frame.kernel && !belongs_to_all(frame),
         }
     }
+    if machine {
+        return Category::Runtime;
+    }
     if kernel { Category::KernelOther } else { Category::Handler }
 }
 
+/// The library of Java's virtual machine.
+const VIRTUAL_MACHINE: &str = "libjvm";
+
 /// Whether a function is of a standard library: what it does, it does for its caller. So does what has no name.
 fn belongs_to_all(frame: &Frame) -> bool {
-    const BEGINNINGS: [&str; 6] = ["core::", "std::", "alloc::", "java.", "jdk.", "scala."];
+    const BEGINNINGS: [&str; 9] =
+        ["core::", "std::", "alloc::", "java.", "jdk.", "scala.", "vtable ", "itable ", "StubRoutines"];
     const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
     let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
     let name = name.strip_prefix("void ").unwrap_or(name);
@@ -202,9 +214,10 @@ const USER: Table = &[
         Category::GcJit,
         "^runtime.gc ^runtime.scan ^runtime.greyobject ^runtime.markroot ^runtime.wbBuf ^runtime.bgsweep \
          ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
-         ^PSPromotion ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
+         ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
-         collectCycles ^rtsGC",
+         collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
+         ^bf_merge_block ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
     ),
     (
         Category::Allocation,
@@ -213,7 +226,7 @@ const USER: Table = &[
          __rust_realloc __rdl_ ^alloc::alloc raw_vec ^runtime.malloc ^runtime.newobject ^runtime.makeslice \
          ^runtime.growslice ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
          ^aligned_alloc ^posix_memalign ^__libc_malloc ^__libc_free ^__libc_calloc ^__libc_realloc ^heap_for_ptr \
-         ^arena_",
+         ^arena_ ^caml_alloc ^bf_allocate ^rawAlloc__system ^rawDealloc__system ^newObj",
     ),
     (Category::Tls, "rustls:: crypto/tls ^SSL_ ^EVP_ ^aes_ ^AES_ ^gcm_ aws_lc ^sha256 ^SHA ring::"),
     (
@@ -245,7 +258,7 @@ const USER: Table = &[
         "tokio ^mio:: ^may:: hyper:: hyper_util:: actix_ ^axum tower ^warp straightline corosensei \
          ^generator:: futures_ async_std crossbeam ^std::thread ^runtime. ^net/http. ^internal/poll. ^net.(* \
          ^bufio. netty ^uv_ ^uv__ ^ev_ ^event_base ^ngx_epoll ^ngx_event ^ngx_process_events \
-         fasthttp asyncdispatch ^caml_thread Lwt sun.nio. java.nio. ^__libc_start ^start_thread ^clone3",
+         fasthttp asyncdispatch asyncnet ^caml_thread Lwt sun.nio. java.nio. ^__libc_start ^start_thread ^clone3",
     ),
 ];
 

@@ -2,8 +2,14 @@ use super::*;
 
 fn frame(name: &str) -> Frame {
     let kernel = name.starts_with("k:");
-    let module = if kernel { "[kernel]" } else { "server" };
-    let (name, resolved) = (name.trim_start_matches("k:").to_owned(), !name.starts_with("0x"));
+    let machine = name.starts_with("j:");
+    let module = match (kernel, machine) {
+        (true, _) => "[kernel]",
+        (_, true) => "libjvm.so",
+        _ => "server",
+    };
+    let bare = name.strip_prefix("k:").or(name.strip_prefix("j:")).unwrap_or(name);
+    let (name, resolved) = (bare.to_owned(), !name.starts_with("0x"));
     Frame { name, module: module.to_owned(), kernel, resolved }
 }
 
@@ -60,6 +66,16 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("main;handle;_int_malloc", Category::Allocation),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
         ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),
+        (
+            "camlCohttp_lwt__handle_12;caml_alloc_small_dispatch;mark_slice_darken.constprop.0",
+            Category::GcJit,
+        ),
+        ("Interpreter;akka.stream.impl.fusing.GraphInterpreter.run", Category::Handler),
+        ("Interpreter;akka.stream.impl.fusing.GraphInterpreter.run;vtable chunks", Category::Handler),
+        ("start_thread;Interpreter", Category::GcJit),
+        ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::GcJit),
+        ("Interpreter;shop.Price.of;j:JVM_IHashCode;j:ObjectSynchronizer::hash", Category::Runtime),
+        ("NimMain;dispatch__main_3;rawAlloc__system_4554", Category::Allocation),
         ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
         ("main;my_handler", Category::Handler),
         ("start_thread;tokio::runtime::park;hyper::proto::h1::dispatch;shop::price", Category::Handler),
