@@ -46,8 +46,8 @@ impl<'a> Session<'a> {
         let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
         let seconds = seconds + diagnose::seconds(plan, ROUND_OVERHEAD_S);
         let rounds = blocks * plan.arms.len() as f64;
-        // With more void rounds than the gate takes the run is invalid anyway.
-        let share = |share: f64| (rounds * share).ceil() as u32;
+        // With more void rounds than the gate takes, of all that were run, the run is invalid anyway.
+        let share = |share: f64| (rounds * share / (1.0 - share)).floor().max(1.0) as u32;
         Self {
             alive: vec![true; plan.arms.len()],
             unbuilt: Vec::new(),
