@@ -11,7 +11,7 @@ use record::{HostUsage, RoundRecord, VoidReason, Window};
 pub use answers::difference;
 pub(crate) use generator::{backlog_per_s, server_busy, set_busy};
 pub(crate) use moved::is_moved;
-pub use moved::{moved_since, strayed};
+pub use moved::{moved_between, moved_since, strayed};
 
 use crate::findings::Gate;
 use crate::sheet::Sheet;

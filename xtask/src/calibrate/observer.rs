@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use observe::Awake;
+use observe::{Awake, DistanceWatch};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,6 +18,8 @@ use crate::shell::{command, root, run};
 const WINDOW_S: u32 = 2;
 /// Readings and attaching begin before the load and end after it, in seconds.
 const MARGIN_S: f64 = 0.5;
+/// Tries to have a pair between whose windows no CPU was moved.
+const ATTEMPTS: u32 = 10;
 /// Level of the interval.
 const LEVEL: f64 = 0.95;
 /// Where results are kept between calls.
@@ -38,6 +40,8 @@ struct Cost {
 struct Window {
     rate_per_s: f64,
     cpu_ns_per_request: f64,
+    /// Samples of the way from the server's CPU to the generator's and back.
+    distances_ns: Vec<f64>,
 }
 
 /// Runs the pairs and writes the page anew.
@@ -52,7 +56,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     for pair in 0..args.runs() {
         // Watched first as often as last.
         let order = if pair % 2 == 0 { [None, Some(mode)] } else { [Some(mode), None] };
-        let windows = [server.window(order[0])?, server.window(order[1])?];
+        let windows = server.pair(order)?;
         let [plain, watched] = if pair % 2 == 0 { [0, 1] } else { [1, 0] }.map(|place| &windows[place]);
         cpu.push((watched.cpu_ns_per_request / plain.cpu_ns_per_request).ln());
         rate.push((watched.rate_per_s / plain.rate_per_s).ln());
@@ -118,6 +122,18 @@ impl Server {
         bail!("the server does not listen")
     }
 
+    /// Two windows between which no CPU was moved.
+    fn pair(&self, modes: [Option<&str>; 2]) -> anyhow::Result<[Window; 2]> {
+        for _ in 0..ATTEMPTS {
+            let windows = [self.window(modes[0])?, self.window(modes[1])?];
+            if !analyse::moved_between(&windows[0].distances_ns, &windows[1].distances_ns) {
+                return Ok(windows);
+            }
+            println!("a CPU was moved: once more");
+        }
+        bail!("a CPU was moved in each of {ATTEMPTS} pairs: come back at a quieter time")
+    }
+
     /// One window, watched in the way named or not at all.
     fn window(&self, mode: Option<&str>) -> anyhow::Result<Window> {
         let mut observer = mode.map(|mode| self.observer(mode)).transpose()?;
@@ -137,7 +153,9 @@ impl Server {
             "json",
             &url,
         ];
+        let distances = DistanceWatch::start(&"0".parse()?, &"1".parse()?)?;
         let output = command(&argv).output().context("cannot run whyslow load")?;
+        let distances_ns = distances.stop();
         let cpu_ns = self.cpu_ns()? - before_ns;
         if let Some(observer) = &mut observer {
             end(observer)?;
@@ -145,7 +163,7 @@ impl Server {
         let report: Value = serde_json::from_slice(&output.stdout).context("whyslow load printed no JSON")?;
         let requests = report["requests"].as_f64().context("a report has requests")?;
         let rate_per_s = report["rate_per_s"].as_f64().context("a report has a rate")?;
-        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests })
+        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests, distances_ns })
     }
 
     fn observer(&self, mode: &str) -> anyhow::Result<Child> {
@@ -216,7 +234,8 @@ fn page(all: &[Cost]) -> String {
     let mut text = format!(
         "# What watching costs the server\n\n`cargo xtask calibrate tier0` (likewise `tier1`, `tier2`, `tier3`, `strace`): the \
          planted C server without a plant on CPU 0, generator (closed loop, 64 connections) and observer on CPU 1, windows \
-         of {WINDOW_S} s in pairs, watched and not, in alternating order. Ratio watched / unwatched: Hodges–Lehmann, exact \
+         of {WINDOW_S} s in pairs, watched and not, in alternating order; a pair between whose windows a CPU was moved is \
+         repeated. Ratio watched / unwatched: Hodges–Lehmann, exact \
          Wilcoxon interval at {:.0} %. What it may cost: tier 0 0.5 %, tier 1 1 % of CPU per request; what costs more is \
          never in a scored window.\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",
         LEVEL * 100.0

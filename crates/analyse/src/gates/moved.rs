@@ -63,6 +63,12 @@ pub fn moved_since(rounds: &[&RoundRecord]) -> Vec<(usize, VoidReason)> {
     rounds.iter().enumerate().filter_map(other).collect()
 }
 
+/// Whether two windows met another way between server and generator, by their samples of it in nanoseconds.
+#[must_use]
+pub fn moved_between(one: &[f64], other: &[f64]) -> bool {
+    Way::of(one).zip(Way::of(other)).is_some_and(|(one, other)| one.is_not(&other))
+}
+
 /// Whether two rounds met another way between server and generator. Where it was not measured, they did not.
 pub(crate) fn is_moved(one: &RoundRecord, other: &RoundRecord) -> bool {
     let ways = Way::met_in(&one.windows).zip(Way::met_in(&other.windows));

@@ -87,7 +87,7 @@ fn generators_on_hosts_of_their_own_share_the_schedule() {
         command.args(["--user", "--map-root-user", "--net", "sh", "-euc", script]).current_dir(&folder);
         command
     };
-    let possible = inside("ip link add a type veth peer name b").output();
+    let possible = inside("ip link add name near type veth peer name far").output();
     if !possible.is_ok_and(|output| output.status.success()) {
         return eprintln!("left out: no network namespaces can be made here (unshare, ip)");
     }
