@@ -43,7 +43,9 @@ pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
     Segments, Split, SplitIntervals, Switches, Verdict, VoidRound,
 };
-pub use gates::{MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed};
+pub use gates::{
+    MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed,
+};
 pub use ladder::{Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
