@@ -66,13 +66,16 @@ pub fn moved_since(rounds: &[&RoundRecord]) -> Vec<(usize, VoidReason)> {
 /// Whether two windows met another way between server and generator, by their samples of it in nanoseconds.
 #[must_use]
 pub fn moved_between(one: &[f64], other: &[f64]) -> bool {
-    Way::of(one).zip(Way::of(other)).is_some_and(|(one, other)| one.is_not(&other))
+    are_apart(Way::of(one), Way::of(other))
 }
 
 /// Whether two rounds met another way between server and generator. Where it was not measured, they did not.
 pub(crate) fn is_moved(one: &RoundRecord, other: &RoundRecord) -> bool {
-    let ways = Way::met_in(&one.windows).zip(Way::met_in(&other.windows));
-    ways.is_some_and(|(one, other)| one.is_not(&other))
+    are_apart(Way::met_in(&one.windows), Way::met_in(&other.windows))
+}
+
+fn are_apart(one: Option<Way>, other: Option<Way>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.is_not(&other))
 }
 
 /// Whether a diagnostic round met quite another way between server and generator than the scored rounds of `run` mostly

@@ -81,10 +81,11 @@ const OTHER_HOST: Ipv4Addr = Ipv4Addr::new(10, 231, 9, 9);
 #[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn generators_on_hosts_of_their_own_share_the_schedule() {
     let folder = fresh_folder();
-    // An ordinary user may make namespaces, too, as root of a namespace of users.
+    // An ordinary user may make namespaces, too, as root of a namespace of users. A host that never comes is not waited for.
     let inside = |script: &str| {
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--net", "sh", "-euc", script]).current_dir(&folder);
+        command.args(["--user", "--map-root-user", "--net", "timeout", "60", "sh", "-euc", script]);
+        command.current_dir(&folder);
         command
     };
     let possible = inside("ip link add name near type veth peer name far").output();
