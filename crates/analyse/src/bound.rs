@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use record::{LoadReport, Percentiles};
-use units::{Rate, Span, format_ns};
+use record::{Cpu, LoadReport, Percentiles};
+use units::{Bytes, Rate, Span, format_ns};
 
 use crate::percent;
 
-/// A figure, an order, and a value: `p99 > 10ms`, `rate < 30k`, `errors > 0`, `error_rate > 0.1%`.
+/// A figure, an order, and a value: `p99 > 10ms`, `rate < 30k`, `errors.timeout > 0`, `error_rate > 0.1%`.
 #[derive(Debug, Clone)]
 pub struct Bound {
     text: String,
@@ -62,6 +62,9 @@ enum Unit {
     Rate,
     Share,
     Count,
+    Size,
+    /// A number without a unit that need not be whole.
+    Number,
 }
 
 /// Which of the three times of a request.
@@ -97,22 +100,43 @@ const LATENCIES: [(&str, ReadTimes); 10] = [
     ("stdev", |row| (row.count > 0).then_some(row.stdev)),
 ];
 
-/// Names of the other figures.
-const OTHERS: [(&str, Unit, ReadReport); 8] = [
+/// Names of the other figures, in the order in which they are told.
+const OTHERS: [(&str, Unit, ReadReport); 27] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
+    ("bytes_read", Unit::Size, |report| Some(report.bytes_read as f64)),
     ("errors", Unit::Count, |report| Some(report.errors.total() as f64)),
+    ("errors_connect", Unit::Count, |report| Some(report.errors.connect as f64)),
+    ("errors_read", Unit::Count, |report| Some(report.errors.read as f64)),
+    ("errors_write", Unit::Count, |report| Some(report.errors.write as f64)),
+    ("errors_timeout", Unit::Count, |report| Some(report.errors.timeout as f64)),
+    ("errors_status", Unit::Count, |report| Some(report.errors.status as f64)),
+    ("errors_parse", Unit::Count, |report| Some(report.errors.parse as f64)),
     ("error_rate", Unit::Share, |report| {
         let all = report.requests + report.errors.total();
         (all > 0).then(|| report.errors.total() as f64 / all as f64)
     }),
     ("unfinished", Unit::Count, |report| Some(report.unfinished as f64)),
     ("unsent", Unit::Count, |report| Some(report.unsent as f64)),
-    ("cpu", Unit::Time, |report| {
-        (report.requests > 0).then_some(report.cpu_ns_per_request.user + report.cpu_ns_per_request.system)
-    }),
+    ("established", Unit::Count, |report| Some(report.connections.established as f64)),
+    ("in_flight", Unit::Number, |report| Some(report.in_flight)),
+    ("per_connection_min", Unit::Count, |report| Some(report.per_connection.min as f64)),
+    ("per_connection_max", Unit::Count, |report| Some(report.per_connection.max as f64)),
+    ("per_connection_jain", Unit::Number, |report| Some(report.per_connection.jain)),
+    ("cpu", Unit::Time, |report| per_request(report, |cpu| cpu.user + cpu.system)),
+    ("cpu_user", Unit::Time, |report| per_request(report, |cpu| cpu.user)),
+    ("cpu_system", Unit::Time, |report| per_request(report, |cpu| cpu.system)),
+    ("busiest_thread", Unit::Share, |report| Some(report.busiest_thread)),
+    ("autocorrelation", Unit::Number, |report| Some(report.autocorrelation)),
+    ("effective_requests", Unit::Count, |report| Some(report.effective_requests as f64)),
+    ("window", Unit::Time, |report| Some(report.window_ns as f64)),
+    ("warnings", Unit::Count, |report| Some(report.warnings.len() as f64)),
 ];
+
+fn per_request(report: &LoadReport, of: fn(&Cpu) -> f64) -> Option<f64> {
+    (report.requests > 0).then(|| of(&report.cpu_ns_per_request))
+}
 
 impl Figure {
     fn named(name: &str) -> Option<Self> {
@@ -154,6 +178,8 @@ impl Unit {
                 None => text.parse().ok(),
             },
             Self::Count => text.parse::<u64>().ok().map(|count| count as f64),
+            Self::Size => text.parse::<Bytes>().ok().map(|size| size.0 as f64),
+            Self::Number => text.parse().ok(),
         }
         .filter(|value: &f64| value.is_finite() && *value >= 0.0)
     }
@@ -164,6 +190,8 @@ impl Unit {
             Self::Rate => "30k",
             Self::Share => "0.1%",
             Self::Count => "0",
+            Self::Size => "64KiB",
+            Self::Number => "0.5",
         }
     }
 
@@ -173,6 +201,8 @@ impl Unit {
             Self::Rate => format!("{value:.0}/s"),
             Self::Share => percent(value),
             Self::Count => format!("{value:.0}"),
+            Self::Size => format!("{value:.0} bytes"),
+            Self::Number => format!("{value:.2}"),
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::{Bound, Judged, percent};
 pub const CAPACITY_SCHEMA: u32 = 1;
 /// Share of the offered rate that must be answered for a server to keep up; the same as in the gate `generator`.
 const KEEPS_UP: f64 = 0.99;
+/// Requests that may be under way at the end of a window of a server that keeps up, whatever share of it they are.
+const ON_THEIR_WAY: f64 = 2.0;
 /// Busy share of a generator thread from which it, and not the server, is at its limit.
 const GENERATOR_FULL: f64 = 0.95;
 /// Share of the places for requests (connections × depth) that must be taken for a wait to be the server's doing.
@@ -169,8 +171,11 @@ pub fn capacity(slo: &Bound, steps: &[Step], searched: &Searched) -> Capacity {
     found
 }
 
+/// Whether the server answered what was asked; of a short window a few are always on their way when it ends.
 fn keeps_up(report: &LoadReport) -> bool {
-    report.rate_ratio.is_none_or(|ratio| ratio >= KEEPS_UP)
+    let window_s = report.window_ns as f64 / 1e9;
+    let missing = report.schedule.rate_per_s.map_or(0.0, |rate| rate * window_s - report.requests as f64);
+    report.rate_ratio.is_none_or(|ratio| ratio >= KEEPS_UP) || missing <= ON_THEIR_WAY
 }
 
 fn point(slo: &Bound, step: &Step) -> Point {

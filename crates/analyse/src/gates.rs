@@ -35,13 +35,14 @@ pub const MAX_MOVED_SHARE: f64 = 0.5;
 type Check = fn(&Sheet) -> Vec<Gate>;
 
 /// All gates in the order in which they are printed. Adding one is adding a row.
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     answers::parity,
     answers::errors,
     generator::generator,
     load::little,
     load::stall,
     load::utilisation,
+    load::wire,
     host,
     place::environment,
     place::fairness,

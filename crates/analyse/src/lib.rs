@@ -74,6 +74,9 @@ pub fn analyse(run: &Run) -> Findings {
     let splits = if plan.design.why { split::all(&sheet, &arms) } else { Vec::new() };
     let split = split::causes(&splits, &comparisons, &arms);
     let passes = why::passes(&sheet);
+    for arm in &mut arms {
+        arm.syscalls_per_request = why::syscalls(&sheet, &arm.name, &passes);
+    }
     let profiles = profile::all(&sheet, &arms, |arm| why::is_used(&passes, arm, PassKind::Sampling));
     let material =
         why::Material { gates: &gates, comparisons: &comparisons, passes: &passes, profiles: &profiles };
@@ -85,7 +88,7 @@ pub fn analyse(run: &Run) -> Findings {
     }
     let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
     let most_left = left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let causes = [split, why.causes].concat();
+    let causes = most_important_first(&sheet, [split, why.causes].concat());
     let mut findings = Findings {
         schema: FINDINGS_SCHEMA,
         run_id: run.manifest.run_id.clone(),
@@ -117,6 +120,22 @@ pub fn analyse(run: &Run) -> Findings {
     findings.warnings = warnings(&findings, run);
     findings.next = next(&findings, plan.design.confirm);
     findings
+}
+
+/// Causes arm by arm: what may be a cause by what it carries, then user and system time, which account for a gap but do
+/// not explain it, then what was ruled out.
+fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
+    let arm = |cause: &Cause| sheet.plan().arms.iter().position(|arm| arm.name == cause.arm);
+    let rank = |cause: &Cause| match cause.grade {
+        Grade::ConfirmedBy | Grade::BoundedBy | Grade::ConsistentWith => 0,
+        Grade::AccountsFor => 1,
+        Grade::RuledOut => 2,
+    };
+    let carried = |cause: &Cause| cause.ns_per_request.abs();
+    causes.sort_by(|a, b| {
+        (arm(a), rank(a)).cmp(&(arm(b), rank(b))).then_with(|| carried(b).total_cmp(&carried(a)))
+    });
+    causes
 }
 
 /// The findings with each arm in turn as the baseline: the plan's own first, then the others in the order of the plan.

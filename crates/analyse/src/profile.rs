@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use system_calls::FILE_WRITES;
+pub(crate) use system_calls::{FILE_WRITES, PIPE_WRITES};
 
 use crate::findings::ArmFindings;
 use crate::sheet::Sheet;

@@ -17,6 +17,8 @@ mod waits;
 pub use ledger::LedgerLine;
 pub use passes::PassFindings;
 
+use std::collections::BTreeMap;
+
 use record::PassKind;
 
 use crate::findings::{Cause, Comparison, Gate, Grade};
@@ -48,7 +50,7 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 20] = [
+const DETECTORS: [Detector; 22] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
@@ -62,11 +64,13 @@ const DETECTORS: [Detector; 20] = [
     waits::listen_backlog,
     waits::delayed_ack,
     waits::backend_wait,
+    waits::one_thread,
     code::gc,
     code::interpreter,
     code::copying,
     code::comparing,
     code::allocation,
+    code::busy_wait,
     code::own_code,
     code::other_work,
 ];
@@ -106,6 +110,11 @@ pub(crate) fn passes(sheet: &Sheet) -> Vec<PassFindings> {
 /// Whether what was seen of `arm` in passes of this kind is used.
 pub(crate) fn is_used(passes: &[PassFindings], arm: &str, kind: PassKind) -> bool {
     passes.iter().any(|pass| pass.arm == arm && pass.kind == kind && pass.used)
+}
+
+/// System calls per request of `arm` by name, where they were counted.
+pub(crate) fn syscalls(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> BTreeMap<String, f64> {
+    evidence::counted(sheet, arm, passes).map(|counted| counted.syscalls).unwrap_or_default()
 }
 
 /// Looks for causes of every difference that was shown.

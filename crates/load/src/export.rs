@@ -53,13 +53,7 @@ pub struct Interval<'a> {
     pub length: Duration,
 }
 
-/// A log of intervals in the format of HdrHistogram (`.hlog`, V2 compressed), its values nanoseconds.
-#[must_use]
-pub fn hlog(started: SystemTime, intervals: &[Interval<'_>]) -> String {
-    intervals.iter().fold(hlog_header(started), |text, interval| text + &hlog_line(interval))
-}
-
-/// What a log begins with.
+/// What a log of intervals begins with in the format of HdrHistogram (`.hlog`, V2 compressed), its values nanoseconds.
 ///
 /// Source: HdrHistogram, `HistogramLogWriter`, log format version 1.3.
 #[must_use]
@@ -120,7 +114,7 @@ pub struct Logged<'a> {
     encoded: &'a str,
 }
 
-/// The intervals of a log that [`hlog`] wrote.
+/// The intervals of a log that was made of [`hlog_header`] and [`hlog_line`].
 ///
 /// # Errors
 /// [`LogError::Format`]

@@ -38,7 +38,7 @@ pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use list::{List, MAX_ENTRIES};
-pub use merge::{MergeError, Merged, merge, second_line, shard_log};
+pub use merge::{MergeError, Merged, hlog, merge, second_line, shard_log};
 pub use repeat::in_turn;
 pub use request::Request;
 pub use supply::{Requests, Supply};

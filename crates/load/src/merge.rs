@@ -59,20 +59,30 @@ pub struct Merged {
 /// lines that [`second_line`] made.
 #[must_use]
 pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
+    window_log(outcome, &whole_line(outcome, &outcome.response, None), seconds)
+}
+
+/// The log of a window second by second: `responses` are lines of the main series.
+#[must_use]
+pub fn hlog(outcome: &Outcome, responses: &[String]) -> String {
+    window_log(outcome, &responses.concat(), &[])
+}
+
+/// The responses, whatever their lines are; service times and send lags where there are any; and more lines.
+fn window_log(outcome: &Outcome, responses: &str, more: &[String]) -> String {
     let started = UNIX_EPOCH + Duration::from_nanos(outcome.shard.first_start_ns);
-    let length = Duration::from_nanos(outcome.report.window_ns);
-    let whole = [
-        (Some(&outcome.response), None),
-        (outcome.service.as_ref(), Some(SERVICE)),
-        (outcome.send_lag.as_ref(), Some(SEND_LAG)),
-    ];
-    let mut log = hlog_header(started);
-    for (latencies, tag) in whole {
-        let line = |latencies| hlog_line(&Interval { latencies, tag, begin: Duration::ZERO, length });
-        log.extend(latencies.map(line));
+    let mut log = hlog_header(started) + responses;
+    for (latencies, tag) in [(&outcome.service, SERVICE), (&outcome.send_lag, SEND_LAG)] {
+        log.extend(latencies.iter().map(|latencies| whole_line(outcome, latencies, Some(tag))));
     }
-    log.extend(seconds.iter().map(String::as_str));
+    log.extend(more.iter().map(String::as_str));
     log
+}
+
+/// The line of an interval that is the whole window.
+fn whole_line(outcome: &Outcome, latencies: &Latencies, tag: Option<&str>) -> String {
+    let length = Duration::from_nanos(outcome.report.window_ns);
+    hlog_line(&Interval { latencies, tag, begin: Duration::ZERO, length })
 }
 
 /// The line of second `index` of a window.

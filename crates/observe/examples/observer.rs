@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use observe::{Counting, Group, HostWatch, Profiler, Sampler};
+use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler};
 
 /// Samples per second of CPU time in a comparison's sampling pass.
 const HZ: u32 = 997;
@@ -17,7 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match mode.as_str() {
         "tier0" => tier0(group, length),
         "tier1" => {
-            let counting = Counting::attach(&group)?;
+            // The one that is watched has its CPUs to itself, as in a comparison.
+            let own = OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false };
+            let counting = Counting::attach(&group, &own)?;
             std::thread::sleep(length);
             drop(counting);
             Ok(())

@@ -68,6 +68,7 @@ pub fn fingerprint() -> Host {
             .maximum
             .unwrap_or(u64::MAX),
         unit_costs: None,
+        loopback_bytes_per_s: None,
     }
 }
 

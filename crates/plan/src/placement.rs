@@ -46,6 +46,12 @@ impl Placement {
         let shared = !server.intersection(&load).is_empty();
         Ok(Self { server, load, shared, awake: false })
     }
+
+    /// The server's CPUs where it shares none of them, else none.
+    #[must_use]
+    pub fn server_only(&self) -> CpuSet {
+        if self.shared { CpuSet::default() } else { self.server.clone() }
+    }
 }
 
 fn check(flag: &'static str, set: Option<&CpuSet>, allowed: &CpuSet) -> Result<(), PlanError> {

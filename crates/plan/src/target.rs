@@ -122,6 +122,9 @@ pub struct TargetFile {
     /// The answer it must give.
     #[serde(default)]
     pub expect: Expect,
+    /// Variants that are the rungs of a ladder, each the one before it and one change more; all of them where none are named.
+    #[serde(default)]
+    pub ladder: Vec<String>,
     /// Its variants.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
@@ -139,7 +142,17 @@ impl TargetFile {
         if target.run.is_empty() {
             return Err(wrong("'run' is empty: write the command that starts the server".to_owned()));
         }
+        if let Some(unknown) = target.ladder.iter().find(|name| target.variant(name).is_err()) {
+            return Err(wrong(format!("'ladder' names '{unknown}', which is no variant")));
+        }
         Ok(target)
+    }
+
+    /// The variants that a ladder climbs, in its order.
+    #[must_use]
+    pub fn rungs(&self) -> Vec<&str> {
+        let all = || self.variants.iter().map(|variant| variant.name.as_str()).collect();
+        if self.ladder.is_empty() { all() } else { self.ladder.iter().map(String::as_str).collect() }
     }
 
     /// The arm for this target, or for one of its variants, named `NAME` or `NAME@VARIANT`.

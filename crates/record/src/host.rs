@@ -35,6 +35,9 @@ pub struct Host {
     /// What one system call, write, switch … costs here; absent where it was not calibrated.
     #[serde(default)]
     pub unit_costs: Option<UnitCosts>,
+    /// Bytes per second that one loopback connection carries here; absent where it was not measured.
+    #[serde(default)]
+    pub loopback_bytes_per_s: Option<f64>,
 }
 
 impl Host {

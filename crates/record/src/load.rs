@@ -25,6 +25,10 @@ pub struct ScheduleFacts {
     pub arrival: Option<String>,
     /// Seed of the arrival times.
     pub seed: u64,
+    /// Where the rate is not one, how it moves: the corners of its line as `[seconds after the begin of the window,
+    /// requests per second]`. Absent where it is one, and in a replay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<[f64; 2]>,
 }
 
 /// Requests that failed, each counted once, by what went wrong.

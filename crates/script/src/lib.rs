@@ -5,8 +5,9 @@
 //! and no clock: a [`Limit`] of the host says when a script has run for long enough.
 //!
 //! Two things differ from wrk. The states have the libraries that cannot break the host: not `ffi`, not `debug`, no
-//! modules in C. And the just-in-time compiler is off until a script calls `jit.on()`: code that it has compiled cannot
-//! be interrupted.
+//! modules in C. And the just-in-time compiler is off, `jit.on()` or not: code that it has compiled cannot be
+//! interrupted. Nor can a single call of a library, such as a `string.find` that backtracks; whoever calls a script must
+//! be able to end without it.
 #![forbid(unsafe_code)]
 
 mod address;

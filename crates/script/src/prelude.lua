@@ -6,8 +6,10 @@ local len, gmatch, concat = string.len, string.gmatch, table.concat
 
 -- What a script prints keeps its place among what the host prints.
 io.stdout:setvbuf("line")
--- Compiled code cannot be interrupted, and a script that loops for ever is to be stopped.
+-- Compiled code cannot be interrupted, and a script that loops for ever is to be stopped: the compiler is off, and stays
+-- off whatever a script that was written for wrk says.
 jit.off()
+function jit.on() end
 
 wrk = {
   scheme = "http",

@@ -2,13 +2,13 @@
 //!
 //! Each request has a connection of its own to the server behind. Bodies pass through in pieces, both ways.
 
-use http1::chunked::{ChunkedDecoder, Event};
-use http1::response::{Framing, ResponseHead, headers, parse_head};
-use http1::{HeadLimits, write};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-use straightline::{Done, Request, Response, Running, Server, StatusError, rt};
+use straightline::http1::chunked::{ChunkedDecoder, Event};
+use straightline::http1::response::{Framing, ResponseHead, headers, parse_head};
+use straightline::http1::write;
+use straightline::{Done, HeadLimits, Request, Response, Running, Server, StatusError, rt};
 
 /// Longest wait for the server behind to answer, or to go on.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -8,7 +8,7 @@ use analyse::Bound;
 use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capacity, holds};
 use anyhow::Context;
 use load::schedule::{Arrival, Pace};
-use load::{Config, LoadError, Request, Target, Warmup};
+use load::{Config, Request, Target, Warmup};
 use plan::{Search, Try};
 use record::LoadReport;
 
@@ -16,6 +16,7 @@ use crate::cli::{self, CapacityArgs, Format};
 use crate::compare::progress::Progress;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
+use crate::load_command;
 
 /// A confirming window is this many times as long as one of the search.
 const CONFIRM_FACTOR: u32 = 3;
@@ -165,17 +166,12 @@ impl Bench<'_> {
         self.progress.doing(what);
         config.warmup = Warmup::fixed(self.args.warmup.0);
         let progress = &mut self.progress;
+        let measured = load::run(&config, self.interrupt.flag(), &mut |_| progress.tick());
+        // A server that goes away in the middle is no mistake of the command line.
         let measured =
-            load::run(&config, self.interrupt.flag(), &mut |_| progress.tick()).map_err(refused)?;
+            measured.map_err(if self.steps.is_empty() { load_command::refused } else { Stop::from })?;
         self.steps.push(Step { purpose, report: measured.report.clone() });
         Ok(measured.report)
-    }
-}
-
-fn refused(error: LoadError) -> Stop {
-    match error {
-        LoadError::Config(_) | LoadError::Request(_) => Stop::usage(error),
-        other => Stop::from(other),
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use analyse::{CaseFindings, InstructionProfile};
 use anyhow::{Context, bail};
 use plan::{CaseComparison, CaseFile, Placement, Plan, Size};
+use serde_json::json;
 
 use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, KeepAwake};
 use crate::compare;
@@ -24,36 +25,59 @@ const RUNS: &str = "whyslow-runs";
 
 pub(crate) fn run(args: &CaseArgs) -> Outcome {
     match &args.action {
-        CaseAction::List => list(),
-        CaseAction::Show { name } => show(name),
+        CaseAction::List { format } => list(*format),
+        CaseAction::Show { name, format } => show(name, *format),
         CaseAction::Run(args) => run_case(args),
     }
 }
 
-fn list() -> Outcome {
-    for case in Library::find().map_err(Stop::usage)?.cases().map_err(Stop::usage)? {
-        crate::print(&format!("{:18} {}\n", case.name, case.question))?;
-    }
+fn list(format: Format) -> Outcome {
+    let cases = Library::find().map_err(Stop::usage)?.cases().map_err(Stop::usage)?;
+    match format {
+        Format::Text => {
+            cases.iter().try_for_each(|case| crate::print(&format!("{:18} {}\n", case.name, case.question)))
+        }
+        Format::Md => {
+            cases.iter().try_for_each(|case| crate::print(&format!("- {}: {}\n", case.name, case.question)))
+        }
+        Format::Json => {
+            let row = |case: &CaseFile| json!({ "name": case.name, "question": case.question });
+            crate::print_json(&cases.iter().map(row).collect::<Vec<_>>())
+        }
+    }?;
     Ok(Exit::Done)
 }
 
-fn show(name: &str) -> Outcome {
+fn show(name: &str, format: Format) -> Outcome {
     let case = Library::find().and_then(|library| library.case(name)).map_err(Stop::usage)?;
-    let mut text = format!(
+    let tasks: Vec<Task> = case
+        .comparisons
+        .iter()
+        .map(|comparison| Task::plan(&case, comparison, comparison.arms.clone(), &Choice::default()))
+        .collect::<anyhow::Result<_>>()
+        .map_err(Stop::usage)?;
+    match format {
+        Format::Text => crate::print(&shown(&case, &tasks)),
+        // What is laid out for people is so in a page of Markdown too.
+        Format::Md => crate::print(&format!("```text\n{}```\n", shown(&case, &tasks))),
+        Format::Json => {
+            let planned = tasks.iter().map(
+                |task| json!({ "id": task.comparison.id, "minutes": task.minutes(), "here": task.changes }),
+            );
+            crate::print_json(&json!({ "case": case, "planned": planned.collect::<Vec<_>>() }))
+        }
+    }?;
+    Ok(Exit::Done)
+}
+
+fn shown(case: &CaseFile, tasks: &[Task]) -> String {
+    let head = format!(
         "{}: {}\n\npublished in {} on {}, with {}\nleft open there: {}\n",
         case.name, case.question, case.source, case.published.machine, case.published.command, case.open
     );
-    for comparison in &case.comparisons {
-        let task = Task::plan(&case, comparison, comparison.arms.clone(), &Choice::default())
-            .map_err(Stop::usage)?;
-        text += &task.describe();
-    }
-    text += "\nclaims\n";
-    for claim in &case.claims {
-        text += &format!("  {}\n", claim.text);
-    }
-    crate::print(&text)?;
-    Ok(Exit::Done)
+    let planned: String = tasks.iter().map(Task::describe).collect();
+    let claims: String = case.claims.iter().map(|claim| format!("  {}\n", claim.text)).collect();
+    format!("{head}{planned}\nclaims\n{claims}")
 }
 
 /// What of the command line decides how a comparison is planned.

@@ -119,7 +119,8 @@ pub(crate) fn kept_awake(placement: &Placement) -> anyhow::Result<Option<Awake>>
 fn host(plan: &Plan) -> record::Host {
     // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
     let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
-    record::Host { unit_costs, ..observe::fingerprint() }
+    let loopback_bytes_per_s = observe::loopback_bytes_per_s().ok();
+    record::Host { unit_costs, loopback_bytes_per_s, ..observe::fingerprint() }
 }
 
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.

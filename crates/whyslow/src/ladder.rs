@@ -23,9 +23,7 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     let all = || -> anyhow::Result<Vec<String>> {
         let files = Catalogue::find().files()?;
         let file = files.into_iter().find(|(_, file)| file.name == args.target);
-        Ok(file
-            .map(|(_, file)| file.variants.into_iter().map(|variant| variant.name).collect())
-            .unwrap_or_default())
+        Ok(file.map(|(_, file)| file.rungs().into_iter().map(str::to_owned).collect()).unwrap_or_default())
     };
     let names = if args.steps.is_empty() { all()? } else { args.steps.clone() };
     if names.is_empty() {

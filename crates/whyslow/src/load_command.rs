@@ -1,12 +1,13 @@
 //! `whyslow load`: flags → generator → report.
 
 mod config;
+mod deadline;
 mod keep;
 pub(crate) mod pace;
 mod scripted;
 mod watch;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use analyse::{Bound, Judged};
 use anyhow::{Context, bail};
@@ -16,7 +17,7 @@ use crate::cli::{Called, LoadArgs, LoadFormat};
 use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
-use crate::sharding::Keeper;
+use keep::Seconds;
 use record::LoadReport;
 use scripted::{Given, Scripted};
 use watch::Watch;
@@ -35,9 +36,17 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
-    let started = SystemTime::now();
-    let measured = windows(args, || measure(args, &config, scripted.as_mut(), &mut keeper, &interrupt))?;
-    keep::keep(args, started, &measured)?;
+    let mut seconds = Seconds::new(args.hlog.is_some());
+    let measured = windows(args, || {
+        let mut note = |event: &load::Event| {
+            seconds.follow(event);
+            keeper.note(*event);
+        };
+        let window = measure(args, &config, scripted.as_mut(), &mut note, &interrupt)?;
+        seconds.end_window(&window);
+        Ok(window)
+    })?;
+    keep::keep(args, &seconds, &measured)?;
     keeper.save(&measured)?;
     show(args, &measured)?;
     if let Some(scripted) = scripted {
@@ -131,7 +140,7 @@ fn measure(
     args: &LoadArgs,
     config: &Config,
     scripted: Option<&mut Scripted>,
-    keeper: &mut Keeper,
+    note: &mut dyn FnMut(&load::Event),
     interrupt: &Interrupt,
 ) -> Result<Measured, Stop> {
     let deadline = scripted.as_ref().map(|scripted| scripted.deadline());
@@ -144,7 +153,7 @@ fn measure(
             deadline.follow(&event, config.window);
         }
         watch.follow(&event);
-        keeper.note(event);
+        note(&event);
         if args.events && told.is_ok() {
             told = tell(event);
         }
@@ -160,7 +169,7 @@ fn measure(
 
 /// What the command line asked for and cannot be had, a server that is not there included, is its own fault; what comes
 /// after the first request went wrong on the way.
-fn refused(error: LoadError) -> Stop {
+pub(crate) fn refused(error: LoadError) -> Stop {
     match error {
         LoadError::Config(_)
         | LoadError::Request(_)

@@ -89,6 +89,11 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
+/// Data as JSON, to standard output.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&(serde_json::to_string_pretty(value).context("what is printed can be written as JSON")? + "\n"))
+}
+
 /// Talk, to standard error.
 #[expect(clippy::print_stderr, reason = "this is where the program talks")]
 pub(crate) fn say(line: &str) {

@@ -1,7 +1,5 @@
 //! `whyslow merge`: shards of one run → one report.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use load::{Merged, export};
 use record::{ShardDir, write_atomically};
 
@@ -33,11 +31,7 @@ fn keep(args: &MergeArgs, merged: &Merged) -> anyhow::Result<()> {
         ShardDir::create(folder)?.write(&outcome.shard, &merged.log)?;
     }
     if let Some(file) = &args.hlog {
-        let started = UNIX_EPOCH + Duration::from_nanos(outcome.shard.first_start_ns);
-        let length = Duration::from_nanos(outcome.report.window_ns);
-        let interval =
-            export::Interval { latencies: &outcome.response, tag: None, begin: Duration::ZERO, length };
-        write_atomically(file, export::hlog(started, &[interval]).as_bytes())?;
+        write_atomically(file, load::shard_log(outcome, &[]).as_bytes())?;
     }
     if let Some(file) = &args.hgrm {
         write_atomically(file, export::hgrm(&outcome.response).as_bytes())?;

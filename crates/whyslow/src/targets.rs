@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use launch::{Launcher, executable_of};
 use plan::{Arm, Need, Placement, TargetFile, fill};
+use serde::Serialize;
 use units::CpuSet;
 
 use crate::catalogue::{BUILT_IN, Catalogue};
@@ -15,8 +16,8 @@ use crate::exit::{Exit, Outcome, Stop};
 pub(crate) fn run(args: &TargetsArgs) -> Outcome {
     match &args.action {
         TargetsAction::List { format } => list(*format),
-        TargetsAction::Build { names } => build(names),
-        TargetsAction::Verify { names } => verify(names),
+        TargetsAction::Build { names, format } => build(names, *format),
+        TargetsAction::Verify { names, format } => verify(names, *format),
     }
 }
 
@@ -64,12 +65,11 @@ impl State {
 
 fn list(format: Format) -> Outcome {
     let rows = rows()?;
-    let text = match format {
-        Format::Json => json(&rows)?,
-        Format::Text => rows.iter().map(line).collect(),
-        Format::Md => markdown(&rows),
-    };
-    crate::print(&text)?;
+    match format {
+        Format::Json => crate::print_json(&values(&rows)),
+        Format::Text => crate::print(&rows.iter().map(line).collect::<String>()),
+        Format::Md => crate::print(&markdown(&rows)),
+    }?;
     Ok(Exit::Done)
 }
 
@@ -177,28 +177,49 @@ fn markdown(rows: &[Row]) -> String {
     text
 }
 
-fn json(rows: &[Row]) -> anyhow::Result<String> {
-    let values: Vec<serde_json::Value> = rows
-        .iter()
-        .map(|row| {
-            serde_json::json!({
-                "name": row.name, "language": row.language, "state": row.state.word(), "hint": row.state.hint(),
-                "variants": row.variants, "about": row.about,
-            })
+fn values(rows: &[Row]) -> Vec<serde_json::Value> {
+    let value = |row: &Row| {
+        serde_json::json!({
+            "name": row.name, "language": row.language, "state": row.state.word(), "hint": row.state.hint(),
+            "variants": row.variants, "about": row.about,
         })
-        .collect();
-    Ok(serde_json::to_string_pretty(&values).context("a list of targets is JSON")? + "\n")
+    };
+    rows.iter().map(value).collect()
 }
 
 /// Builds each; one that fails is told, and the others go on.
-fn build(names: &[String]) -> Outcome {
+fn build(names: &[String], format: Format) -> Outcome {
     let arms = arms(names)?;
     let launcher = Launcher::this_program();
-    let mut good = true;
+    let mut built = Vec::new();
     for (arm, _) in &arms {
-        good &= build_one(&launcher, arm)?;
+        built.push(build_one(&launcher, arm, format)?);
     }
-    Ok(if good { Exit::Done } else { Exit::Failed })
+    if format == Format::Json {
+        crate::print_json(&built)?;
+    }
+    Ok(if built.iter().all(|one| one.ok) { Exit::Done } else { Exit::Failed })
+}
+
+/// How the build of one target went.
+#[derive(Serialize)]
+struct Built {
+    name: String,
+    ok: bool,
+    error: Option<String>,
+}
+
+impl Built {
+    fn line(&self, format: Format) -> String {
+        let Self { name, error, .. } = self;
+        match (format, error) {
+            (Format::Json, _) => String::new(),
+            (Format::Text, None) => format!("ok     {name}\n"),
+            (Format::Text, Some(error)) => format!("FAILED {name}: {error}\n"),
+            (Format::Md, None) => format!("- {name}: built\n"),
+            (Format::Md, Some(error)) => format!("- {name}: **failed**: {error}\n"),
+        }
+    }
 }
 
 /// Builds `arm`; the end of its log is in the error.
@@ -207,18 +228,17 @@ pub(crate) fn build_quietly(arm: &Arm) -> anyhow::Result<()> {
     build_with(&Launcher::this_program(), arm, &mut |_| {}).0.context("it does not build")
 }
 
-fn build_one(launcher: &Launcher, arm: &Arm) -> anyhow::Result<bool> {
+fn build_one(launcher: &Launcher, arm: &Arm, format: Format) -> anyhow::Result<Built> {
     let (built, tail) = build_with(launcher, arm, &mut |step| {
         crate::say(&format!("{} {}/{}: {}", arm.name, step.step, step.steps, step.command));
     });
-    match built {
-        Ok(()) => crate::print(&format!("ok     {}\n", arm.name))?,
-        Err(ref error) => {
-            crate::print(&format!("FAILED {}: {error}\n", arm.name))?;
-            tail.iter().for_each(|line| crate::say(&format!("  {line}")));
-        }
+    let (name, error) = (arm.name.clone(), built.err().map(|error| error.to_string()));
+    let built = Built { name, ok: error.is_none(), error };
+    crate::print(&built.line(format))?;
+    if !built.ok {
+        tail.iter().for_each(|line| crate::say(&format!("  {line}")));
     }
-    Ok(built.is_ok())
+    Ok(built)
 }
 
 /// How the build went, and the last lines that it printed.
@@ -245,15 +265,12 @@ fn arms(names: &[String]) -> Result<Vec<(Arm, Option<String>)>, Stop> {
     names.iter().map(|name| catalogue.arm(name)).collect::<anyhow::Result<_>>().map_err(Stop::usage)
 }
 
-fn verify(names: &[String]) -> Outcome {
-    let mut good = true;
-    for (arm, path) in arms(names)? {
-        let path = path.unwrap_or_else(|| "/plaintext".to_owned());
-        let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
-        let placement = Placement::choose(&allowed, None, None)?;
-        good &= compare::verify::verify(&arm, &path, &placement)?;
-    }
-    Ok(if good { Exit::Done } else { Exit::Failed })
+fn verify(names: &[String], format: Format) -> Outcome {
+    let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
+    let placement = Placement::choose(&allowed, None, None)?;
+    let arms = arms(names)?.into_iter();
+    let arms = arms.map(|(arm, path)| (arm, path.unwrap_or_else(|| "/plaintext".to_owned()))).collect();
+    compare::verify::verify(arms, &placement, compare::verify::READY_LIMIT, format)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! The generator against other generators: the rows of its proof.
 
+mod bar;
+mod hour;
 mod lateness;
 mod tool;
 
+use anyhow::ensure;
 use clap::{Parser, ValueEnum};
 use stats::descriptive;
 
@@ -10,12 +13,21 @@ use super::blocks::Blocks;
 use super::page::{self, Page};
 use super::target::{Cpus, Server};
 use super::whyslow;
+use bar::{Bar, told};
 use tool::{Load, Ran, Tool};
 
 /// The server that all tools load: it copies a fixed answer, so that it is never the limit before them.
 const SERVER: &str = "epoll-limit";
 /// Work of the witness' server in each request: five times what a generator needs to ask.
 const WITNESS_WORK_NS: u32 = 20_000;
+/// How far apart two generators may count there: what windows of a few seconds differ by on a shared machine.
+const WITNESS_APART: f64 = 0.03;
+
+/// CPU per request at 20 000 requests/s of tools that are not run here, in microseconds: measured on another day and not in
+/// the same run as anything on the page.
+const PUBLISHED: [(&str, f64); 2] = [("wrk2", 6.9), ("k6", 50.0)];
+/// Connections of the row `many`.
+const MANY: u32 = 10_000;
 
 const PAGE: Page = Page::new(
     "load",
@@ -42,18 +54,23 @@ enum Row {
     Many,
     /// Requests/s beside wrk's where the server, not the generator, is the limit
     Witness,
+    /// The generator's memory over an hour (--hour-s) at 50 000 requests/s
+    Hour,
 }
 
-const ROWS: [Row; 6] = [Row::Closed, Row::Pipeline, Row::Open, Row::Lag, Row::Many, Row::Witness];
+const ROWS: [Row; 7] = [Row::Closed, Row::Pipeline, Row::Open, Row::Lag, Row::Many, Row::Witness, Row::Hour];
 /// Their names, in the order of the page.
-const NAMES: [&str; 6] = ["closed", "pipeline", "open", "lag", "many", "witness"];
+const NAMES: [&str; 7] = ["closed", "pipeline", "open", "lag", "many", "witness", "hour"];
 
 /// Arguments of `bench load`.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// What is measured; everything where nothing is said
+    /// What is measured; everything but the hour where nothing is said
     #[arg(value_enum)]
     rows: Vec<Row>,
+    /// Length of the row `hour` in seconds
+    #[arg(long, default_value_t = 3600)]
+    hour_s: u32,
     /// Two blocks of windows of one second: to see that it works, not to be believed
     #[arg(long)]
     quick: bool,
@@ -83,23 +100,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let server = Server::of_target(SERVER, &cpus)?;
     let (blocks, window_s) = if args.quick { (2, 1) } else { (args.blocks, args.window_s) };
     let bench = Bench { cpus, server, blocks, window_s };
-    let rows = if args.rows.is_empty() { ROWS.to_vec() } else { args.rows.clone() };
+    let usual = || ROWS.into_iter().filter(|row| *row != Row::Hour).collect();
+    let rows = if args.rows.is_empty() { usual() } else { args.rows.clone() };
     for row in rows {
         let section = match row {
-            Row::Closed => bench.tools("Closed loop", &Load::closed(window_s), &tool::CLOSED)?,
-            Row::Pipeline => bench.tools(
-                "Closed loop, 16 in flight on each connection",
-                &Load { pipeline: 16, ..Load::closed(window_s) },
-                &tool::PIPELINED,
-            )?,
-            Row::Open => bench.tools(
-                "Open loop, 20 000 requests/s",
-                &Load { rate: Some(20_000), ..Load::closed(window_s) },
-                &tool::OPEN,
-            )?,
+            Row::Closed => bench.closed()?,
+            Row::Pipeline => bench.pipeline()?,
+            Row::Open => bench.open()?,
             Row::Lag => bench.lag()?,
             Row::Many => bench.many()?,
             Row::Witness => bench.witness()?,
+            Row::Hour => hour::run(&bench, args.hour_s)?,
         };
         let name = NAMES[ROWS.iter().position(|known| *known == row).expect("every row is listed")];
         PAGE.keep(name, &section)?;
@@ -109,59 +120,121 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Bench {
-    /// Every tool that is here under the same load, in turns.
-    fn tools(&self, title: &str, load: &Load, tools: &[Tool]) -> anyhow::Result<String> {
-        let present: Vec<Tool> = tools.iter().copied().filter(|tool| tool.is_here()).collect();
-        let (mut cpu, mut memory, mut rate) = (Blocks::default(), Blocks::default(), Blocks::default());
-        for block in 0..self.blocks {
-            for turn in 0..present.len() {
-                // Every tool comes first, second … as often: what drifts meets all of them.
-                let tool = present[(turn + block as usize) % present.len()];
-                let ran = tool.run(load, &self.server.address.to_string(), &self.cpus.load)?;
-                println!(
-                    "{block} {}: {:.3} us, {:.0}/s, {:.1} MiB",
-                    tool.name(),
-                    ran.cpu_us,
-                    ran.per_s,
-                    ran.mib
-                );
-                cpu.add(tool.name(), block, ran.cpu_us);
-                memory.add(tool.name(), block, ran.mib);
-                rate.add(tool.name(), block, ran.per_s);
-            }
-        }
-        let ours = Tool::Whyslow.name();
-        let rows: Vec<Vec<String>> = present
-            .iter()
-            .map(|tool| {
-                let name = tool.name();
-                vec![
-                    name.to_owned(),
-                    page::figure(cpu.median(name), 3),
-                    if name == ours { "1".to_owned() } else { cpu.ratio(ours, name) },
-                    page::figure(rate.median(name), 0),
-                    page::figure(memory.median(name), 1),
-                ]
-            })
-            .collect();
-        let missing: Vec<&str> =
-            tools.iter().filter(|tool| !tool.is_here()).map(|tool| tool.name()).collect();
-        Ok(self.section(
-            title,
-            &page::table(&["generator", "CPU µs/request", "whyslow / it", "requests/s", "memory MiB"], &rows),
-            &missing,
-        ))
+/// What every tool took under the same load.
+#[derive(Default)]
+struct Taken {
+    present: Vec<Tool>,
+    missing: Vec<&'static str>,
+    cpu: Blocks,
+    memory: Blocks,
+    rate: Blocks,
+}
+
+impl Taken {
+    /// Our CPU per request over that of `tool`, as it is printed.
+    fn ratio(&self, tool: Tool) -> String {
+        self.cpu.ratio(Tool::Whyslow.name(), tool.name())
     }
 
-    fn section(&self, title: &str, table: &str, missing: &[&str]) -> String {
-        let missing =
-            if missing.is_empty() { String::new() } else { format!(" Not here: {}.", missing.join(", ")) };
+    /// A bar on it.
+    fn bar(&self, tool: Tool, most: f64) -> Bar {
+        let what = format!("CPU per request, whyslow / {}", tool.name());
+        Bar::at_most(what, most, told(&self.ratio(tool)))
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |tool: &Tool| {
+            let name = tool.name();
+            vec![
+                name.to_owned(),
+                page::figure(self.cpu.median(name), 3),
+                self.ratio(*tool),
+                page::figure(self.rate.median(name), 0),
+                page::figure(self.memory.median(name), 1),
+            ]
+        };
+        self.present.iter().map(row).collect()
+    }
+}
+
+/// The columns of [`Taken::rows`].
+const COLUMNS: [&str; 5] = ["generator", "CPU µs/request", "whyslow / it", "requests/s", "memory MiB"];
+
+impl Bench {
+    fn closed(&self) -> anyhow::Result<String> {
+        let taken = self.tools(&Load::closed(self.window_s), &tool::CLOSED)?;
+        let memory = taken.memory.median(Tool::Whyslow.name());
+        let bars = [taken.bar(Tool::Wrk, 0.95), Bar::at_most("memory, MiB", 20.0, memory)];
+        Ok(self.compared("Closed loop", &taken, taken.rows(), &bars))
+    }
+
+    fn pipeline(&self) -> anyhow::Result<String> {
+        let load = Load { pipeline: 16, ..Load::closed(self.window_s) };
+        let taken = self.tools(&load, &tool::PIPELINED)?;
+        let bars = [taken.bar(Tool::Wrk, 0.7)];
+        Ok(self.compared("Closed loop, 16 in flight on each connection", &taken, taken.rows(), &bars))
+    }
+
+    /// The open loop, with the published figures of tools that are not run.
+    fn open(&self) -> anyhow::Result<String> {
+        let load = Load { rate: Some(20_000), ..Load::closed(self.window_s) };
+        let taken = self.tools(&load, &tool::OPEN)?;
+        let ours = taken.cpu.median(Tool::Whyslow.name());
+        let against = |us: f64| ours.map(|ours| ours / us);
+        let mut rows = taken.rows();
+        rows.extend(PUBLISHED.map(|(name, us)| {
+            let cells = [format!("{name}, published"), us.to_string(), page::figure(against(us), 2)];
+            cells.into_iter().chain(["–".to_owned(), "–".to_owned()]).collect()
+        }));
+        let [wrk2, k6] =
+            PUBLISHED.map(|(name, us)| (format!("CPU per request, whyslow / {name} as published"), us));
+        let bars = [
+            taken.bar(Tool::Oha, 0.6),
+            Bar::at_most(wrk2.0, 1.0, against(wrk2.1)),
+            Bar::at_most(k6.0, 0.15, against(k6.1)),
+        ];
+        let note = "wrk2 and k6 are not run: their figures are published ones, measured on another day and not in this run, \
+                    so that their ratios are of two machines as much as of two programs.";
+        Ok(format!("{}\n{note}\n", self.compared("Open loop, 20 000 requests/s", &taken, rows, &bars)))
+    }
+
+    /// Every tool that is here under the same load, in turns.
+    fn tools(&self, load: &Load, tools: &[Tool]) -> anyhow::Result<Taken> {
+        let (present, missing): (Vec<Tool>, Vec<Tool>) = tools.iter().partition(|tool| tool.is_here());
+        let missing = missing.iter().map(|tool| tool.name()).collect();
+        let mut taken = Taken { present, missing, ..Taken::default() };
+        for block in 0..self.blocks {
+            for turn in 0..taken.present.len() {
+                // Every tool comes first, second … as often: what drifts meets all of them.
+                let tool = taken.present[(turn + block as usize) % taken.present.len()];
+                let ran = tool.run(load, &self.server.address.to_string(), &self.cpus.load)?;
+                let Ran { cpu_us, per_s, mib, .. } = ran;
+                println!("{block} {}: {cpu_us:.3} us, {per_s:.0}/s, {mib:.1} MiB", tool.name());
+                taken.cpu.add(tool.name(), block, cpu_us);
+                taken.memory.add(tool.name(), block, mib);
+                taken.rate.add(tool.name(), block, per_s);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn compared(&self, title: &str, taken: &Taken, rows: Vec<Vec<String>>, bars: &[Bar]) -> String {
+        let missing = match taken.missing[..] {
+            [] => String::new(),
+            _ => format!(" Not here: {}.", taken.missing.join(", ")),
+        };
+        self.section(title, &taken.present, &missing, &page::table(&COLUMNS, &rows), bars)
+    }
+
+    fn section(&self, title: &str, tools: &[Tool], note: &str, table: &str, bars: &[Bar]) -> String {
+        let versions: Vec<String> = tools.iter().map(|tool| tool.version()).collect();
         format!(
-            "## {title}\n\nn = {} blocks, windows of {} s, {}. Medians over blocks.{missing}\n\n{table}\n",
+            "## {title}\n\nn = {} blocks, windows of {} s, {}; {}. Medians over blocks.{note}\n\n{table}\n{}\n",
             self.blocks,
             self.window_s,
-            page::today()
+            page::today(),
+            versions.join(", "),
+            bar::table(bars)
         )
     }
 
@@ -175,39 +248,53 @@ impl Bench {
             rows.push((host, ran));
             println!("{block} done");
         }
-        let of = |name: &str, read: fn(&Block) -> [Option<f64>; 3]| {
-            let mut cells = vec![name.to_owned()];
-            for index in 0..3 {
+        let medians = |read: fn(&Block) -> [Option<f64>; 3]| {
+            [0, 1, 2].map(|index| {
                 let values: Vec<f64> = rows.iter().filter_map(|row| read(row)[index]).collect();
-                cells.push(page::figure(descriptive::median(&values), 1));
-            }
-            cells
+                descriptive::median(&values)
+            })
+        };
+        let (host, ours) = (medians(|(host, _)| host.us.map(Some)), medians(|(_, ran)| ran.lag_us));
+        let row = |name: &str, us: [Option<f64>; 3]| {
+            let cells = us.map(|us| page::figure(us, 1));
+            std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
         };
         let table = page::table(
             &["µs late", "p50", "p99", "p99.9"],
-            &[
-                of("a timer of this host, nothing else running", |(host, _)| host.us.map(Some)),
-                of("whyslow load, send lag", |(_, ran)| ran.lag_us),
-            ],
+            &[row("a timer of this host, nothing else running", host), row("whyslow load, send lag", ours)],
         );
-        Ok(self.section("Send lag at 50 000 requests/s", &table, &[]))
+        let bars = [
+            Bar::at_most("send lag p99, µs", 50.0, ours[1]),
+            Bar::at_most("send lag p99.9, µs", 200.0, ours[2]),
+        ];
+        Ok(self.section("Send lag at 50 000 requests/s", &[Tool::Whyslow], "", &table, &bars))
     }
 
     /// Whether the schedule is kept over 10 000 connections, and what they take.
     fn many(&self) -> anyhow::Result<String> {
-        let load = Load { rate: Some(30_000), connections: 10_000, ..Load::closed(self.window_s) };
-        let mut rows = Vec::new();
+        let load = Load { rate: Some(30_000), connections: MANY, ..Load::closed(self.window_s) };
+        let (mut rows, mut ratios, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         for block in 0..self.blocks {
             let ran = Tool::Whyslow.run(&load, &self.server.address.to_string(), &self.cpus.load)?;
+            let open = ran.established.unwrap_or(0);
+            ensure!(open == u64::from(MANY), "only {open} of {MANY} connections were open: it measured less");
             rows.push(vec![
                 block.to_string(),
+                open.to_string(),
                 page::figure(ran.rate_ratio, 4),
                 page::figure(Some(ran.mib), 1),
                 page::figure(Some(ran.cpu_us), 2),
             ]);
+            ratios.extend(ran.rate_ratio);
+            sizes.push(ran.mib);
         }
-        let table = page::table(&["block", "rate ratio", "memory MiB", "CPU µs/request"], &rows);
-        Ok(self.section("10 000 connections at 30 000 requests/s", &table, &[]))
+        let table =
+            page::table(&["block", "connections", "rate ratio", "memory MiB", "CPU µs/request"], &rows);
+        let bars = [
+            Bar::at_least("rate ratio, the lowest", 0.99, descriptive::quantile(&ratios, 0.0)),
+            Bar::at_most("memory, the largest, MiB", 200.0, descriptive::quantile(&sizes, 1.0)),
+        ];
+        Ok(self.section("10 000 connections at 30 000 requests/s", &[Tool::Whyslow], "", &table, &bars))
     }
 
     /// Requests per second of whyslow and of wrk against a server that costs more than either.
@@ -215,6 +302,11 @@ impl Bench {
         let work = Server::planted("spin", WITNESS_WORK_NS, &self.cpus)?;
         let mut rows = self.beside_wrk(&format!("{} µs of work a request", WITNESS_WORK_NS / 1000), &work)?;
         drop(work);
+        // The last cell of the last row is the ratio to wrk.
+        let ratio = rows.last().and_then(|row| told(row.last()?));
+        let what = "requests/s where the work is fixed, whyslow / wrk";
+        let bars =
+            [Bar::at_least(what, 1.0 - WITNESS_APART, ratio), Bar::at_most(what, 1.0 + WITNESS_APART, ratio)];
         rows.extend(
             self.beside_wrk("whyslow serve --model threads", &Server::built_in("threads", &self.cpus)?)?,
         );
@@ -222,7 +314,9 @@ impl Bench {
         let note = "Where the server does the same work whatever the generator does, both count the same. A server whose \
                     threads are woken for each request does less of its own where requests come in batches, and that is \
                     the generator's doing: a cheaper one leaves it more.";
-        Ok(format!("{}\n{note}\n", self.section("Requests/s where the server is the limit", &table, &[])))
+        let tools = [Tool::Whyslow, Tool::Wrk];
+        let section = self.section("Requests/s where the server is the limit", &tools, "", &table, &bars);
+        Ok(format!("{section}\n{note}\n"))
     }
 
     /// Both generators on one server, in turns.

@@ -58,6 +58,8 @@ const PLANTS: [Plant; 25] = [
 
 /// Repetitions of every planted cause where `--runs` names no number.
 const RUNS: u32 = 5;
+/// Arms that share the rounds of a baseline in one session.
+const ARMS_TOGETHER: usize = 6;
 
 /// What one session named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,18 +97,21 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let mut found: Vec<Named> = read(&file)?;
     let mut left = args.sessions.unwrap_or(u32::MAX);
     for number in 0..args.runs.unwrap_or(RUNS) {
-        for plant in
-            PLANTS.iter().filter(|plant| args.only.as_ref().is_none_or(|part| plant.arm.contains(part)))
-        {
-            let done = found.iter().any(|one| one.arm == plant.arm && one.run == number);
-            if done || left == 0 {
-                continue;
+        let missing = PLANTS.iter().filter(|plant| {
+            args.only.as_ref().is_none_or(|part| plant.arm.contains(part))
+                && !found.iter().any(|one| one.arm == plant.arm && one.run == number)
+        });
+        for plants in together(missing) {
+            if left == 0 {
+                break;
             }
             left -= 1;
-            let one = session(&program, plant, number, args.confirm, &folder)?;
-            println!("{} {}: {:?} -> {:?}", number + 1, plant.arm, one.causes, one.place(plant));
-            append(&file, &one)?;
-            found.push(one);
+            for (plant, one) in plants.iter().zip(session(&program, &plants, number, args.confirm, &folder)?)
+            {
+                println!("{} {}: {:?} -> {:?}", number + 1, plant.arm, one.causes, one.place(plant));
+                append(&file, &one)?;
+                found.push(one);
+            }
         }
     }
     let text = page(&found);
@@ -116,19 +121,36 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
 }
 
-/// One comparison of a planted cause with its baseline, in the shortest design that decides: 6 blocks of 1 s windows.
-fn session(program: &str, plant: &Plant, number: u32, confirm: bool, folder: &Path) -> anyhow::Result<Named> {
-    let dir = folder.join(format!("why-{}-{number}", plant.arm));
+/// Plants in sessions: those with the same baseline and load share one, up to a number of arms.
+fn together<'a>(plants: impl Iterator<Item = &'a Plant>) -> Vec<Vec<&'a Plant>> {
+    let mut alike: BTreeMap<(&str, &[&str]), Vec<&Plant>> = BTreeMap::new();
+    for plant in plants {
+        alike.entry((plant.baseline, plant.load)).or_default().push(plant);
+    }
+    alike.values().flat_map(|group| group.chunks(ARMS_TOGETHER)).map(<[_]>::to_vec).collect()
+}
+
+/// One comparison of planted causes with their baseline, in the shortest design that decides: 6 blocks of 1 s windows.
+fn session(
+    program: &str,
+    plants: &[&Plant],
+    number: u32,
+    confirm: bool,
+    folder: &Path,
+) -> anyhow::Result<Vec<Named>> {
+    let first = plants.first().context("a session has an arm")?;
+    let dir = folder.join(format!("why-{}-{number}", first.arm));
     if dir.exists() {
         fs::remove_dir_all(&dir).context("cannot remove an earlier run")?;
     }
-    let (seed, warmup) =
-        ((2000 + number).to_string(), if plant.arm.contains("jvm") { "3s" } else { "500ms" });
-    let mut argv =
-        vec![program, "compare", plant.baseline, plant.arm, "--equal-rates", "none", "--blocks", "6"];
-    argv.extend(["--window", "1s", "--warmup", warmup, "--warmup-cap", warmup, "--seed", &seed]);
-    argv.extend(["--format", "json", "--out", dir.to_str().context("the workspace's name is not text")?]);
-    argv.extend(plant.load);
+    let seed = (2000 + number).to_string();
+    let warmup = if first.arm.contains("jvm") { "3s" } else { "500ms" };
+    let mut argv = vec![program, "compare", first.baseline];
+    argv.extend(plants.iter().map(|plant| plant.arm));
+    argv.extend(["--equal-rates", "none", "--blocks", "6", "--window", "1s", "--seed", &seed]);
+    argv.extend(["--warmup", warmup, "--warmup-cap", warmup, "--format", "json"]);
+    argv.extend(["--out", dir.to_str().context("the workspace's name is not text")?]);
+    argv.extend(first.load);
     if confirm {
         argv.push("--confirm");
     }
@@ -138,27 +160,33 @@ fn session(program: &str, plant: &Plant, number: u32, confirm: bool, folder: &Pa
     }
     let findings: Value =
         serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")?;
-    let named = named(plant, number, &findings)?;
-    // A run is worth keeping only where the right cause was not first.
-    if named.place(plant) == Some(1) {
+    let named: Vec<Named> =
+        plants.iter().map(|plant| named(plant, number, &findings)).collect::<anyhow::Result<_>>()?;
+    // A run is worth keeping only where a right cause was not first.
+    if plants.iter().zip(&named).all(|(plant, one)| one.place(plant) == Some(1)) {
         fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
     }
     Ok(named)
 }
 
 fn named(plant: &Plant, number: u32, findings: &Value) -> anyhow::Result<Named> {
-    let causes = findings["causes"].as_array().context("findings have causes")?;
+    let causes: Vec<&Value> = findings["causes"]
+        .as_array()
+        .context("findings have causes")?
+        .iter()
+        .filter(|cause| cause["arm"] == plant.arm)
+        .collect();
     let of_grade = |grades: &'static [&'static str]| {
         causes
             .iter()
             .filter(move |cause| cause["grade"].as_str().is_some_and(|grade| grades.contains(&grade)))
     };
-    let id = |cause: &Value| cause["id"].as_str().unwrap_or_default().to_owned();
+    let id = |cause: &&Value| cause["id"].as_str().unwrap_or_default().to_owned();
     let ratio = |metric: &str| {
         let rows = findings["comparisons"].as_array()?;
-        rows.iter().find(|row| row["metric"] == metric)?["ratio"].as_f64()
+        rows.iter().find(|row| row["metric"] == metric && row["arm"] == plant.arm)?["ratio"].as_f64()
     };
-    let share = |cause: &Value| cause["share"].as_f64().unwrap_or(0.0);
+    let share = |cause: &&Value| cause["share"].as_f64().unwrap_or(0.0);
     Ok(Named {
         arm: plant.arm.to_owned(),
         run: number,
@@ -192,12 +220,15 @@ fn page(found: &[Named]) -> String {
                 .map(|one| one.confirmed.iter().filter(|id| !plant.right.contains(&id.as_str())).count())
         })
         .sum();
+    let confirmed: usize = found.iter().map(|one| one.confirmed.len()).sum();
     let percent = |count: usize| 100.0 * count as f64 / all.max(1) as f64;
     let mut text = format!(
         "# Explanation accuracy\n\nPlanted causes, each against the same server without it: the right cause is named first in {} of {all} \
-         sessions ({:.0} %), among the first three in {} ({:.0} %); {wrong} wrongly confirmed; a server against itself names no cause \
-         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM`, 6 blocks of 1 s windows at capacity over 64 \
-         connections, and two diagnostic rounds of each arm. Repeat with `cargo xtask calibrate why`.\n\n",
+         sessions ({:.0} %), among the first three in {} ({:.0} %); {confirmed} causes \
+         confirmed by taking them away (`--confirm`), {wrong} of them wrongly; a server against itself names no cause \
+         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, 6 blocks of \
+         1 s windows at capacity over 64 connections, and a diagnostic round of each arm (two in \
+         sessions of one arm). Repeat with `cargo xtask calibrate why`.\n\n",
         placed(1),
         percent(placed(1)),
         placed(3),

@@ -14,6 +14,8 @@ const MAX_LITTLE: f64 = 0.05;
 const MIN_JAIN: f64 = 0.9;
 /// Answers per connection that are "one small constant": a server that serves each connection a few times and stops.
 const SMALL_ANSWERS: u64 = 16;
+/// Bytes per second over what the link carries at most.
+const MAX_WIRE: f64 = 0.8;
 /// CPU used over CPU there was: above it the counters are wrong.
 const MAX_UTILISATION: f64 = 1.02;
 
@@ -59,7 +61,13 @@ pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
         for record in sheet.rounds_of(&arm.name) {
             for window in &record.windows {
                 let stalled = stalled(window);
-                let value = if stalled.is_some() { 0.0 } else { window.load.per_connection.jain };
+                let few = window.load.requests < SMALL_ANSWERS * window.load.connections.established;
+                let value = match stalled {
+                    Some(_) => 0.0,
+                    // Of few answers some connections have twice as many as others by chance.
+                    None if few => 1.0,
+                    None => window.load.per_connection.jain,
+                };
                 gate.add(&arm.name, value, &voids, || {
                     stall_text(&arm.name, record.round.block, window, stalled)
                 });
@@ -87,7 +95,10 @@ fn stall_text(arm: &str, block: u32, window: &Window, stalled: Option<&str>) -> 
 
 fn stalled(window: &Window) -> Option<&'static str> {
     let per = &window.load.per_connection;
-    if per.min == per.max && per.max <= SMALL_ANSWERS && window.load.requests > 0 {
+    // Who waited for its answers most of the time was served as fast as this server serves.
+    let waiting_ns = window.load.response_ns.mean * per.max as f64;
+    let ended = waiting_ns < window.load.window_ns as f64 / 2.0;
+    if per.min == per.max && per.max <= SMALL_ANSWERS && window.load.requests > 0 && ended {
         return Some("gave every connection the same few answers and then none");
     }
     let last = window.load.seconds.last()?;
@@ -119,4 +130,30 @@ pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
         });
     }
     gate.rows(|worst| format!("at most {} of the server's CPUs were used", percent(worst)))
+}
+
+/// `wire`: the link has room, or the rate is the link's.
+pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
+    let mut gate = PerArm::new("wire", MAX_WIRE, true);
+    let Some(most) = sheet.run.host.loopback_bytes_per_s.filter(|most| *most > 0.0) else {
+        return gate.rows(|_| String::new());
+    };
+    for arm in &sheet.plan().arms {
+        // Loopback has no wire: what it carries is what a CPU copies, and each of the server's carries as much.
+        let carried = sheet.median(&arm.name, sheet.main, |window| {
+            let ns = window.load.window_ns as f64 * f64::from(window.server_cpus.cpus.max(1));
+            (ns > 0.0).then(|| window.load.bytes_read as f64 * 1e9 / ns)
+        });
+        let Some(carried) = carried else { continue };
+        gate.add(&arm.name, carried / most, &[Metric::Rate], || {
+            format!(
+                "'{}' sent {:.1} GB/s for each of its CPUs, {} of what loopback carries here: the rate is the link's. Ask \
+                 for a smaller answer; CPU per request stands",
+                arm.name,
+                carried / 1e9,
+                percent(carried / most)
+            )
+        });
+    }
+    gate.rows(|worst| format!("at most {} of what loopback carries here was sent", percent(worst)))
 }

@@ -111,8 +111,18 @@ const VIRTUAL_MACHINE: &str = "libjvm";
 
 /// Whether a function is of a standard library: what it does, it does for its caller. So does what has no name.
 fn belongs_to_all(frame: &Frame) -> bool {
-    const BEGINNINGS: [&str; 9] =
-        ["core::", "std::", "alloc::", "java.", "jdk.", "scala.", "vtable ", "itable ", "StubRoutines"];
+    const BEGINNINGS: [&str; 10] = [
+        "core::",
+        "std::",
+        "alloc::",
+        "internal/runtime/",
+        "java.",
+        "jdk.",
+        "scala.",
+        "vtable ",
+        "itable ",
+        "StubRoutines",
+    ];
     const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
     let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
     let name = name.strip_prefix("void ").unwrap_or(name);
@@ -194,6 +204,13 @@ const KERNEL: Table = &[
 
 /// Functions of programs, by what libraries and languages call them.
 const USER: Table = &[
+    // Before those that copy: the C library's formatting of dates begins with str, too.
+    (
+        Category::Date,
+        "httpdate strftime ^__tz_ ^tzset ^mktime ^__mktime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
+         http_date ::date appendTime ^gmtime ^__gmtime ^__offtime ^localtime time::Instant SystemTime \
+         DateTimeFormat ^__vdso",
+    ),
     (
         Category::Comparing,
         "^strcmp ^strcasecmp ^strncmp ^strncasecmp ^memcmp ^bcmp ^__strcmp ^__strcasecmp ^__strncmp \
@@ -213,7 +230,8 @@ const USER: Table = &[
     (
         Category::GcJit,
         "^runtime.gc ^runtime.scan ^runtime.greyobject ^runtime.markroot ^runtime.wbBuf ^runtime.bgsweep \
-         ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
+         ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep ^runtime.tryDeferToSpanScan ^runtime.findObject \
+         ^runtime.spanOf ^runtime.typePointers ^runtime.(*spanSet) ^runtime.(*spanInlineMarkBits) G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
          ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
@@ -224,7 +242,9 @@ const USER: Table = &[
         "^malloc ^calloc ^realloc ^free ^cfree ^_int_malloc ^_int_free ^_int_realloc ^sysmalloc ^unlink_chunk \
          ^tcache ^je_ ^_rjem ^mi_ ^_mi_ ^tc_ new(unsigned delete(void __rust_alloc __rust_dealloc \
          __rust_realloc __rdl_ ^alloc::alloc raw_vec ^runtime.malloc ^runtime.newobject ^runtime.makeslice \
-         ^runtime.growslice ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
+         ^runtime.growslice ^runtime.nextFree ^runtime.getMCache ^runtime.heapSetType ^runtime.heapBits \
+         ^runtime.spanHeapBits ^runtime.publicationBarrier ^runtime.deductAssist ^runtime.(*mspan) \
+         ^runtime.(*pallocBits) ^runtime.(*pageAlloc) ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
          ^aligned_alloc ^posix_memalign ^__libc_malloc ^__libc_free ^__libc_calloc ^__libc_realloc ^heap_for_ptr \
          ^arena_ ^caml_alloc ^bf_allocate ^rawAlloc__system ^rawDealloc__system ^newObj",
     ),
@@ -240,12 +260,6 @@ const USER: Table = &[
         "encode_headers write_head write_header writeHeader http.Header. HttpObjectEncoder HttpHeadersEncoder \
          ngx_http_header_filter append_header AppendBytes http1::write ResponseHeader). format_head \
          extraHeader header_map HeaderMap",
-    ),
-    (
-        Category::Date,
-        "httpdate strftime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
-         http_date ::date appendTime ^gmtime ^__gmtime ^__offtime ^localtime time::Instant SystemTime \
-         DateTimeFormat ^__vdso",
     ),
     (Category::Serialisation, "serde json Json JSON jackson protobuf msgpack ::ser:: ::de::"),
     (

@@ -4,13 +4,18 @@ use record::{Frame, Profile};
 
 use super::Counts;
 
-/// How the kernel calls the entry of a system call, before its name. Source: Linux, `arch/*/include/asm/syscall_wrapper.h`.
-const ENTRIES: [&str; 5] = ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_"];
+/// How the kernel calls the entry of a system call, before its name; an entry that only calls the last of these is no
+/// frame of its own. Source: Linux, `arch/*/include/asm/syscall_wrapper.h` and `include/linux/syscalls.h`.
+const ENTRIES: [&str; 6] = ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_", "ksys_"];
 /// System calls that write to whatever a descriptor is.
 const WRITES: [&str; 3] = ["write", "writev", "sendfile"];
 /// Parts of the names of functions through which whatever goes to a socket goes.
 const SOCKETS: [&str; 3] = ["sock_", "tcp_", "unix_stream"];
-/// What writes that do not go to a socket are called.
+/// Parts of the names of functions through which a thread tells another one that there is work.
+const PIPES: [&str; 2] = ["pipe_write", "eventfd_write"];
+/// What writes to a pipe or an event descriptor are called.
+pub(crate) const PIPE_WRITES: &str = "write (to a pipe)";
+/// What all other writes that do not go to a socket are called.
 pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
 
 /// Samples by the system call in which they were taken; those outside of system calls are left out.
@@ -35,6 +40,12 @@ fn name(kernel: &[&Frame]) -> Option<String> {
         // Link-time optimisation leaves suffixes such as `.isra.0`.
         .split('.')
         .next()?;
-    let to_socket = || kernel.iter().any(|frame| SOCKETS.iter().any(|part| frame.name.contains(part)));
-    Some(if WRITES.contains(&name) && !to_socket() { FILE_WRITES } else { name }.to_owned())
+    let is_in =
+        |parts: &[&str]| kernel.iter().any(|frame| parts.iter().any(|part| frame.name.contains(part)));
+    let name = match name {
+        write if !WRITES.contains(&write) || is_in(&SOCKETS) => write,
+        _ if is_in(&PIPES) => PIPE_WRITES,
+        _ => FILE_WRITES,
+    };
+    Some(name.to_owned())
 }

@@ -65,6 +65,9 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("main;find;__strcasecmp_l_avx2", Category::Comparing),
         ("main;handle;_int_malloc", Category::Allocation),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
+        ("main.main;runtime.mallocgc;runtime.nextFreeFast", Category::Allocation),
+        ("serve;log;__strftime_internal", Category::Date),
+        ("main.main;runtime.mallocgc;internal/runtime/atomic.(*Uint32).Add", Category::Allocation),
         ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),
         (
             "camlCohttp_lwt__handle_12;caml_alloc_small_dispatch;mark_slice_darken.constprop.0",

@@ -82,6 +82,20 @@ const COMPARISONS: [&str; 16] = [
     "IndexByte",
     "EqualFold",
 ];
+/// Of functions that read a clock.
+const CLOCKS: [&str; 9] = [
+    "clock_gettime",
+    "gettimeofday",
+    "[vdso]",
+    "::now",
+    "::elapsed",
+    "Timespec::now",
+    "nanotime",
+    "time.Now",
+    "time.Since",
+];
+/// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
+const POLLED_NS: f64 = 500.0;
 /// Functions that are named as examples.
 const EXAMPLES: usize = 3;
 
@@ -95,6 +109,17 @@ pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
 pub(super) fn comparing(pair: &Pair) -> Vec<Suspect> {
     let compares = |row: &ProfileRow| is_named(row, &COMPARISONS);
     of_rows(pair, "comparing", "comparing and searching bytes", compares)
+}
+
+/// Waiting for a time to pass without letting others run: the clock is read again and again.
+pub(super) fn busy_wait(pair: &Pair) -> Vec<Suspect> {
+    let mut suspects = of_rows(pair, "busy_wait", "polling the clock", reads_clock);
+    suspects.retain(|suspect| suspect.ns >= POLLED_NS);
+    suspects
+}
+
+fn reads_clock(row: &ProfileRow) -> bool {
+    row.category == Category::Date.word() && is_named(row, &CLOCKS)
 }
 
 /// Allocating and freeing memory.
@@ -128,7 +153,10 @@ fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
 
 fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
     // What has a suspect of its own by name is not counted twice.
-    let others = |row: &ProfileRow| is_named(row, &COPIES) || is_named(row, &COMPARISONS);
+    let polls = !busy_wait(pair).is_empty();
+    let others = |row: &ProfileRow| {
+        is_named(row, &COPIES) || is_named(row, &COMPARISONS) || (polls && reads_clock(row))
+    };
     of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row))
 }
 

@@ -4,10 +4,10 @@ use super::evidence::Counted;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE};
+use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE, PIPE_WRITES};
 
 /// System calls that send to a socket, or write to whatever a descriptor is.
-const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
+pub(super) const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
 /// System calls that write to files and never to sockets.
 const FILE_WRITES: [&str; 4] = ["pwrite64", "pwritev", "pwritev2", "fallocate"];
 /// System calls that ask the kernel for memory or give it back.
@@ -26,7 +26,7 @@ const FEW: f64 = 0.05;
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
-    let more = network_writes(pair);
+    let more = writes(pair).network;
     // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
     let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
@@ -39,18 +39,39 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     })
 }
 
-/// How many more writes go to the network: as many as there are more segments, the rest goes elsewhere.
-fn network_writes(pair: &Pair) -> f64 {
+/// More writes per request, by where they go.
+#[derive(Default)]
+struct Writes {
+    network: f64,
+    pipes: f64,
+    files: f64,
+}
+
+/// Where more writes go: as many to the network as there are more segments. Where the others go is in the profile, and
+/// without one they are said to go to files; the kernel puts small writes to one connection into one segment.
+fn writes(pair: &Pair) -> Writes {
     let more = pair.more_calls(&WRITES).map_or(0.0, |(more, _)| more);
-    more.min(pair.more(|evidence| evidence.segments)).max(0.0)
+    let network = more.min(pair.more(|evidence| evidence.segments)).max(0.0);
+    let [sockets, pipes, files] =
+        [&WRITES[..], &[PIPE_WRITES], &[FILE_WRITES_INSIDE]].map(|names| pair.more_time_in_calls(names));
+    let rest = more - network;
+    match pipes + files {
+        elsewhere if elsewhere > 0.0 => {
+            Writes { network, pipes: rest * pipes / elsewhere, files: rest * files / elsewhere }
+        }
+        _ if sockets > 0.0 => Writes { network: more, ..Writes::default() },
+        _ => Writes { network, pipes: 0.0, files: rest },
+    }
 }
 
 /// More writes that do not go to the network: logs, journals, pipes.
 pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    let Some((writes, _)) = pair.more_calls(&WRITES) else { return Vec::new() };
+    if pair.more_calls(&WRITES).is_none() {
+        return Vec::new();
+    }
     let (only_files, _) = pair.more_calls(&FILE_WRITES).unwrap_or_default();
-    let more = writes - network_writes(pair) + only_files;
+    let more = writes(pair).files + only_files;
     if more < FEW {
         return Vec::new();
     }
@@ -125,17 +146,18 @@ fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
 /// The system call that was not counted by name and in which the slow arm spends most more time, by the profile.
 fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
     let rows = pair.profile?.system_calls.iter();
-    let unknown =
-        rows.filter(|row| row.name != FILE_WRITES_INSIDE && !counted.syscalls.contains_key(&row.name));
+    let unknown = rows.filter(|row| {
+        ![FILE_WRITES_INSIDE, PIPE_WRITES].contains(&&*row.name) && !counted.syscalls.contains_key(&row.name)
+    });
     let most =
         unknown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)))?;
     (pair.sign * most.difference_ns > SURE * most.error_ns).then_some(&*most.name)
 }
 
-/// More context switches that no futex led to.
+/// More context switches to which no thread led that wakes another.
 pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    if futexes(pair) >= FEW {
+    if futexes(pair).max(writes(pair).pipes) >= FEW {
         return Vec::new();
     }
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
@@ -149,23 +171,26 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     })
 }
 
-/// Requests that are passed from thread to thread: futexes with switches.
+/// Requests that are passed from thread to thread: futexes, or writes to pipes, with switches.
 pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    let futexes = futexes(pair);
-    if futexes < FEW {
+    let (futexes, pipes) = (futexes(pair), writes(pair).pipes);
+    if futexes.max(pipes) < FEW {
         return Vec::new();
     }
     let switches = pair.more(super::evidence::Evidence::all_switches).max(0.0);
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
-    let counted_ns = switches * costs.futex_wake_ns + (futexes - 2.0 * switches).max(0.0) * costs.syscall_ns;
-    let ns = counted_ns.max(scheduling(pair, switches));
+    let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
+    let counted_ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
+    let ns = counted_ns.max(scheduling(pair, switches) + pair.more_time_in_calls(&[PIPE_WRITES]));
+    let piped = if pipes < FEW { String::new() } else { format!(", {pipes:.2} more writes to pipes") };
     one(Suspect {
         id: "thread_handoff".to_owned(),
         grade: Grade::BoundedBy,
         ns,
         evidence: format!(
-            "hand-over between threads: {futexes:.2} more futex calls and {switches:.2} more context switches a request"
+            "hand-over between threads: {futexes:.2} more futex calls{piped} and {switches:.2} more context switches a \
+             request"
         ),
         usual: true,
     })

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use record::{DiagnosticRecord, PassKind, Window};
+use record::{Pass, PassKind, Profile, Stack, Window};
 
 use super::shape::Shape;
-use super::{Material, is_used};
+use super::{Material, PassFindings, is_used};
 use crate::findings::CpuPerRequest;
-use crate::gates::server_busy;
+use crate::gates::{server_busy, set_busy};
+use crate::limiter::{self, REFUSED, busiest_thread};
 use crate::metric::in_window;
 use crate::sheet::Sheet;
 
@@ -24,10 +25,31 @@ const FOR_REQUESTS: [&str; 7] = [
     "sk_wait_data",
     "io_cqring_wait",
 ];
+/// Functions in which the idle threads of a runtime wait, whatever for. Source: Go, runtime/proc.go.
+const IDLE_THREADS: [&str; 5] =
+    ["runtime.findRunnable", "runtime.stopm", "runtime.sysmon", "runtime.mPark", "runtime.stoplockedm"];
+/// What a thread without a CPU waits for, by parts of the names of the kernel's functions in its stack; the first row
+/// that fits counts. Source: Linux, kernel/time/hrtimer.c, kernel/futex, fs/sync.c, fs/jbd2, mm/filemap.c.
+const BLOCKED: [(Blocked, &[&str]); 3] = [
+    (Blocked::Sleep, &["nanosleep"]),
+    (Blocked::Disk, &["fsync", "sync_file", "generic_write_sync", "jbd2_", "io_schedule", "writeback"]),
+    (Blocked::Lock, &["futex"]),
+];
 /// Beginnings of the file names of libraries that wait only because they are asked to.
 const LIBC: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 /// Functions that are named as the place of a wait.
 const WAITS_NAMED: usize = 2;
+
+/// What threads without a CPU wait for, beside requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blocked {
+    /// A time to pass.
+    Sleep,
+    /// A disk.
+    Disk,
+    /// Another thread.
+    Lock,
+}
 
 /// One arm per request; times in nanoseconds.
 pub(crate) struct Evidence {
@@ -37,8 +59,15 @@ pub(crate) struct Evidence {
     pub(crate) idle_ns: f64,
     /// Whether the CPUs, or one thread, were full.
     pub(crate) full: bool,
-    /// Whether the generator may have been the limit.
+    /// Whether one thread was full while the CPUs were not.
+    pub(crate) one_thread_full: bool,
+    /// CPUs that it kept busy.
+    pub(crate) busy_cores: f64,
+    /// Whether the generator may have been the limit, and nothing of the server's own is known to be: one that refuses
+    /// connections keeps their clients away, however busy the generator is with the others.
     pub(crate) generator_limits: bool,
+    /// Whether it starved connections.
+    pub(crate) stalls: bool,
     /// Voluntary and involuntary switches.
     pub(crate) switches: [f64; 2],
     pub(crate) minor_faults: f64,
@@ -62,6 +91,10 @@ pub(crate) struct Evidence {
     pub(crate) shape: Shape,
     /// The program's functions in which its threads waited for something other than requests, longest first.
     pub(crate) waits_in: Vec<String>,
+    /// Threads that waited at a time on average, by what they waited for; empty where that was not seen.
+    pub(crate) blocked: BTreeMap<Blocked, f64>,
+    /// Whether the idle threads of its runtime were told from threads that wait for something.
+    pub(crate) knows_idle_threads: bool,
 }
 
 /// Counts per request.
@@ -84,16 +117,25 @@ impl Evidence {
         };
         let median =
             |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
-        let of_arm: Vec<&DiagnosticRecord> =
-            sheet.run.diagnostics.iter().filter(|record| record.arm == arm).collect();
+        let waiting = match is_used(material.passes, arm, PassKind::Waiting) {
+            true => {
+                passes_of(sheet, arm, PassKind::Waiting).filter_map(|pass| pass.profile.as_ref()).collect()
+            }
+            false => Vec::new(),
+        };
+        let refused = tcp(limiter::refused);
+        let fails = |id: &str| {
+            material.gates.iter().any(|gate| gate.id == id && !gate.ok && gate.arm.as_deref() == Some(arm))
+        };
         Some(Self {
             name: arm.to_owned(),
             idle_ns: (offered - cpu.total).max(0.0),
             full: median(&|window| Some(server_busy(window))) >= FULL,
-            generator_limits: material
-                .gates
-                .iter()
-                .any(|gate| gate.id == "generator" && !gate.ok && gate.arm.as_deref() == Some(arm)),
+            one_thread_full: median(&|window| Some(busiest_thread(window))) >= FULL
+                && median(&|window| Some(set_busy(&window.server_cpus))) < FULL,
+            busy_cores: median(&|window| Some(crate::arms::busy_cores(window))),
+            generator_limits: refused < REFUSED && fails("generator"),
+            stalls: fails("stall"),
             switches: [
                 pooled(|window| window.target.voluntary_switches)?,
                 pooled(|window| window.target.involuntary_switches)?,
@@ -104,23 +146,18 @@ impl Evidence {
             }),
             segments: tcp(|tcp| tcp.segments_out),
             delayed_acks: tcp(|tcp| tcp.delayed_acks),
-            refused: tcp(|tcp| tcp.listen_overflows.max(tcp.listen_drops)),
+            refused,
             accepted: tcp(|tcp| tcp.passive_opens),
             waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             threads_ns: threads(&windows),
-            counted: best_counted(
-                [PassKind::Counting, PassKind::Tracing]
-                    .into_iter()
-                    .filter(|kind| is_used(material.passes, arm, *kind))
-                    .filter_map(|kind| counted(&of_arm, kind))
-                    .collect(),
-            ),
+            counted: counted(sheet, arm, material.passes),
             shape: Shape::of(&windows),
-            waits_in: match is_used(material.passes, arm, PassKind::Waiting) {
-                true => waits_in(&of_arm),
-                false => Vec::new(),
-            },
+            waits_in: waits_in(&waiting),
+            blocked: blocked(&waiting),
+            knows_idle_threads: waiting.iter().any(|profile| {
+                profile.frames.iter().any(|frame| IDLE_THREADS.contains(&frame.name.as_str()))
+            }),
             cpu,
         })
     }
@@ -148,16 +185,28 @@ fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> f64 {
     windows.iter().map(|window| figure(window)).sum::<f64>() / windows.len().max(1) as f64
 }
 
-/// The first that knows system calls by name; where perf events may not be counted, their pass has counts of nothing.
-fn best_counted(mut all: Vec<Counted>) -> Option<Counted> {
+/// All passes of one kind of an arm.
+fn passes_of<'a>(sheet: &Sheet<'a>, arm: &'a str, kind: PassKind) -> impl Iterator<Item = &'a Pass> {
+    let of_arm = sheet.run.diagnostics.iter().filter(move |record| record.arm == arm);
+    of_arm.flat_map(|record| &record.passes).filter(move |pass| pass.kind == kind)
+}
+
+/// What was counted of `arm` where its passes are used: of those that know system calls by name the least disturbing.
+/// Where perf events may not be counted, their pass has counts of nothing.
+pub(super) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Counted> {
+    let mut all: Vec<Counted> = [PassKind::Counting, PassKind::Tracing]
+        .into_iter()
+        .filter(|kind| is_used(passes, arm, *kind))
+        .filter_map(|kind| summed(passes_of(sheet, arm, kind)))
+        .collect();
     let named = all.iter().position(|one| !one.syscalls.is_empty());
     (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
 }
 
-/// Counts of all passes of one kind over their requests.
-fn counted(records: &[&DiagnosticRecord], kind: PassKind) -> Option<Counted> {
+/// Counts of passes over their requests.
+fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
-    for pass in records.iter().flat_map(|record| &record.passes).filter(|pass| pass.kind == kind) {
+    for pass in passes {
         let Some(counts) = &pass.counts else { continue };
         requests += pass.window.load.requests as f64;
         let add = |to: &mut BTreeMap<String, f64>, from: &BTreeMap<String, u64>| {
@@ -174,22 +223,24 @@ fn counted(records: &[&DiagnosticRecord], kind: PassKind) -> Option<Counted> {
     (requests > 0.0).then_some(sums)
 }
 
-/// The innermost functions of the program itself in the stacks that waited, longest first. Those that waited to be told
-/// of requests are left out: a server that has nothing to do waits there.
-fn waits_in(records: &[&DiagnosticRecord]) -> Vec<String> {
-    let passes = records.iter().flat_map(|record| &record.passes);
-    let profiles =
-        passes.filter(|pass| pass.kind == PassKind::Waiting).filter_map(|pass| pass.profile.as_ref());
+/// Whether a stack waits to be told of requests or of work: a server that has nothing to do waits there.
+fn waits_for_requests(profile: &Profile, stack: &Stack) -> bool {
+    profile.frames_of(stack).any(|frame| match frame.kernel {
+        true => FOR_REQUESTS.iter().any(|part| frame.name.contains(part)),
+        false => IDLE_THREADS.contains(&frame.name.as_str()),
+    })
+}
+
+/// The innermost functions of the program itself in the stacks that waited for something other than requests, longest
+/// first.
+fn waits_in(profiles: &[&Profile]) -> Vec<String> {
     let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
     for profile in profiles {
-        for stack in &profile.stacks {
-            let for_requests = profile
-                .frames_of(stack)
-                .any(|frame| frame.kernel && FOR_REQUESTS.iter().any(|part| frame.name.contains(part)));
+        for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
             let own = profile.frames_of(stack).rev().find(|frame| {
                 !frame.kernel && frame.resolved && !LIBC.iter().any(|module| frame.module.starts_with(module))
             });
-            if let Some(frame) = own.filter(|_| !for_requests) {
+            if let Some(frame) = own {
                 *waited.entry(&frame.name).or_default() += stack.samples;
             }
         }
@@ -197,6 +248,25 @@ fn waits_in(records: &[&DiagnosticRecord]) -> Vec<String> {
     let mut waited: Vec<(&str, u64)> = waited.into_iter().collect();
     waited.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
     waited.into_iter().take(WAITS_NAMED).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Threads that waited at a time on average, by what for.
+fn blocked(profiles: &[&Profile]) -> BTreeMap<Blocked, f64> {
+    let wall_ns: u64 = profiles.iter().map(|profile| profile.wall_ns).sum();
+    let mut blocked = BTreeMap::new();
+    for profile in profiles {
+        for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
+            let is_in = |names: &[&str]| {
+                let mut kernel = profile.frames_of(stack).filter(|frame| frame.kernel);
+                kernel.any(|frame| names.iter().any(|name| frame.name.contains(name)))
+            };
+            if let Some((what, _)) = BLOCKED.iter().find(|(_, names)| is_in(names)) {
+                let ns = stack.samples.saturating_mul(profile.period_ns) as f64;
+                *blocked.entry(*what).or_default() += ns / wall_ns.max(1) as f64;
+            }
+        }
+    }
+    blocked
 }
 
 /// CPU time per request by the name of the thread.

@@ -42,8 +42,12 @@ impl<'a> Pair<'a> {
             |metric| material.comparisons.iter().find(|row| row.arm == arm.name && row.metric == metric);
         let rate = row(Metric::Rate).and_then(|row| slower_in_rate(row, baseline, arm));
         let cpu = row(Metric::CpuPerRequest).and_then(decided);
-        // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time.
-        let waits = rate.filter(|arm_slower| !(if *arm_slower { arm } else { baseline }).full);
+        // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time. One whose
+        // only thread is full lets CPUs idle that another one uses.
+        let waits = rate.filter(|arm_slower| {
+            let (slow, fast) = if *arm_slower { (arm, baseline) } else { (baseline, arm) };
+            !slow.full || (slow.one_thread_full && !fast.one_thread_full)
+        });
         let arm_slower = waits.or(cpu)?;
         let (fast, slow) = if arm_slower { (baseline, arm) } else { (arm, baseline) };
         let idle_ns = if waits.is_some() { (slow.idle_ns - fast.idle_ns).max(0.0) } else { 0.0 };
@@ -126,12 +130,13 @@ fn decided(row: &Comparison) -> Option<bool> {
 }
 
 /// Whether the arm is the slower one in rate. A rate that is void only because the generator was the limit of the faster
-/// arm still shows the slower one: the true ratio is even larger.
+/// arm, or because the slower one starved connections, still shows the slower one.
 fn slower_in_rate(row: &Comparison, baseline: &Evidence, arm: &Evidence) -> Option<bool> {
     if let Some(arm_slower) = decided(row) {
         return Some(arm_slower);
     }
-    let only_generator = !row.void_by.is_empty() && row.void_by.iter().all(|gate| gate == "generator");
+    let harmless = ["generator", "stall"];
+    let only = !row.void_by.is_empty() && row.void_by.iter().all(|gate| harmless.contains(&&**gate));
     let (low, high) = (row.ci_low?, row.ci_high?);
     let delta = row.delta;
     let arm_slower = match () {
@@ -139,6 +144,6 @@ fn slower_in_rate(row: &Comparison, baseline: &Evidence, arm: &Evidence) -> Opti
         () if low > 1.0 + delta => false,
         () => return None,
     };
-    let slow = if arm_slower { arm } else { baseline };
-    (only_generator && !slow.generator_limits).then_some(arm_slower)
+    let (slow, fast) = if arm_slower { (arm, baseline) } else { (baseline, arm) };
+    (only && !slow.generator_limits && !fast.stalls).then_some(arm_slower)
 }

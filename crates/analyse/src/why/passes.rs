@@ -4,6 +4,7 @@ use record::{DiagnosticRecord, Pass, PassKind, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::gates::moved_between;
 use crate::sheet::Sheet;
 
 /// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
@@ -12,6 +13,10 @@ const MAX_MOVED: f64 = 0.10;
 const CHANCE: f64 = 2.0;
 /// Switches per request that hardly matter, however much their ratio moved.
 const FEW_SWITCHES: f64 = 0.05;
+/// Likewise the share of a request's CPU time that they cost.
+const SMALL_SHARE: f64 = 0.02;
+/// CPU per request while watched over that untouched, from which on another server was watched.
+const MAX_SLOWDOWN: f64 = 2.0;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.
@@ -146,7 +151,18 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     }
     let slowdown = Some(watched.cpu_per_request() / plain.cpu_per_request()).filter(|ratio| *ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
-    let fault = fault(kind, &plain, &watched);
+    let switch_ns = sheet.run.host.unit_costs.map_or(0.0, |costs| costs.context_switch_ns);
+    let few = FEW_SWITCHES.max(SMALL_SHARE * plain.cpu_per_request() / switch_ns.max(1.0));
+    let few_switches = if switch_ns > 0.0 { few } else { FEW_SWITCHES };
+    let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
+    let moved =
+        ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
+    let fault = if moved && kind == PassKind::Counting {
+        // What a request takes tells nothing of watching where a CPU was moved; how often it calls does not hang on that.
+        switched(&plain, &watched, few_switches)
+    } else {
+        fault(kind, &plain, &watched, few_switches)
+    };
     let whole = if kind == PassKind::Tracing { "only the mix of calls is used" } else { "used" };
     let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
     let cpu = slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
@@ -166,14 +182,24 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     })
 }
 
+/// Whether a watched server switched more or less often than the one that was scored.
+fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<String> {
+    let (from, to) = (plain.switches_per_request(), watched.switches_per_request());
+    let much = (to - from).abs() > few.max(MAX_MOVED * from);
+    much.then(|| format!("context switches went from {from:.2} to {to:.2} a request"))
+}
+
 /// Why a watched server is not the one that was scored.
-fn fault(kind: PassKind, plain: &Sums, watched: &Sums) -> Option<String> {
+fn fault(kind: PassKind, plain: &Sums, watched: &Sums, few_switches: f64) -> Option<String> {
     if kind == PassKind::Tracing {
         return None;
     }
-    let (from, to) = (plain.switches_per_request(), watched.switches_per_request());
-    if (to - from).abs() > FEW_SWITCHES.max(MAX_MOVED * from) {
-        return Some(format!("context switches went from {from:.2} to {to:.2} a request"));
+    let slowdown = watched.cpu_per_request() / plain.cpu_per_request();
+    if slowdown > MAX_SLOWDOWN {
+        return Some(format!("a request took {slowdown:.1} times the CPU"));
+    }
+    if let Some(fault) = switched(plain, watched, few_switches) {
+        return Some(fault);
     }
     // What counting costs is paid in the kernel, and it is counts that are used: user time must not have moved.
     let (what, figure): (&str, Figure) = match kind {

@@ -1,24 +1,28 @@
 //! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time.
 
+use super::evidence::{Blocked, Evidence};
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::findings::Grade;
+use crate::limiter::REFUSED;
 
 /// System calls that wait for a time to pass.
 const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// System calls that wait for a disk.
-const SYNCS: [&str; 5] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range"];
+const SYNCS: [&str; 6] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
 /// System calls that read from a descriptor, whatever it is.
 const READS: [&str; 6] = ["read", "readv", "recvfrom", "recvmsg", "recvmmsg", "pread64"];
 /// The quickest answers: if these are late, all are.
 const QUICK: f64 = 0.05;
 /// Those that wait for a time or for a disk.
-pub(super) const WAITING: [&str; 7] =
-    ["nanosleep", "clock_nanosleep", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range"];
+pub(super) const WAITING: [&str; 8] =
+    ["nanosleep", "clock_nanosleep", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
 /// A wait that fewer than one in a hundred requests meets explains no gap between means.
 const RARE: f64 = 0.01;
-/// Refused connections per request that show: each costs its client a second.
-const REFUSED: f64 = 0.0005;
+/// A wait that this many of the requests meet may be all that they wait for.
+const MANY: f64 = 0.5;
+/// Fewer threads than this waiting at a time tell nothing.
+const FEW_THREADS: f64 = 0.1;
 /// Responses that waited for a delayed acknowledgement: the kernel delays by 40 ms, and by up to a timer tick more.
 /// Source: Linux, include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
 const DELAYED_ACK_NS: [u64; 2] = [38_000_000, 53_000_000];
@@ -38,42 +42,126 @@ fn place(pair: &Pair) -> String {
     if names.is_empty() { names } else { format!(" (in {names})") }
 }
 
-/// Writes that are forced to the disk. The kernel's work for them is theirs too.
-pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
-    let Some((more, [slow, fast])) = pair.more_calls(&SYNCS).filter(|(more, _)| *more >= RARE) else {
-        return Vec::new();
-    };
-    let system = pair.more(|evidence| evidence.cpu.system).max(0.0);
-    let evidence = format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair));
-    one(wait("sync_writes", idle_after_accept(pair) + system * more.min(1.0), evidence))
+/// A kind of wait that a server makes a call for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sleep,
+    Sync,
+    Lock,
+    Backend,
 }
 
-/// Idle time in `calls` of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request".
-fn waits_in_calls(pair: &Pair, id: &str, what: &str, names: &[&str], calls: &str) -> Vec<Suspect> {
-    let Some((_, [slow, fast])) = pair.more_calls(names).filter(|(more, _)| *more >= RARE) else {
+impl Kind {
+    const ALL: [Self; 4] = [Self::Sleep, Self::Sync, Self::Lock, Self::Backend];
+
+    fn calls(self) -> &'static [&'static str] {
+        match self {
+            Self::Sleep => &SLEEPS,
+            Self::Sync => &SYNCS,
+            Self::Lock => &super::counts::FUTEX,
+            Self::Backend => &READS,
+        }
+    }
+
+    /// What its threads are seen to wait for; what comes from elsewhere looks like the next request.
+    fn blocked(self) -> Option<Blocked> {
+        match self {
+            Self::Sleep => Some(Blocked::Sleep),
+            Self::Sync => Some(Blocked::Disk),
+            Self::Lock => Some(Blocked::Lock),
+            Self::Backend => None,
+        }
+    }
+
+    /// How many more of a request's waits are of this kind: at most 1, and 0 below what shows.
+    fn met(self, pair: &Pair) -> f64 {
+        let more = |names: &[&str]| pair.more_calls(names).map_or(0.0, |(more, _)| more);
+        let calls = match self {
+            // Whoever waits for an answer has asked; reading twice where nothing has come yet is no wait.
+            Self::Backend => more(&READS).min(more(&super::counts::WRITES)),
+            // A file may be opened so that every write to it waits.
+            Self::Sync if most_blocked(pair) == Some(Blocked::Disk) => 1.0,
+            _ => more(self.calls()),
+        };
+        let seen = match self.blocked() {
+            // Whoever waits for a lock waits for what its holder waits for.
+            Some(Blocked::Disk) if more_blocked(pair, Blocked::Disk) >= FEW_THREADS => 1.0,
+            Some(blocked) => grown(pair, blocked),
+            None => 1.0,
+        };
+        if calls < RARE { 0.0 } else { calls.min(1.0) * seen }
+    }
+
+    /// The idle time that it can carry: all of it, or in proportion where few requests meet it, or meet another kind
+    /// more often.
+    fn carries(self, pair: &Pair) -> Option<f64> {
+        let most = Self::ALL.map(|kind| kind.met(pair)).into_iter().fold(MANY, f64::max);
+        let met = self.met(pair);
+        (met > 0.0).then(|| idle_after_accept(pair) * met / most)
+    }
+}
+
+/// How many more threads wait for this at a time.
+fn more_blocked(pair: &Pair, blocked: Blocked) -> f64 {
+    pair.more(|evidence| evidence.blocked.get(&blocked).copied().unwrap_or(0.0))
+}
+
+/// What most more threads wait for, where that shows.
+fn most_blocked(pair: &Pair) -> Option<Blocked> {
+    let all = [Blocked::Sleep, Blocked::Disk, Blocked::Lock].into_iter();
+    all.max_by(|a, b| more_blocked(pair, *a).total_cmp(&more_blocked(pair, *b)))
+        .filter(|most| more_blocked(pair, *most) >= FEW_THREADS)
+}
+
+/// How many more threads wait for this, over those that wait for what most more wait for; 1 where no more are seen to
+/// wait, as threads of a pool wait for work where others would wait for a lock.
+fn grown(pair: &Pair, blocked: Blocked) -> f64 {
+    match most_blocked(pair) {
+        Some(most) => (more_blocked(pair, blocked) / more_blocked(pair, most)).clamp(0.0, 1.0),
+        // A runtime's own idle threads were told from the others, and so others would have been seen.
+        None if pair.slow.knows_idle_threads => 0.0,
+        None => 1.0,
+    }
+}
+
+/// Writes that are forced to the disk. The kernel's work for them is theirs too.
+pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
+    let Some(ns) = Kind::Sync.carries(pair) else { return Vec::new() };
+    let (more, [slow, fast]) = pair.more_calls(&SYNCS).unwrap_or_default();
+    let system = pair.more(|evidence| evidence.cpu.system).max(0.0);
+    let evidence = if slow < RARE {
+        format!("writes that wait for the disk{}, though none asks for it: is a file opened so?", place(pair))
+    } else {
+        format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair))
+    };
+    one(wait("sync_writes", ns + system * more.clamp(0.0, 1.0), evidence))
+}
+
+/// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request".
+fn waits_in_calls(pair: &Pair, kind: Kind, id: &str, what: &str, calls: &str) -> Vec<Suspect> {
+    let (Some(ns), Some((_, [slow, fast]))) = (kind.carries(pair), pair.more_calls(kind.calls())) else {
         return Vec::new();
     };
     let evidence = format!(
         "{what}{}: {slow:.2}{calls} a request against {fast:.2}, while its CPUs are idle",
         place(pair)
     );
-    one(wait(id, idle_after_accept(pair), evidence))
+    one(wait(id, ns, evidence))
 }
 
 /// Sleeps of a fixed time.
 pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, "sleep", "sleeps", &SLEEPS, "")
+    waits_in_calls(pair, Kind::Sleep, "sleep", "sleeps", "")
 }
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    let what = "threads waiting for each other";
-    waits_in_calls(pair, "lock_contention", what, &super::counts::FUTEX, " futex calls")
+    waits_in_calls(pair, Kind::Lock, "lock_contention", "threads waiting for each other", " futex calls")
 }
 
 /// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
 pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, "backend_wait", "waiting for what it reads elsewhere", &READS, " reads")
+    waits_in_calls(pair, Kind::Backend, "backend_wait", "waiting for what it reads elsewhere", " reads")
 }
 
 /// Connections that wait to be accepted: by Little's law, their share is the share of the time spent there.
@@ -101,6 +189,20 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
          again after a second"
     );
     one(wait("listen_backlog", idle_after_accept(pair), evidence))
+}
+
+/// Work that only one thread does: it is full while other CPUs are idle.
+pub(super) fn one_thread(pair: &Pair) -> Vec<Suspect> {
+    if !pair.slow.one_thread_full || pair.fast.one_thread_full {
+        return Vec::new();
+    }
+    let cores = |evidence: &Evidence| evidence.busy_cores;
+    let evidence = format!(
+        "one thread is full while other CPUs are idle: {:.2} CPUs busy, against {:.2}",
+        cores(pair.slow),
+        cores(pair.fast)
+    );
+    one(wait("one_thread", pair.idle_ns, evidence))
 }
 
 /// Answers whose second part waits until the first is acknowledged (Nagle), which the client delays by 40 ms.

@@ -27,6 +27,17 @@ fn every_order_is_judged_at_its_edge() {
         ("errors > 2", true),
         ("error_rate > 0.31%", false),
         ("error_rate > 0.0029", true),
+        ("errors.timeout >= 3", true),
+        ("errors_status > 0", false),
+        ("bytes_read > 63MiB", false),
+        ("bytes_read > 61MiB", true),
+        ("established < 64", false),
+        ("in_flight > 63.5", true),
+        ("busiest_thread > 59%", true),
+        ("busiest_thread > 0.61", false),
+        ("cpu_user > 999ns", true),
+        ("window < 10s", false),
+        ("warnings > 0", false),
     ];
     for (text, want) in cases {
         let holds = match judge(text) {
@@ -36,6 +47,65 @@ fn every_order_is_judged_at_its_edge() {
         };
         assert_eq!(holds, want, "{text}");
     }
+}
+
+/// The names that the refusal of an unknown one tells.
+fn told() -> Vec<String> {
+    let error = "p98 > 1ms".parse::<Bound>().unwrap_err().to_string();
+    let (_, names) = error.split_once("choose one of ").unwrap();
+    let (names, latencies) = names.split_once(", or ").unwrap();
+    assert!(latencies.contains("service.p99") && latencies.contains("send_lag.p99"), "{error}");
+    names.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_name_that_is_told_is_taken_with_and_without_its_points() {
+    let names = told();
+    assert_eq!(names.len(), 37, "{names:?}");
+    let latencies = names.iter().take_while(|name| *name != "rate");
+    let others = ["response_", "service_", "send_lag_"]
+        .map(|time| latencies.clone().map(move |name| format!("{time}{name}")));
+    for name in names.iter().cloned().chain(others.into_iter().flatten()) {
+        for name in [name.replace('_', "."), name] {
+            // One of these is a value in the unit of any figure.
+            let taken =
+                ["1ms", "1k", "1"].iter().any(|value| format!("{name} > {value}").parse::<Bound>().is_ok());
+            assert!(taken, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_figure_of_the_report_that_may_be_judged_has_a_name() {
+    // What was asked for is no figure, and neither are the counts of histograms and the intervals of percentiles.
+    const ASKED: [&str; 5] = ["schema", "threads", "pipeline", "connections_requested", "schedule_seed"];
+    let report = serde_json::to_value(testkit::load_report(50_000.0)).unwrap();
+    let names = told();
+    let mut checked = 0;
+    for (key, value) in report.as_object().unwrap() {
+        let fields = match value {
+            serde_json::Value::Object(fields) => {
+                fields.iter().map(|(field, value)| (format!("{key}_{field}"), value)).collect()
+            }
+            value => vec![(key.clone(), value)],
+        };
+        for (path, _) in fields.iter().filter(|(_, value)| value.is_number()) {
+            let name = path
+                .replace("_ns_per_request", "")
+                .replace("_per_s", "")
+                .replace("_ns", "")
+                .replace("connections_established", "established");
+            let known =
+                ["response_", "service_", "send_lag_"].iter().find_map(|time| name.strip_prefix(time));
+            let known = known.unwrap_or(&name).to_owned();
+            checked += 1;
+            assert!(
+                names.contains(&known) || ASKED.contains(&path.as_str()) || path.ends_with("_ns_count"),
+                "{path}"
+            );
+        }
+    }
+    assert!(checked > 40, "only {checked} figures were looked at");
 }
 
 #[test]
@@ -57,6 +127,8 @@ fn what_is_no_condition_is_refused_with_what_to_write() {
         ("errors > 1.5", "such as 0"),
         ("error_rate > nan", "0.1%"),
         ("rate < 0", "30k"),
+        ("bytes_read > many", "such as 64KiB"),
+        ("in_flight > many", "such as 0.5"),
     ];
     for (text, want) in cases {
         let error = text.parse::<Bound>().expect_err(text).to_string();

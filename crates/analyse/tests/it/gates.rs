@@ -18,7 +18,7 @@ struct Fault {
     voids: &'static [Metric],
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault {
         gate: "errors",
         condition: CAPACITY,
@@ -106,6 +106,13 @@ const FAULTS: [Fault; 12] = [
         voids: &[Metric::CpuPerRequest],
     },
     Fault {
+        gate: "wire",
+        condition: CAPACITY,
+        spoil: |window| window.load.bytes_read = window.load.window_ns * 9 / 2,
+        text: "'pr' sent 4.5 GB/s for each of its CPUs, 90 % of what loopback carries here",
+        voids: &[Metric::Rate],
+    },
+    Fault {
         gate: "fairness",
         condition: CAPACITY,
         spoil: |window| window.target.cpu.total_ns /= 2,
@@ -128,7 +135,7 @@ fn spoilt(fault: &Fault) -> Run {
 }
 
 #[test]
-fn all_nine_gates_are_green_on_a_good_run() {
+fn all_ten_gates_are_green_on_a_good_run() {
     let findings = analyse(&pair(1.1));
     let ids = [
         "parity",
@@ -137,6 +144,7 @@ fn all_nine_gates_are_green_on_a_good_run() {
         "little",
         "stall",
         "utilisation",
+        "wire",
         "host",
         "environment",
         "fairness",
@@ -149,6 +157,25 @@ fn all_nine_gates_are_green_on_a_good_run() {
         }
     }
     assert!(findings.gates.iter().all(|gate| ids.contains(&gate.id.as_str())));
+}
+
+#[test]
+fn a_server_that_is_only_slow_does_not_stall() {
+    let slow = |window: &mut Window| {
+        window.load.requests = 64;
+        (window.load.per_connection.min, window.load.per_connection.max) = (1, 1);
+        window.load.response_ns.mean = window.load.window_ns as f64;
+    };
+    let uneven = |window: &mut Window| {
+        window.load.requests = 96;
+        window.load.per_connection.jain = 0.85;
+    };
+    for spoil in [slow as fn(&mut Window), uneven] {
+        let mut run = pair(1.0);
+        change(&mut run, "pr", CAPACITY, spoil);
+        let findings = analyse(&run);
+        assert!(gates(&findings, "stall").iter().all(|gate| gate.ok), "{:?}", gates(&findings, "stall"));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod confirm;
 mod detail;
 mod gates;
 mod host;
+mod ladder;
 mod looks;
 mod parity;
 mod published;

@@ -59,7 +59,7 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
     };
     Run {
         manifest,
-        host: Host::default(),
+        host: Host { loopback_bytes_per_s: Some(5e9), ..Host::default() },
         rounds,
         diagnostics: Vec::new(),
         interventions: Vec::new(),

@@ -141,7 +141,7 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
             Plant { calls: &[("pwrite64", 1.0), ("fsync", 1.0)], switches: 1.0, ..idle(0.1) },
         ),
         ("lock_contention", 1.0, Plant { calls: &[("futex", 1.4)], switches: 0.7, ..idle(0.3) }),
-        ("backend_wait", 1.0, Plant { calls: &[("read", 1.0)], switches: 1.0, ..idle(0.1) }),
+        ("backend_wait", 1.0, Plant { calls: &[("read", 1.0), ("write", 1.0)], switches: 1.0, ..idle(0.1) }),
         ("timer_wait", 1.0, Plant { late_ns: 9_000_000, ..idle(0.1) }),
         ("delayed_ack", 0.9, Plant { delayed: 50, ..idle(0.1) }),
         ("listen_backlog", 1.0, Plant { refused: 0.01, ..idle(0.1) }),
@@ -154,6 +154,26 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
         assert!((found - share).abs() < 0.12, "{first} carries {found}, expected {share}");
         assert!(causes[0].ns_per_request > 0.0 && causes[0].arm == "pr");
     }
+}
+
+#[test]
+fn a_full_queue_is_named_though_the_generator_is_busy_too() {
+    let plant = Plant { idle_rate: Some(0.8), refused: 0.01, ..Plant::NONE };
+    let first = |plant| {
+        let mut run = planted(plant);
+        for arm in ["main", "pr"] {
+            change(&mut run, arm, 0, |window| {
+                (window.load.busiest_thread, window.target.busiest_thread_ns) = (0.9, 0);
+                // Those who are kept away are starved, too.
+                window.load.per_connection.jain = if arm == "pr" { 0.5 } else { 1.0 };
+            });
+        }
+        let findings = analyse(&run);
+        assert!(findings.gates.iter().any(|gate| gate.id == "generator" && !gate.ok), "{:?}", findings.gates);
+        named(&findings).first().map(|cause| cause.id.clone())
+    };
+    assert_eq!(first(plant).as_deref(), Some("listen_backlog"));
+    assert_eq!(first(Plant { refused: 0.0, ..plant }), None, "the rate of the slower one is the generator's");
 }
 
 #[test]
@@ -207,6 +227,29 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
 }
 
 #[test]
+fn counts_of_a_pass_that_took_thrice_the_cpu_are_used_only_where_a_cpu_was_moved() {
+    let found = |ways: [f64; 2]| {
+        let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            let counting = pass.kind == PassKind::Counting;
+            if counting {
+                let cpu = &mut pass.window.target.cpu;
+                (cpu.user_ns, cpu.system_ns, cpu.total_ns) =
+                    (3 * cpu.user_ns, 3 * cpu.system_ns, 3 * cpu.total_ns);
+            }
+            let way = ways[usize::from(counting)];
+            pass.window.cpu_distances_ns = (0..20).map(|sample| way + f64::from(sample % 5)).collect();
+        }
+        let findings = analyse(&run);
+        let used = findings.passes.iter().all(|pass| pass.used);
+        assert_eq!(named(&findings).is_empty(), !used, "{:?}", findings.passes);
+        used
+    };
+    assert!(!found([100.0, 100.0]), "counting itself took it");
+    assert!(found([100.0, 500.0]), "the hypervisor took it, and calls are as many");
+}
+
+#[test]
 fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
     let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
     let verdicts = |run: &Run| analyse(run).comparisons.iter().map(|row| row.verdict).collect::<Vec<_>>();
@@ -221,15 +264,19 @@ fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
     );
 }
 
+/// Beginnings of the names of the kernel's functions.
+const KERNEL: [&str; 8] = ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pipe_", "futex_", "hrtimer_"];
+
 /// A profile of stacks, outermost function first, with samples.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let is_kernel = |name: &str| KERNEL.iter().any(|begin| name.starts_with(begin));
     let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
     for (folded, samples) in stacks {
         let first = profile.frames.len() as u32;
         profile.frames.extend(folded.split(';').map(|name| Frame {
             name: name.to_owned(),
-            module: if name.starts_with("tcp_") { "[kernel]" } else { "server" }.to_owned(),
-            kernel: name.starts_with("tcp_"),
+            module: if is_kernel(name) { "[kernel]" } else { "server" }.to_owned(),
+            kernel: is_kernel(name),
             resolved: true,
         }));
         profile.samples += samples;
@@ -242,7 +289,12 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
 
 /// A run whose second arm spends 10 µs more a request in `function`.
 fn sampled(function: &str) -> Run {
-    let mut run = planted(Plant { user_ns: 9000.0, ..Plant::NONE });
+    sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, function)
+}
+
+/// The same with a plant of its own, nine samples of its stack beside ten of what both do.
+fn sampled_beside(plant: Plant, function: &str) -> Run {
+    let mut run = planted(plant);
     let plain = ("main;serve;send;tcp_sendmsg", 1000);
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();
@@ -262,6 +314,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         ("main;serve;parse;malloc", "allocation"),
         ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
         ("main;serve;price_of_everything", "own_code"),
+        ("main;serve;wait_for;__vdso_clock_gettime", "busy_wait"),
     ] {
         let findings = analyse(&sampled(function));
         let causes = named(&findings);
@@ -272,6 +325,89 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         let leaf = function.rsplit(';').next().unwrap();
         assert!(causes[0].text.contains(leaf), "{}", causes[0].text);
     }
+}
+
+#[test]
+fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
+    let writes = Plant { system_ns: 6000.0, calls: &[("write", 3.0)], switches: 2.0, ..Plant::NONE };
+    for (stack, expected) in [
+        ("main;log;do_syscall_64;ksys_write;ext4_file_write_iter", "file_writes"),
+        ("main;wake;do_syscall_64;ksys_write;pipe_write", "thread_handoff"),
+        ("main;send;do_syscall_64;ksys_write;tcp_sendmsg", "small_writes"),
+    ] {
+        let findings = analyse(&sampled_beside(writes, stack));
+        assert_eq!(named(&findings)[0].id, expected, "{stack}: {:?}", findings.causes);
+    }
+}
+
+#[test]
+fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
+    let calls = &[("clock_nanosleep", 1.0), ("futex", 2.0), ("fsync", 1.0), ("write", 1.0), ("read", 1.0)];
+    for (stacks, expected) in [
+        (&[("main;serve;futex_wait", 60_000), ("main;serve;hrtimer_nanosleep", 1000)][..], "lock_contention"),
+        (&[("main;serve;futex_wait", 1000), ("main;serve;hrtimer_nanosleep", 60_000)], "sleep"),
+        // Whoever waits for the lock waits for the disk of its holder.
+        (&[("main;serve;futex_wait", 60_000), ("main;serve;ext4_sync_file", 1000)], "sync_writes"),
+    ] {
+        let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
+        let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
+        waits.kind = record::ProfileKind::OffCpu;
+        for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+            let mut pass = record.passes[0].clone();
+            (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
+            record.passes.push(pass);
+        }
+        let findings = analyse(&run);
+        assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
+    }
+}
+
+#[test]
+fn a_request_that_is_seldom_waited_for_carries_less_than_one_that_always_is() {
+    let calls = &[("clock_nanosleep", 0.2), ("read", 1.0), ("write", 1.0)];
+    let findings = analyse(&planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE }));
+    let ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!(ids[0], "backend_wait", "{ids:?}");
+    let reads = Plant { calls: &[("read", 1.0)], idle_rate: Some(0.1), ..Plant::NONE };
+    let findings = analyse(&planted(reads));
+    assert!(named(&findings).iter().all(|cause| cause.id != "backend_wait"), "nobody was asked");
+}
+
+#[test]
+fn work_that_one_thread_does_is_told_where_the_other_server_uses_all_cpus() {
+    let mut run = planted(Plant::NONE);
+    for arm in ["main", "pr"] {
+        change(&mut run, arm, 0, |window| {
+            let cores = if arm == "main" { 2 } else { 1 };
+            let busy_ns = cores * window.target.wall_ns * 98 / 100;
+            window.target.cpu.total_ns = busy_ns;
+            window.target.cpu.user_ns = busy_ns / 2;
+            window.target.cpu.system_ns = busy_ns / 2;
+            window.target.busiest_thread_ns = window.target.wall_ns * 98 / 100;
+            window.server_cpus.user_ns = busy_ns;
+            window.server_cpus.idle_ns = 2 * window.target.wall_ns - busy_ns;
+            if arm == "pr" {
+                window.load.requests /= 2;
+                window.load.bytes_read /= 2;
+                window.load.rate_per_s /= 2.0;
+            }
+        });
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "one_thread", "{:?}", findings.causes);
+    assert!(cause.text.contains("0.98 CPUs busy, against 1.96"), "{}", cause.text);
+}
+
+#[test]
+fn causes_come_before_what_only_accounts_for_the_gap_and_that_before_what_was_ruled_out() {
+    let findings = analyse(&planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE }));
+    let grades: Vec<Grade> = findings.causes.iter().map(|cause| cause.grade).collect();
+    let place = |grade| grades.iter().position(|other| *other == grade).unwrap();
+    assert_eq!(findings.causes[0].id, "extra_syscalls");
+    assert!(place(Grade::AccountsFor) < place(Grade::RuledOut), "{grades:?}");
+    let arm = findings.arms.iter().find(|arm| arm.name == "pr").unwrap();
+    assert!((arm.syscalls_per_request["getppid"] - 10.0).abs() < 0.01, "{:?}", arm.syscalls_per_request);
 }
 
 #[test]

@@ -44,6 +44,24 @@ impl Intensity {
         }
     }
 
+    /// The corners of the line that the rate follows, in seconds after the origin and requests per second; none where
+    /// it is one rate, or recorded.
+    #[must_use]
+    pub fn corners(&self) -> Vec<[f64; 2]> {
+        match self {
+            Self::Flat { .. } | Self::Recorded(_) => Vec::new(),
+            Self::Ramp { from_per_s, to_per_s, over_s } => vec![[0.0, *from_per_s], [*over_s, *to_per_s]],
+            Self::Steps(steps) => {
+                let mut begin_s = 0.0;
+                let level = |step: &Step| {
+                    let end_s = begin_s + step.for_s;
+                    [[std::mem::replace(&mut begin_s, end_s), step.per_s], [end_s, step.per_s]]
+                };
+                steps.iter().flat_map(level).collect()
+            }
+        }
+    }
+
     /// The same with every rate multiplied by `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {

@@ -109,8 +109,8 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 fn schedule_facts(config: &Config) -> ScheduleFacts {
-    let (kind, rate_per_s, arrival) = match &config.pace {
-        Pace::Closed => ("closed", None, None),
+    let (kind, rate_per_s, arrival, shape) = match &config.pace {
+        Pace::Closed => ("closed", None, None, Vec::new()),
         Pace::Open { intensity, arrival, dispatch } => {
             let kind = match (dispatch, intensity) {
                 (_, Intensity::Recorded(_)) => "replay",
@@ -122,10 +122,10 @@ fn schedule_facts(config: &Config) -> ScheduleFacts {
                 (Arrival::Constant, _) => Some("constant".to_owned()),
                 (Arrival::Poisson, _) => Some("poisson".to_owned()),
             };
-            (kind, Some(mean_rate_per_s(config, intensity)), arrival)
+            (kind, Some(mean_rate_per_s(config, intensity)), arrival, intensity.corners())
         }
     };
-    ScheduleFacts { kind: kind.to_owned(), rate_per_s, arrival, seed: config.seed }
+    ScheduleFacts { kind: kind.to_owned(), rate_per_s, arrival, seed: config.seed, shape }
 }
 
 /// Requests due each second on average over the window asked for, over all shards.

@@ -21,23 +21,28 @@ const JAIN: f64 = 0.9;
 /// Answers on each connection on average, below which their evenness is chance.
 const EVENNESS_ANSWERS: f64 = 10.0;
 
+/// Finds a breach; its text says what happened, why, and what to do.
+type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
+
+/// Most important first.
+const CHECKS: [Check; 12] = [
+    partial,
+    connections,
+    errors,
+    parse,
+    rate,
+    busy,
+    send_lag,
+    little,
+    evenness,
+    unsteady,
+    drift,
+    few_requests,
+];
+
 /// What the reader of a report must know, most important first.
 pub(crate) fn warnings(report: &LoadReport, measured: &Measured) -> Vec<Warning> {
-    let checks = [
-        partial,
-        connections,
-        errors,
-        parse,
-        rate,
-        busy,
-        send_lag,
-        little,
-        evenness,
-        unsteady,
-        drift,
-        few_requests,
-    ];
-    checks.iter().filter_map(|check| check(report, measured)).collect()
+    CHECKS.iter().filter_map(|check| check(report, measured)).collect()
 }
 
 fn warning(id: &str, text: String) -> Option<Warning> {
@@ -47,7 +52,12 @@ fn warning(id: &str, text: String) -> Option<Warning> {
 fn partial(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let seconds = report.window_ns as f64 / 1e9;
     (report.partial).then_some(())?;
-    warning("partial", format!("The run was stopped after {seconds:.1} s: every figure is of that time."))
+    warning(
+        "partial",
+        format!(
+            "The run was stopped after {seconds:.1} s, by Ctrl-C or another signal: every figure is of that time. Run it to its end, or with a shorter -d."
+        ),
+    )
 }
 
 fn connections(report: &LoadReport, measured: &Measured) -> Option<Warning> {
@@ -139,7 +149,7 @@ fn evenness(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     warning(
         "uneven",
         format!(
-            "The server answered some connections more than others ({} to {} answers, Jain's index {:.2}): percentiles hold mostly the favoured ones.",
+            "The server answered some connections more than others ({} to {} answers, Jain's index {:.2}), as one does whose threads share its connections unevenly or that goes on with whoever it is serving: percentiles hold mostly the favoured ones. Look at how it spreads its connections, or try more of them (-c).",
             even.min, even.max, even.jain
         ),
     )
@@ -175,6 +185,8 @@ fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::session::{SLICES, Slice, Span};
 
@@ -190,28 +202,40 @@ mod tests {
         warnings(&report, &measured)
     }
 
-    type Case = (&'static str, &'static str, fn(&mut LoadReport, &mut Measured));
+    /// What is wrong, why, what is to be done, and how it comes about.
+    type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    /// What is wrong, what is to be done, and how it comes about.
-    const CASES: [Case; 12] = [
-        ("partial", "stopped after", |report, _| report.partial = true),
-        ("connections", "ask for fewer", |report, _| report.connections.established = 1),
-        ("errors", "look at the server's log", |report, _| report.errors.read = 1),
-        ("malformed", "the right port", |_, measured| measured.malformed = Some("it".to_owned())),
-        ("rate", "Lower the rate or add connections", |report, _| {
+    const CASES: [Case; 13] = [
+        ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
+        ("connections", "refused", "ask for fewer", |report, measured| {
+            report.connections.established = 1;
+            measured.connect_error = Some("refused".to_owned());
+        }),
+        ("errors", "read 1, write 0", "look at the server's log", |report, _| report.errors.read = 1),
+        ("malformed", "not HTTP/1.1: it", "Is this the right port?", |_, measured| {
+            measured.malformed = Some("it".to_owned());
+        }),
+        ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));
         }),
-        ("generator_busy", "add a thread (-t)", |report, _| report.busiest_thread = 0.96),
-        ("generator_busy", "add a thread (-t)", |report, _| {
+        ("generator_busy", "96 % busy", "add a thread (-t)", |report, _| report.busiest_thread = 0.96),
+        ("generator_busy", "85 % busy", "add a thread (-t)", |report, _| {
             (report.rate_ratio, report.busiest_thread) = (Some(1.0), 0.85);
         }),
-        ("send_lag", "add connections or a CPU", |report, _| {
+        ("send_lag", "the generator was late, or", "add connections or a CPU", |report, _| {
             report.send_lag_ns.p99 = report.response_ns.p50;
         }),
-        ("little", "Use a longer window", |report, _| report.in_flight *= 1.1),
-        ("uneven", "the favoured ones", |report, _| report.per_connection.jain = 0.5),
-        ("not_steady", "Allow a longer one", |_, measured| measured.steady = false),
-        ("drift", "Use a longer warm-up", |_, measured| measured.slices = rising()),
+        ("little", "by Little's law", "Use a longer window", |report, _| report.in_flight *= 1.1),
+        ("uneven", "whose threads share its connections", "Look at how it spreads", |report, _| {
+            report.per_connection.jain = 0.5;
+        }),
+        ("not_steady", "without a steady rate", "Allow a longer one", |_, measured| measured.steady = false),
+        ("drift", "still warming up, or a queue grew", "Use a longer warm-up", |_, measured| {
+            measured.slices = rising();
+        }),
+        ("few_requests", "9999 requests are too few", "use a longer window", |report, _| {
+            (report.response_ns.p99, report.response_ns.count) = (None, 9_999);
+        }),
     ];
 
     /// Tenths of which each takes twice as long as the one before.
@@ -220,19 +244,18 @@ mod tests {
     }
 
     #[test]
-    fn each_breach_is_said_with_what_to_do_and_nothing_else_is() {
+    fn each_breach_is_said_with_why_and_what_to_do_and_nothing_else_is() {
         assert_eq!(found(|_, _| {}), []);
-        for (id, remedy, change) in CASES {
+        let mut seen = BTreeSet::new();
+        for (id, why, remedy, change) in CASES {
             let found = found(change);
             let ids: Vec<&str> = found.iter().map(|warning| warning.id.as_str()).collect();
             assert_eq!(ids, [id]);
-            assert!(found[0].text.contains(remedy), "{id}: {}", found[0].text);
+            let text = &found[0].text;
+            let (why, remedy) = (text.find(why), text.find(remedy));
+            assert!(why.is_some() && why < remedy, "{id}: {text}");
+            seen.insert(id);
         }
-    }
-
-    #[test]
-    fn too_few_requests_for_a_p99_are_said_with_their_number() {
-        let few = found(|report, _| (report.response_ns.p99, report.response_ns.count) = (None, 9_999));
-        assert!(few[0].id == "few_requests" && few[0].text.starts_with("9999 requests"), "{few:?}");
+        assert_eq!(seen.len(), CHECKS.len(), "a warning is not tried: {seen:?}");
     }
 }

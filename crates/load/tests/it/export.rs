@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use load::export::{Interval, hgrm, hlog, octave_buckets};
+use load::export::{Interval, hgrm, hlog_header, hlog_line, octave_buckets};
 use load::latencies;
 
 #[test]
@@ -18,7 +18,7 @@ fn a_log_gives_back_what_was_recorded() {
         begin: Duration::ZERO,
         length: Duration::from_secs(2),
     };
-    let text = hlog(SystemTime::UNIX_EPOCH + Duration::from_secs(7), &[interval]);
+    let text = hlog_header(SystemTime::UNIX_EPOCH + Duration::from_secs(7)) + &hlog_line(&interval);
     assert!(text.contains("#[StartTime: 7.000"), "{text}");
     let entries: Vec<_> = IntervalLogIterator::new(text.as_bytes()).map(Result::unwrap).collect();
     let found = entries.iter().find_map(|entry| match entry {

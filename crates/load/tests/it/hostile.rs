@@ -1,5 +1,8 @@
 //! Servers that send what they should not: each costs what it costs, wherever the bytes are cut.
 
+use std::panic::catch_unwind;
+use std::time::{Duration, Instant};
+
 use plan::SplitMix64;
 
 use crate::framing::{Verdict, check};
@@ -142,27 +145,45 @@ const PARTS: [&str; 22] = [
     "\0",
 ];
 
+/// What one input is made of: whole answers, parts of others, and bytes that were exchanged.
+fn generated(random: &mut SplitMix64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(3) {
+        bytes.extend_from_slice(WHOLE[random.below(WHOLE.len() as u64) as usize].as_bytes());
+    }
+    for _ in 0..=random.below(8) {
+        bytes.extend_from_slice(PARTS[random.below(PARTS.len() as u64) as usize].as_bytes());
+    }
+    for _ in 0..random.below(3) {
+        let place = random.below(bytes.len() as u64) as usize;
+        bytes[place] = random.below(256) as u8;
+    }
+    bytes
+}
+
+/// Generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least
+/// so many. `FUZZ_SECONDS=60 cargo test --release -p load hostile -- --nocapture` is what CI runs.
 #[test]
+#[expect(clippy::print_stdout, reason = "a check says how much it checked")]
 fn no_bytes_at_all_do_more_than_end_a_connection() {
-    const INPUTS: u64 = 3_000;
-    let (mut answered, mut refused) = (0, 0);
-    for seed in 0..INPUTS {
-        let mut random = SplitMix64::fork(seed, "hostile", 0);
-        let mut bytes = Vec::new();
-        for _ in 0..random.below(3) {
-            bytes.extend_from_slice(WHOLE[random.below(WHOLE.len() as u64) as usize].as_bytes());
-        }
-        for _ in 0..=random.below(8) {
-            bytes.extend_from_slice(PARTS[random.below(PARTS.len() as u64) as usize].as_bytes());
-        }
-        for _ in 0..random.below(3) {
-            let place = random.below(bytes.len() as u64) as usize;
-            bytes[place] = random.below(256) as u8;
-        }
-        let verdict = check(&bytes, seed % 8 == 0);
+    const INPUTS: u64 = 1_000;
+    let number =
+        |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));
+    let (time, first) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 0));
+    let (start, mut inputs, mut answered, mut refused) = (Instant::now(), 0, 0, 0);
+    while inputs < INPUTS || start.elapsed() < time {
+        let seed = first + inputs;
+        let bytes = generated(&mut SplitMix64::fork(seed, "hostile", 0));
+        let verdict = catch_unwind(|| check(&bytes, seed % 8 == 0))
+            .unwrap_or_else(|_| panic!("seed {seed}: \"{}\"", bytes.escape_ascii()));
+        inputs += 1;
         answered += u64::from(verdict.answers > 0);
         refused += u64::from(verdict.malformed > 0);
     }
+    println!(
+        "hostile answers, {} s: {inputs} inputs, {answered} answered, {refused} refused",
+        time.as_secs()
+    );
     // Inputs that say nothing of either would prove nothing.
-    assert!(answered > INPUTS / 20 && refused > INPUTS / 20, "{answered} answered, {refused} refused");
+    assert!(answered > inputs / 20 && refused > inputs / 20, "{answered} answered, {refused} refused");
 }

@@ -45,8 +45,12 @@ fn three_shards_of_a_simulation_have_the_histogram_of_one_process() {
 
 /// One shard of three, run against `server`.
 fn shard(server: &Server, index: u32) -> (ShardRecord, String, Latencies) {
+    paced(server, index, Pace::open(3_000.0, Arrival::Poisson))
+}
+
+fn paced(server: &Server, index: u32, pace: Pace) -> (ShardRecord, String, Latencies) {
     let mut config = Config::new(Target::resolve(&server.url()).unwrap());
-    config.pace = Pace::open(3_000.0, Arrival::Poisson);
+    config.pace = pace;
     (config.threads, config.connections, config.seed) = (1, 4, 5);
     config.shard = Shard { index, of: 3 };
     config.window = Duration::from_millis(1_300);
@@ -94,6 +98,27 @@ fn a_merge_loses_nothing_in_whatever_order_it_is_done() {
     assert_eq!(again.outcome.report.seconds, report.seconds);
     assert_eq!(again.outcome.report.response_ns.p99, report.response_ns.p99);
     assert_eq!(again.outcome.shard.shards.len(), 3);
+}
+
+#[test]
+fn schedules_of_one_mean_and_another_shape_are_not_merged() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let ramp = |from_per_s, to_per_s| Intensity::Ramp { from_per_s, to_per_s, over_s: 1.3 };
+    let intensities = [Intensity::Flat { per_s: 1000.0 }, ramp(500.0, 1500.0), ramp(1500.0, 500.0)];
+    let shards: Vec<_> = (0..)
+        .zip(intensities)
+        .map(|(index, intensity)| {
+            let (arrival, dispatch) = (Arrival::Constant, Dispatch::Shared);
+            paced(&server, index, Pace::Open { intensity, arrival, dispatch })
+        })
+        .map(|(record, log, _)| (record, log))
+        .collect();
+    for (one, other) in [(0, 1), (1, 2)] {
+        let [a, b] = [&shards[one], &shards[other]].map(|(record, _)| &record.report.schedule);
+        assert!((a.rate_per_s.unwrap() - b.rate_per_s.unwrap()).abs() < 1e-6, "{a:?} {b:?}");
+        let refused = merge(vec![shards[one].clone(), shards[other].clone()]).unwrap_err().to_string();
+        assert!(refused.contains("they differ in the schedule or its seed"), "{refused}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use observe::{Counting, Group, HostWatch, counts_since, fingerprint, unit_costs};
+use observe::{Counting, Group, HostWatch, OwnCpus, counts_since, fingerprint, unit_costs};
 use record::Counts;
 
 use crate::support::Told;
@@ -18,7 +18,7 @@ const BESIDE: u64 = 20;
 fn counted(role: &[&str]) -> Option<(Counts, record::Usage)> {
     let mut told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();
-    let counting = Counting::attach(&group).unwrap();
+    let counting = Counting::attach(&group, &OwnCpus::default()).unwrap();
     let (before, used) = (counting.read(), group.snapshot().unwrap());
     told.work();
     let counts = counts_since(&counting.read(), &before);
@@ -121,7 +121,7 @@ fn sleeps_are_switches_and_pages_are_faults() {
 fn of_a_server_with_many_threads_less_is_counted_and_that_is_said() {
     for (threads, names) in [("1500", 0..1), ("300", 1..40)] {
         let told = Told::new(&["threads", threads]);
-        let counts = Counting::attach(&Group::of(told.pid()).unwrap()).unwrap().read();
+        let counts = Counting::attach(&Group::of(told.pid()).unwrap(), &OwnCpus::default()).unwrap().read();
         if counts.event("syscalls").is_none() {
             return;
         }

@@ -27,6 +27,9 @@ const LOOPS: &[&str] = &[
     "local t = setmetatable({}, { __index = function(t, k) while true do end end }) local x = t.y",
     "for i = 1, math.huge do local s = ('x'):rep(100) end",
     "while true do xpcall(error, function() while true do end end) end",
+    "jit.on() while true do end",
+    "jit.off() jit.flush() jit.on(true, true) require('jit').on() jit.opt.start(3) while true do end",
+    "jit.on() function request() local n = 0 while true do n = n + 1 end end",
 ];
 
 #[test]

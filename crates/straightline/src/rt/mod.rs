@@ -16,6 +16,9 @@
 mod arena;
 #[allow(unsafe_code)]
 mod bigstack;
+#[allow(unsafe_code)]
+mod deaf;
+#[allow(unsafe_code)]
 pub(crate) mod driver;
 #[allow(unsafe_code)]
 mod guard;
@@ -37,6 +40,7 @@ pub(crate) mod waker;
 pub(crate) mod watch;
 mod wheel;
 
+pub(crate) use deaf::deafen;
 pub(crate) use handover::handed_over;
 pub(crate) use wheel::TimerKey;
 

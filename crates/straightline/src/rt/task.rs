@@ -51,9 +51,19 @@ pub fn yield_now() -> io::Result<()> {
 /// `body` takes nothing by reference: what it uses must live as long as it may run, and nothing makes a caller wait.
 /// There is no scoped variant, for a handle that is forgotten would let the coroutine outlive the scope:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0373
 /// let mut count = 0;
 /// straightline::rt::spawn(|| count += 1);
+/// ```
+///
+/// ```
+/// let mut count = 0;
+/// let counts = straightline::rt::spawn(move || {
+///     count += 1;
+///     count
+/// });
+/// assert_eq!(counts.join()?, 1);
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn spawn<T, F>(body: F) -> JoinHandle<T>
 where

@@ -6,7 +6,7 @@ use super::worker::{Worker, take_up};
 use crate::rt::driver::{Interest, Ready};
 use crate::rt::shard::{Shard, Source};
 use crate::rt::slab::Key;
-use crate::rt::sys;
+use crate::rt::{deafen, sys};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ const BURST: usize = 64;
 /// How often a paused listener looks for room.
 const RETRY: Duration = Duration::from_millis(20);
 /// How long clients wait for room before one at a time is told that there is none.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// What they are told.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     Retry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -27,6 +27,10 @@ const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// Why no connection is taken for the time being.
 pub(super) const FULL: &str = "as many connections are open as are allowed";
 pub(super) const WANT: &str = "no file descriptors or memory are left";
+
+/// How long the listener of a server that drains stays, for those who began to connect before: some round trips within a
+/// data centre.
+pub(super) const HANDSHAKE: Duration = Duration::from_millis(10);
 
 /// Reads after which a client without room is told nothing more, though it still sends.
 const FAREWELL_READS: usize = 16;
@@ -41,8 +45,7 @@ pub(crate) struct Listener {
     key: Cell<Option<Key>>,
     /// Since when it takes nothing, in nanoseconds of the shard.
     paused_ns: Cell<Option<u64>>,
-    /// A descriptor that is given up to tell a client that there are no more.
-    reserve: RefCell<Option<OwnedFd>>,
+    reserve: RefCell<Reserve>,
 }
 
 impl Listener {
@@ -62,7 +65,7 @@ impl Listener {
             interest: if shared { Interest::LevelShared } else { Interest::Level },
             key: Cell::new(None),
             paused_ns: Cell::new(None),
-            reserve: RefCell::new(reserve()),
+            reserve: RefCell::new(Reserve::new()),
         });
         let key = shard.register(listener.socket.as_fd(), listener.interest, listener.clone())?;
         listener.key.set(Some(key));
@@ -70,13 +73,16 @@ impl Listener {
         Ok(())
     }
 
+    /// Lets nobody begin to connect any more. Those who have begun are still taken.
+    pub(crate) fn deafen(&self) {
+        // A socket that others hold as well stays open, and its clients are theirs too.
+        if self.interest == Interest::Level {
+            deafen(&self.socket).ok();
+        }
+    }
+
     /// Stops taking connections. Those that wait are taken first, for closing the socket resets them.
     pub(crate) fn close(&self) {
-        // Without a backlog, hardly another can come between the last that is taken and the closing. One that others
-        // hold as well stays open, and the backlog is theirs too.
-        if self.interest == Interest::Level {
-            rustix::net::listen(&self.socket, 0).ok();
-        }
         take_waiting(|| sys::accept(&self.socket), |socket| take_up(&self.worker, &self.shard, socket));
         if let Some(key) = self.key.take() {
             self.shard.unregister(self.socket.as_fd(), key);
@@ -119,19 +125,27 @@ impl Listener {
             self.worker.tell(Event::AcceptResumed { shard: self.shard_index });
         }
     }
+}
 
-    /// Tells one client that there is no room, in place of the descriptor kept for that.
-    fn turn_one_away(&self) {
-        let freed = self.reserve.take();
-        drop(freed);
-        if let Ok(socket) = sys::accept(&self.socket) {
+/// A descriptor that is given up to tell a client that there are no more.
+pub(super) struct Reserve(Option<OwnedFd>);
+
+impl Reserve {
+    pub(super) fn new() -> Self {
+        Self(std::fs::File::open("/dev/null").ok().map(OwnedFd::from))
+    }
+
+    /// Tells one client that there is no room, in place of the descriptor kept for that; whether one waited.
+    pub(super) fn turn_one_away(&mut self, listener: &OwnedFd, plain: bool) -> bool {
+        drop(self.0.take());
+        let turned_away = sys::accept(listener).map(|socket| {
             // Amid a handshake there are no words for it.
-            if self.worker.is_plain() {
+            if plain {
                 say_no_room(&socket);
             }
-            self.worker.counters().refused.add(1);
-        }
-        self.reserve.replace(reserve());
+        });
+        *self = Self::new();
+        turned_away.is_ok()
     }
 }
 
@@ -169,10 +183,6 @@ fn say_no_room(socket: &OwnedFd) {
     }
 }
 
-fn reserve() -> Option<OwnedFd> {
-    std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
-}
-
 impl Source for Listener {
     fn ready(self: Rc<Self>, _: Ready) {
         if let Err(reason) = self.accept() {
@@ -185,8 +195,10 @@ impl Source for Listener {
             Ok(()) => self.resume(),
             Err(reason) => {
                 let since_ns = self.paused_ns.get().unwrap_or(self.shard.now_ns());
-                if self.shard.now_ns() - since_ns > PATIENCE.as_nanos() as u64 {
-                    self.turn_one_away();
+                if self.shard.now_ns() - since_ns > PATIENCE.as_nanos() as u64
+                    && self.reserve.borrow_mut().turn_one_away(&self.socket, self.worker.is_plain())
+                {
+                    self.worker.counters().refused.add(1);
                 }
                 self.pause(reason);
             }
@@ -196,13 +208,13 @@ impl Source for Listener {
 
 #[cfg(test)]
 mod tests {
-    use super::{Errno, NO_ROOM, OwnedFd, reserve, say_no_room, sys, take_waiting};
+    use super::{Errno, NO_ROOM, OwnedFd, Reserve, say_no_room, sys, take_waiting};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn a_connection_that_broke_does_not_end_the_taking_of_those_behind_it() {
-        let socket = || Ok(reserve().unwrap());
+        let socket = || Ok(Reserve::new().0.unwrap());
         let cases: [(Vec<sys::Result<OwnedFd>>, usize); 3] = [
             (vec![socket(), Err(Errno::AGAIN), socket()], 1),
             (vec![Err(Errno::CONNABORTED), socket(), Err(Errno::PROTO), socket(), Err(Errno::AGAIN)], 2),

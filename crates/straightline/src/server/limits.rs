@@ -1,8 +1,9 @@
 //! What a server puts up with, all of it bounded by default.
 
 use super::Error;
-use http1::HeadLimits;
 use std::time::Duration;
+
+pub use http1::HeadLimits;
 
 /// Longest wait for a whole head, from its first byte or the accepting of its connection.
 pub const HEAD_TIME: Duration = Duration::from_secs(15);
@@ -54,7 +55,7 @@ pub struct Limits {
     pub body_bytes_per_s: u32,
     /// Requests answered from one connection before others have their turn.
     pub pipelined: u16,
-    /// Connections of one shard; more wait to be accepted.
+    /// Connections of one shard, or of all threads; more wait to be accepted, and after 5 s are answered with 503.
     pub connections: u32,
     /// Bytes of a body the handler left unread that are read and dropped; the connection is closed beyond.
     pub drain_bytes: u64,

@@ -9,13 +9,28 @@ use std::time::Instant;
 
 /// A request. Reading from it reads its body, and waits for it as it comes.
 ///
-/// It borrows from its connection: it cannot be kept beyond its handler.
+/// It borrows from its connection. What is copied from it can be kept beyond its handler:
 ///
-/// ```compile_fail
+/// ```
 /// # use straightline::{Done, Request, Response};
-/// fn keep<'a>(request: &mut Request<'a>, response: Response<'_>) -> std::io::Result<Done> {
-///     let path: &'static str = request.path();
-///     std::thread::spawn(move || path.len());
+/// # use std::cell::RefCell;
+/// thread_local!(static KEPT: RefCell<Option<String>> = RefCell::default());
+///
+/// fn keep(request: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+///     KEPT.set(Some(request.path().to_owned()));
+///     response.send(b"")
+/// }
+/// ```
+///
+/// and it cannot:
+///
+/// ```compile_fail,E0521
+/// # use straightline::{Done, Request, Response};
+/// # use std::cell::RefCell;
+/// thread_local!(static KEPT: RefCell<Option<&'static mut Request<'static>>> = RefCell::default());
+///
+/// fn keep(request: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+///     KEPT.set(Some(request));
 ///     response.send(b"")
 /// }
 /// ```

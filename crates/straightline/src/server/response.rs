@@ -44,9 +44,18 @@ impl Done {
 
 /// An answer, which is sent whole by [`send`](Response::send), or begun by [`start`](Response::start) and written.
 ///
-/// Fields cannot follow the body:
+/// Fields come before the body:
 ///
-/// ```compile_fail
+/// ```
+/// # use straightline::{Done, Request, Response};
+/// fn early(_: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+///     response.header("in", "time")?.start()?.end()
+/// }
+/// ```
+///
+/// and cannot follow it:
+///
+/// ```compile_fail,E0599
 /// # use straightline::{Done, Request, Response};
 /// fn late(_: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
 ///     response.start()?.header("too", "late")?.end()

@@ -1,6 +1,6 @@
 //! Starting the shards of a server, and their loop.
 
-use super::accept::Listener;
+use super::accept::{HANDSHAKE, Listener};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
@@ -189,27 +189,50 @@ struct Drain {
     worker: Rc<Worker>,
     shard: Rc<Shard>,
     key: Cell<Option<Key>>,
-    hurried: Cell<bool>,
+    until: Instant,
+    next: Cell<Step>,
+}
+
+/// What a drain does when its timer next expires.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Closes the listener and what is idle.
+    Close,
+    /// Cancels what is not done.
+    Cancel,
+    /// Gives up what does not listen to that.
+    GiveUp,
 }
 
 impl Drain {
     fn begin(worker: &Rc<Worker>, shard: &Rc<Shard>, until: Instant) {
         worker.drain_until(until);
         if let Some(listener) = worker.listener() {
-            listener.close();
-        }
-        for source in shard.sources() {
-            source.drain();
+            listener.deafen();
         }
         let drain = Rc::new(Self {
             worker: Rc::clone(worker),
             shard: Rc::clone(shard),
             key: Cell::new(None),
-            hurried: Cell::new(false),
+            until,
+            next: Cell::new(Step::Close),
         });
-        let key = shard.add_source(drain.clone());
-        drain.key.set(Some(key));
-        shard.alarm(shard.to_ns(until), key);
+        drain.key.set(Some(shard.add_source(drain.clone())));
+        drain.then(Step::Close, until.min(Instant::now() + HANDSHAKE));
+    }
+
+    fn then(&self, step: Step, at: Instant) {
+        self.next.set(step);
+        if let Some(key) = self.key.get() {
+            self.shard.alarm(self.shard.to_ns(at), key);
+        }
+    }
+
+    fn close(&self) {
+        if let Some(listener) = self.worker.listener() {
+            listener.close();
+        }
+        self.shard.sources().iter().for_each(|source| source.drain());
     }
 }
 
@@ -217,14 +240,20 @@ impl Source for Drain {
     fn ready(self: Rc<Self>, _: Ready) {}
 
     fn expired(self: Rc<Self>) {
-        if self.hurried.replace(true) {
-            // What does not listen keeps its connection, and so the descriptor, for good.
-            self.shard.sources().iter().for_each(|source| source.cut_off());
-            return self.worker.abandon();
-        }
-        self.shard.cancel_all();
-        if let Some(key) = self.key.get() {
-            self.shard.alarm(self.shard.now_ns() + GRACE.as_nanos() as u64, key);
+        match self.next.get() {
+            Step::Close => {
+                self.close();
+                self.then(Step::Cancel, self.until);
+            }
+            Step::Cancel => {
+                self.shard.cancel_all();
+                self.then(Step::GiveUp, Instant::now() + GRACE);
+            }
+            Step::GiveUp => {
+                // What does not listen keeps its connection, and so the descriptor, for good.
+                self.shard.sources().iter().for_each(|source| source.cut_off());
+                self.worker.abandon();
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The same handlers on a thread for each connection.
 
-use super::accept::{FULL, WANT, is_want, take_waiting};
+use super::accept::{FULL, HANDSHAKE, PATIENCE, Reserve, WANT, is_want, take_waiting};
 use super::conn::{After, Conn};
 use super::counters::Counters;
 use super::error::Error;
@@ -12,8 +12,8 @@ use super::service::Service;
 use super::turn::{refuse, serve};
 use super::worker::Worker;
 use crate::rt::slab::{Key, Slab};
-use crate::rt::sys;
 use crate::rt::waker::unpoisoned;
+use crate::rt::{deafen, sys};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -52,11 +52,17 @@ pub(crate) fn start(listening: Listening, plan: Plan, service: Arc<Service>) -> 
         drain_until: Arc::new(Until::new()),
         bell: eventfd(0, EventfdFlags::CLOEXEC).map_err(io::Error::from)?,
     });
+    let shared = listening.is_shared();
     let socket = listening.split(1)?.remove(0);
     let accepting = Arc::clone(&threads);
     let acceptor = std::thread::Builder::new().name("straightline-accept".into());
     let acceptor = acceptor.spawn(move || {
         accept(&accepting, &socket);
+        // A socket that others hold as well stays open, and its clients are theirs too.
+        if !shared && deafen(&socket).is_ok() {
+            std::thread::sleep(HANDSHAKE);
+        }
+        take_waiting(|| sys::accept(&socket), |connection| drop(accepting.take_up(connection)));
         drop(socket);
         accepting.wait_for_end()
     })?;
@@ -131,10 +137,11 @@ impl Threads {
     }
 
     /// Tells when accepting is paused, and when it goes on.
-    fn tell_of_pause(&self, paused: &mut bool, reason: Option<&'static str>) {
-        if std::mem::replace(paused, reason.is_some()) == reason.is_some() {
+    fn tell_of_pause(&self, paused: &mut Option<Instant>, reason: Option<&'static str>) {
+        if paused.is_some() == reason.is_some() {
             return;
         }
+        *paused = reason.map(|_| Instant::now());
         self.service.tell(match reason {
             Some(reason) => {
                 unpoisoned(&self.state).ended.accept_pauses.add(1);
@@ -142,6 +149,13 @@ impl Threads {
             }
             None => Event::AcceptResumed { shard: 0 },
         });
+    }
+
+    /// Tells one client that there is no room.
+    fn turn_one_away(&self, reserve: &mut Reserve, socket: &OwnedFd) {
+        if reserve.turn_one_away(socket, self.service.is_plain()) {
+            unpoisoned(&self.state).ended.refused.add(1);
+        }
     }
 
     fn take_up(self: &Arc<Self>, socket: OwnedFd) -> io::Result<()> {
@@ -191,20 +205,20 @@ impl Threads {
 
 /// Takes connections until the server drains.
 fn accept(threads: &Arc<Threads>, socket: &OwnedFd) {
-    let mut paused = false;
+    let (mut paused, mut reserve) = (None, Reserve::new());
     while threads.drain_until.get().is_none() {
         let taken = threads.take_one(socket);
         threads.tell_of_pause(&mut paused, taken.as_ref().err().copied());
-        let waited = match taken {
+        match taken {
             Ok(true) => continue,
-            Ok(false) => wait(socket.as_fd(), &threads.bell, None).is_ok(),
-            Err(_) => false,
-        };
-        if !waited {
-            std::thread::sleep(RETRY);
+            Ok(false) if wait(socket.as_fd(), &threads.bell, None).is_ok() => continue,
+            Err(_) if paused.is_some_and(|since| since.elapsed() > PATIENCE) => {
+                threads.turn_one_away(&mut reserve, socket);
+            }
+            _ => {}
         }
+        std::thread::sleep(RETRY);
     }
-    take_waiting(|| sys::accept(socket), |connection| drop(threads.take_up(connection)));
 }
 
 /// What a thread found when it waited between requests.

@@ -143,8 +143,9 @@ impl Worker {
 
     /// Whether the shard was drained.
     pub(crate) fn is_finished(&self) -> bool {
-        let nothing_left =
-            self.counters.open.value() == 0 && self.shard.as_ref().is_none_or(|shard| !shard.has_work());
+        let nothing_left = self.listener.borrow().is_none()
+            && self.counters.open.value() == 0
+            && self.shard.as_ref().is_none_or(|shard| !shard.has_work());
         self.abandoned.get() || (self.is_draining() && nothing_left)
     }
 

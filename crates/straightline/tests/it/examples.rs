@@ -4,6 +4,9 @@
 #[path = "../../examples/database.rs"]
 mod database;
 #[allow(dead_code, reason = "its main is not called")]
+#[path = "../../examples/hello.rs"]
+mod hello;
+#[allow(dead_code, reason = "its main is not called")]
 #[path = "../../examples/measured.rs"]
 mod measured;
 #[allow(dead_code, reason = "its main is not called")]
@@ -22,6 +25,7 @@ mod websocket;
 use crate::support::{Client, PATIENCE, TestServer, echo};
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use straightline::Server;
 use tungstenite::Message;
 
@@ -109,11 +113,32 @@ fn messages_come_back_over_websocket() {
 
 #[test]
 fn the_tls_example_answers() {
-    let (certificate, key) = crate::tls::identity();
+    use crate::tls::{answer, connect, identity, trusting};
+    let (certificate, key) = identity();
+    let trusts = Arc::new(trusting(certificate.clone()));
     let running = tls::start(server(), vec![certificate], key).unwrap();
+    let mut client = connect(running.local_addr(), trusts);
+    client.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+    assert_eq!(answer(&mut client), b"Hello, TLS! 5 bytes came.\n");
+
+    // Whoever trusts another certificate does not take it for this one.
+    let stranger = Arc::new(trusting(identity().0));
+    assert!(connect(running.local_addr(), stranger).write_all(b"GET").is_err());
     let mut plain = Client::new(running.local_addr());
     plain.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     plain.assert_ends();
+}
+
+#[test]
+fn the_smallest_server_says_hello() {
+    let running = hello::start(server()).unwrap();
+    let mut client = Client::new(running.local_addr());
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let answer = client.response();
+    assert_eq!(
+        (answer.text().as_str(), answer.header("content-type").as_deref()),
+        ("Hello, World!", Some("text/plain"))
+    );
 }
 
 #[test]

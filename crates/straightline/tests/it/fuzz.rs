@@ -5,6 +5,8 @@
 
 use crate::connection::{check, check_service, handle};
 use crate::support::{Random, TestServer};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// Parts of requests, good and bad.
@@ -60,6 +62,36 @@ fn generate(random: &mut Random) -> Vec<u8> {
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("it is a number"))
+}
+
+/// The check itself: what came before a reset is looked at, and what the reset cut off is not asked for.
+#[test]
+fn a_reset_hides_no_bad_answer() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+    for (sent, good) in [
+        (format!("{answer}ok"), true),
+        (format!("{answer}ok{answer}o"), true),
+        (format!("{answer}okHTTP/1.1 20"), true),
+        (format!("{answer}no"), false),
+        (format!("{answer}ok{answer}no"), false),
+        (format!("{answer}okay{answer}ok"), false),
+        ("HTTP/1.1 two hundred\r\n\r\n".to_owned(), false),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn({
+            let sent = sent.clone();
+            move || {
+                let mut stream = listener.accept().unwrap().0;
+                stream.write_all(sent.as_bytes()).unwrap();
+                stream.read_to_end(&mut Vec::new()).unwrap();
+                rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+            }
+        });
+        let outcome = std::panic::catch_unwind(|| check(address, b"\x01GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_eq!(outcome.is_ok(), good, "{sent:?}");
+        server.join().unwrap();
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Beginning and ending: shards, drains, sockets handed over.
 
-use crate::support::{Client, MODELS, Model, TestServer, echo, own_process};
+use crate::support::{Client, MODELS, Model, PATIENCE, TestServer, echo, own_process};
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use straightline::{Event, Limits, Server, rt};
+use straightline::{Done, Event, Limits, Request, Response, Server, rt};
 
 #[test]
 fn every_shard_serves() {
@@ -89,6 +90,53 @@ fn a_drain_takes_the_connections_that_wait_to_be_accepted() {
         }
         assert_eq!(running.join().abandoned, 0, "{model:?}");
     }
+}
+
+/// Each shard has a listener of its own, and a queue before it that the kernel resets when it is closed.
+#[test]
+fn a_drain_resets_nobody_whom_its_listeners_let_in() {
+    const CLIENTS: usize = 4;
+    for (model, round) in MODELS.into_iter().flat_map(|model| (0..3).map(move |round| (model, round))) {
+        let server = Server::bind("127.0.0.1:0").unwrap();
+        let server = match model {
+            Model::Coroutines => server.workers(3),
+            Model::Threads => server.threads(),
+        };
+        let running = server.spawn(echo).unwrap();
+        let address = running.local_addr();
+        let clients: [_; CLIENTS] =
+            std::array::from_fn(|_| std::thread::spawn(move || connect_until_refused(address)));
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(running.drain(Duration::from_secs(5)).abandoned, 0, "{model}: round {round}");
+        let let_in: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        assert!(let_in > CLIENTS, "{model}: the drain came before the clients, {let_in} of whom were let in");
+    }
+}
+
+/// How many connections were let in before the first that was not. The last of them must end in good order.
+fn connect_until_refused(address: SocketAddr) -> usize {
+    /// So many are kept: the server has a descriptor for each as well.
+    const LAST: usize = 16;
+    let (mut count, mut last) = (0, VecDeque::new());
+    let refused = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => last.push_back(stream),
+            Err(error) => break error,
+        }
+        count += 1;
+        // Faster than they are accepted, they would fill the queue, of which the kernel drops what is too much.
+        std::thread::sleep(Duration::from_micros(20));
+        if last.len() > LAST {
+            last.pop_front();
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
+    for stream in &mut last {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ended = stream.read(&mut [0; 8]);
+        assert!(matches!(ended, Ok(0)), "it said nothing, and is closed without a word: {ended:?}");
+    }
+    count
 }
 
 #[test]
@@ -278,10 +326,7 @@ fn the_client_being_gone_is_seen() {
 
 #[test]
 fn the_stacks_of_waiting_handlers_can_be_seen() {
-    let server = TestServer::new(|_, response| {
-        the_function_that_waits()?;
-        response.send(b"")
-    });
+    let server = TestServer::new(wait_and_answer);
     let mut client = server.connect();
     client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     server.until("the handler waits", |server| server.metric("coroutines") == 1);
@@ -289,9 +334,14 @@ fn the_stacks_of_waiting_handlers_can_be_seen() {
         let stacks = server.handle().stacks();
         assert!(stacks.contains("shard 0: 1 coroutines suspended"), "{stacks}");
         assert!(stacks.contains("the_function_that_waits"), "{stacks}");
-        assert!(stacks.contains("the_stacks_of_waiting_handlers_can_be_seen"), "{stacks}");
+        assert!(stacks.contains("wait_and_answer"), "{stacks}");
     }
     assert_eq!(client.response().status, 200, "it went on after it was looked at");
+}
+
+fn wait_and_answer(_: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+    the_function_that_waits()?;
+    response.send(b"")
 }
 
 #[inline(never)]
@@ -323,7 +373,8 @@ fn a_signal_drains_and_another_shows_the_stacks() {
     let output = own_process("lifecycle::serve_until_a_signal").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    for wanted in ["coroutines suspended", "draining", "drained in order"] {
+    let suspended = "shard 0: 1 coroutines suspended";
+    for wanted in [suspended, "the_function_that_waits", "draining", "drained in order"] {
         assert!(text.contains(wanted), "no {wanted:?} in {text}");
     }
 }
@@ -337,12 +388,17 @@ fn serve_until_a_signal() {
         std::panic::resume_unwind(Box::new("meant to"));
     };
     let server = Server::bind("127.0.0.1:0").unwrap().workers(1);
-    let running = server.on_event(tell).on_signals(Duration::from_secs(2)).spawn(echo).unwrap();
-    let me = rustix::process::getpid();
-    for signal in [rustix::process::Signal::USR1, rustix::process::Signal::TERM] {
-        std::thread::sleep(Duration::from_millis(100));
-        rustix::process::kill_process(me, signal).unwrap();
+    let server = server.on_event(tell).on_signals(Duration::from_secs(2));
+    let running = server.spawn(wait_and_answer).unwrap();
+    let mut client = Client::new(running.local_addr());
+    client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    while !running.handle().metrics().contains("straightline_coroutines{shard=\"0\"} 1") {
+        std::thread::sleep(Duration::from_millis(2));
     }
+    let me = rustix::process::getpid();
+    rustix::process::kill_process(me, rustix::process::Signal::USR1).unwrap();
+    assert_eq!(client.response().status, 200, "it went on after it was looked at");
+    rustix::process::kill_process(me, rustix::process::Signal::TERM).unwrap();
     assert_eq!(running.join().abandoned, 0);
     writeln!(std::io::stdout(), "drained in order").unwrap();
 }

@@ -1,9 +1,10 @@
 //! Limits and times, each at the value where it begins to hold.
 
-use crate::support::{MODELS, Model, TestServer, echo};
+use crate::support::{Client, MODELS, Model, PATIENCE, TestServer, echo};
 use http1::HeadLimits;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 use straightline::{Error, Limits, Server, rt};
 
@@ -15,26 +16,29 @@ fn limited(model: Model, limits: Limits) -> TestServer {
 
 #[test]
 fn sizes_are_limited_at_their_limit() {
-    let server = TestServer::new(echo);
-    let with_target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "t".repeat(length - 1));
-    let with_fields =
-        |count: usize| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count - 1));
-    let with_head = |length: usize| {
-        let rest = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\n\r\n".len();
-        format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "v".repeat(length - rest))
-    };
-    for (name, request, status) in [
-        ("the longest target", with_target(8 * 1024), 200),
-        ("a longer target", with_target(8 * 1024 + 1), 414),
-        ("the most fields", with_fields(100), 200),
-        ("one more field", with_fields(101), 431),
-        ("the longest head", with_head(32 * 1024), 200),
-        ("a longer head", with_head(32 * 1024 + 1), 431),
-        ("a head without end", "GET / HTTP/1.1\r\nA: ".to_owned() + &"v".repeat(100_000), 431),
-    ] {
-        let mut client = server.connect();
-        client.send(request.as_bytes());
-        assert_eq!(client.response().status, status, "{name}");
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let with_target =
+            |length: usize| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "t".repeat(length - 1));
+        let with_fields =
+            |count: usize| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count - 1));
+        let with_head = |length: usize| {
+            let rest = "GET / HTTP/1.1\r\nHost: x\r\nA: \r\n\r\n".len();
+            format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "v".repeat(length - rest))
+        };
+        for (name, request, status) in [
+            ("the longest target", with_target(8 * 1024), 200),
+            ("a longer target", with_target(8 * 1024 + 1), 414),
+            ("the most fields", with_fields(100), 200),
+            ("one more field", with_fields(101), 431),
+            ("the longest head", with_head(32 * 1024), 200),
+            ("a longer head", with_head(32 * 1024 + 1), 431),
+            ("a head without end", "GET / HTTP/1.1\r\nA: ".to_owned() + &"v".repeat(100_000), 431),
+        ] {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            assert_eq!(client.response().status, status, "{model}: {name}");
+        }
     }
 }
 
@@ -261,6 +265,69 @@ fn connections_over_the_limit_wait_for_others_to_end() {
         assert_eq!(server.metric("requests_total"), 2, "{model:?}");
         drop(clients.remove(0));
         assert_eq!(clients[1].response().status, 200, "{model:?}");
+    }
+}
+
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
+}
+
+/// The order in which requests reach their handler says it, not the time that it takes.
+#[test]
+fn others_have_their_turn_after_so_many_pipelined_requests() {
+    for pipelined in [3, Limits::default().pipelined] {
+        let limits = Limits { pipelined, ..Limits::default() };
+        let (open, gate) = mpsc::channel();
+        let (gate, (tell, order)) = (Mutex::new(gate), mpsc::channel());
+        let server = TestServer::with(
+            |server| server.workers(1).limits(limits),
+            move |request, response| {
+                tell.send(request.path().to_owned()).unwrap();
+                if request.path() == "/hold" {
+                    // It holds the shard, which then finds all the others at once.
+                    gate.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+                }
+                response.send(b"")
+            },
+        );
+        let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(&get("/begin"));
+            assert_eq!(client.response().status, 200);
+            assert_eq!(order.recv().unwrap(), "/begin");
+        }
+        let [holder, many, one] = &mut clients[..] else { unreachable!() };
+        holder.send(&get("/hold"));
+        assert_eq!(order.recv().unwrap(), "/hold");
+        many.send(&get("/many").repeat(3 * usize::from(pipelined) + 1));
+        one.send(&get("/one"));
+        open.send(()).unwrap();
+        assert_eq!(one.response().status, 200);
+        let before = order.iter().take_while(|path| path == "/many").count();
+        assert_eq!(before, usize::from(pipelined), "requests before the other connection was served");
+        (0..=3 * pipelined).for_each(|_| assert_eq!(many.response().status, 200));
+    }
+}
+
+/// A handler that holds the shard waits for the client to have what was answered before it.
+#[test]
+fn answers_of_64_kib_go_out_before_the_next_request_is_served() {
+    /// Four of them are less than 64 KiB, and copied: what is larger goes out by itself.
+    const BODY: &[u8] = &[b'x'; 15_000];
+    for model in MODELS {
+        let (open, gate) = mpsc::channel();
+        let gate = Mutex::new(gate);
+        let server = TestServer::of_model(model, move |request, response| {
+            if request.path() == "/hold" {
+                gate.lock().unwrap().recv_timeout(PATIENCE / 2).unwrap();
+            }
+            response.send(BODY)
+        });
+        let mut client = server.connect();
+        client.send(&[get("/").repeat(5), get("/hold")].concat());
+        (0..5).for_each(|_| assert_eq!(client.response().body, BODY, "{model}"));
+        open.send(()).unwrap();
+        assert_eq!(client.response().status, 200, "{model}: it waited for what had gone out");
     }
 }
 

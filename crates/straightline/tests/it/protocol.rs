@@ -1,6 +1,6 @@
 //! The protocol, line by line: what is refused, what is tolerated, and where a message ends.
 
-use crate::support::{Client, MODELS, Model, TestServer, echo};
+use crate::support::{Client, MODELS, TestServer, echo};
 
 /// One request, and what must come of it.
 struct Case {
@@ -168,12 +168,14 @@ fn hostile_heads_are_refused_and_the_client_can_read_why() {
 
 #[test]
 fn a_refusal_is_readable_also_while_the_client_still_sends() {
-    let server = TestServer::new(echo);
-    let mut client = server.connect();
-    let mut request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 2\r\n\r\n".to_vec();
-    request.resize(4 * 1024 * 1024, b'x');
-    client.send(&request);
-    assert_eq!(client.response().status, 400);
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        let mut request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 2\r\n\r\n".to_vec();
+        request.resize(4 * 1024 * 1024, b'x');
+        client.send(&request);
+        assert_eq!(client.response().status, 400, "{model}");
+    }
 }
 
 #[test]
@@ -274,16 +276,19 @@ fn requests_that_come_together_are_answered_by_one_write() {
 
 #[test]
 fn a_head_may_be_in_pieces_at_every_place() {
-    let server = TestServer::new(echo);
-    let request = b"POST /cut HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
-    for cut in 1..request.len() {
-        let mut client = server.connect();
-        client.send(&request[..cut]);
-        if cut % 8 == 0 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let request =
+            b"POST /cut HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        for cut in 1..request.len() {
+            let mut client = server.connect();
+            client.send(&request[..cut]);
+            if cut % 8 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            client.send(&request[cut..]);
+            assert_eq!(client.response().text(), "POST /cut 3", "{model}: cut at {cut}");
         }
-        client.send(&request[cut..]);
-        assert_eq!(client.response().text(), "POST /cut 3", "cut at {cut}");
     }
 }
 
@@ -304,14 +309,18 @@ fn http_1_0_closes_unless_asked() {
 
 #[test]
 fn connection_close_is_honoured() {
-    let server = TestServer::new(echo);
-    let mut client = server.connect();
-    client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n");
-    let answer = client.response();
-    assert_eq!(answer.header("connection").as_deref(), Some("close"));
-    client.assert_closed("the request after it is not answered");
-    server.until("the connection is gone", |server| server.metric("open_connections") == 0);
-    assert_eq!(server.metric("requests_total"), 1);
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        client.send(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n",
+        );
+        let answer = client.response();
+        assert_eq!(answer.header("connection").as_deref(), Some("close"));
+        client.assert_closed("the request after it is not answered");
+        server.until("the connection is gone", |server| server.metric("open_connections") == 0);
+        assert_eq!(server.metric("requests_total"), 1, "{model}");
+    }
 }
 
 #[test]
@@ -340,10 +349,12 @@ fn expect_is_answered_at_the_first_read_and_not_before() {
 
 #[test]
 fn expect_is_not_answered_when_the_body_is_there_already() {
-    let server = TestServer::new(echo);
-    let mut client = server.connect();
-    client.send(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
-    assert_eq!(client.response().text(), "POST / 3");
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+        assert_eq!(client.response().text(), "POST / 3", "{model}");
+    }
 }
 
 #[test]
@@ -412,35 +423,39 @@ const CHUNK_ADVISORIES: &[(&str, &[u8])] = &[
 
 #[test]
 fn each_advisory_is_refused() {
-    let server = TestServer::new(echo);
-    for Case { name, request, status } in ADVISORIES {
-        let mut client = server.connect();
-        client.send(request);
-        assert_eq!(client.response().status, *status, "{name}");
-        client.assert_closed(name);
-    }
-    for (name, body) in CHUNK_ADVISORIES {
-        let mut client = server.connect();
-        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-        client.send(body);
-        assert_eq!(client.response().status, 400, "{name}");
-        client.assert_closed(name);
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        for Case { name, request, status } in ADVISORIES {
+            let mut client = server.connect();
+            client.send(request);
+            assert_eq!(client.response().status, *status, "{model}: {name}");
+            client.assert_closed(name);
+        }
+        for (name, body) in CHUNK_ADVISORIES {
+            let mut client = server.connect();
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+            client.send(body);
+            assert_eq!(client.response().status, 400, "{model}: {name}");
+            client.assert_closed(name);
+        }
     }
 }
 
 /// CVE-2023-39326 (Go): many small chunks with long extensions cost much and carry little.
 #[test]
 fn a_flood_of_extensions_is_refused() {
-    let server = TestServer::new(echo);
-    let mut client = server.connect();
-    client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let mut chunk = b"1;".to_vec();
-    chunk.resize(102, b'e');
-    chunk.extend_from_slice(b"\r\na\r\n");
-    for _ in 0..200 {
-        client.send(&chunk);
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let mut chunk = b"1;".to_vec();
+        chunk.resize(102, b'e');
+        chunk.extend_from_slice(b"\r\na\r\n");
+        for _ in 0..200 {
+            client.send(&chunk);
+        }
+        assert_eq!(client.response().status, 400, "{model}");
     }
-    assert_eq!(client.response().status, 400);
 }
 
 /// CVE-2020-26281 (async-h1) and CVE-2025-4366 (pingora): a body the handler left unread, taken for a request.
@@ -490,72 +505,82 @@ fn the_body_of_a_get_is_never_a_request() {
 /// CVE-2017-18587 (hyper): a line end in the value of a field of the answer, which began a field of the client's choice.
 #[test]
 fn a_value_with_a_line_end_is_never_sent() {
-    let server = TestServer::new(|request, response| {
-        let name = request.path()[1..].replace("%0D", "\r").replace("%0A", "\n");
-        response.header("set-cookie", format!("name={name}"))?.send(b"")
-    });
-    let mut client = server.connect();
-    for (path, status) in [
-        ("/Sean", 200),
-        ("/Sean%0D%0ALocation:/", 500),
-        ("/Sean%0ALocation:/", 500),
-        ("/Sean%0DLocation:/", 500),
-        ("/Sean%0D%0A%0D%0A<p>", 500),
-    ] {
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
-        let answer = client.response();
-        assert_eq!((answer.status, answer.header("location")), (status, None), "{path}");
-        assert_eq!(answer.header("set-cookie").is_some(), status == 200, "{path}");
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            let name = request.path()[1..].replace("%0D", "\r").replace("%0A", "\n");
+            response.header("set-cookie", format!("name={name}"))?.send(b"")
+        });
+        let mut client = server.connect();
+        for (path, status) in [
+            ("/Sean", 200),
+            ("/Sean%0D%0ALocation:/", 500),
+            ("/Sean%0ALocation:/", 500),
+            ("/Sean%0DLocation:/", 500),
+            ("/Sean%0D%0A%0D%0A<p>", 500),
+        ] {
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+            let answer = client.response();
+            assert_eq!((answer.status, answer.header("location")), (status, None), "{model}: {path}");
+            assert_eq!(answer.header("set-cookie").is_some(), status == 200, "{model}: {path}");
+        }
     }
 }
 
 /// CVE-2026-2833 (pingora): bytes after a request that asks for an upgrade are HTTP until the upgrade was granted.
 #[test]
 fn a_refused_upgrade_leaves_http() {
-    let server = TestServer::new(echo);
-    let mut client = server.connect();
-    client.send(b"GET /one HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
-    client.send(b"GET /two HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_eq!(client.response().text(), "GET /one 0");
-    assert_eq!(client.response().text(), "GET /two 0");
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let mut client = server.connect();
+        client.send(b"GET /one HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+        client.send(b"GET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.response().text(), "GET /one 0", "{model}");
+        assert_eq!(client.response().text(), "GET /two 0", "{model}");
+    }
 }
 
 /// CVE-2023-38697 (protocol-http1 of Ruby): sizes and lengths that are not plain digits, and an empty `0x` chunk.
 #[test]
 fn numbers_are_plain_digits() {
-    let server = TestServer::new(echo);
-    for length in ["0x3", "3_0", "3,", "\u{663}", "3.0", "3e0"] {
-        let mut client = server.connect();
-        client.send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\nabc").as_bytes());
-        assert_eq!(client.response().status, 400, "Content-Length: {length}");
-    }
-    for size in ["0x0", "0X3", "+0", "0_0"] {
-        let mut client = server.connect();
-        client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-        client.send(format!("{size}\r\n\r\n").as_bytes());
-        assert_eq!(client.response().status, 400, "a chunk of size {size}");
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        for length in ["0x3", "3_0", "3,", "\u{663}", "3.0", "3e0"] {
+            let mut client = server.connect();
+            client.send(
+                format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\nabc").as_bytes(),
+            );
+            assert_eq!(client.response().status, 400, "{model}: Content-Length: {length}");
+        }
+        for size in ["0x0", "0X3", "+0", "0_0"] {
+            let mut client = server.connect();
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+            client.send(format!("{size}\r\n\r\n").as_bytes());
+            assert_eq!(client.response().status, 400, "{model}: a chunk of size {size}");
+        }
     }
 }
 
 #[test]
 fn trailers_never_become_headers() {
-    let server = TestServer::of_model(Model::Coroutines, |request, response| {
-        let mut body = Vec::new();
-        std::io::Read::read_to_end(request, &mut body)?;
-        let trailers: Vec<String> = request
-            .trailers()
-            .map(|(name, value)| {
-                format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
-            })
-            .collect();
-        let header = request.header("x-admin").unwrap_or("none");
-        response.send(format!("{header}; {}", trailers.join(",")).as_bytes())
-    });
-    let mut client = server.connect();
-    client.send(
+    for model in MODELS {
+        let server = TestServer::of_model(model, |request, response| {
+            let mut body = Vec::new();
+            std::io::Read::read_to_end(request, &mut body)?;
+            let trailers: Vec<String> = request
+                .trailers()
+                .map(|(name, value)| {
+                    format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+                })
+                .collect();
+            let header = request.header("x-admin").unwrap_or("none");
+            response.send(format!("{header}; {}", trailers.join(",")).as_bytes())
+        });
+        let mut client = server.connect();
+        client.send(
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Admin: yes\r\nB: c\r\n\r\n",
     );
-    assert_eq!(client.response().text(), "none; X-Admin=yes,B=c");
+        assert_eq!(client.response().text(), "none; X-Admin=yes,B=c", "{model}");
+    }
 }
 
 #[test]

@@ -14,6 +14,9 @@ fn answer(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done>
         "/204" => response.status(204).send(b""),
         "/204-body" => response.status(204).send(b"body"),
         "/304" => response.status(304).header("etag", "\"a\"")?.send(b""),
+        "/204-stream" => stream(response.status(204), None),
+        "/304-stream" => stream(response.status(304), None),
+        "/304-stream-length" => stream(response.status(304), Some("30")),
         "/dated" => response.header("Date", "Sun, 06 Nov 1994 08:49:37 GMT")?.send(b"old"),
         "/close" => response.header("Connection", "close")?.send(b"bye"),
         "/stream" => stream(response, None),
@@ -40,12 +43,23 @@ fn broken(path: &str, response: Response<'_>) -> io::Result<Done> {
     match path {
         "/less" => stream(response, Some("31")),
         "/more" => stream(response, Some("29")),
+        "/bad-trailer" | "/forbidden-trailer" => {
+            let name = if path == "/bad-trailer" { "a b" } else { "Content-Length" };
+            let mut response = response.start()?;
+            response.write_all(b"body")?;
+            response.flush()?;
+            response.end_with_trailers(&[("good", "1"), (name, "4")])
+        }
         "/other-length" => response.header("Content-Length", "9")?.send(b"four"),
         "/bad-length" => response.header("Content-Length", "+4")?.send(b"four"),
         "/own-encoding" => response.header("Transfer-Encoding", "chunked")?.send(b""),
         "/lf" => response.header("a", "b\nc")?.send(b""),
         "/nul" => response.header("a", "b\0c")?.send(b""),
         "/name" => response.header("a b", "c")?.send(b""),
+        "/304-body" => response.status(304).send(b"body"),
+        "/100" => response.status(100).send(b""),
+        "/101" => response.status(101).send(b""),
+        "/101-stream" => stream(response.status(101), None),
         "/status" => response.status(99).send(b""),
         "/600" => response.status(600).send(b""),
         "/forgotten" => forget_a_failure(response, None),
@@ -123,6 +137,9 @@ fn good_answers_arrive_whole_and_keep_the_connection() {
             ("/404", 404, b"none"),
             ("/204", 204, b""),
             ("/304", 304, b""),
+            ("/204-stream", 204, b""),
+            ("/304-stream", 304, b""),
+            ("/304-stream-length", 304, b""),
             ("/stream", 200, b"012345678901234567890123456789"),
             ("/stream-length", 200, b"012345678901234567890123456789"),
             ("/trailers", 200, b"body"),
@@ -149,21 +166,28 @@ fn good_answers_arrive_whole_and_keep_the_connection() {
 
 #[test]
 fn fields_are_those_that_were_set() {
-    let server = TestServer::new(answer);
-    let mut client = server.connect();
-    client.send(&get("/404"));
-    let head = client.response().head;
-    assert!(head.starts_with("HTTP/1.1 404 Not Found\r\nx-a: b\r\nContent-Length: "), "{head}");
-    client.send(&get("/dated"));
-    let head = client.response().head;
-    assert_eq!(head.matches("ate: ").count(), 1, "{head}");
-    client.send(&get("/204"));
-    let head = client.response().head;
-    assert!(!head.contains("Content-Length") && !head.contains("Transfer-Encoding"), "{head}");
-    client.send(&get("/close"));
-    let answer = client.response();
-    assert_eq!((answer.text().as_str(), answer.keep_alive), ("bye", false));
-    client.assert_closed("the handler asked for it");
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        client.send(&get("/404"));
+        let head = client.response().head;
+        assert!(head.starts_with("HTTP/1.1 404 Not Found\r\nx-a: b\r\nContent-Length: "), "{head}");
+        client.send(&get("/dated"));
+        let head = client.response().head;
+        assert_eq!(head.matches("ate: ").count(), 1, "{head}");
+        for path in ["/204", "/204-stream", "/304", "/304-stream", "/304-stream-length"] {
+            client.send(&get(path));
+            let head = client.response().head;
+            assert!(
+                !head.contains("Content-Length") && !head.contains("Transfer-Encoding"),
+                "{path}: {head}"
+            );
+        }
+        client.send(&get("/close"));
+        let answer = client.response();
+        assert_eq!((answer.text().as_str(), answer.keep_alive), ("bye", false));
+        client.assert_closed("the handler asked for it");
+    }
 }
 
 #[test]
@@ -204,6 +228,10 @@ fn a_handler_that_errs_before_it_answers_gets_a_status() {
         for (path, status) in [
             ("/split-head", 500),
             ("/204-body", 500),
+            ("/304-body", 500),
+            ("/100", 500),
+            ("/101", 500),
+            ("/101-stream", 500),
             ("/other-length", 500),
             ("/bad-length", 500),
             ("/own-encoding", 500),
@@ -235,12 +263,18 @@ fn a_handler_that_errs_before_it_answers_gets_a_status() {
 fn a_handler_that_errs_amid_its_answer_cuts_it_short_visibly() {
     for model in MODELS {
         let server = TestServer::of_model(model, answer);
-        for path in ["/less", "/more", "/error-in-stream", "/panic-in-stream"] {
+        for path in
+            ["/less", "/more", "/error-in-stream", "/panic-in-stream", "/bad-trailer", "/forbidden-trailer"]
+        {
             let mut client = server.connect();
             client.send(&get(path));
             let mut got = Vec::new();
             let outcome = client.stream.read_to_end(&mut got);
             assert!(!got.ends_with(b"0\r\n\r\n"), "{model:?}: {path}: it looks whole");
+            assert!(
+                !String::from_utf8_lossy(&got).contains("good"),
+                "{model:?}: {path}: half of its trailers"
+            );
             let head_end = got.windows(4).position(|window| window == b"\r\n\r\n");
             let body = head_end.map_or(0, |end| got.len() - end - 4);
             let promised = if path == "/less" { 31 } else { 29 };
@@ -322,22 +356,24 @@ fn an_error_keeps_a_connection_that_is_in_good_order() {
 
 #[test]
 fn the_answer_to_another_request_is_none() {
-    let kept = std::sync::Mutex::new(None);
-    let server = TestServer::new(move |request, response| match request.path() {
-        "/keep" => {
-            let (done, mut kept) = (response.send(b"")?, kept.lock().unwrap());
-            *kept = Some(done);
-            Err(io::Error::other("it was answered, and fails all the same"))
-        }
-        _ => Ok(kept.lock().unwrap().take().unwrap()),
-    });
-    let mut client = server.connect();
-    client.send(&get("/keep"));
-    client.assert_ends();
-    let mut client = server.connect();
-    client.send(&get("/use"));
-    let answer = client.response();
-    assert_eq!((answer.status, answer.text().as_str()), (500, "the handler did not answer\n"));
+    for model in MODELS {
+        let kept = std::sync::Mutex::new(None);
+        let server = TestServer::of_model(model, move |request, response| match request.path() {
+            "/keep" => {
+                let (done, mut kept) = (response.send(b"")?, kept.lock().unwrap());
+                *kept = Some(done);
+                Err(io::Error::other("it was answered, and fails all the same"))
+            }
+            _ => Ok(kept.lock().unwrap().take().unwrap()),
+        });
+        let mut client = server.connect();
+        client.send(&get("/keep"));
+        client.assert_ends();
+        let mut client = server.connect();
+        client.send(&get("/use"));
+        let answer = client.response();
+        assert_eq!((answer.status, answer.text().as_str()), (500, "the handler did not answer\n"), "{model}");
+    }
 }
 
 #[test]
@@ -370,10 +406,12 @@ fn an_upgrade_is_granted_after_101_and_hands_over_every_byte() {
 
 #[test]
 fn a_tunnel_cannot_be_granted() {
-    let server = TestServer::of_model(Model::Coroutines, |_, response| response.send(b"tunnel"));
-    let mut client = server.connect();
-    client.send(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n");
-    assert_eq!(client.response().status, 500);
+    for model in MODELS {
+        let server = TestServer::of_model(model, |_, response| response.send(b"tunnel"));
+        let mut client = server.connect();
+        client.send(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n");
+        assert_eq!(client.response().status, 500, "{model}");
+    }
 }
 
 /// A client that does not read makes the handler wait, and nobody else.

@@ -72,19 +72,65 @@ fn run_out_of_descriptors(model: Model) {
     server.end();
 }
 
+/// Whoever waits too long for a descriptor gets the one that is kept for that, to be told that there are no more.
+#[test]
+fn clients_for_whom_there_is_no_room_are_told() {
+    std::thread::scope(|scope| MODELS.map(|model| drop(scope.spawn(move || turn_some_away(model)))));
+}
+
+fn turn_some_away(model: Model) {
+    let asked = [(Model::VARIABLE, model.to_string())];
+    let (mut server, address) = serve_elsewhere("shortage::turn_away_with_few_descriptors", &asked);
+    let mut clients: Vec<Client> = (0..DESCRIPTORS + TOO_MANY).map(|_| Client::new(address)).collect();
+    clients.iter_mut().for_each(|client| client.send(GET));
+    let mut served = 0;
+    for client in &mut clients {
+        let answer = client.response();
+        match answer.status {
+            200 => served += 1,
+            status => {
+                assert_eq!((status, answer.header("retry-after").as_deref()), (503, Some("5")), "{model}");
+                client.assert_closed("there is no room for it");
+            }
+        }
+    }
+    assert!(served > 0 && served < clients.len(), "{model}: {served} of {} were served", clients.len());
+    // Those who have a connection keep it, and each that goes makes room for another.
+    clients[0].send(GET);
+    assert_eq!(clients[0].response().status, 200, "{model}");
+    clients.clear();
+    server.until_it_says("accepts again");
+    let mut next = Client::new(address);
+    next.send(GET);
+    assert_eq!(next.response().status, 200, "{model}");
+    server.end();
+}
+
+/// Clients beyond those that the server has descriptors for.
+const TOO_MANY: u64 = 10;
+
+#[test]
+#[ignore = "limits its process; run by the test above"]
+fn turn_away_with_few_descriptors() {
+    serve_until_told(allow_few_descriptors, |server| {
+        assert!(server.metric("refused_total") >= TOO_MANY / 2);
+    });
+}
+
 /// Descriptors that the server may open for clients.
 const DESCRIPTORS: u64 = 30;
 
 #[test]
 #[ignore = "limits its process; run by the test above"]
 fn serve_with_few_descriptors() {
+    serve_until_told(allow_few_descriptors, |server| assert!(server.metric("accept_pauses_total") >= 1));
+}
+
+fn allow_few_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = || {
-        let in_use = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        setrlimit(Resource::Nofile, Rlimit { current: Some(in_use + DESCRIPTORS), maximum }).unwrap();
-    };
-    serve_until_told(limit, |server| assert!(server.metric("accept_pauses_total") >= 1));
+    let in_use = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(in_use + DESCRIPTORS), maximum }).unwrap();
 }
 
 /// A test in another process, which ends with its standard input.
@@ -257,14 +303,22 @@ fn serve_until_told(prepare: impl FnOnce(), check: impl FnOnce(&TestServer)) {
 
 /// Clients with slow heads: ten thousand by `STRAIGHTLINE_SLOW=10000`.
 const SLOW: u64 = 800;
-/// Longest that they may delay a good one.
+/// Requests of a good client, and how many of them in a hundred may take longer than [`DELAY`]: those during which the
+/// machine did something else.
+const GOOD: usize = 500;
+const LATE_OF_100: usize = 1;
+/// Longest that slow heads may delay a good request.
 const DELAY: Duration = Duration::from_millis(10);
-/// Other work on the machine delays as well, so the best of so many tries counts; what delays in the server delays
-/// each of them.
-const TRIES: usize = 5;
+/// How often it is tried beside all other tests, which take the CPUs for longer than that; what delays in the server
+/// delays each try. Alone, as `cargo xtask soak` runs it, it must do at once.
+const TRIES: usize = 3;
 
 fn slow_clients() -> u64 {
     number_of("STRAIGHTLINE_SLOW").unwrap_or(SLOW)
+}
+
+fn tries() -> usize {
+    if number_of("STRAIGHTLINE_SLOW").is_some() { 1 } else { TRIES }
 }
 
 /// Slow heads hold a few bytes each, and no stack, and nobody up.
@@ -275,9 +329,10 @@ fn slow_heads_delay_nobody() {
         Other::start("shortage::send_slow_heads", &[("STRAIGHTLINE_ADDRESS", address.to_string())]);
     sender.until_it_says("all are connected");
     let mut good = Client::new(address);
-    let mut best = Duration::MAX;
-    for _ in 0..TRIES {
-        let mut times: Vec<Duration> = (0..100)
+    let (mut best, mut tried) = (Duration::MAX, 0);
+    while best >= DELAY && tried < tries() {
+        tried += 1;
+        let mut times: Vec<Duration> = (0..GOOD)
             .map(|_| {
                 std::thread::sleep(Duration::from_millis(1));
                 let start = Instant::now();
@@ -287,13 +342,10 @@ fn slow_heads_delay_nobody() {
             })
             .collect();
         times.sort();
-        best = best.min(times[98]);
-        if best < DELAY {
-            break;
-        }
+        best = best.min(times[GOOD - 1 - GOOD * LATE_OF_100 / 100]);
     }
     let found = format!(
-        "beside {} slow heads a good request took at most {best:?} in 99 of 100 cases, in the best of {TRIES} tries",
+        "beside {} slow heads 99 of 100 good requests took at most {best:?}, in the best of {tried} tries",
         slow_clients()
     );
     note(&found);

@@ -19,19 +19,30 @@ pub(crate) fn identity() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     (cert.der().clone(), key)
 }
 
+/// What a client needs to trust `certificate`.
+pub(crate) fn trusting(certificate: CertificateDer<'static>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+}
+
+/// A client that shakes hands at the first byte it sends.
+pub(crate) fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> TlsClient {
+    let name = ServerName::try_from("localhost").unwrap();
+    StreamOwned::new(ClientConnection::new(config, name).unwrap(), tcp(address))
+}
+
 struct TlsServer {
     running: Running,
     client: Arc<ClientConfig>,
 }
 
-type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
 impl TlsServer {
     fn new(model: Model, limits: Limits) -> Self {
         let (certificate, key) = identity();
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).unwrap();
-        let mut client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let mut client = trusting(certificate.clone());
         client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let config =
             ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
@@ -44,13 +55,7 @@ impl TlsServer {
     }
 
     fn connect(&self) -> TlsClient {
-        self.connect_by(Arc::clone(&self.client))
-    }
-
-    fn connect_by(&self, config: Arc<ClientConfig>) -> TlsClient {
-        let stream = tcp(self.running.local_addr());
-        let name = ServerName::try_from("localhost").unwrap();
-        StreamOwned::new(ClientConnection::new(config, name).unwrap(), stream)
+        connect(self.running.local_addr(), Arc::clone(&self.client))
     }
 
     fn metric(&self, name: &str) -> u64 {
@@ -86,7 +91,7 @@ fn handle(
 }
 
 /// One answer, after which nothing comes.
-fn answer(stream: &mut TlsClient) -> Vec<u8> {
+pub(crate) fn answer(stream: &mut TlsClient) -> Vec<u8> {
     let mut pending = Vec::new();
     let body = next_answer(stream, &mut pending);
     assert!(pending.is_empty(), "more came than was asked for");
@@ -158,7 +163,7 @@ fn tls_1_2_is_spoken_too() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols.clear();
-    let mut stranger = server.connect_by(Arc::new(config));
+    let mut stranger = connect(server.running.local_addr(), Arc::new(config));
     // The certificate is another one, so the client refuses; that far, the server spoke TLS 1.2.
     assert!(stranger.write_all(&get("1")).is_err());
     assert_eq!(stranger.conn.protocol_version(), Some(ProtocolVersion::TLSv1_2));

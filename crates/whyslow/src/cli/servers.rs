@@ -52,12 +52,18 @@ pub(crate) enum TargetsAction {
         /// NAME or NAME@VARIANT
         #[arg(required = true)]
         names: Vec<String>,
+        /// How the outcome is printed
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
     /// Start each target once and check its answers
     Verify {
         /// NAME or NAME@VARIANT
         #[arg(required = true)]
         names: Vec<String>,
+        /// How the outcome is printed
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
 }
 
@@ -77,11 +83,18 @@ pub(crate) struct CaseArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CaseAction {
     /// The cases and their questions
-    List,
+    List {
+        /// How the list is printed
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
     /// What a case asks, measures and claims, and how it is fitted to this machine
     Show {
         /// The case
         name: String,
+        /// How it is printed
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
     },
     /// Build, measure, and hold the figures against the published ones
     Run(CaseRunArgs),

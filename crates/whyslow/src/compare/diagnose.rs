@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use launch::Launcher;
-use observe::{Counting, Group, ObserveError, Profiler, Samples, counts_since};
+use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, counts_since};
 use plan::{Arm, Condition, Plan, Round, WarmupClass};
 use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
 use units::Span;
@@ -97,7 +97,10 @@ impl Watch {
         };
         Ok(match kind {
             PassKind::Counting => {
-                Self::Counting { counting: Counting::attach(target)?, counts: Counts::default() }
+                let placement = &bench.plan.placement;
+                let own = OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake };
+                let counting = Counting::attach(target, &own)?;
+                Self::Counting { counting, counts: Counts::default() }
             }
             PassKind::Sampling => sampling(Profiler::attach(target, SAMPLES_HZ)),
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target)),

@@ -18,26 +18,33 @@ pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts each arm of `plan` once and prints what it did.
 pub(crate) fn run(plan: &Plan, format: Format) -> Outcome {
+    let arms = plan.arms.iter().map(|arm| (arm.clone(), plan.workload.path.clone())).collect();
+    verify(arms, &plan.placement, plan.timing.ready_limit.0, format)
+}
+
+/// Starts each arm once, asks it for its path, and prints every check.
+pub(crate) fn verify(
+    arms: Vec<(Arm, String)>,
+    placement: &Placement,
+    limit: Duration,
+    format: Format,
+) -> Outcome {
     let mut seen = Vec::new();
-    for arm in &plan.arms {
-        let verified = Verified::of(arm, &plan.workload.path, &plan.placement, plan.timing.ready_limit.0);
-        if format != Format::Json {
-            crate::print(&verified.lines())?;
+    for (arm, path) in arms {
+        let verified = Verified::of(&arm, &path, placement, limit);
+        match format {
+            Format::Json => {}
+            Format::Text => crate::print(&verified.lines())?,
+            Format::Md => {
+                verified.lines().lines().try_for_each(|line| crate::print(&format!("- {line}\n")))?
+            }
         }
         seen.push(verified);
     }
     if format == Format::Json {
-        let text = serde_json::to_string_pretty(&seen).context("a list of checks is JSON")?;
-        crate::print(&format!("{text}\n"))?;
+        crate::print_json(&seen)?;
     }
     Ok(if seen.iter().all(|arm| arm.ok) { Exit::Done } else { Exit::Failed })
-}
-
-/// Whether `arm` starts and passes every check; each is a printed line.
-pub(crate) fn verify(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<bool> {
-    let verified = Verified::of(arm, path, placement, READY_LIMIT);
-    crate::print(&verified.lines())?;
-    Ok(verified.ok)
 }
 
 /// What one arm did when it was started to be looked at.

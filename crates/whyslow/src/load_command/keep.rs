@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use load::{Outcome as Measured, export};
+use load::export::{Interval, hlog_line};
+use load::{Event, Latencies, Outcome as Measured, export, latencies};
 
 use crate::cli::LoadArgs;
 
 /// Writes everything that was asked for; a file is whole or absent.
-pub(super) fn keep(args: &LoadArgs, started: SystemTime, measured: &Measured) -> anyhow::Result<()> {
+pub(super) fn keep(args: &LoadArgs, seconds: &Seconds, measured: &Measured) -> anyhow::Result<()> {
     let report = &measured.report;
-    write(args.hlog.as_ref(), || hlog(started, measured))?;
+    write(args.hlog.as_ref(), || load::hlog(measured, &seconds.lines))?;
     write(args.hgrm.as_ref(), || export::hgrm(&measured.response))?;
     write(args.keep.csv.as_ref(), || report::load_csv(report))?;
     write(args.keep.prometheus.as_ref(), || report::load_prometheus(report))?;
@@ -25,13 +26,67 @@ fn write(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> anyhow::Resul
     }
 }
 
-fn hlog(started: SystemTime, measured: &Measured) -> String {
-    let length = Duration::from_nanos(measured.report.window_ns);
-    let interval = |latencies, tag| export::Interval { latencies, tag, begin: Duration::ZERO, length };
-    let mut intervals = vec![interval(&measured.response, None)];
-    intervals.extend(measured.service.as_ref().map(|service| interval(service, Some("service"))));
-    intervals.extend(measured.send_lag.as_ref().map(|lag| interval(lag, Some("send_lag"))));
-    export::hlog(started, &intervals)
+/// The responses second by second for `--hlog`, encoded as they come: an hour of histograms would take a gigabyte.
+#[derive(Default)]
+pub(super) struct Seconds {
+    wanted: bool,
+    lines: Vec<String>,
+    /// When the first window began, on the monotonic clock.
+    first_ns: Option<u64>,
+    /// When this one did, after the first.
+    begin: Duration,
+    /// Its last second so far, not encoded yet: what was unanswered at its end is added to it.
+    last: Option<(Duration, Latencies)>,
+    /// All that this window had so far.
+    sum: Option<Latencies>,
+}
+
+impl Seconds {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
+    /// Takes in what happens.
+    pub(super) fn follow(&mut self, event: &Event) {
+        match event {
+            _ if !self.wanted => {}
+            Event::WindowStart { at_ns, .. } => {
+                self.begin = Duration::from_nanos(at_ns - *self.first_ns.get_or_insert(*at_ns));
+                self.sum = Some(latencies());
+            }
+            Event::Second { index, response, .. } => {
+                let begin = self.begin + Duration::from_secs(u64::from(*index));
+                self.end_second(begin);
+                add(self.sum.as_mut(), response);
+                self.last = Some((begin, (*response).clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the window that brought `measured`. Requests that were unanswered then are in no second but in its whole:
+    /// they are logged with the last, so that the log adds up to what is reported.
+    pub(super) fn end_window(&mut self, measured: &Measured) {
+        if let (Some(sum), Some((_, last))) = (self.sum.take(), &mut self.last) {
+            let mut rest = measured.response.clone();
+            rest.subtract(&sum).expect("the whole has every second");
+            add(Some(last), &rest);
+        }
+        self.end_second(self.begin + Duration::from_nanos(measured.report.window_ns));
+    }
+
+    fn end_second(&mut self, end: Duration) {
+        if let Some((begin, latencies)) = self.last.take() {
+            let length = end.saturating_sub(begin);
+            self.lines.push(hlog_line(&Interval { latencies: &latencies, tag: None, begin, length }));
+        }
+    }
+}
+
+fn add(sum: Option<&mut Latencies>, more: &Latencies) {
+    if let Some(sum) = sum {
+        sum.add(more).expect("all histograms here have one shape");
+    }
 }
 
 fn unix_ns(at: SystemTime) -> u64 {

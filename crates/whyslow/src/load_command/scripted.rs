@@ -2,70 +2,20 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use load::session::{Batch, Feed, FeedError, Heard};
 use load::{Address, Latencies, Outcome as Measured, Request, Requests, Supply, Target};
-use script::{Errors, Kind, Limit, Options, Script, ScriptError, Stats, Summary, Thread};
+use script::{Errors, Kind, Options, Script, ScriptError, Stats, Summary, Thread};
 
-/// How long a script may take before the first request, and again to sum up: a large file of paths is read in less.
-const ALONE: Duration = Duration::from_secs(60);
-/// How long after the window a call may end that began in it: what has not ended by then does not end.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// When a script must have ended, and what to say where it has not.
-#[derive(Debug)]
-pub(crate) struct Deadline {
-    since: Instant,
-    after_ns: AtomicU64,
-    why: AtomicU8,
-}
-
-/// What a script is stopped for.
-const WHY: [&str; 3] =
-    ["it took 60s before the first request", "the window is over", "it took 60s to sum up"];
-
-impl Deadline {
-    fn new() -> Arc<Self> {
-        let after_ns = AtomicU64::new(u64::MAX);
-        Arc::new(Self { since: Instant::now(), after_ns, why: AtomicU8::new(0) })
-    }
-
-    fn set(&self, why: u8, left: Duration) {
-        let after = self.since.elapsed().saturating_add(left);
-        self.why.store(why, Ordering::Relaxed);
-        self.after_ns.store(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn lift(&self) {
-        self.after_ns.store(u64::MAX, Ordering::Relaxed);
-    }
-
-    fn limit(self: &Arc<Self>) -> Limit {
-        let own = Arc::clone(self);
-        Arc::new(move || {
-            let after_ns = own.after_ns.load(Ordering::Relaxed);
-            let over = own.since.elapsed().as_nanos() > u128::from(after_ns);
-            over.then(|| WHY[usize::from(own.why.load(Ordering::Relaxed))])
-        })
-    }
-
-    /// Follows the run: from the begin of its window on, a script has until its end.
-    pub(crate) fn follow(&self, event: &load::Event<'_>, window: Duration) {
-        match event {
-            load::Event::WindowStart { .. } => self.set(1, window.saturating_add(GRACE)),
-            load::Event::WindowEnd { .. } | load::Event::Failed => self.set(1, GRACE),
-            _ => {}
-        }
-    }
-}
+use super::deadline::{ALONE, Calls, Deadline, Why};
 
 /// A script, loaded and set up.
 pub(crate) struct Scripted {
     script: Script,
     deadline: Arc<Deadline>,
+    /// Those of this thread.
+    calls: Calls,
 }
 
 /// What a script is run with.
@@ -81,11 +31,12 @@ impl Scripted {
     /// Loads the script and runs it up to the first request.
     pub(crate) fn load(given: &Given<'_>) -> anyhow::Result<Self> {
         let options = options(given)?;
-        let deadline = Deadline::new();
-        deadline.set(0, ALONE);
-        let script = Script::load(&options, given.threads, &deadline.limit())?;
+        let deadline = Deadline::watched(given.file);
+        let calls = deadline.calls();
+        deadline.set(Why::Begin, ALONE);
+        let script = calls.mark(|| Script::load(&options, given.threads, &deadline.limit()))?;
         deadline.lift();
-        Ok(Self { script, deadline })
+        Ok(Self { script, deadline, calls })
     }
 
     pub(crate) fn deadline(&self) -> Arc<Deadline> {
@@ -96,12 +47,13 @@ impl Scripted {
     pub(crate) fn supplies(&mut self, batches: bool) -> anyhow::Result<Vec<Supply>> {
         let kind = self.script.kind().clone();
         let threads = self.script.take_threads();
-        threads.into_iter().map(|thread| supply(thread, &kind, batches)).collect()
+        let asking = |thread| Asking { thread, calls: self.deadline.calls(), kind: kind.clone(), batches };
+        threads.into_iter().map(|thread| supply(asking(thread))).collect()
     }
 
     /// Lets the script sum up.
     pub(crate) fn done(&self, measured: &Measured) -> anyhow::Result<()> {
-        self.deadline.set(2, ALONE);
+        self.deadline.set(Why::Sum, ALONE);
         let report = &measured.report;
         let errors = Errors {
             connect: report.errors.connect,
@@ -116,7 +68,8 @@ impl Scripted {
             bytes: report.bytes_read,
             errors,
         };
-        Ok(self.script.done(&summary, latencies(&measured.response), rates(&measured.thread_rates_per_s))?)
+        let (latency, requests) = (latencies(&measured.response), rates(&measured.thread_rates_per_s));
+        Ok(self.calls.mark(|| self.script.done(&summary, latency, requests))?)
     }
 }
 
@@ -156,7 +109,8 @@ fn host_and_port(authority: &str) -> (&str, Option<&str>) {
 }
 
 /// One thread's requests. Those of a script that has no say in them are rendered once.
-fn supply(thread: Thread, kind: &Kind, batches: bool) -> anyhow::Result<Supply> {
+fn supply(asking: Asking) -> anyhow::Result<Supply> {
+    let Asking { thread, kind, .. } = &asking;
     let address = thread.address().map(Address::Tcp);
     let alike = !kind.requests && !kind.delays && !kind.listens && kind.at_once == 1;
     let requests = if alike {
@@ -164,7 +118,7 @@ fn supply(thread: Thread, kind: &Kind, batches: bool) -> anyhow::Result<Supply> 
         thread.request(|request| bytes.extend_from_slice(request))?;
         Requests::Same(bytes)
     } else {
-        Requests::Each(Box::new(Asking { thread, kind: kind.clone(), batches }))
+        Requests::Each(Box::new(asking))
     };
     Ok(Supply { requests, address })
 }
@@ -173,6 +127,7 @@ fn supply(thread: Thread, kind: &Kind, batches: bool) -> anyhow::Result<Supply> 
 #[derive(Debug)]
 struct Asking {
     thread: Thread,
+    calls: Calls,
     kind: Kind,
     batches: bool,
 }
@@ -183,7 +138,7 @@ impl Feed for Asking {
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError> {
-        self.thread.request(|request| batch.push(request)).map_err(failed)
+        self.calls.mark(|| self.thread.request(|request| batch.push(request))).map_err(failed)
     }
 
     fn rests(&self) -> bool {
@@ -191,7 +146,7 @@ impl Feed for Asking {
     }
 
     fn rest_ns(&mut self) -> Result<u64, FeedError> {
-        let rest = self.thread.delay().map_err(failed)?;
+        let rest = self.calls.mark(|| self.thread.delay()).map_err(failed)?;
         Ok(u64::try_from(rest.as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -200,7 +155,8 @@ impl Feed for Asking {
     }
 
     fn heard(&mut self, answer: &Heard) -> Result<(), FeedError> {
-        self.thread.response(answer.status, &answer.head, &answer.body).map_err(failed)
+        let call = || self.thread.response(answer.status, &answer.head, &answer.body);
+        self.calls.mark(call).map_err(failed)
     }
 
     fn stopped(&self) -> bool {

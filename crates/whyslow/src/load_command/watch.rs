@@ -69,6 +69,13 @@ impl Watch {
 /// The live view.
 pub(super) struct Live {
     terminal: Terminal<CrosstermBackend<Stderr>>,
+    figures: Figures,
+}
+
+/// What it shows.
+#[derive(Debug)]
+struct Figures {
+    /// Requests of each second.
     seconds: VecDeque<u64>,
     last: record::Second,
     phase: &'static str,
@@ -81,12 +88,30 @@ impl Live {
     fn open() -> Option<Self> {
         let options = TerminalOptions { viewport: Viewport::Inline(LINES) };
         let terminal = Terminal::with_options(CrosstermBackend::new(stderr()), options).ok()?;
-        let seconds = VecDeque::with_capacity(KEPT);
-        let last = record::Second::default();
-        Some(Self { terminal, seconds, last, phase: "warm-up", errors: 0, requests: 0 })
+        Some(Self { terminal, figures: Figures::new() })
     }
 
     fn follow(&mut self, event: &Event) {
+        if self.figures.note(event) {
+            let (lines, rates) = (self.figures.lines(), self.figures.seconds.make_contiguous());
+            // A terminal that cannot be drawn on costs the view, not the load.
+            let _ = self.terminal.draw(|frame| draw(frame, &lines, rates));
+        }
+    }
+
+    fn close(&mut self) {
+        let _ = self.terminal.clear();
+    }
+}
+
+impl Figures {
+    fn new() -> Self {
+        let (seconds, last) = (VecDeque::with_capacity(KEPT), record::Second::default());
+        Self { seconds, last, phase: "warm-up", errors: 0, requests: 0 }
+    }
+
+    /// Takes in what happened; says whether there is something new to show.
+    fn note(&mut self, event: &Event) -> bool {
         match event {
             Event::WarmupSecond { completed } => self.last.requests = *completed,
             Event::WindowStart { .. } => self.phase = "window",
@@ -95,15 +120,13 @@ impl Live {
                 self.requests += second.requests;
                 self.errors += second.errors;
             }
-            Event::Connected { .. } | Event::WindowEnd { .. } | Event::Failed => return,
+            Event::Connected { .. } | Event::WindowEnd { .. } | Event::Failed => return false,
         }
         if self.seconds.len() == KEPT {
             self.seconds.pop_front();
         }
         self.seconds.push_back(self.last.requests);
-        let (lines, rates) = (self.lines(), self.seconds.make_contiguous());
-        // A terminal that cannot be drawn on costs the view, not the load.
-        let _ = self.terminal.draw(|frame| draw(frame, &lines, rates));
+        true
     }
 
     fn lines(&self) -> [String; 2] {
@@ -113,10 +136,6 @@ impl Live {
             format!("{}: {requests} requests/s   p50 {p50}   p99 {p99}   errors {errors}/s", self.phase),
             format!("{} requests, {} errors so far; Ctrl-C stops and reports", self.requests, self.errors),
         ]
-    }
-
-    fn close(&mut self) {
-        let _ = self.terminal.clear();
     }
 }
 
@@ -131,10 +150,26 @@ fn draw(frame: &mut Frame, lines: &[String; 2], rates: &[u64]) {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::draw;
+    use super::*;
+
+    #[test]
+    fn rate_percentiles_and_errors_of_the_last_second_are_shown_and_the_sums() {
+        let (mut figures, response) = (Figures::new(), load::latencies());
+        assert!(figures.note(&Event::WarmupSecond { completed: 5 }));
+        assert!(figures.lines()[0].starts_with("warm-up: 5 requests/s "), "{figures:?}");
+        assert!(figures.note(&Event::WindowStart { steady: true, at_ns: 7 }));
+        for (index, (requests, errors, ms)) in [(1000, 0, 1), (2000, 3, 2)].into_iter().enumerate() {
+            let second = record::Second { requests, errors, p50_ns: ms * 1_000_000, p99_ns: ms * 10_000_000 };
+            assert!(figures.note(&Event::Second { index: index as u32, second, response: &response }));
+        }
+        assert!(!figures.note(&Event::WindowEnd { at_ns: 8 }), "that shows nothing new");
+        let [last, sums] = figures.lines();
+        assert_eq!(last, "window: 2000 requests/s   p50 2.00 ms   p99 20.0 ms   errors 3/s");
+        assert!(sums.starts_with("3000 requests, 3 errors so far"), "{sums}");
+        assert_eq!(figures.seconds, [5, 5, 1000, 2000], "the curve");
+    }
 
     #[test]
     fn the_newest_seconds_are_drawn_between_the_two_lines() {

@@ -146,6 +146,21 @@ fn cases_are_listed_and_shown() {
     }
 }
 
+#[test]
+fn cases_and_targets_are_told_to_scripts_too() {
+    let list = whyslow_at_home(&["case", "list", "--format", "json"]).json();
+    assert!(list.as_array().unwrap().iter().any(|case| case["name"] == "hyper-why"), "{list}");
+    let shown = whyslow_at_home(&["case", "show", "cohttp-queueing", "--format", "json"]).json();
+    assert_eq!(shown["case"]["workload"]["connections"], 10_000, "{shown}");
+    assert_eq!(shown["planned"][0]["id"], "overload", "{shown}");
+    assert!(shown["planned"][0]["minutes"].as_f64().is_some_and(|minutes| minutes > 0.0), "{shown}");
+    let built = whyslow_at_home(&["targets", "build", "threads", "--format", "json"]).json();
+    assert_eq!(built, serde_json::json!([{ "name": "threads", "ok": true, "error": null }]));
+    let verified = whyslow_at_home(&["targets", "verify", "threads", "--format", "json"]).json();
+    assert_eq!((&verified[0]["arm"], &verified[0]["ok"]), (&"threads".into(), &true.into()), "{verified}");
+    assert!(verified[0]["checks"].as_array().is_some_and(|checks| checks.len() > 4), "{verified}");
+}
+
 fn whyslow_at_home(args: &[&str]) -> Said {
     Said::of(Command::new(WHYSLOW).args(args).current_dir(repository("")).output().unwrap())
 }

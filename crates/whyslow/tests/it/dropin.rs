@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use testkit::{Behaviour, Server, ServerSpec};
+use testkit::{Behaviour, Reply, Server, ServerSpec};
 
 use crate::support::{Said, WHYSLOW, fresh_folder, whyslow};
 
@@ -61,6 +61,39 @@ fn a_link_called_wrk_prints_what_wrk_prints() {
             let columns = |text: &str| text.lines().map(|line| line.trim_end().len()).collect::<Vec<_>>();
             // Of the table, heading and rows end in the same columns.
             assert_eq!(columns(&ours.out)[2..5], columns(&theirs.out)[2..5], "{}\n{}", ours.out, theirs.out);
+        }
+    }
+}
+
+#[test]
+fn errors_are_told_in_the_lines_of_wrk() {
+    let good = Reply::good();
+    let missing =
+        Reply { bytes: b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(), close: false };
+    // Broken off in the middle of its body.
+    let broken = Reply { bytes: b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhel".to_vec(), close: true };
+    let cases: [(&[&Reply], &[&str]); 4] = [
+        (&[&good], &[]),
+        (&[&good, &missing], &["Non-2xx or # responses: #"]),
+        (&[&good, &good, &broken], &["Socket errors: connect # read # write # timeout #"]),
+        (
+            &[&good, &missing, &broken],
+            &["Socket errors: connect # read # write # timeout #", "Non-2xx or # responses: #"],
+        ),
+    ];
+    let is_error = |line: &&str| line.starts_with("  Socket errors: ") || line.starts_with("  Non-2xx ");
+    for (replies, want) in cases {
+        let replies: Vec<Reply> = replies.iter().map(|reply| (*reply).clone()).collect();
+        let slow = Behaviour::Delay { by_ns: 1_000_000 };
+        let server = Server::start(ServerSpec { replies, ..ServerSpec::new(slow) });
+        let args = ["-t1", "-c2", "-d1s", &server.url()];
+        let ours = run(link("wrk"), &args);
+        assert_eq!(ours.code, Some(0), "{ours:?}");
+        // "3xx" begins with a digit, too.
+        let told: Vec<String> = ours.out.lines().filter(is_error).map(shape).collect();
+        assert_eq!(told, want, "{}", ours.out);
+        if std::path::Path::new(WRK).exists() {
+            assert_eq!(shape(&ours.out), shape(&run(WRK, &args).out));
         }
     }
 }
@@ -164,6 +197,31 @@ fn a_script_that_loops_for_ever_is_stopped_at_the_end_of_the_window() {
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains("s.lua:4: stopped while it ran: the window is over"), "{said:?}");
     assert!(begun.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn a_script_that_escapes_its_hook_is_stopped_too() {
+    // With the compiler on, no hook would see the loop; in one call of the library there is none to see.
+    let cases = [
+        (
+            "jit.on() n = 0\nfunction response()\n  n = n + 1\n  while n > 9 do end\nend",
+            "s.lua:4: stopped while it ran: the window is over",
+        ),
+        (
+            "local long, pattern = ('a'):rep(40), ('a*'):rep(40) .. 'b'\nfunction response() long:find(pattern) end",
+            "s.lua: the window is over, and 3s later it is still in one call that cannot be interrupted",
+        ),
+    ];
+    let file = fresh_folder().join("s.lua");
+    for (text, want) in cases {
+        std::fs::write(&file, text).unwrap();
+        let server = server();
+        let begun = Instant::now();
+        let said = whyslow(&["load", "-t2", "-c2", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
+        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{text}: {said:?}");
+        assert!(said.err.contains(want) && said.err.lines().count() == 1, "{text}: {said:?}");
+        assert!(begun.elapsed().as_secs() < 15, "{text}");
+    }
 }
 
 #[test]

@@ -3,10 +3,13 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use load::latencies;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Behaviour, Server, ServerSpec};
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, whyslow, whyslow_in, within};
+use crate::support::{
+    Logged, Said, WHYSLOW, assert_schema, fresh_folder, logged, whyslow, whyslow_in, within,
+};
 
 /// Requests of a calibration: prime, so that no thread, connection or batch divides them.
 const PRIME: u64 = 10_007;
@@ -57,6 +60,47 @@ fn every_format_is_for_its_reader() {
     assert_eq!(text.err, "", "no talk without a terminal");
     assert!(std::fs::read_to_string(folder.join("a.hlog")).unwrap().starts_with("#["));
     assert!(std::fs::read_to_string(folder.join("a.hgrm")).unwrap().contains("Percentile"));
+}
+
+#[test]
+fn the_log_has_each_second_and_adds_up_to_what_is_reported() {
+    // What a server that freezes leaves unanswered is part of the whole, and so of the log.
+    for (flags, windows) in [(&["-R", "500"][..], 1), (&["-R", "500", "--repeat", "2"], 2), (&[], 1)] {
+        let server = Server::start(ServerSpec::new(Behaviour::Freeze { after_ns: 1_500_000_000 }));
+        let (url, folder) = (server.url(), fresh_folder());
+        let common = ["load", "-t2", "-c4", "-d2500ms", "--hlog", "a.hlog", "--format", "json", &url];
+        let report = whyslow_in(&folder, &[&common, flags].concat()).json();
+        let (seconds, whole): (Vec<Logged>, Vec<Logged>) =
+            logged(&folder.join("a.hlog")).into_iter().partition(|interval| interval.tag.is_none());
+        let mut sum = latencies();
+        seconds.iter().for_each(|second| sum.add(&second.latencies).unwrap());
+        let response = &report["response_ns"];
+        assert!(report["unfinished"].as_u64().unwrap() > 0, "{flags:?}");
+        assert_eq!(Some(sum.len()), response["count"].as_u64(), "{flags:?}");
+        assert_eq!(Some(sum.max()), response["max"].as_u64(), "{flags:?}");
+        for (name, quantile) in [("p50", 0.5), ("p75", 0.75), ("p90", 0.9)] {
+            assert_eq!(Some(sum.value_at_quantile(quantile)), response[name].as_u64(), "{flags:?} {name}");
+        }
+        assert_seconds(&seconds, windows, &report);
+        let tags: Vec<_> = whole.iter().map(|interval| interval.tag.clone().unwrap()).collect();
+        let split: &[&str] = if flags.is_empty() { &[] } else { &["service", "send_lag"] };
+        assert_eq!(tags, split, "{flags:?}");
+        assert!(whole.iter().all(|interval| interval.begin.is_zero()), "{flags:?}");
+    }
+}
+
+/// The seconds of `windows` windows of 2.5 s lie one after the other, and hold what the report says of each.
+fn assert_seconds(logged: &[Logged], windows: usize, report: &serde_json::Value) {
+    let told = report["seconds"].as_array().unwrap();
+    assert_eq!((logged.len(), told.len()), (3 * windows, 3 * windows));
+    for (index, (second, told)) in logged.iter().zip(told).enumerate() {
+        let length_ms = if index % 3 == 2 { 500 } else { 1000 };
+        assert_eq!(second.length.as_millis(), length_ms, "second {index}");
+        let requests = told["requests"].as_u64().unwrap();
+        assert!(second.latencies.len() == requests || index % 3 == 2 && second.latencies.len() > requests);
+    }
+    let apart = |pair: &[Logged]| pair[0].begin + pair[0].length <= pair[1].begin + Duration::from_millis(1);
+    assert!(logged.windows(2).all(apart), "they overlap");
 }
 
 #[test]
@@ -186,14 +230,20 @@ fn rates_that_change_are_kept_and_the_series_shows_them() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let (url, folder) = (server.url(), fresh_folder());
     std::fs::write(folder.join("rates"), "200 1s # low\n800 1s\n").unwrap();
-    for (flags, due) in
-        [(["--rates", "rates"], 1000.0), (["--steps", "200,800"], 1000.0), (["--ramp", "0..1000"], 1000.0)]
+    let due = 1000.0;
+    let steps = serde_json::json!([[0.0, 200.0], [1.0, 200.0], [1.0, 800.0], [2.0, 800.0]]);
+    let ramp = serde_json::json!([[0.0, 0.0], [2.0, 1000.0]]);
+    for (flags, shape) in
+        [(["--rates", "rates"], &steps), (["--steps", "200,800"], &steps), (["--ramp", "0..1000"], &ramp)]
     {
         let files = ["--csv", "a.csv", "--prometheus", "a.prom", "--otlp", "a.json"];
         let all = [&["load", "-d", "2s", "--format", "json"], &flags[..], &files, &[url.as_str()]].concat();
         let said = whyslow_in(&folder, &all);
         assert_eq!(said.code, Some(0), "{said:?}");
-        let sent = said.json()["requests"].as_f64().unwrap();
+        let report = said.json();
+        assert_schema("load", &report);
+        assert_eq!(&report["schedule"]["shape"], shape, "{flags:?}");
+        let sent = report["requests"].as_f64().unwrap();
         assert!((sent - due).abs() < 0.03 * due, "{flags:?}: {sent} of {due}");
         let csv = std::fs::read_to_string(folder.join("a.csv")).unwrap();
         let seconds: Vec<f64> =

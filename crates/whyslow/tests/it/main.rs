@@ -7,12 +7,18 @@ mod compare;
 mod dropin;
 mod ended;
 mod failures;
+mod flags;
+mod ladder;
 mod load;
 mod manual;
 mod refusals;
 mod report;
 mod serve;
+#[path = "../../../load/tests/it/serving/mod.rs"]
+#[allow(dead_code, reason = "the tests of the generator itself use more of it")]
+mod serving;
 mod shards;
+mod shortage;
 mod support;
 mod view;
 mod watch;

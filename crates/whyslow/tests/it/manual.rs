@@ -2,10 +2,11 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "compare",
     "load",
     "capacity",
+    "merge",
     "ladder",
     "serve",
     "targets",

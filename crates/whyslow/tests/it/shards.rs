@@ -3,12 +3,13 @@
 use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use testkit::{Behaviour, Server, ServerSpec};
+use testkit::{Behaviour, Server, ServerSpec, now_ns};
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow_in};
+use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, logged, repository, whyslow_in};
 
 /// Requests over all shards: prime, so that no number of shards divides them.
 const PRIME: u64 = 1_009;
@@ -22,7 +23,8 @@ fn load(url: &str) -> Vec<String> {
 
 /// What `whyslow merge run` says in `folder`, checked against the number of requests that the server saw.
 fn assert_merged(folder: &Path, seen: u64) {
-    let said = whyslow_in(folder, &["merge", "run", "--format", "json", "--hgrm", "all.hgrm"]);
+    let files = ["--hgrm", "all.hgrm", "--hlog", "all.hlog"];
+    let said = whyslow_in(folder, &[&["merge", "run", "--format", "json"], &files[..]].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
     let report = said.json();
     assert_schema("load", &report);
@@ -34,7 +36,17 @@ fn assert_merged(folder: &Path, seen: u64) {
     assert_eq!(judged.code, Some(3), "a condition is judged on all shards together: {judged:?}");
     let hgrm = std::fs::read_to_string(folder.join("all.hgrm")).unwrap();
     assert!(hgrm.contains(&format!("Total count    = {PRIME:12}]")), "{hgrm}");
+    let log = logged(&folder.join("all.hlog"));
+    assert_eq!(log.len(), LOGGED.len());
+    for (interval, (tag, name)) in log.iter().zip(LOGGED) {
+        let found = (interval.tag.as_deref(), interval.latencies.len(), interval.latencies.max());
+        assert_eq!(found, (tag, PRIME, report[name]["max"].as_u64().unwrap()));
+    }
 }
+
+/// The intervals of a merged log, and what each is of.
+const LOGGED: [(Option<&str>, &str); 3] =
+    [(None, "response_ns"), (Some("service"), "service_ns"), (Some("send_lag"), "send_lag_ns")];
 
 #[test]
 fn shards_run_by_hand_are_merged_without_loss() {
@@ -45,13 +57,61 @@ fn shards_run_by_hand_are_merged_without_loss() {
         let mut command = Command::new(WHYSLOW);
         // A Kubernetes index job tells each of its pods its number, and not how many there are.
         command.args(load(&url)).args(shard).env("JOB_COMPLETION_INDEX", "2").current_dir(&folder);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
         let said = Said::of(child.wait_with_output().unwrap());
         assert_eq!(said.code, Some(0), "{said:?}");
     }
     assert_merged(&folder, server.finish().entries.len() as u64);
+}
+
+/// Time between two arrivals of both shards together: several times what a crowded machine delays most of them by.
+const GAP_NS: u64 = 20_000_000;
+
+#[test]
+fn shards_with_one_start_begin_then_and_take_turns() {
+    const AHEAD_NS: u64 = 2_000_000_000;
+    const ARRIVALS: usize = 50;
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    let start_ns = now_ns() + AHEAD_NS;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let start = format!("@{:.6}", since_1970.as_secs_f64() + AHEAD_NS as f64 / 1e9);
+    let children = ["0/2", "1/2"].map(|shard| {
+        let mut command = Command::new(WHYSLOW);
+        command.args([
+            "load",
+            "-t1",
+            "-c1",
+            "-d1s",
+            "-R",
+            "50",
+            "--shard",
+            shard,
+            "--start-at",
+            &start,
+            &url,
+        ]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for child in children {
+        let said = Said::of(child.wait_with_output().unwrap());
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    let log = server.finish();
+    assert_eq!((log.connections, log.entries.len()), (2, ARRIVALS));
+    // A microsecond is what the text of the start leaves out.
+    let first_ns = log.entries[0].received_ns;
+    assert!((start_ns - 1_000..start_ns + AHEAD_NS / 4).contains(&first_ns), "{first_ns}, not {start_ns}");
+    let in_turn = |index: &usize| {
+        let (entry, due_ns) = (log.entries[*index], start_ns + *index as u64 * GAP_NS);
+        let other =
+            index.checked_sub(1).is_none_or(|before| log.entries[before].connection != entry.connection);
+        other && entry.received_ns.abs_diff(due_ns) < GAP_NS / 2
+    };
+    let found = (0..ARRIVALS).filter(in_turn).count();
+    assert!(found * 10 >= ARRIVALS * 9, "{found} of {ARRIVALS} came in turn: {:?}", log.entries);
 }
 
 #[test]

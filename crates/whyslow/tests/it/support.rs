@@ -5,6 +5,11 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 
 pub(crate) const WHYSLOW: &str = env!("CARGO_BIN_EXE_whyslow");
@@ -70,6 +75,35 @@ pub(crate) fn assert_schema(output: &str, json: &Value) {
     let errors: Vec<String> =
         validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert_eq!(errors, [""; 0]);
+}
+
+/// One interval of a log.
+pub(crate) struct Logged {
+    /// None for the main series.
+    pub(crate) tag: Option<String>,
+    pub(crate) begin: Duration,
+    pub(crate) length: Duration,
+    pub(crate) latencies: Histogram<u64>,
+}
+
+/// The intervals of a log, as the crate reads them that defines the format.
+pub(crate) fn logged(file: &Path) -> Vec<Logged> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let intervals = IntervalLogIterator::new(text.as_bytes()).filter_map(|entry| match entry.unwrap() {
+        LogEntry::Interval(interval) => Some(interval),
+        _ => None,
+    });
+    let read = |encoded: &str| {
+        Deserializer::new().deserialize(&mut STANDARD.decode(encoded).unwrap().as_slice()).unwrap()
+    };
+    intervals
+        .map(|interval| Logged {
+            tag: interval.tag().map(|tag| tag.as_str().to_owned()),
+            begin: interval.start_timestamp(),
+            length: interval.duration(),
+            latencies: read(interval.encoded_histogram()),
+        })
+        .collect()
 }
 
 /// Waits until `holds`; `false` where it does not within `limit`.

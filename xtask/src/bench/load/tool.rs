@@ -1,6 +1,6 @@
 //! One generator, run once, and what it took.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -57,6 +57,8 @@ pub(super) struct Ran {
     /// Send lag in microseconds, p50, p99, p99.9, where the tool knows it.
     pub(super) lag_us: [Option<f64>; 3],
     pub(super) rate_ratio: Option<f64>,
+    /// Connections that were open when the window began, where the tool says.
+    pub(super) established: Option<u64>,
 }
 
 impl Tool {
@@ -77,6 +79,18 @@ impl Tool {
             Self::H2load => exists("h2load"),
             Self::Oha => exists("oha"),
         }
+    }
+
+    /// Its name and version, in its own words.
+    pub(super) fn version(self) -> String {
+        let whyslow = whyslow::release().join("whyslow").to_string_lossy().into_owned();
+        let program = if self == Self::Whyslow { whyslow.as_str() } else { self.name() };
+        let output = Command::new(program).arg("--version").output();
+        let text =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        // "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012 Will Glozer"
+        let first = text.lines().next().unwrap_or_default().split(" [").next().unwrap_or_default().trim();
+        if first.is_empty() { format!("{} ?", self.name()) } else { first.to_owned() }
     }
 
     /// The command line, pinned to `cpus`.
@@ -108,9 +122,21 @@ impl Tool {
 
     /// Runs it once.
     pub(super) fn run(self, load: &Load, address: &str, cpus: &str) -> anyhow::Result<Ran> {
+        self.run_watched(load, address, cpus, LOOK, &mut |_| {})
+    }
+
+    /// Runs it once, and calls `look` with its process every so often.
+    pub(super) fn run_watched(
+        self,
+        load: &Load,
+        address: &str,
+        cpus: &str,
+        every: Duration,
+        look: &mut dyn FnMut(u32),
+    ) -> anyhow::Result<Ran> {
         let words = self.words(load, address, cpus)?;
         let before = children_cpu_s()?;
-        let (text, mib) = finish(&words)?;
+        let (text, mib) = finish(&words, every, look)?;
         let cpu_s = children_cpu_s()? - before;
         let requests = self.requests(&text).with_context(|| format!("{} printed no count", self.name()))?;
         let report: Option<LoadReport> =
@@ -124,7 +150,8 @@ impl Tool {
                 let lag = &report.send_lag_ns;
                 [us(lag.p50), us(lag.p99), us(lag.p99_9)]
             }),
-            rate_ratio: report.and_then(|report| report.rate_ratio),
+            rate_ratio: report.as_ref().and_then(|report| report.rate_ratio),
+            established: report.map(|report| report.connections.established),
         })
     }
 
@@ -159,7 +186,7 @@ fn script(pipeline: u32) -> anyhow::Result<String> {
 }
 
 /// Runs `words` to their end: what they print, and the largest resident set on the way in MiB.
-fn finish(words: &[String]) -> anyhow::Result<(String, f64)> {
+fn finish(words: &[String], every: Duration, look: &mut dyn FnMut(u32)) -> anyhow::Result<(String, f64)> {
     let mut child = Command::new(&words[0])
         .args(&words[1..])
         .stdout(Stdio::piped())
@@ -168,8 +195,9 @@ fn finish(words: &[String]) -> anyhow::Result<(String, f64)> {
         .with_context(|| format!("cannot run {}", words.join(" ")))?;
     let mut peak_kib = 0;
     while child.try_wait()?.is_none() {
-        peak_kib = peak_kib.max(peak_of(&child));
-        std::thread::sleep(LOOK);
+        peak_kib = peak_kib.max(kib_of(child.id(), "VmHWM:"));
+        look(child.id());
+        std::thread::sleep(every);
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
@@ -178,10 +206,10 @@ fn finish(words: &[String]) -> anyhow::Result<(String, f64)> {
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), peak_kib as f64 / 1024.0))
 }
 
-/// Source: `proc_pid_status(5)`, `VmHWM`.
-fn peak_of(child: &Child) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+/// A line of a process' status. Source: `proc_pid_status(5)`, `VmHWM`, `VmRSS`.
+pub(super) fn kib_of(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 

@@ -1,0 +1,34 @@
+//! A ladder whose rungs are known: each against the one before it, and all of them against the whole.
+
+use analyse::{Metric, Verdict, ladder};
+
+use crate::support::{arm, change, run};
+
+#[test]
+fn each_rung_is_weighed_against_the_one_before_it_and_their_product_is_the_whole() {
+    let climbed = run(1, 10, &[arm("plain", 10_000.0), arm("lto", 8000.0), arm("all", 8000.0)]);
+    let found = ladder(&climbed);
+    assert_eq!(found.steps, ["plain", "lto", "all"]);
+    let cpu = found.metrics.iter().find(|ladder| ladder.metric == Metric::CpuPerRequest).unwrap();
+    let [first, second] = &cpu.rungs[..] else { panic!("{:?}", cpu.rungs) };
+    assert_eq!((first.from.as_str(), first.to.as_str(), first.verdict), ("plain", "lto", Verdict::Faster));
+    assert_eq!((second.from.as_str(), second.to.as_str(), second.verdict), ("lto", "all", Verdict::Equal));
+    let near = |ratio: Option<f64>, want: f64| (ratio.unwrap() - want).abs() < 0.005;
+    assert!(near(first.ratio, 0.8) && near(second.ratio, 1.0) && near(cpu.whole.ratio, 0.8), "{cpu:?}");
+    assert!((cpu.product.unwrap() / cpu.whole.ratio.unwrap() - 1.0).abs() < 0.003, "{cpu:?}");
+    assert!(first.ci_low.unwrap() < 0.8 && first.ci_high.unwrap() > 0.8 && first.blocks == 10, "{first:?}");
+}
+
+#[test]
+fn a_gate_voids_the_rungs_of_its_arm_and_no_other() {
+    let mut climbed = run(1, 10, &[arm("plain", 10_000.0), arm("lto", 8000.0), arm("all", 8000.0)]);
+    change(&mut climbed, "all", 0, |window| window.load.errors.timeout = window.load.requests);
+    let found = ladder(&climbed);
+    let rate = found.metrics.iter().find(|ladder| ladder.metric == Metric::Rate).unwrap();
+    assert_eq!((&rate.rungs[0].void_by[..], rate.rungs[0].verdict), (&[][..], Verdict::Faster));
+    assert_eq!(
+        (&rate.rungs[1].void_by[..], rate.rungs[1].verdict),
+        (&["errors".to_owned()][..], Verdict::Invalid)
+    );
+    assert_eq!(rate.whole.verdict, Verdict::Invalid);
+}

@@ -1,0 +1,87 @@
+//! Real runs that cannot be believed, and say so.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use load::schedule::{Arrival, Pace};
+use load::{Config, Idle, Target, Warmup, run};
+use record::LoadReport;
+use testkit::{ANSWER, Behaviour, Server, ServerSpec};
+
+fn report(url: &str, change: impl FnOnce(&mut Config)) -> LoadReport {
+    let mut config = Config::new(Target::resolve(url).unwrap());
+    (config.threads, config.connections) = (1, 8);
+    config.window = Duration::from_secs(1);
+    change(&mut config);
+    run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap().report
+}
+
+fn warning<'a>(report: &'a LoadReport, id: &str) -> &'a str {
+    let found = report.warnings.iter().find(|warning| warning.id == id);
+    &found.unwrap_or_else(|| panic!("no warning '{id}': {report:?}")).text
+}
+
+/// A server that takes `most` connections and then listens no more.
+fn full_after(most: usize) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(most).map(Result::unwrap) {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+/// One answer for each read: requests come one at a time.
+fn answer(mut stream: TcpStream) {
+    let mut buf = [0; 4096];
+    while stream.read(&mut buf).is_ok_and(|bytes| bytes > 0) && stream.write_all(ANSWER).is_ok() {}
+}
+
+#[test]
+fn connections_that_could_not_be_opened_are_told() {
+    let report = report(&format!("http://{}/", full_after(3)), |config| {
+        // What the kernel accepted for a listener that is gone is broken off again by then.
+        config.warmup = Warmup::fixed(Duration::from_millis(500));
+    });
+    assert_eq!((report.connections.requested, report.connections.established), (8, 3));
+    let text = warning(&report, "connections");
+    assert!(
+        text.starts_with("Only 3 of 8 connections were open when the window began (Connection re"),
+        "{text}"
+    );
+    assert!(report.errors.connect > 0 && report.requests > 0, "{report:?}");
+}
+
+#[test]
+fn a_rate_that_is_twice_what_the_server_can_do_is_half_kept() {
+    let server = Server::start(ServerSpec::new(Behaviour::Queue { service_ns: 1_000_000 }));
+    let report = report(&server.url(), |config| config.pace = Pace::open(2_000.0, Arrival::Constant));
+    let ratio = report.rate_ratio.unwrap();
+    assert!((0.45..0.52).contains(&ratio), "{ratio}");
+    let text = warning(&report, "rate");
+    assert!(text.contains("the server does not keep up with 2000/s"), "{text}");
+}
+
+#[test]
+fn a_thread_that_never_rests_is_found_busy() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    // Other work on the machine takes the CPU away: it has three tries.
+    let attempt = |_| {
+        let report = report(&server.url(), |config| {
+            config.pace = Pace::open(100.0, Arrival::Constant);
+            config.idle = Idle::Poll;
+        });
+        if report.busiest_thread <= 0.8 {
+            return Some(report.busiest_thread);
+        }
+        assert!(report.busiest_thread < 1.05, "{}", report.busiest_thread);
+        assert!(warning(&report, "generator_busy").contains("% busy"));
+        None
+    };
+    let idle: Vec<f64> = (0..3).map_while(attempt).collect();
+    assert!(idle.len() < 3, "{idle:?}");
+}

@@ -1,0 +1,51 @@
+//! `whyslow ladder` on a target made for it: the built-in servers as its variants.
+
+use std::process::Command;
+
+use crate::support::{Said, WHYSLOW, fresh_folder};
+
+/// Runs a ladder of a target with two variants, of which only the second is a rung.
+fn ladder(args: &[&str]) -> Said {
+    let folder = fresh_folder();
+    let target = folder.join("targets/steps");
+    std::fs::create_dir_all(&target).unwrap();
+    let serve =
+        |model: &str| format!("[{WHYSLOW:?}, \"serve\", \"--model\", \"{model}\", \"--port\", \"{{port}}\"]");
+    let text = format!(
+        "name = \"steps\"\nlanguage = \"rust\"\nabout = \"For a test.\"\npath = \"/plaintext\"\nladder = [\"two\"]\n\
+         run = {}\n[[variant]]\nname = \"one\"\nabout = \"Not a rung.\"\nrun = {}\n[[variant]]\nname = \"two\"\n\
+         about = \"The rung.\"\nrun = {}\n",
+        serve("threads"),
+        serve("futures"),
+        serve("coroutines")
+    );
+    std::fs::write(target.join("target.toml"), text).unwrap();
+    let mut command = Command::new(WHYSLOW);
+    command.arg("ladder").args(args).current_dir(&folder).env("WHYSLOW_TARGETS", folder.join("targets"));
+    Said::of(command.output().unwrap())
+}
+
+#[test]
+fn the_declared_rungs_are_climbed() {
+    let short = ["--window", "1s", "--warmup", "500ms", "--warmup-cap", "500ms", "--blocks", "2"];
+    let json = ladder(&[&["steps", "--format", "json", "--connections", "4"], &short[..]].concat()).json();
+    assert_eq!(json["steps"], serde_json::json!(["steps", "steps@two"]), "{json}");
+    let rung = &json["metrics"][0]["rungs"][0];
+    assert_eq!((&rung["from"], &rung["to"]), (&"steps".into(), &"steps@two".into()));
+    // Other tests take CPU, which voids rounds: what is left of two blocks decides nothing either way.
+    assert!(["inconclusive", "invalid"].map(Into::into).contains(&rung["verdict"]), "{rung}");
+    assert_eq!(json["metrics"].as_array().unwrap().len(), 2, "{json}");
+    assert!(json["text"].as_str().unwrap().contains("steps@two"), "{json}");
+}
+
+#[test]
+fn what_is_no_rung_is_refused() {
+    for (args, want) in [
+        (&["steps", "--steps", "three"][..], "has no variant 'three': it has one, two"),
+        (&["threads"], "'threads' has no variants to climb"),
+    ] {
+        let said = ladder(args);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.err.contains(want), "{said:?}");
+    }
+}
