@@ -158,10 +158,12 @@ impl Start {
             watch: Arc::clone(shard.watch()),
             counters: worker.counters_shared(),
         };
+        // One that does not listen is in nobody's hands, and would wait for ever.
+        let listens = opened.is_ok();
         report.send((index, opened.map(|()| link))).ok();
         // Whoever waits for the reports of all shards waits for the last sender to go.
         drop(report);
-        while !worker.is_finished() && shard.turn().is_ok() {}
+        while listens && !worker.is_finished() && shard.turn().is_ok() {}
         let abandoned = shard.coroutines() + worker.counters().open.value() as usize;
         WORKER.set(None);
         drop(entered);

@@ -133,7 +133,7 @@ pub(crate) struct LoadArgs {
     /// How a thread waits for the next arrival or answer
     #[arg(long, value_enum, default_value_t = IdleKind::Sleep)]
     pub(crate) idle: IdleKind,
-    /// Write the latencies as an HdrHistogram log (V2)
+    /// Write the latencies as an HdrHistogram log (V2), second by second
     #[arg(long, value_name = "FILE")]
     pub(crate) hlog: Option<PathBuf>,
     /// Write the percentile distribution as HdrHistogram prints it
