@@ -153,7 +153,7 @@ fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
 
 fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
     // What has a suspect of its own by name is not counted twice.
-    let polls = !busy_wait(pair).is_empty();
+    let polls = kind == Category::Date && !busy_wait(pair).is_empty();
     let others = |row: &ProfileRow| {
         is_named(row, &COPIES) || is_named(row, &COMPARISONS) || (polls && reads_clock(row))
     };

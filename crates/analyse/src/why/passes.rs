@@ -1,6 +1,6 @@
 //! Diagnostic passes: how much watching slowed the server, and whether what was seen counts.
 
-use record::{DiagnosticRecord, Pass, PassKind, Window};
+use record::{DiagnosticRecord, Pass, PassKind, UnitCosts, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -151,9 +151,8 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     }
     let slowdown = Some(watched.cpu_per_request() / plain.cpu_per_request()).filter(|ratio| *ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
-    let switch_ns = sheet.run.host.unit_costs.map_or(0.0, |costs| costs.context_switch_ns);
-    let few = FEW_SWITCHES.max(SMALL_SHARE * plain.cpu_per_request() / switch_ns.max(1.0));
-    let few_switches = if switch_ns > 0.0 { few } else { FEW_SWITCHES };
+    let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
+    let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
     let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
     let moved =
         ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
