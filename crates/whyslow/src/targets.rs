@@ -201,6 +201,10 @@ fn build(names: &[String], format: Format) -> Outcome {
     Ok(if built.iter().all(|one| one.ok) { Exit::Done } else { Exit::Failed })
 }
 
+/// What is said of a build that failed: its own words follow.
+const WHAT_TO_DO: &str = "mend what its last lines say; a first build fetches its crates, modules or jars, so that their \
+                          registry has to be within reach once";
+
 /// How the build of one target went.
 #[derive(Serialize)]
 struct Built {
@@ -232,7 +236,8 @@ fn build_one(launcher: &Launcher, arm: &Arm, format: Format) -> anyhow::Result<B
     let (built, tail) = build_with(launcher, arm, &mut |step| {
         crate::say(&format!("{} {}/{}: {}", arm.name, step.step, step.steps, step.command));
     });
-    let (name, error) = (arm.name.clone(), built.err().map(|error| error.to_string()));
+    let error = built.err().map(|error| format!("{error}; {WHAT_TO_DO}"));
+    let name = arm.name.clone();
     let built = Built { name, ok: error.is_none(), error };
     crate::print(&built.line(format))?;
     if !built.ok {
