@@ -11,6 +11,7 @@ use super::cpu::Ticks;
 use super::link::Refusal;
 use super::prepare::Plan;
 use super::worker::{Message, Report, Setup, work};
+use crate::histogram::Pool;
 use crate::session::{Feed, Span, Spec};
 use crate::summary::{Gathered, Measured};
 use crate::{Address, Config, LoadError, Requests, Supply};
@@ -33,13 +34,16 @@ pub(crate) fn conduct(
 ) -> Result<Measured, LoadError> {
     let control = Control::new();
     let handles = plan.specs.iter().map(|_| Handle::new()).collect::<Result<Vec<_>, _>>()?;
+    // One that each worker fills next, beside those that it has: what it gave away comes back within its next second.
+    let pool = Pool::new(plan.specs.len());
     let (sender, messages) = channel();
     std::thread::scope(|scope| {
-        let setups = setups(config, &plan, supplies, &control, &handles, sender);
+        let setups = setups(config, &plan, supplies, (&control, &handles, &pool), sender);
         let conductor = Conductor {
             config,
             control: &control,
             handles: &handles,
+            pool: &pool,
             messages,
             stop,
             events,
@@ -63,8 +67,7 @@ fn setups<'a>(
     config: &Config,
     plan: &'a Plan,
     supplies: Vec<Supply>,
-    control: &'a Control,
-    handles: &'a [Handle],
+    (control, handles, pool): (&'a Control, &'a [Handle], &'a Pool),
     messages: Sender<Message>,
 ) -> Vec<Setup<'a>> {
     let mut supplies = supplies.into_iter();
@@ -80,6 +83,7 @@ fn setups<'a>(
             idle: config.idle,
             control,
             handle,
+            pool,
             messages: messages.clone(),
         }
     };
@@ -102,6 +106,7 @@ struct Conductor<'a> {
     config: &'a Config,
     control: &'a Control,
     handles: &'a [Handle],
+    pool: &'a Pool,
     messages: Receiver<Message>,
     stop: &'a AtomicBool,
     events: &'a mut dyn FnMut(Event<'_>),
@@ -164,8 +169,9 @@ impl Conductor<'_> {
         match message {
             Message::Ready => self.ready += 1,
             Message::Second(second) => {
-                if let Some((index, second, response)) = self.gathered.second(second) {
+                if let Some((index, second, response)) = self.gathered.second(second, self.pool) {
                     (self.events)(Event::Second { index, second, response: &response });
+                    self.pool.give(response);
                 }
             }
             Message::Done(report) => self.done.push(*report),

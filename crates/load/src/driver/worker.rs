@@ -20,6 +20,7 @@ use super::http2::{Ended, parse};
 use super::link::{Link, Refusal};
 use super::socket::Moved;
 use super::stamps::Stamps;
+use crate::histogram::Pool;
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -84,6 +85,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
+    /// Where the histograms of its seconds come from.
+    pub(crate) pool: &'a Pool,
     pub(crate) messages: Sender<Message>,
 }
 
@@ -139,7 +142,7 @@ impl<'a> Worker<'a> {
             _ => None,
         };
         let stamps = waiting::is_stamped(&setup).then(Stamps::new);
-        let session = match setup.feed.take() {
+        let mut session = match setup.feed.take() {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
         };
@@ -148,6 +151,7 @@ impl<'a> Worker<'a> {
                 "a script with response() goes only with HTTP/1.1: leave --http2 out",
             ));
         }
+        session.lend(setup.pool.take());
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS),
@@ -253,8 +257,13 @@ impl<'a> Worker<'a> {
     /// What is done at every turn rather than for every request.
     #[inline]
     fn housekeep(&mut self, now: u64) {
+        let mut told = false;
         for second in self.session.take_seconds(now) {
+            told = true;
             let _ = self.setup.messages.send(Message::Second(second));
+        }
+        if told {
+            self.session.lend(self.setup.pool.take());
         }
         let mut given_up = Vec::new();
         self.session.expire(now, |lane| given_up.push(lane));

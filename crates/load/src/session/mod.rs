@@ -32,6 +32,7 @@ pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use pairs::Pairs;
 pub use tally::{SecondTally, Span, Split, Tally};
 
+use crate::histogram::Latencies;
 use crate::schedule::{AT_ONCE, Pace, Part};
 use answer::{Answer, Heads, Reader};
 use dispatch::{Dispatcher, NEVER};
@@ -416,6 +417,11 @@ impl Session {
     pub fn take_seconds(&mut self, now: u64) -> impl Iterator<Item = SecondTally> + '_ {
         self.tally.roll(now);
         self.tally.full.drain(..)
+    }
+
+    /// Lends an empty histogram for the second after the current one.
+    pub fn lend(&mut self, spare: Latencies) {
+        self.tally.lend(spare);
     }
 
     /// Answers so far, in the warm-up and the window.

@@ -16,7 +16,10 @@ pub struct Pairs {
 
 impl Default for Pairs {
     fn default() -> Self {
-        Self { kept: Vec::with_capacity(CAPACITY), stride: 2, seen: 0, first: 0 }
+        // Written once, so that no page of it is new when a response is noted.
+        let mut kept = vec![(u64::MAX, u64::MAX); CAPACITY];
+        kept.clear();
+        Self { kept, stride: 2, seen: 0, first: 0 }
     }
 }
 

@@ -3,7 +3,7 @@ use record::Errors;
 use super::drift::Drift;
 use super::pairs::Pairs;
 use super::ring::Stamp;
-use crate::histogram::{Latencies, latencies};
+use crate::histogram::{Latencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
 const TICK_NS: u64 = SECOND_NS / TICKS;
@@ -43,8 +43,8 @@ pub struct SecondTally {
 }
 
 impl SecondTally {
-    fn new(index: u32) -> Self {
-        Self { index, requests: 0, errors: 0, response: latencies() }
+    fn new(index: u32, response: Latencies) -> Self {
+        Self { index, requests: 0, errors: 0, response }
     }
 }
 
@@ -66,6 +66,8 @@ pub struct Tally {
     /// The only status that is no error, where there is one.
     expected_status: Option<u16>,
     second: SecondTally,
+    /// For the responses of the next second.
+    spare: Option<Latencies>,
     second_end_ns: u64,
     tick_end_ns: u64,
     /// Answers at the end of the last tick.
@@ -104,13 +106,14 @@ impl Tally {
             span: None,
             due_inside: open_loop || counted_out,
             expected_status,
-            second: SecondTally::new(0),
+            second: SecondTally::new(0, resident()),
+            spare: None,
             second_end_ns: u64::MAX,
             tick_end_ns: u64::MAX,
             ticked: 0,
             ticks: Vec::new(),
             full: Vec::new(),
-            split: open_loop.then(|| Split { service: latencies(), send_lag: latencies() }),
+            split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
             drift: Drift::new(0, 0),
             pairs: Pairs::default(),
             censored: latencies(),
@@ -128,6 +131,11 @@ impl Tally {
         self.drift = Drift::new(span.start_ns, span.end_ns);
         self.second_end_ns = span.start_ns.saturating_add(SECOND_NS);
         self.tick_end_ns = span.start_ns.saturating_add(TICK_NS);
+    }
+
+    /// Lends an empty histogram for the second after this one: to make one then would take time from it.
+    pub(crate) fn lend(&mut self, spare: Latencies) {
+        self.spare = Some(spare);
     }
 
     /// Whether `at` lies in the window.
@@ -177,7 +185,8 @@ impl Tally {
 
     #[cold]
     fn end_second(&mut self) {
-        let next = SecondTally::new(self.second.index + 1);
+        let response = self.spare.take().unwrap_or_else(resident);
+        let next = SecondTally::new(self.second.index + 1, response);
         self.full.push(std::mem::replace(&mut self.second, next));
         self.second_end_ns = self.second_end_ns.saturating_add(SECOND_NS);
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use record::{Errors, Second};
 
 use crate::driver::Report;
-use crate::histogram::{Latencies, latencies};
+use crate::histogram::{Latencies, Pool, latencies, resident};
 use crate::session::{SLICES, SecondTally, Slice, Span, Split};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
@@ -87,11 +87,11 @@ impl Measured {
 
 impl Gathered {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { workers, pending: BTreeMap::new(), seconds: Vec::new(), response: latencies() }
+        Self { workers, pending: BTreeMap::new(), seconds: Vec::new(), response: resident() }
     }
 
-    /// Takes one worker's second; returns that second once it is complete.
-    pub(crate) fn second(&mut self, second: SecondTally) -> Option<(u32, Second, Latencies)> {
+    /// Takes one worker's second; returns that second once it is complete. Histograms that are added up go to `pool`.
+    pub(crate) fn second(&mut self, second: SecondTally, pool: &Pool) -> Option<(u32, Second, Latencies)> {
         let index = second.index;
         let count = match self.pending.get_mut(&index) {
             None => {
@@ -103,6 +103,7 @@ impl Gathered {
                 sum.requests += second.requests;
                 sum.errors += second.errors;
                 add(&mut sum.response, &second.response);
+                pool.give(second.response);
                 *count
             }
         };
