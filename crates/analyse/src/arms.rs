@@ -3,10 +3,10 @@
 use plan::{Arm, ArmSource};
 use record::{LoadReport, RoundRecord, SocketCounters, Window};
 
+use crate::Metric;
 use crate::findings::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};
-use crate::gates::{backlog_per_s, server_busy, set_busy};
+use crate::gates::{backlog_per_s, set_busy};
 use crate::sheet::Sheet;
-use crate::{Metric, limiter};
 
 pub(crate) fn all(sheet: &Sheet) -> Vec<ArmFindings> {
     sheet.plan().arms.iter().map(|arm| row(sheet, arm)).collect()
@@ -47,7 +47,6 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
         rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
-        limiter: median(&|window| Some(server_busy(window))).map(|_| limiter::name(sheet, name)),
         overload: overload(sheet, name),
         unsteady_rounds: sheet.rounds_of(name).filter(|record| !record.warmup.steady).count() as u32,
         ..ArmFindings::default()

@@ -208,11 +208,44 @@ pub struct ArmFindings {
     pub rss_peak_bytes: Option<f64>,
     /// What limits it.
     pub limiter: Option<String>,
+    /// How its responses are spread over time, one for each condition at which that was kept.
+    #[serde(default)]
+    pub response_shapes: Vec<ResponseShape>,
     /// How far a rate asked for is above what it can serve; absent where it kept up.
     #[serde(default)]
     pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
+}
+
+/// How the responses of an arm at one condition are spread over time, all valid windows together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResponseShape {
+    /// The condition.
+    pub condition: String,
+    /// Windows behind it.
+    pub windows: u32,
+    /// Responses in them.
+    pub responses: u64,
+    /// Where responses gather, quickest first: one, or several that valleys lie between.
+    pub peaks: Vec<ResponsePeak>,
+    /// One sentence.
+    pub text: String,
+}
+
+/// A time around which responses gather.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResponsePeak {
+    /// Where they are densest, in nanoseconds.
+    pub at_ns: f64,
+    /// The valleys on both sides, in nanoseconds: from the first on, and below the second.
+    pub range_ns: [u64; 2],
+    /// Share of the responses, 0 to 1; the shares of all peaks sum to 1.
+    pub share: f64,
+    /// Windows in which it holds at least 0.5 % of the responses.
+    pub windows: u32,
+    /// What was seen to take as long, by the id of the cause that it would be: `delayed_ack`, `sleep` or `sync_writes`.
+    pub coincides_with: Option<String>,
 }
 
 /// What is said of an arm against the baseline.

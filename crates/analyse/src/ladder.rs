@@ -3,6 +3,7 @@
 use record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::bootstrap;
 use stats::paired;
 use stats::verdict::{Question, decide};
 
@@ -13,6 +14,8 @@ use crate::{FINDINGS_SCHEMA, Metric};
 
 /// Level of every rung's interval.
 const LEVEL: f64 = 0.95;
+/// Resamples that keep the ends of a 95 % interval still to about 5 % of its width: it is read, and decides nothing.
+const RESAMPLES: u32 = 2000;
 
 /// One arm against another, over the blocks in which both have a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +51,10 @@ pub struct MetricLadder {
     pub whole: Rung,
     /// Product of the rungs' ratios; absent where one has none.
     pub product: Option<f64>,
+    /// 95 % interval of the product over the ratio of the whole, low and high; absent for a single rung, and where fewer
+    /// than three blocks have every step.
+    #[serde(default)]
+    pub product_over_whole_ci: Option<[f64; 2]>,
 }
 
 /// A run as a ladder.
@@ -81,7 +88,36 @@ fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
     let rungs: Vec<Rung> = steps.windows(2).map(|pair| rung(sheet, &pair[0], &pair[1], metric)).collect();
     let (first, last) = (&steps[0], &steps[steps.len() - 1]);
     let product = rungs.iter().map(|rung| rung.ratio).product();
-    MetricLadder { metric, whole: rung(sheet, first, last, metric), product, rungs }
+    let product_over_whole_ci = product_over_whole(sheet, steps, metric);
+    MetricLadder { metric, whole: rung(sheet, first, last, metric), product, product_over_whole_ci, rungs }
+}
+
+/// How far apart the product of the rungs and the whole may be, as a ratio.
+///
+/// Within a block the rungs multiply to the whole exactly, whatever the steps do to each other: a difference is one of
+/// estimates, whose medians need not add up. So there is nothing to be paired by block, and it is whole blocks that are
+/// drawn anew.
+fn product_over_whole(sheet: &Sheet, steps: &[String], metric: Metric) -> Option<[f64; 2]> {
+    if steps.len() < 3 {
+        return None;
+    }
+    let values: Vec<Vec<(u32, f64)>> = steps.iter().map(|step| sheet.values(step, metric)).collect();
+    let of_block = |block: u32| -> Option<Vec<f64>> {
+        let value = |step: &Vec<(u32, f64)>| Some(step.iter().find(|(other, _)| *other == block)?.1.ln());
+        values.iter().map(value).collect()
+    };
+    let blocks: Vec<Vec<f64>> = values[0].iter().filter_map(|(block, _)| of_block(*block)).collect();
+    let apart = |blocks: &[&Vec<f64>]| {
+        let centre = |from: usize, to: usize| {
+            let differences: Vec<f64> = blocks.iter().map(|steps| steps[to] - steps[from]).collect();
+            paired::hodges_lehmann(&differences).unwrap_or(f64::NAN)
+        };
+        (1..steps.len()).map(|to| centre(to - 1, to)).sum::<f64>() - centre(0, steps.len() - 1)
+    };
+    let random = &mut stats::Rng::seeded(sheet.plan().seed);
+    let estimate = bootstrap::bca(&blocks, apart, LEVEL, RESAMPLES, random).ok()?;
+    let interval = estimate.ratio_interval();
+    Some([interval.low, interval.high])
 }
 
 fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {

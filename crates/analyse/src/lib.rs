@@ -17,6 +17,7 @@ mod gates;
 mod ladder;
 mod limiter;
 mod metric;
+mod next;
 pub mod profile;
 mod resources;
 mod sheet;
@@ -41,7 +42,7 @@ pub use detail::{
 pub use figures::{Figure, figures};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
-    Segments, Split, SplitIntervals, Switches, Verdict, VoidRound,
+    ResponsePeak, ResponseShape, Segments, Split, SplitIntervals, Switches, Verdict, VoidRound,
 };
 pub use gates::{
     MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed,
@@ -76,6 +77,9 @@ pub fn analyse(run: &Run) -> Findings {
     let passes = why::passes(&sheet);
     for arm in &mut arms {
         arm.syscalls_per_request = why::syscalls(&sheet, &arm.name, &passes);
+        let alone = why::alone(&sheet, &arm.name, &passes);
+        arm.limiter = limiter::name(&sheet, &arm.name, &gates, &alone);
+        arm.response_shapes = alone.shapes;
     }
     let profiles = profile::all(&sheet, &arms, |arm| why::is_used(&passes, arm, PassKind::Sampling));
     let material =
@@ -118,7 +122,7 @@ pub fn analyse(run: &Run) -> Findings {
         next: None,
     };
     findings.warnings = warnings(&findings, run);
-    findings.next = next(&findings, plan.design.confirm);
+    findings.next = next::next(&findings, plan);
     findings
 }
 
@@ -255,49 +259,4 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
         ));
     }
     warnings
-}
-
-/// What to run next; `confirmed` says whether causes were put to the test.
-fn next(findings: &Findings, confirmed: bool) -> Option<String> {
-    let primary = || findings.comparisons.iter().filter(|row| row.primary);
-    let open: Vec<&Comparison> = primary().filter(|row| row.verdict == Verdict::Inconclusive).collect();
-    if !open.is_empty() {
-        return Some(more_blocks(&open));
-    }
-    let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
-    if let Some(gate) = findings.gates.iter().find(voids) {
-        return Some(format!("mend gate '{}'", gate.id));
-    }
-    let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
-    let first = findings.causes.iter().find(|cause| named.contains(&cause.grade))?;
-    let (id, slower) = (&first.id, if first.ns_per_request < 0.0 { &first.baseline } else { &first.arm });
-    Some(match (first.grade, confirmed) {
-        (Grade::ConfirmedBy, _) => format!("mend '{id}' in {slower}: without it the gap was seen to fall"),
-        (_, false) => format!(
-            "the same command with --confirm, which takes '{id}' away from both, where that can be done from outside, and \
-             measures again"
-        ),
-        (_, true) => format!(
-            "take '{id}' out of {slower} and compare the two: whyslow compare without='…' with='…' --seed {}",
-            findings.seed
-        ),
-    })
-}
-
-/// What decides rows that are still open.
-fn more_blocks(open: &[&Comparison]) -> String {
-    let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
-    let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
-    let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
-    if needed > u64::from(plan::MOST_BLOCKS) {
-        return format!(
-            "a quieter machine or longer windows (--window): at this spread it would take {needed} blocks"
-        );
-    }
-    format!("--blocks {needed} would decide at this spread")
-}
-
-/// Fewest blocks whose exact interval attains 95 %.
-fn plan_minimum() -> u32 {
-    stats::paired::min_pairs(0.95) as u32
 }

@@ -53,7 +53,8 @@ pub struct ProfileDifference {
     pub baseline_samples: u64,
     /// Samples of the arm.
     pub arm_samples: u64,
-    /// By kind of work; all of them, so that they sum to CPU per request.
+    /// By kind of work; all of them, so that they sum to CPU per request, or to its user time where the kernel was not
+    /// sampled.
     pub categories: Vec<ProfileRow>,
     /// By crate, package or library, largest difference first.
     pub packages: Vec<ProfileRow>,
@@ -75,8 +76,19 @@ pub struct ArmProfile<'a> {
     pub name: &'a str,
     /// Its profiles.
     pub profiles: Vec<&'a Profile>,
-    /// CPU per request in nanoseconds.
+    /// What all samples together stand for, in nanoseconds per request.
     pub cpu_ns: f64,
+}
+
+/// The CPU time that the samples of `profiles` divide: without permission none are taken in the kernel, and they divide
+/// user time alone. Nothing where some have the kernel and some have not.
+pub(crate) fn sampled_ns(profiles: &[&Profile], total_ns: f64, user_ns: f64) -> Option<f64> {
+    let with_kernel = profiles.iter().filter(|profile| profile.kernel).count();
+    match with_kernel {
+        0 => Some(user_ns),
+        all if all == profiles.len() => Some(total_ns),
+        _ => None,
+    }
 }
 
 /// Samples of one arm by key.
@@ -92,9 +104,10 @@ pub(crate) fn all(
     used: impl Fn(&str) -> bool,
 ) -> Vec<ProfileDifference> {
     let of = |name: &str| {
-        let arm = arms.iter().find(|arm| arm.name == name)?;
-        let cpu_ns = arm.cpu_ns_per_request?.total;
-        used(name).then(|| ArmProfile { name: &arm.name, profiles: sampled(sheet, name), cpu_ns })
+        let arm = arms.iter().find(|arm| arm.name == name).filter(|arm| used(&arm.name))?;
+        let (profiles, cpu) = (sampled(sheet, name), arm.cpu_ns_per_request?);
+        let cpu_ns = sampled_ns(&profiles, cpu.total, cpu.user)?;
+        Some(ArmProfile { name: &arm.name, profiles, cpu_ns })
     };
     let Some(baseline) = of(sheet.baseline()) else { return Vec::new() };
     sheet.others().filter_map(|name| difference(&baseline, &of(name)?)).collect()
@@ -109,9 +122,13 @@ fn sampled<'a>(sheet: &Sheet<'a>, arm: &str) -> Vec<&'a Profile> {
         .collect()
 }
 
-/// The difference between two arms; nothing where one of them has no samples.
+/// The difference between two arms; nothing where one of them has no samples, or none in the kernel and the other has.
 #[must_use]
 pub fn difference(baseline: &ArmProfile, arm: &ArmProfile) -> Option<ProfileDifference> {
+    let has_kernel = |arm: &ArmProfile| arm.profiles.iter().any(|profile| profile.kernel);
+    if has_kernel(baseline) != has_kernel(arm) {
+        return None;
+    }
     let (from, to) = (functions(&baseline.profiles), functions(&arm.profiles));
     let scales = [scale(&from, baseline.cpu_ns)?, scale(&to, arm.cpu_ns)?];
     let names = [baseline.name, arm.name];

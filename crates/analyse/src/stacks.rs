@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Findings;
+use crate::profile::sampled_ns;
 
 /// Stacks kept of each arm, most frequent first: a page of four arms stays under 2 MB, and what is left out is one box.
 const MAX_STACKS: usize = 1500;
@@ -21,7 +22,7 @@ pub struct ArmStacks {
     /// Samples.
     pub samples: u64,
     /// What one sample stands for, in nanoseconds of each request: all samples together are the CPU time per request of
-    /// the scored windows.
+    /// the scored windows, or its user time where the kernel was not sampled.
     pub ns_per_request_of_sample: f64,
     /// Whether callers are known; without them only the innermost function of each stack can be believed.
     pub callers: bool,
@@ -47,8 +48,11 @@ pub fn stacks(run: &Run, findings: &Findings) -> Vec<ArmStacks> {
         passes.any(|pass| pass.kind == PassKind::Sampling && pass.used)
     };
     let arms = findings.arms.iter().filter(|arm| used(&arm.name));
-    arms.filter_map(|arm| merged(&arm.name, arm.cpu_ns_per_request?.total, &sampled(run, &arm.name)))
-        .collect()
+    arms.filter_map(|arm| {
+        let (cpu, profiles) = (arm.cpu_ns_per_request?, sampled(run, &arm.name));
+        merged(&arm.name, sampled_ns(&profiles, cpu.total, cpu.user)?, &profiles)
+    })
+    .collect()
 }
 
 fn sampled<'a>(run: &'a Run, arm: &str) -> Vec<&'a Profile> {

@@ -5,10 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{self, ArmProfile, ProfileDifference};
-use crate::resources::{UseInput, UseRow, use_table};
+use crate::resources::{UseInput, UseRow, UseScope, use_table};
 
 /// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
 const MANY_OPENED: f64 = 0.05;
+/// Clock ticks from which on they tell how CPU time divides: with 50, a share is right to within some 7 %.
+const FEW_TICKS: u64 = 50;
 
 /// What was seen.
 #[derive(Debug, Clone, Default)]
@@ -19,12 +21,16 @@ pub struct WatchInput {
     pub name: String,
     /// What its group used.
     pub usage: Usage,
+    /// Clock ticks that divide its CPU time into user and kernel.
+    pub ticks: u64,
     /// The CPUs that it may use.
     pub cpus: HostUsage,
+    /// Whether its cgroup is not seen from here: then how long it was throttled is not known.
+    pub limits_hidden: bool,
     /// Everything else.
     pub resources: Resources,
-    /// Requests by the server's own counter, where one was asked.
-    pub counted: Option<u64>,
+    /// The server's own counter of requests at both ends, where one was asked.
+    pub counted: Option<[u64; 2]>,
     /// Its profiles, where any were taken.
     pub profiles: Vec<Profile>,
     /// What could not be seen, one sentence each.
@@ -89,12 +95,14 @@ pub fn watched(input: &WatchInput) -> Watched {
     let profile = |kind: ProfileKind| {
         let taken = input.profiles.iter().find(|profile| profile.kind == kind)?;
         // Samples of CPU time divide what was counted; waits were timed themselves.
-        let time_ns = if kind == ProfileKind::Cpu { input.usage.cpu.total_ns } else { taken.time_ns() };
-        profile::alone(&ArmProfile {
-            name: &input.name,
-            profiles: vec![taken],
-            cpu_ns: time_ns as f64 / each,
-        })
+        let time_ns = match kind {
+            ProfileKind::Cpu => {
+                let cpu = input.usage.cpu;
+                profile::sampled_ns(&[taken], cpu.total_ns as f64, cpu.user_ns as f64)?
+            }
+            ProfileKind::OffCpu => taken.time_ns() as f64,
+        };
+        profile::alone(&ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each })
     };
     let mut notes = input.notes.clone();
     notes.extend(doubts(input, requests, from));
@@ -110,22 +118,30 @@ pub fn watched(input: &WatchInput) -> Watched {
         rss_bytes: input.usage.rss_bytes,
         threads: input.usage.threads,
         ledger: ledger(input, seconds, requests),
-        resources: use_table(&UseInput {
-            target: &input.usage,
-            generator: None,
-            server_cpus: &input.cpus,
-            load_cpus: None,
-            resources: Some(&input.resources),
-        }),
+        resources: resources(input),
         profile: profile(ProfileKind::Cpu),
         waits: profile(ProfileKind::OffCpu),
         notes,
     }
 }
 
+/// The USE table, without what could not be seen.
+fn resources(input: &WatchInput) -> Vec<UseRow> {
+    let mut rows = use_table(&UseInput {
+        target: &input.usage,
+        generator: None,
+        server_cpus: &input.cpus,
+        load_cpus: None,
+        resources: Some(&input.resources),
+    });
+    let is_limit = |row: &UseRow| row.scope == UseScope::Target && row.resource == "CPU limit";
+    rows.retain(|row| !(input.limits_hidden && is_limit(row)));
+    rows
+}
+
 fn requests(input: &WatchInput) -> (Option<u64>, Option<&'static str>) {
-    if input.counted.is_some() {
-        return (input.counted.filter(|count| *count > 0), Some("counter"));
+    if let Some([before, now]) = input.counted {
+        return (now.checked_sub(before).filter(|count| *count > 0), Some("counter"));
     }
     let segments = input.resources.sockets.as_ref().map_or(0, |sockets| sockets.server.data_segments_in);
     if segments > 0 { (Some(segments), Some("segments")) } else { (None, None) }
@@ -133,18 +149,13 @@ fn requests(input: &WatchInput) -> (Option<u64>, Option<&'static str>) {
 
 fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
     let mut doubts = Vec::new();
-    match (requests, from) {
-        (None, _) => doubts.push(
-            "Requests could not be counted: no segment with data came in on connections that are still open; name a \
-             counter of the server with --counter."
-                .to_owned(),
-        ),
-        (Some(_), Some("segments")) => doubts.push(
-            "Requests are counted as TCP segments with data that came in: right where each request is one segment, and \
-             too few where several share one (pipelining) or where connections end; --counter is exact."
-                .to_owned(),
-        ),
-        _ => {}
+    doubts.extend(doubt_of_requests(input, requests, from));
+    if input.ticks < FEW_TICKS {
+        doubts.push(format!(
+            "Its own code and the kernel for it are not told apart: the clock ticks do that, and of {} (below \
+             {FEW_TICKS}) how they divide is chance; watch for longer (-d).",
+            input.ticks
+        ));
     }
     for profile in input.profiles.iter().filter(|profile| profile.samples == 0) {
         doubts.push(match profile.kind {
@@ -161,13 +172,35 @@ fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<
     doubts
 }
 
+fn doubt_of_requests(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Option<String> {
+    Some(match (requests, from, input.counted) {
+        (None, _, Some([before, now])) if now < before => format!(
+            "Requests could not be counted: the counter ran backwards, from {before} to {now}, as where a server begins \
+             anew or the first number of the answer counts something else."
+        ),
+        (None, _, Some([_, now])) => format!("No request was counted: the counter stood at {now} throughout."),
+        (None, ..) if input.resources.sockets.is_none() => "Requests could not be counted: the sockets of the server \
+            are not seen from here; name a counter of the server with --counter."
+            .to_owned(),
+        (None, ..) => "Requests could not be counted: no segment with data came in on connections that are still \
+            open; name a counter of the server with --counter."
+            .to_owned(),
+        (Some(_), Some("segments"), _) => "Requests are counted as TCP segments with data that came in: right where \
+            each request is one segment, and too few where several share one (pipelining) or where connections end; \
+            --counter is exact."
+            .to_owned(),
+        _ => return None,
+    })
+}
+
 fn ledger(input: &WatchInput, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
     let (usage, resources) = (&input.usage, &input.resources);
+    let told_apart = input.ticks >= FEW_TICKS;
     let server = resources.sockets.as_ref().map(|sockets| sockets.server);
     let rows = [
         ("CPU", "ns", Some(usage.cpu.total_ns)),
-        ("CPU, its own code", "ns", Some(usage.cpu.user_ns)),
-        ("CPU, the kernel for it", "ns", Some(usage.cpu.system_ns)),
+        ("CPU, its own code", "ns", told_apart.then_some(usage.cpu.user_ns)),
+        ("CPU, the kernel for it", "ns", told_apart.then_some(usage.cpu.system_ns)),
         ("soft interrupts on its CPUs", "ns", Some(input.cpus.softirq_ns)),
         ("waiting for a CPU", "ns", Some(usage.run_wait_ns)),
         ("voluntary switches", "", Some(usage.voluntary_switches)),
@@ -193,3 +226,6 @@ fn ledger(input: &WatchInput, seconds: f64, requests: Option<u64>) -> Vec<Ledger
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! A detector sees counts, times and profiles of both arms, never a name. It says how many nanoseconds per request its
 //! suspect can carry; whoever can carry less than a tenth of the gap is ruled out.
 
+mod alone;
 mod code;
 mod confirm;
 mod counts;
@@ -11,9 +12,12 @@ mod evidence;
 mod gap;
 mod ledger;
 mod passes;
+mod peaks;
 mod shape;
 mod waits;
 
+pub(crate) use alone::{Alone, Wait, alone};
+pub(crate) use evidence::Blocked;
 pub use ledger::LedgerLine;
 pub use passes::PassFindings;
 

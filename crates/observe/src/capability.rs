@@ -2,6 +2,10 @@
 
 use std::path::Path;
 
+use rustix::io::Errno;
+
+use crate::counting;
+use crate::error::{below_filter, likely_reason};
 use crate::file::optional;
 use crate::host::own_hierarchies;
 use crate::tracefs::Tracefs;
@@ -32,6 +36,11 @@ const BACKLOG: u64 = 4096;
 const DESCRIPTORS: u64 = 16_384;
 /// Local ports, likewise.
 const PORTS: u64 = 16_384;
+/// Rights by their number in a mask. Source: Linux, include/uapi/linux/capability.h.
+const SYS_PTRACE: u32 = 19;
+const SYS_ADMIN: u32 = 21;
+const PERFMON: u32 = 38;
+const BPF: u32 = 39;
 
 type Check = fn() -> Capability;
 
@@ -88,8 +97,18 @@ fn program(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-fn root() -> bool {
-    rustix::process::geteuid().is_root()
+/// What the kernel tells of this thread under `key`; rights and filters belong to threads.
+pub(crate) fn own_status(key: &str) -> Option<String> {
+    let text = optional("/proc/thread-self/status")?;
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(found, value)| (found == key).then(|| value.trim().to_owned()))
+}
+
+/// Whether this thread has a right. In a container root lacks most of them, and whoever was given one need not be root.
+fn has(right: u32) -> bool {
+    let mask = own_status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    mask.is_some_and(|mask| mask >> right & 1 == 1)
 }
 
 fn cpu_time() -> Capability {
@@ -170,28 +189,31 @@ fn frequency() -> Capability {
 fn others() -> Capability {
     Capability::new(
         "others",
-        root() || readable("/proc/1/syscall"),
+        has(SYS_PTRACE) || readable("/proc/1/syscall"),
         "Processes of other users.",
         "Processes of other users are seen by their CPU time only: run as root, or give CAP_SYS_PTRACE.",
     )
 }
 
 fn sampling() -> Capability {
+    let advice = "set kernel.perf_event_paranoid to 2 or below, or give CAP_PERFMON";
     Capability::new(
         "sampling",
         profile::permitted(false),
-        "Profiles of user code, and of where threads wait (perf events).",
-        "No profiles: set kernel.perf_event_paranoid to 2 or below, or give CAP_PERFMON (a container may also forbid \
-         perf_event_open by seccomp).",
+        "Profiles of user code (perf events).",
+        &format!("No profiles: {}.", below_filter(advice)),
     )
 }
 
 fn sampling_kernel() -> Capability {
+    let advice = "set kernel.perf_event_paranoid to 1 or below, or give CAP_PERFMON";
+    // A filter that lets the one sampling pass is not what refuses the other.
+    let advice = if profile::permitted(false) { advice.to_owned() } else { below_filter(advice) };
     Capability::new(
         "sampling_kernel",
         profile::permitted(true),
-        "Profiles of time in the kernel.",
-        "Profiles without the kernel: set kernel.perf_event_paranoid to 1 or below, or give CAP_PERFMON.",
+        "Profiles of time in the kernel, and of where threads wait.",
+        &format!("Profiles without the kernel, and none of where threads wait: {advice}."),
     )
 }
 
@@ -214,37 +236,53 @@ fn jvm_symbols() -> Capability {
 }
 
 fn tracepoints() -> Capability {
+    let id = Tracefs::open().and_then(|tracefs| tracefs.id("raw_syscalls", "sys_enter"));
+    let bad = match id.map(counting::try_tracepoint) {
+        Some(Ok(())) => String::new(),
+        Some(Err(error)) => format!(
+            "No counts of system calls: tracepoints can be read, but a counter of one is refused ({error}): {}.",
+            likely_reason(&error, counting::ADVICE)
+        ),
+        None => "No counts of system calls: as root, mount -t tracefs nodev /sys/kernel/tracing (then for other users \
+                 mount -o remount,gid=GROUP,mode=0750)."
+            .to_owned(),
+    };
     Capability::new(
         "tracepoints",
-        Tracefs::open().is_some_and(|tracefs| tracefs.id("raw_syscalls", "sys_enter").is_some()),
+        bad.is_empty(),
         "System calls by name, wakeups and TCP events counted (tracepoints).",
-        "No counts of system calls: as root, mount -t tracefs nodev /sys/kernel/tracing (then for other users mount -o \
-         remount,gid=GROUP,mode=0750).",
+        &bad,
     )
 }
 
 fn hardware_counters() -> Capability {
-    let devices = std::fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten();
-    let is_cpu =
-        |name: &str| name.starts_with("cpu") || name.starts_with("armv8") || name.starts_with("arm_");
-    Capability::new(
-        "hardware_counters",
-        devices.map(|entry| entry.file_name()).any(|name| is_cpu(&name.to_string_lossy())),
-        "Instructions, cycles and cache misses.",
-        "No instructions, cycles and misses: this machine shows no performance counters, as most virtual machines.",
-    )
+    let tried = counting::try_instructions();
+    let refused = [Errno::ACCESS, Errno::PERM, Errno::NOSYS];
+    let bad = match &tried {
+        // What is forbidden may be there or not; anything else is the kernel's word that there is none.
+        Err(error) if Errno::from_io_error(error).is_some_and(|errno| refused.contains(&errno)) => format!(
+            "No instructions, cycles and misses: a counter is refused ({error}): {}.",
+            likely_reason(error, counting::ADVICE)
+        ),
+        _ => "No instructions, cycles and misses: this machine shows no performance counters, as most virtual machines."
+            .to_owned(),
+    };
+    Capability::new("hardware_counters", tried.is_ok(), "Instructions, cycles and cache misses.", &bad)
 }
 
 fn bpftrace() -> Capability {
     // It finds tracepoints only where they are mounted for all to see.
     let mounted =
         ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"].iter().any(|path| there(path));
+    // It refuses whoever is not root by itself, the kernel whoever lacks the rights.
+    let root = rustix::process::geteuid().is_root();
+    let allowed = root && (has(SYS_ADMIN) || (has(BPF) && has(PERFMON)));
     Capability::new(
         "bpftrace",
-        program("bpftrace") && root() && mounted,
+        program("bpftrace") && allowed && mounted,
         "Tracing by hand beyond what whyslow does itself (bpftrace).",
-        "No tracing by hand: install bpftrace, mount -t tracefs nodev /sys/kernel/tracing, and run as root. whyslow itself \
-         needs none of it.",
+        "No tracing by hand: install bpftrace, mount -t tracefs nodev /sys/kernel/tracing, and run as root with CAP_BPF \
+         and CAP_PERFMON, or CAP_SYS_ADMIN. whyslow itself needs none of it.",
     )
 }
 
@@ -257,13 +295,24 @@ fn btf() -> Capability {
     )
 }
 
+/// Whether rights and settings allow tracing; only starting it shows whether a filter forbids it.
 fn strace() -> Capability {
-    let scope = number("/proc/sys/kernel/yama/ptrace_scope");
+    let everybody = has(SYS_PTRACE);
+    // Source: Linux, Documentation/admin-guide/LSM/Yama.rst; without Yama there is no such file.
+    let allowed = match number("/proc/sys/kernel/yama/ptrace_scope") {
+        0 => true,
+        1 | 2 => everybody,
+        _ => false,
+    };
+    let whose = if everybody { "" } else { " of processes of this user" };
     Capability::new(
         "strace",
-        program("strace") && (root() || scope == 0),
-        "System calls by hand (strace), the last resort where tracepoints are forbidden: it slows a server many times.",
-        "No system calls by hand: install strace, and set kernel.yama.ptrace_scope to 0 or run as root.",
+        program("strace") && allowed,
+        &format!(
+            "System calls{whose} by hand (strace), the last resort where tracepoints are forbidden: it slows a server \
+             many times."
+        ),
+        "No system calls by hand: install strace, and set kernel.yama.ptrace_scope to 0 or give CAP_SYS_PTRACE.",
     )
 }
 

@@ -11,6 +11,7 @@ use perf_event_open::event::tp::Tracepoint;
 use record::Counts;
 use units::CpuSet;
 
+use crate::error::likely_reason;
 use crate::file::numbered;
 use crate::tracefs::Tracefs;
 use crate::{Group, ObserveError};
@@ -25,9 +26,8 @@ const SPARE_DESCRIPTORS: u64 = 256;
 /// longer for more, in which the server is not the one that was measured.
 const MAX_EVENTS: usize = 8192;
 
-/// What is said where perf events are refused altogether.
-const NO_EVENTS: &str = "nothing is counted by perf events: set kernel.perf_event_paranoid to 1 or lower, or give \
-                         CAP_PERFMON";
+/// What would allow counting where perf events are refused altogether.
+pub(crate) const ADVICE: &str = "set kernel.perf_event_paranoid to 1 or lower, or give CAP_PERFMON";
 /// What is said where the tracepoints cannot be found.
 const NO_TRACEPOINTS: &str =
     "system calls are not counted by name: mount tracefs at /sys/kernel/tracing and let this user read it";
@@ -132,7 +132,7 @@ impl Counting {
     fn say_what_is_missing(&mut self, own: &OwnCpus) {
         let hardware = self.counters.iter().any(|one| matches!(one.what.kind, Kind::Hardware(_)));
         if self.counters.is_empty() {
-            self.missing = vec![NO_EVENTS.to_owned()];
+            self.missing = vec![no_events()];
         } else if !hardware {
             let why = if own.cpus.is_empty() || !own.kept_awake { NO_HARDWARE } else { AWAKE };
             self.missing.push(why.to_owned());
@@ -325,6 +325,29 @@ fn open(kind: &Kind, thread: u32) -> io::Result<Option<Counter>> {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What is said where perf events are refused altogether.
+fn no_events() -> String {
+    // What refuses us the plainest counter of ourselves refuses all others too.
+    let refusal = try_on_itself(&Kind::Software(Software::TaskClock)).err();
+    let advice = refusal.map_or_else(|| ADVICE.to_owned(), |error| likely_reason(&error, ADVICE));
+    format!("nothing is counted by perf events: {advice}")
+}
+
+/// Counts a tracepoint in this thread for a moment.
+pub(crate) fn try_tracepoint(id: u64) -> io::Result<()> {
+    try_on_itself(&Kind::Tracepoint(id))
+}
+
+/// Counts the instructions of this thread for a moment.
+pub(crate) fn try_instructions() -> io::Result<()> {
+    try_on_itself(&Kind::Hardware(Hardware::Instr))
+}
+
+fn try_on_itself(kind: &Kind) -> io::Result<()> {
+    let thread = rustix::thread::gettid().as_raw_pid();
+    open(kind, thread.unsigned_abs()).map(drop)
 }
 
 /// Whether a thread may run on these CPUs only.

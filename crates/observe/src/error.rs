@@ -3,6 +3,11 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+use crate::capability::own_status;
+
+/// How the kernel tells that a seccomp filter decides on system calls. Source: Linux, Documentation/filesystems/proc.rst.
+const FILTERED: &str = "2";
+
 /// Why something cannot be observed; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,8 +23,8 @@ pub enum ObserveError {
     File {
         /// The file.
         path: PathBuf,
-        /// The cause.
-        source: io::Error,
+        /// The cause. Written raw it is no source of the error: a chain of errors would tell it a second time.
+        r#source: io::Error,
     },
     /// Nobody listens on a port, or somebody whom this user may not look at.
     #[error("nobody that can be seen listens on port {0}: is it right, and the server ours? (root sees all)")]
@@ -27,10 +32,10 @@ pub enum ObserveError {
     /// Stacks cannot be sampled.
     #[error("stacks cannot be sampled ({source}): {hint}")]
     Sampling {
-        /// The cause.
-        source: io::Error,
+        /// The cause, raw as above.
+        r#source: io::Error,
         /// What would allow it.
-        hint: &'static str,
+        hint: String,
     },
     /// More threads than events can be had for.
     #[error("stacks cannot be sampled: {found} threads, at most {most} can be watched on so many CPUs")]
@@ -60,6 +65,27 @@ impl ObserveError {
             }
             _ => "the kernel refused a perf event",
         };
+        let hint = likely_reason(&source, hint);
         Self::Sampling { source, hint }
+    }
+}
+
+/// `advice` for a perf event that was refused with `error`, after the filter that may have refused it: filters answer
+/// EPERM or ENOSYS, while the kernel's own rules answer EACCES.
+pub(crate) fn likely_reason(error: &io::Error, advice: &str) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::PERM | Errno::NOSYS) => below_filter(advice),
+        _ => advice.to_owned(),
+    }
+}
+
+/// `advice` for a perf event that was refused, after the filter that this thread is below, where it is below one.
+pub(crate) fn below_filter(advice: &str) -> String {
+    if own_status("Seccomp").as_deref() == Some(FILTERED) {
+        format!(
+            "a seccomp filter is a likely reason, so allow perf_event_open in it (containers have one); else {advice}"
+        )
+    } else {
+        advice.to_owned()
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::io;
 use std::time::Instant;
 
 use record::Fairness;
@@ -59,17 +60,31 @@ impl Group {
     }
 
     pub(crate) fn snapshot_of(&self, table: &Table, reader: &mut Reader) -> Result<Snapshot, ObserveError> {
+        self.snapshot_by(sys::process_cpu_ns, table, reader)
+    }
+
+    /// `clock` tells the CPU time of a process in nanoseconds.
+    fn snapshot_by(
+        &self,
+        clock: fn(u32) -> io::Result<u64>,
+        table: &Table,
+        reader: &mut Reader,
+    ) -> Result<Snapshot, ObserveError> {
         let members = self.members(table)?;
         let at = Instant::now();
-        let clocks: Vec<u64> =
-            members.iter().map(|stat| sys::process_cpu_ns(stat.pid).unwrap_or(0)).collect();
+        let clocks: Vec<io::Result<u64>> = members.iter().map(|stat| clock(stat.pid)).collect();
         let mut snapshot = Snapshot::empty(at);
         for (member, cpu_ns) in members.iter().zip(clocks) {
             // A member may end at any time: what is gone by now counts as ended before.
-            let Some(stat) = read_stat(reader, member.pid) else { continue };
+            let Some(stat) = read_stat(reader, member.pid).filter(|stat| stat.start == member.start) else {
+                continue;
+            };
             if self.kind == Kind::Below && stat.pid == self.root {
                 snapshot.supervised = children(&stat);
             } else {
+                // It is there, and so is its clock: where that is refused, 0 would be a wrong number.
+                let cpu_ns =
+                    cpu_ns.map_err(cannot_read(&format!("the CPU clock of process {}", stat.pid)))?;
                 add_process(&mut snapshot, reader, &stat, cpu_ns);
             }
         }
@@ -96,6 +111,15 @@ impl Group {
             }
         }
         Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<units::CpuSet>().to_string() })
+    }
+
+    /// The process of which `id` is a thread; nothing where it is a process itself. `/proc` opens for either number, but
+    /// lists processes only.
+    #[must_use]
+    pub fn process_of_thread(id: u32) -> Option<u32> {
+        let status = file::optional(format!("/proc/{id}/status"))?;
+        let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+        (process != id).then_some(process)
     }
 
     /// The process that the group was made of.
@@ -268,6 +292,29 @@ mod tests {
 
     fn of(pid: u32, parent: u32, group: u32) -> Stat {
         Stat { pid, parent, group, ..Stat::default() }
+    }
+
+    #[test]
+    fn a_clock_that_tells_nothing_is_an_error_and_never_no_time() {
+        let group = Group::of(std::process::id()).unwrap();
+        let mut reader = Reader::new();
+        let table = Table::read(&mut reader).unwrap();
+        let refused = |_| Err(io::Error::from_raw_os_error(libc::EINVAL));
+        let error = group.snapshot_by(refused, &table, &mut reader).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the CPU clock of process "), "{error}");
+        assert!(group.snapshot_of(&table, &mut reader).unwrap().processes.contains_key(&std::process::id()));
+    }
+
+    #[test]
+    fn a_thread_is_told_from_a_process() {
+        let own = std::process::id();
+        // A test may run on the first thread, whose number is that of the process.
+        let asked = std::thread::spawn(|| {
+            let id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            Group::process_of_thread(id)
+        });
+        assert_eq!((asked.join().unwrap(), Group::process_of_thread(own)), (Some(own), None));
+        assert_eq!(Group::process_of_thread(u32::MAX), None);
     }
 
     #[test]

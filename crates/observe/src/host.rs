@@ -13,8 +13,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Debug, Clone)]
 pub struct HostWatch {
     cpus: CpuSet,
-    /// The `cpu.stat` files of our cgroup and those above it.
+    /// The `cpu.stat` files of the cgroup and those above it.
     throttling: Vec<String>,
+    /// Whether the cgroup that holds back is seen from here.
+    sees_limits: bool,
+    /// The folder of the TCP counters, which are those of one network namespace.
+    network: String,
     /// The files that hold each CPU's frequency now.
     frequencies: Vec<String>,
     /// Whether the time of nice threads is that of [`crate::Awake`], and the CPU is idle but for it.
@@ -34,18 +38,31 @@ pub struct HostSnapshot {
 }
 
 impl HostWatch {
-    /// Prepares to watch `cpus`; finds out what this host offers.
+    /// Prepares to watch `cpus`; finds out what this host offers. Throttling and TCP are those of this process: what it
+    /// starts is in its cgroup and its network namespace.
     #[must_use]
     pub fn new(cpus: CpuSet) -> Self {
+        Self::with(cpus, &Cgroups::own(), "/proc/net".to_owned())
+    }
+
+    /// The same, but throttling and TCP are those of process `pid`, whose cgroup and network namespace may be others.
+    #[must_use]
+    pub fn of(pid: u32, cpus: CpuSet) -> Self {
+        Self::with(cpus, &Cgroups::of(pid), format!("/proc/{pid}/net"))
+    }
+
+    fn with(cpus: CpuSet, cgroups: &Cgroups, network: String) -> Self {
         let frequency = |cpu| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         let frequencies = cpus.iter().map(frequency).filter(|path| optional(path).is_some()).collect();
-        let throttling = own_hierarchies()
-            .iter()
-            .filter(|hierarchy| hierarchy.has("cpu"))
-            .flat_map(Hierarchy::folders)
-            .map(|folder| format!("{folder}/cpu.stat"))
-            .collect();
-        Self { cpus, throttling, frequencies, awake: false }
+        let throttling = cgroups.folders("cpu").map(|folder| format!("{folder}/cpu.stat")).collect();
+        let sees_limits = cgroups.sees("cpu");
+        Self { cpus, throttling, sees_limits, network, frequencies, awake: false }
+    }
+
+    /// Whether the cgroup that holds back is seen from here: where it is not, a throttled time of 0 says nothing.
+    #[must_use]
+    pub fn sees_limits(&self) -> bool {
+        self.sees_limits
     }
 
     /// The same CPUs while [`Awake`](crate::Awake) keeps them from going idle: its time counts as idle.
@@ -62,8 +79,7 @@ impl HostWatch {
         let mut reader = Reader::new();
         let at = Instant::now();
         let (cpus, ticks) = self.ticks(&mut reader)?;
-        let snmp = optional("/proc/net/snmp").unwrap_or_default();
-        let netstat = optional("/proc/net/netstat").unwrap_or_default();
+        let text = |name| optional(format!("{}/{name}", self.network)).unwrap_or_default();
         Ok(HostSnapshot {
             at,
             cpus,
@@ -71,7 +87,7 @@ impl HostWatch {
             awake: self.awake,
             throttled_ns: self.throttled_ns(&mut reader),
             frequency_khz: self.frequency_khz(&mut reader),
-            tcp: parse::tcp_counters(&snmp, &netstat),
+            tcp: parse::tcp_counters(&text("snmp"), &text("netstat")),
         })
     }
 
@@ -85,7 +101,7 @@ impl HostWatch {
         if cpus == 0 { Err(ObserveError::Damaged("/proc/stat".into())) } else { Ok((cpus, sum)) }
     }
 
-    /// Time for which our cgroup, or one above it, was held back. Version 1 counts nanoseconds, version 2 microseconds.
+    /// Time for which the cgroup, or one above it, was held back. Version 1 counts nanoseconds, version 2 microseconds.
     fn throttled_ns(&self, reader: &mut Reader) -> u64 {
         let mut sum = 0;
         for path in &self.throttling {
@@ -172,6 +188,68 @@ pub fn busy_share(cpus: &CpuSet, duration: Duration) -> Result<f64, ObserveError
 
 /// The cgroups of this process; targets that it starts are in the same.
 pub(crate) fn own_hierarchies() -> Vec<Hierarchy> {
-    let read = |path| optional(path).unwrap_or_default();
-    parse::hierarchies(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+    Cgroups::own().hierarchies
 }
+
+/// The cgroups of a process, as far as they are seen from here.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    /// Its `/proc/PID/cgroup`, which names them as this process would.
+    names: String,
+    hierarchies: Vec<Hierarchy>,
+}
+
+impl Cgroups {
+    /// Those of this process.
+    pub(crate) fn own() -> Self {
+        let names = optional("/proc/self/cgroup").unwrap_or_default();
+        let hierarchies = parse::hierarchies(&names, &optional("/proc/self/mountinfo").unwrap_or_default());
+        Self { names, hierarchies }
+    }
+
+    /// Those of the process `pid`.
+    pub(crate) fn of(pid: u32) -> Self {
+        let own = Self::own();
+        let names = optional(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        if names == own.names {
+            return own;
+        }
+        let mounts = optional("/proc/self/mountinfo").unwrap_or_default();
+        let mut hierarchies = parse::hierarchies(&names, &mounts);
+        // What lies outside of what is mounted here would be taken for the root of the mount: the folder must know it.
+        hierarchies.retain(|hierarchy| holds(hierarchy, pid));
+        Self { names, hierarchies }
+    }
+
+    /// The folders in which limits of `controller` may stand, from the innermost out.
+    pub(crate) fn folders(&self, controller: &str) -> impl Iterator<Item = String> {
+        self.hierarchies.iter().filter(move |found| found.has(controller)).flat_map(Hierarchy::folders)
+    }
+
+    /// Whether the limits of `controller` are seen. They stand in the hierarchy of version 1 that names it, and where
+    /// there is none, in that of version 2; a kernel without either has none to see.
+    pub(crate) fn sees(&self, controller: &str) -> bool {
+        let lines = || self.names.lines().filter_map(|line| line.split(':').nth(1));
+        if lines().any(|names| names.split(',').any(|name| name == controller)) {
+            return self
+                .hierarchies
+                .iter()
+                .any(|found| found.controllers.iter().any(|own| own == controller));
+        }
+        let has_v2 = lines().any(str::is_empty);
+        !has_v2 || self.hierarchies.iter().any(|found| found.controllers.is_empty())
+    }
+}
+
+/// Whether the folder of a hierarchy lists the process, by its processes or, where it is threaded, by its threads.
+fn holds(hierarchy: &Hierarchy, pid: u32) -> bool {
+    let folder = hierarchy.folders().swap_remove(0);
+    let pid = pid.to_string();
+    let lists = |name: &str| {
+        optional(format!("{folder}/{name}")).is_some_and(|list| list.lines().any(|line| line == pid))
+    };
+    lists("cgroup.procs") || lists("cgroup.threads")
+}
+
+#[cfg(test)]
+mod tests;

@@ -284,12 +284,15 @@ impl Events {
         Ok(())
     }
 
-    /// One event; nothing where the thread has ended. What is refused with the kernel is asked for without it.
+    /// One event; nothing where the thread has ended. Samples of CPU time that are refused with the kernel are asked for
+    /// without it; a switch is in the kernel, so that without it there would be an event and never a sample.
     fn open(&mut self, tid: u32, cpu: u32) -> io::Result<Option<OwnedFd>> {
         let opened = perf::open_sampling(tid, cpu, self.moment, self.kernel);
         match opened.as_ref().map_err(Errno::from_io_error) {
             Err(Some(Errno::SRCH)) => Ok(None),
-            Err(Some(Errno::ACCESS | Errno::PERM)) if self.kernel && self.all.is_empty() => {
+            Err(Some(Errno::ACCESS | Errno::PERM))
+                if self.kernel && self.all.is_empty() && self.moment != Moment::Switch =>
+            {
                 self.kernel = false;
                 self.open(tid, cpu)
             }

@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 
 use record::{Disk, Files, Memory, Network, Pressure, Resources};
 
 use crate::file::{Reader, optional};
 use crate::group::Table;
-use crate::host::own_hierarchies;
+use crate::host::Cgroups;
 use crate::sockets::{SocketSnapshot, listeners_on};
 use crate::{Group, ObserveError, parse};
 
@@ -21,6 +23,22 @@ pub struct ResourceSnapshot {
     disks: BTreeMap<String, [u64; 2]>,
     files: Files,
     sockets: Option<SocketSnapshot>,
+    unseen: Unseen,
+}
+
+/// What cannot be read from here of the processes, as far as it takes a right or another place to read it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unseen {
+    /// A process whose descriptors cannot be counted.
+    descriptors: Option<u32>,
+    /// A process whose sockets cannot be told from those of others.
+    sockets: Option<u32>,
+    /// A process in another network namespace.
+    network: Option<u32>,
+    /// A process whose cgroup is not mounted here.
+    limits: Option<u32>,
+    /// Whether the kernel refused to tell of sockets.
+    refused: bool,
 }
 
 impl ResourceSnapshot {
@@ -29,21 +47,64 @@ impl ResourceSnapshot {
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone.
     pub fn read(group: &Group) -> Result<Self, ObserveError> {
-        Ok(Self::read_of(&group.pids()?))
+        let mut pids = group.pids()?;
+        // The first one stands for all in what is read once, and that is the process that was named.
+        pids.sort_by_key(|pid| *pid != group.root());
+        Ok(Self::read_of(&pids))
     }
 
     /// As [`ResourceSnapshot::read`], of processes that are known already.
     pub(crate) fn read_of(pids: &[u32]) -> Self {
         let open = descriptors(pids);
-        let sockets = pids.first().filter(|pid| same_network(**pid));
+        let first = pids.first().copied();
+        let cgroups = first.map_or_else(Cgroups::own, Cgroups::of);
+        let network_is_ours = first.and_then(same_network);
+        let told = network_is_ours.filter(|ours| *ours).map(|_| SocketSnapshot::read(&open.sockets));
+        let unseen = Unseen {
+            descriptors: open.uncounted,
+            sockets: open.unnamed,
+            network: first.filter(|_| network_is_ours == Some(false)),
+            limits: first.filter(|_| !(cgroups.sees("cpu") && cgroups.sees("memory"))),
+            refused: matches!(told, Some(Err(_))),
+        };
         Self {
-            memory: memory(),
+            memory: memory(&cgroups),
             pressure: pressure(),
-            network: network(pids.first().copied()),
+            network: network(first),
             disks: parse::disks(&text("/proc/diskstats")),
-            files: files(pids, open.most),
-            sockets: sockets.and_then(|_| SocketSnapshot::read(&open.sockets).ok()),
+            files: files(first, &open),
+            sockets: told.and_then(Result::ok),
+            unseen,
         }
+    }
+
+    /// What could not be read from here, and what would allow it: one sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let unseen = &self.unseen;
+        let hidden = match (unseen.descriptors, unseen.sockets) {
+            (Some(pid), _) => Some(("descriptors and sockets", pid)),
+            (None, Some(pid)) => Some(("sockets", pid)),
+            (None, None) => None,
+        };
+        let hidden = hidden
+            .map(|(what, pid)| format!("The {what} of process {pid} are hidden from us: {}.", who_sees(pid)));
+        let elsewhere = unseen.network.map(|pid| {
+            format!(
+                "Process {pid} is in another network namespace, and the kernel tells us of sockets in ours only: its accept \
+                 queue and its connections are not seen; 'nsenter -t {pid} -n whyslow watch {pid}' sees them."
+            )
+        });
+        let refused = unseen.refused.then(|| {
+            "The kernel does not tell of sockets here (sock_diag): accept queue and connections are not seen.".to_owned()
+        });
+        let limits = unseen.limits.map(|pid| {
+            format!(
+                "The cgroup of process {pid} is not seen from here: its limits are not known, and its memory is weighed \
+                 against that of the host."
+            )
+        });
+        [hidden, elsewhere, refused, limits].into_iter().flatten().collect()
     }
 
     /// What happened since `earlier`, a snapshot of the same group.
@@ -63,7 +124,9 @@ impl ResourceSnapshot {
                 .sockets
                 .as_ref()
                 .zip(earlier.sockets.as_ref())
-                .map(|(now, before)| now.since(before)),
+                .map(|(now, before)| now.since(before))
+                // Where some are hidden, and its listeners among them, nothing is known, and not that it is 0.
+                .filter(|sockets| self.unseen.sockets.is_none() || !sockets.listeners.is_empty()),
         }
     }
 }
@@ -72,7 +135,7 @@ fn text(path: &str) -> String {
     optional(path).unwrap_or_default()
 }
 
-fn memory() -> Memory {
+fn memory(cgroups: &Cgroups) -> Memory {
     let (info, vm) = (text("/proc/meminfo"), text("/proc/vmstat"));
     let bytes = |key| parse::meminfo_bytes(&info, key).unwrap_or(0);
     let count = |key| parse::keyed(&vm, key).unwrap_or(0);
@@ -85,15 +148,14 @@ fn memory() -> Memory {
         oom_kills: count("oom_kill"),
         ..Memory::default()
     };
-    add_cgroup(&mut memory);
+    add_cgroup(&mut memory, cgroups);
     memory
 }
 
-/// The limit of the innermost cgroup that has one. A target that we started is in ours.
-fn add_cgroup(memory: &mut Memory) {
+/// The limit of the innermost cgroup that has one.
+fn add_cgroup(memory: &mut Memory, cgroups: &Cgroups) {
     let number = |path: String| optional(path)?.parse::<u64>().ok();
-    let hierarchies = own_hierarchies();
-    for folder in hierarchies.iter().filter(|own| own.has("memory")).flat_map(parse::Hierarchy::folders) {
+    for folder in cgroups.folders("memory") {
         let limit = number(format!("{folder}/memory.max"))
             .or_else(|| number(format!("{folder}/memory.limit_in_bytes")))
             .filter(|limit| *limit < NO_LIMIT_BYTES);
@@ -152,13 +214,15 @@ fn busiest(now: &BTreeMap<String, [u64; 2]>, before: &BTreeMap<String, [u64; 2]>
     grown.max_by_key(|disk| disk.busy_ns).unwrap_or_default()
 }
 
-fn files(pids: &[u32], open: u64) -> Files {
-    let limits = pids.first().map(|pid| text(&format!("/proc/{pid}/limits"))).unwrap_or_default();
+fn files(pid: Option<u32>, open: &Descriptors) -> Files {
+    let limits = pid.map(|pid| text(&format!("/proc/{pid}/limits"))).unwrap_or_default();
+    // A limit of 0 is that of nobody: it says that how many are open is not known either.
+    let open_limit = parse::limit(&limits, "Max open files").filter(|_| open.uncounted.is_none());
     let host = text("/proc/sys/fs/file-nr");
     let mut host = host.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0));
     Files {
-        open,
-        open_limit: parse::limit(&limits, "Max open files").unwrap_or(0),
+        open: open_limit.map_or(0, |_| open.most),
+        open_limit: open_limit.unwrap_or(0),
         host_open: host.next().unwrap_or(0),
         host_limit: host.nth(1).unwrap_or(0),
         thread_limit: parse::limit(&limits, "Max processes"),
@@ -172,30 +236,66 @@ pub(crate) struct Descriptors {
     most: u64,
     /// Inodes of all sockets among them.
     pub(crate) sockets: BTreeSet<u32>,
+    /// A process that does not let us count its descriptors.
+    uncounted: Option<u32>,
+    /// A process that does not let us see what they are.
+    unnamed: Option<u32>,
 }
 
-/// Reads `/proc/PID/fd`, which is for the same user and root: of others nothing is found.
+/// Reads `/proc/PID/fd`, which is for the same user and root: of others nothing is found. Root without CAP_SYS_PTRACE
+/// may count them, and not see what they are.
 pub(crate) fn descriptors(pids: &[u32]) -> Descriptors {
     let mut found = Descriptors::default();
     for pid in pids {
-        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        let mut count = 0;
-        for entry in entries.flatten() {
-            count += 1;
-            let link = std::fs::read_link(entry.path()).unwrap_or_default();
-            let name = link.to_string_lossy();
-            let inode = name.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-            found.sockets.extend(inode.and_then(|inode| inode.parse::<u32>().ok()));
+        match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(entries) => found.add(*pid, entries),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                found.uncounted.get_or_insert(*pid);
+                found.unnamed.get_or_insert(*pid);
+            }
+            // It has ended meanwhile.
+            Err(_) => {}
         }
-        found.most = found.most.max(count);
     }
     found
 }
 
-/// Whether a process is in our network namespace: the kernel tells us of sockets there only.
-pub(crate) fn same_network(pid: u32) -> bool {
+impl Descriptors {
+    fn add(&mut self, pid: u32, entries: std::fs::ReadDir) {
+        let mut count = 0;
+        for entry in entries.flatten() {
+            count += 1;
+            match std::fs::read_link(entry.path()) {
+                Ok(link) => self.sockets.extend(socket_inode(&link.to_string_lossy())),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    self.unnamed.get_or_insert(pid);
+                }
+                // It was closed meanwhile.
+                Err(_) => {}
+            }
+        }
+        self.most = self.most.max(count);
+    }
+}
+
+fn socket_inode(name: &str) -> Option<u32> {
+    name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Who sees what a process hides from us.
+fn who_sees(pid: u32) -> String {
+    let owner = std::fs::metadata(format!("/proc/{pid}")).map_or(0, |file| file.uid());
+    match owner {
+        _ if rustix::process::geteuid().is_root() => "root sees them with CAP_SYS_PTRACE".to_owned(),
+        0 => "root sees them".to_owned(),
+        owner => format!("user {owner} or root sees them"),
+    }
+}
+
+/// Whether a process is in our network namespace, as the kernel tells us of sockets there only; nothing where it hides it.
+fn same_network(pid: u32) -> Option<bool> {
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    namespace(&pid.to_string()).is_some_and(|theirs| namespace("self") == Some(theirs))
+    Some(namespace(&pid.to_string())? == namespace("self")?)
 }
 
 /// The process that listens on a port; of several, the one that the others descend from.

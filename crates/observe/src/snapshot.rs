@@ -163,6 +163,14 @@ impl Snapshot {
         }
     }
 
+    /// Clock ticks since `earlier` by which its CPU time was divided into user and kernel: where they are few, how it is
+    /// divided is chance.
+    #[must_use]
+    pub fn ticks_since(&self, earlier: &Self) -> u64 {
+        let used = self.counters_since(earlier);
+        used.user_ticks + used.system_ticks
+    }
+
     /// Everything used by the processes that are there now, since they began.
     fn totals(&self) -> Counters {
         self.processes.values().fold(Counters::default(), |sum, process| sum + process.own)

@@ -15,11 +15,11 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
     page.extend(findings.partial.iter().map(|text| Block::Paragraph(format!("PARTIAL RUN: {text}."))));
     page.extend(others(findings).map(|arm| Block::Paragraph(headline(findings, &arm.name))));
-    section(&mut page, "What limits each", list(limits(findings)));
+    section(&mut page, "What limits each", list([limits(findings), shapes(findings)].concat()));
     section(&mut page, "Why", list(why(findings)));
     section(&mut page, "Ruled out", list(ruled_out(findings)));
     page.extend(unattributed(findings).map(|text| Block::Paragraph(format!("Unattributed: {text}."))));
-    page.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
+    page.extend(next(findings));
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
         &mut page,
@@ -210,6 +210,15 @@ pub(crate) fn limits(findings: &Findings) -> Vec<String> {
     findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
 }
 
+/// How responses are spread, of arms where they gather in more than one place: of the others percentiles tell all.
+pub(crate) fn shapes(findings: &Findings) -> Vec<String> {
+    let of_arm = |arm: &ArmFindings| {
+        let several = arm.response_shapes.iter().filter(|shape| shape.peaks.len() > 1);
+        several.map(|shape| format!("{}: {}", arm.name, shape.text)).collect::<Vec<_>>()
+    };
+    findings.arms.iter().flat_map(of_arm).collect()
+}
+
 pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
@@ -354,6 +363,17 @@ pub(crate) fn run(findings: &Findings) -> Vec<String> {
         format!("host: {}", host(&findings.host)),
         format!("repeat with: {}", shell_words(&findings.command)),
     ]
+}
+
+/// What to run next: the reason, and below it the command, where there is one.
+pub(crate) fn next(findings: &Findings) -> Document {
+    let Some(next) = &findings.next else { return Vec::new() };
+    match next.split_once('\n') {
+        Some((reason, command)) => {
+            vec![Block::Paragraph(format!("Next: {reason}:")), Block::Command(command.to_owned())]
+        }
+        None => vec![Block::Paragraph(format!("Next: {next}."))],
+    }
 }
 
 /// A machine and its kernel in a few words.

@@ -12,6 +12,8 @@ pub enum Block {
     },
     /// A sentence or more.
     Paragraph(String),
+    /// A command as it can be pasted into a shell.
+    Command(String),
     /// One point a line.
     List(Vec<String>),
     /// A header and rows of as many cells; the first column is text, the others are figures.

@@ -367,8 +367,9 @@ fn glossary() -> Markup {
 
 /// What is said in sentences comes first, then the chart, then the tables behind it.
 fn lead(blocks: &[Block], part: &Part, onward: &Markup) -> Markup {
-    let words =
-        blocks.iter().take_while(|block| matches!(block, Block::Paragraph(_) | Block::List(_))).count();
+    let sentences =
+        |block: &&Block| matches!(block, Block::Paragraph(_) | Block::Command(_) | Block::List(_));
+    let words = blocks.iter().take_while(sentences).count();
     html! {
         div.lead { (layout(&blocks[..words], part.title)) (onward) }
         p.about { (part.about) }
@@ -400,6 +401,7 @@ fn in_order(blocks: &[(&Block, Title)], name: &str) -> Markup {
                 Block::Arm { title: words, .. } if title.heading.is_some() => h4 { (words) },
                 Block::Arm { title: words, .. } => h3 { (words) },
                 Block::Paragraph(words) => p { (words) },
+                Block::Command(command) => pre { code { (command) } },
                 Block::List(points) => ul { @for point in points { li { (point) } } },
                 Block::Table { header, rows } if rows.len() > MAX_OPEN_ROWS => details {
                     summary { "Table: " (rows.len()) " rows" }

@@ -40,8 +40,16 @@ fn effect(rung: &Rung) -> String {
 
 fn product(metric: &MetricLadder) -> Option<String> {
     let (product, whole) = (metric.product?, metric.whole.ratio?);
-    Some(format!(
-        "The rungs' product is {product:.3}, the whole {whole:.3}: they differ by {:+.1} %.",
-        (product / whole - 1.0) * 100.0
-    ))
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    // Without an interval nobody can tell whether a difference is one.
+    let apart = metric.product_over_whole_ci.map_or_else(String::new, |ends| {
+        let [low, high] = ends.map(percent);
+        let word = if ends[0] <= 1.0 && ends[1] >= 1.0 { "no more than by chance" } else { "more than by chance" };
+        format!(
+            " They differ by {} % [{low}, {high}], {word}: block by block the rungs multiply to the whole, so that this is \
+             of the medians, or of blocks that lack a step, and no effect of one step on another.",
+            percent(product / whole)
+        )
+    });
+    Some(format!("The rungs' product is {product:.3}, the whole {whole:.3}.{apart}"))
 }

@@ -197,7 +197,7 @@ fn verdict(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks: Document = compare::others(findings)
         .map(|arm| Block::Paragraph(compare::headline(findings, &arm.name)))
         .collect();
-    blocks.extend(findings.next.iter().map(|next| Block::Paragraph(format!("Next: {next}."))));
+    blocks.extend(compare::next(findings));
     if !findings.comparisons.is_empty() {
         blocks.push(verdict_table(findings));
     }
@@ -254,7 +254,7 @@ fn interval(row: &Comparison) -> String {
 }
 
 fn limits(findings: &Findings, _: &PageRun) -> Document {
-    let mut blocks = list(compare::limits(findings));
+    let mut blocks = list([compare::limits(findings), compare::shapes(findings)].concat());
     if !findings.gates.is_empty() {
         let rows = findings.gates.iter().map(gate_row).collect();
         blocks.push(Block::table(["gate", "state", "what was seen", "voids"], rows));

@@ -5,6 +5,10 @@ use crate::document::Block;
 
 /// Space between columns.
 const GAP: &str = "  ";
+/// What stands at the end of a line of a command that goes on.
+const CONTINUED: &str = " \\";
+/// The same within a word.
+const JOINED: &str = "\\";
 
 pub(crate) fn render(document: &[Block]) -> String {
     let mut out = String::new();
@@ -18,6 +22,7 @@ pub(crate) fn render(document: &[Block]) -> String {
             Block::Heading(title) => push_line(&mut out, title),
             Block::Arm { title, .. } => wrap(&mut out, &format!("{title}:"), "", ""),
             Block::Paragraph(words) => wrap(&mut out, words, "", ""),
+            Block::Command(words) => command(&mut out, words),
             Block::List(points) => points.iter().for_each(|point| wrap(&mut out, point, "  ", "    ")),
             Block::Table { header, rows } => table(&mut out, header, rows),
         }
@@ -54,6 +59,56 @@ fn wrap(out: &mut String, words: &str, first: &str, rest: &str) {
 fn pieces(word: &str, most: usize) -> Vec<String> {
     let chars: Vec<char> = word.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     chars.chunks(most).map(|piece| piece.iter().collect()).collect()
+}
+
+/// Breaks a command into lines that a shell joins again: behind a word by a backslash, within one by a backslash outside
+/// its quotes, behind which the next line begins with what follows.
+fn command(out: &mut String, words: &str) {
+    let mut line = String::from(" ");
+    for (index, word) in shell_words(words).iter().enumerate() {
+        let width: usize = word.iter().map(|atom| atom.text.chars().count()).sum();
+        if index > 0 && line.chars().count() + 1 + width + CONTINUED.len() > TEXT_COLUMNS {
+            push_line(out, &format!("{line}{CONTINUED}"));
+            line = String::from("   ");
+        }
+        line.push(' ');
+        for atom in word {
+            let quote = if atom.quoted { "'" } else { "" };
+            let end = atom.text.chars().count() + quote.len() + JOINED.len();
+            if line.chars().count() + end > TEXT_COLUMNS {
+                push_line(out, &format!("{line}{quote}{JOINED}"));
+                quote.clone_into(&mut line);
+            }
+            line.push_str(&atom.text);
+        }
+    }
+    push_line(out, &line);
+}
+
+/// What of a command's word cannot be broken, and whether it stands in single quotes.
+struct Atom {
+    text: String,
+    quoted: bool,
+}
+
+/// A command word by word, in single quotes and backslashes as they are. A terminal must not act on what is in it.
+fn shell_words(command: &str) -> Vec<Vec<Atom>> {
+    let (mut words, mut quoted) = (vec![Vec::new()], false);
+    let mut chars = command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    while let Some(c) = chars.next() {
+        let mut atom = Atom { text: c.to_string(), quoted };
+        match c {
+            ' ' if !quoted => {
+                words.push(Vec::new());
+                continue;
+            }
+            '\'' => quoted = !quoted,
+            '\\' if !quoted => atom.text.extend(chars.next()),
+            _ => {}
+        }
+        words.last_mut().expect("it begins with one").push(atom);
+    }
+    words
 }
 
 fn table(out: &mut String, header: &[String], rows: &[Vec<String>]) {

@@ -1,13 +1,12 @@
 //! `whyslow watch`: a running server under someone else's load.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use analyse::{WatchInput, Watched};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use launch::Launcher;
-use observe::{Group, HostWatch, Profiler, ResourceSnapshot, Samples};
+use observe::{Group, HostWatch, ObserveError, Profiler, ResourceSnapshot, Samples};
 use record::{Profile, ProfileKind};
 
 use crate::cli::{Format, WatchArgs};
@@ -21,6 +20,9 @@ const COUNTER_LIMIT: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &WatchArgs) -> Outcome {
     let what = What::parse(&args.what).map_err(Stop::usage)?;
+    if args.duration.0.is_zero() {
+        return Err(Stop::usage(anyhow!("in a watch of 0s there is nothing to see: write such as -d 10s")));
+    }
     let counter = args.counter.as_deref().map(Counter::parse).transpose().map_err(Stop::usage)?;
     let watched = watch(what.pid()?, counter.as_ref(), args)?;
     crate::print(&match args.format {
@@ -86,10 +88,10 @@ impl Counter {
 
 fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Result<Watched> {
     let interrupt = Interrupt::listen()?;
-    let group = Group::of(pid)?;
-    let notes = foreign(pid, args.profile || args.off_cpu)?;
-    let cpus = HostWatch::new(group.fairness()?.allowed_cpus.parse().context("no thread of it can be seen")?);
-    let mut profilers = attached(&group, args)?;
+    let group = running(pid)?;
+    let allowed = group.fairness()?.allowed_cpus.parse().context("no thread of it can be seen")?;
+    let cpus = HostWatch::of(pid, allowed);
+    let (mut profilers, refused) = attached(&group, args);
     let count = || counter.map(Counter::read).transpose();
     let counted = count()?;
     let before = (group.snapshot()?, cpus.snapshot()?, ResourceSnapshot::read(&group)?);
@@ -98,26 +100,48 @@ fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Resul
     if !group.is_alive() {
         bail!("process {pid} ended after {:.1} s of watching", lasted.as_secs_f64());
     }
-    let usage = group.snapshot()?.since(&before.0);
+    let after = group.snapshot()?;
+    let cpus_used = cpus.snapshot()?.since(&before.1);
+    let resources = ResourceSnapshot::read(&group)?;
     let input = WatchInput {
         pid,
         name: name(pid),
-        usage,
-        cpus: cpus.snapshot()?.since(&before.1),
-        resources: ResourceSnapshot::read(&group)?.since(&before.2),
-        counted: count()?.zip(counted).map(|(now, before)| now.saturating_sub(before)),
+        usage: after.since(&before.0),
+        ticks: after.ticks_since(&before.0),
+        cpus: cpus_used,
+        limits_hidden: !cpus.sees_limits(),
+        resources: resources.since(&before.2),
+        counted: count()?.zip(counted).map(|(now, before)| [before, now]),
         profiles: resolved(profilers, &group),
-        notes,
+        notes: resources.notes().into_iter().chain(refused).collect(),
     };
     keep(args, &input.profiles)?;
     Ok(analyse::watched(&input))
 }
 
-/// The profilers that were asked for.
-fn attached(group: &Group, args: &WatchArgs) -> anyhow::Result<Vec<Profiler>> {
-    let cpu = args.profile.then(|| Profiler::attach(group, args.frequency)).transpose()?;
-    let off_cpu = args.off_cpu.then(|| Profiler::attach_off_cpu(group)).transpose()?;
-    Ok(cpu.into_iter().chain(off_cpu).collect())
+/// The process with all that belongs to it, where it is one and runs.
+fn running(pid: u32) -> anyhow::Result<Group> {
+    if let Some(process) = Group::process_of_thread(pid) {
+        bail!("{pid} is a thread of process {process}: give {process}");
+    }
+    let group = Group::of(pid)?;
+    if !group.is_alive() {
+        bail!("process {pid} has ended already: it is a zombie, as its parent has not asked how it ended");
+    }
+    Ok(group)
+}
+
+/// The profilers that were asked for, and what was said of those that were refused: the ledger does not depend on them.
+fn attached(group: &Group, args: &WatchArgs) -> (Vec<Profiler>, Vec<String>) {
+    let (mut profilers, mut notes) = (Vec::new(), Vec::new());
+    let mut take = |what: &str, attached: Option<Result<Profiler, ObserveError>>| match attached {
+        Some(Ok(profiler)) => profilers.push(profiler),
+        Some(Err(error)) => notes.push(format!("{what} is missing: {error}.")),
+        None => {}
+    };
+    take("The profile", args.profile.then(|| Profiler::attach(group, args.frequency)));
+    take("Where its threads wait", args.off_cpu.then(|| Profiler::attach_off_cpu(group)));
+    (profilers, notes)
 }
 
 fn resolved(profilers: Vec<Profiler>, group: &Group) -> Vec<Profile> {
@@ -145,22 +169,6 @@ fn wait(group: &Group, duration: Duration, interrupt: &Interrupt) -> Duration {
         std::thread::sleep(LOOK.min(duration.saturating_sub(begin.elapsed())));
     }
     begin.elapsed()
-}
-
-/// What is not seen of a process that belongs to somebody else.
-fn foreign(pid: u32, profile: bool) -> anyhow::Result<Vec<String>> {
-    let own = rustix::process::geteuid();
-    let owner = std::fs::metadata(format!("/proc/{pid}")).map(|file| file.uid()).unwrap_or(own.as_raw());
-    if own.is_root() || owner == own.as_raw() {
-        return Ok(Vec::new());
-    }
-    if profile {
-        bail!("process {pid} belongs to user {owner}: a profile of it takes that user or root");
-    }
-    Ok(vec![format!(
-        "Process {pid} belongs to user {owner}: its descriptors and sockets are hidden from us; that user or root sees \
-         them."
-    )])
 }
 
 fn name(pid: u32) -> String {

@@ -109,7 +109,8 @@ pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
 /// The library of Java's virtual machine.
 const VIRTUAL_MACHINE: &str = "libjvm";
 
-/// Whether a function is of a standard library: what it does, it does for its caller. So does what has no name.
+/// Whether a function is of a standard library: what it does, it does for its caller. So does code that has no name and no
+/// file, which may be anyone's; what has no name in the file of a program is its own.
 fn belongs_to_all(frame: &Frame) -> bool {
     const BEGINNINGS: [&str; 10] = [
         "core::",
@@ -126,7 +127,7 @@ fn belongs_to_all(frame: &Frame) -> bool {
     const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
     let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
     let name = name.strip_prefix("void ").unwrap_or(name);
-    !frame.resolved
+    !frame.resolved && (frame.module.is_empty() || frame.module.starts_with('['))
         || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
         || MODULES.iter().any(|begin| frame.module.starts_with(begin))
 }

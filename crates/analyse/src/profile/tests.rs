@@ -89,6 +89,7 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("__libc_start_main;main;build_tree;__GI___libc_malloc", Category::Allocation),
         ("__libc_start_main;main;build_tree", Category::Handler),
         ("0x1234", Category::Handler),
+        ("__libc_start_call_main;0x1234;0x5678", Category::Handler),
     ] {
         assert_eq!(category(folded), expected, "{folded}");
     }
@@ -148,6 +149,17 @@ fn a_profile_alone_sums_to_its_cpu_time_and_none_is_nothing() {
     assert!(alone(&ArmProfile { name: "arm", profiles: Vec::new(), cpu_ns: 500.0 }).is_none());
     let empty = profile(&[]);
     assert!(alone(&ArmProfile { name: "arm", profiles: vec![&empty], cpu_ns: 500.0 }).is_none());
+}
+
+#[test]
+fn samples_without_the_kernel_divide_user_time() {
+    let (user, whole) = (profile(&[("main", 1)]), Profile { kernel: true, ..profile(&[("main", 1)]) });
+    assert_eq!(sampled_ns(&[&user, &user], 1000.0, 300.0), Some(300.0));
+    assert_eq!(sampled_ns(&[&whole, &whole], 1000.0, 300.0), Some(1000.0));
+    assert_eq!(sampled_ns(&[&whole, &user], 1000.0, 300.0), None);
+    let of = |profile| ArmProfile { name: "arm", profiles: vec![profile], cpu_ns: 1.0 };
+    assert!(difference(&of(&user), &of(&user)).is_some());
+    assert!(difference(&of(&user), &of(&whole)).is_none(), "a part cannot be held against the whole");
 }
 
 #[test]

@@ -156,16 +156,14 @@ fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
 
 /// More context switches to which no thread led that wakes another.
 pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
-    let Some(costs) = pair.costs else { return Vec::new() };
-    if futexes(pair).max(writes(pair).pipes) >= FEW {
+    if pair.costs.is_none() || futexes(pair).max(writes(pair).pipes) >= FEW {
         return Vec::new();
     }
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
-    let counted_ns = (slow - fast).max(0.0) * costs.context_switch_ns;
     one(Suspect {
         id: "context_switches".to_owned(),
         grade: Grade::BoundedBy,
-        ns: counted_ns.max(scheduling(pair, slow - fast)),
+        ns: switching(pair),
         evidence: format!("context switches: {slow:.3} a request against {fast:.3}"),
         usual: true,
     })
@@ -194,6 +192,13 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
         ),
         usual: true,
     })
+}
+
+/// What more switches cost: by their number, or by the profile where that says more.
+pub(super) fn switching(pair: &Pair) -> f64 {
+    let more = pair.more(super::evidence::Evidence::all_switches);
+    let counted_ns = pair.costs.map_or(0.0, |costs| more.max(0.0) * costs.context_switch_ns);
+    counted_ns.max(scheduling(pair, more))
 }
 
 /// What more switches cost by the profile: waking, waiting and switching on this machine's CPUs with this load, where the

@@ -117,12 +117,8 @@ impl Evidence {
         };
         let median =
             |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
-        let waiting = match is_used(material.passes, arm, PassKind::Waiting) {
-            true => {
-                passes_of(sheet, arm, PassKind::Waiting).filter_map(|pass| pass.profile.as_ref()).collect()
-            }
-            false => Vec::new(),
-        };
+        let timed = waiting(sheet, arm, material.passes);
+        let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
         let refused = tcp(limiter::refused);
         let fails = |id: &str| {
             material.gates.iter().any(|gate| gate.id == id && !gate.ok && gate.arm.as_deref() == Some(arm))
@@ -191,6 +187,19 @@ fn passes_of<'a>(sheet: &Sheet<'a>, arm: &'a str, kind: PassKind) -> impl Iterat
     of_arm.flat_map(|record| &record.passes).filter(move |pass| pass.kind == kind)
 }
 
+/// Where threads of `arm` waited, each profile with its window, where these passes are used.
+pub(super) fn waiting<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+) -> Vec<(&'a Window, &'a Profile)> {
+    if !is_used(passes, arm, PassKind::Waiting) {
+        return Vec::new();
+    }
+    let timed = passes_of(sheet, arm, PassKind::Waiting);
+    timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?))).collect()
+}
+
 /// What was counted of `arm` where its passes are used: of those that know system calls by name the least disturbing.
 /// Where perf events may not be counted, their pass has counts of nothing.
 pub(super) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Counted> {
@@ -251,7 +260,7 @@ fn waits_in(profiles: &[&Profile]) -> Vec<String> {
 }
 
 /// Threads that waited at a time on average, by what for.
-fn blocked(profiles: &[&Profile]) -> BTreeMap<Blocked, f64> {
+pub(super) fn blocked(profiles: &[&Profile]) -> BTreeMap<Blocked, f64> {
     let wall_ns: u64 = profiles.iter().map(|profile| profile.wall_ns).sum();
     let mut blocked = BTreeMap::new();
     for profile in profiles {

@@ -46,7 +46,7 @@ const TIMES: [(&str, Figure); 4] = [
 ];
 
 /// All lines of a pair: times, counts, then names.
-pub(super) fn lines(pair: &Pair) -> Vec<LedgerLine> {
+pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
     let (baseline, arm) = if pair.sign > 0.0 { (pair.fast, pair.slow) } else { (pair.slow, pair.fast) };
     let cost = |of: fn(&UnitCosts) -> f64| pair.costs.as_ref().map(of);
     let switch = cost(|costs| costs.context_switch_ns);
@@ -74,8 +74,10 @@ pub(super) fn lines(pair: &Pair) -> Vec<LedgerLine> {
         ("connections", |evidence| evidence.accepted, None),
     ];
     lines.extend(counts.iter().map(|(id, figure, cost)| line(id, "count", figure, *cost)));
-    for name in names(baseline, arm, |evidence| evidence.counted.iter().flat_map(|counted| &counted.syscalls))
-    {
+    // Where one arm's calls are not known, the other's have nothing to stand beside.
+    let known = baseline.calls(&[]).is_some() && arm.calls(&[]).is_some();
+    let calls = |evidence: &'a Evidence| evidence.counted.iter().flat_map(|counted| &counted.syscalls);
+    for name in names(baseline, arm, calls).into_iter().filter(|_| known) {
         let calls = |evidence: &Evidence| evidence.calls(&[&name]).unwrap_or(0.0);
         lines.push(line(&format!("syscall:{name}"), "count", &calls, cost(|costs| costs.syscall_ns)));
     }

@@ -9,8 +9,9 @@ use crate::sheet::Sheet;
 
 /// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
 const MAX_MOVED: f64 = 0.10;
-/// Standard errors of a movement that chance explains.
-const CHANCE: f64 = 2.0;
+/// Standard errors of a movement that chance explains: a run has dozens of passes, and at two one in twenty would be
+/// refused although nothing moved.
+const CHANCE: f64 = 3.0;
 /// Switches per request that hardly matter, however much their ratio moved.
 const FEW_SWITCHES: f64 = 0.05;
 /// Likewise the share of a request's CPU time that they cost.
@@ -156,7 +157,9 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
     let moved =
         ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
-    let fault = if moved && kind == PassKind::Counting {
+    let fault = if of(kind).all(saw_nothing) {
+        Some("nothing was seen".to_owned())
+    } else if moved && kind == PassKind::Counting {
         // What a request takes tells nothing of watching where a CPU was moved; how often it calls does not hang on that.
         switched(&plain, &watched, few_switches)
     } else {
@@ -179,6 +182,17 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         text: format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}; {verdict}", kind.word()),
         missing,
     })
+}
+
+/// Whether a pass was refused what it came for.
+fn saw_nothing(pass: &&Pass) -> bool {
+    match pass.kind {
+        PassKind::Sampling | PassKind::Waiting => pass.profile.is_none(),
+        PassKind::Counting | PassKind::Tracing => {
+            pass.counts.as_ref().is_none_or(|counts| counts.events.is_empty() && counts.syscalls.is_empty())
+        }
+        PassKind::Untouched => false,
+    }
 }
 
 /// Whether a watched server switched more or less often than the one that was scored.

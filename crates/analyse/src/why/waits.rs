@@ -7,9 +7,9 @@ use crate::findings::Grade;
 use crate::limiter::REFUSED;
 
 /// System calls that wait for a time to pass.
-const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
+pub(super) const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// System calls that wait for a disk.
-const SYNCS: [&str; 6] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
+pub(super) const SYNCS: [&str; 6] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
 /// System calls that read from a descriptor, whatever it is.
 const READS: [&str; 6] = ["read", "readv", "recvfrom", "recvmsg", "recvmmsg", "pread64"];
 /// The quickest answers: if these are late, all are.
@@ -25,7 +25,7 @@ const MANY: f64 = 0.5;
 const FEW_THREADS: f64 = 0.1;
 /// Responses that waited for a delayed acknowledgement: the kernel delays by 40 ms, and by up to a timer tick more.
 /// Source: Linux, include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
-const DELAYED_ACK_NS: [u64; 2] = [38_000_000, 53_000_000];
+pub(super) const DELAYED_ACK_NS: [u64; 2] = [38_000_000, 53_000_000];
 
 fn wait(id: &str, ns: f64, evidence: String) -> Suspect {
     Suspect { id: id.to_owned(), grade: Grade::ConsistentWith, ns, evidence, usual: false }
@@ -73,15 +73,20 @@ impl Kind {
         }
     }
 
-    /// How many more of a request's waits are of this kind: at most 1, and 0 below what shows.
+    /// How many more of a request's waits are of this kind: at most 1, and 0 below what shows. Where calls were not
+    /// counted, what its threads are seen to wait for tells.
     fn met(self, pair: &Pair) -> f64 {
-        let more = |names: &[&str]| pair.more_calls(names).map_or(0.0, |(more, _)| more);
+        let counted = |names: &[&str]| pair.more_calls(names).map(|(more, _)| more);
+        let more = |names: &[&str]| counted(names).unwrap_or(0.0);
         let calls = match self {
             // Whoever waits for an answer has asked; reading twice where nothing has come yet is no wait.
             Self::Backend => more(&READS).min(more(&super::counts::WRITES)),
             // A file may be opened so that every write to it waits.
             Self::Sync if most_blocked(pair) == Some(Blocked::Disk) => 1.0,
-            _ => more(self.calls()),
+            _ => counted(self.calls()).unwrap_or_else(|| {
+                let seen = self.blocked().is_some() && most_blocked(pair) == self.blocked();
+                f64::from(u8::from(seen))
+            }),
         };
         let seen = match self.blocked() {
             // Whoever waits for a lock waits for what its holder waits for.
@@ -127,26 +132,31 @@ fn grown(pair: &Pair, blocked: Blocked) -> f64 {
 /// Writes that are forced to the disk. The kernel's work for them is theirs too.
 pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(ns) = Kind::Sync.carries(pair) else { return Vec::new() };
-    let (more, [slow, fast]) = pair.more_calls(&SYNCS).unwrap_or_default();
+    let counted = pair.more_calls(&SYNCS);
     let system = pair.more(|evidence| evidence.cpu.system).max(0.0);
-    let evidence = if slow < RARE {
-        format!("writes that wait for the disk{}, though none asks for it: is a file opened so?", place(pair))
-    } else {
-        format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair))
+    let evidence = match counted {
+        None => format!("writes that wait for the disk{}", place(pair)),
+        Some((_, [slow, _])) if slow < RARE => {
+            format!(
+                "writes that wait for the disk{}, though none asks for it: is a file opened so?",
+                place(pair)
+            )
+        }
+        Some((_, [slow, fast])) => {
+            format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair))
+        }
     };
-    one(wait("sync_writes", ns + system * more.clamp(0.0, 1.0), evidence))
+    let more = counted.map_or(0.0, |(more, _)| more.clamp(0.0, 1.0));
+    one(wait("sync_writes", ns + system * more, evidence))
 }
 
-/// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request".
+/// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request" where they were counted.
 fn waits_in_calls(pair: &Pair, kind: Kind, id: &str, what: &str, calls: &str) -> Vec<Suspect> {
-    let (Some(ns), Some((_, [slow, fast]))) = (kind.carries(pair), pair.more_calls(kind.calls())) else {
-        return Vec::new();
-    };
-    let evidence = format!(
-        "{what}{}: {slow:.2}{calls} a request against {fast:.2}, while its CPUs are idle",
-        place(pair)
-    );
-    one(wait(id, ns, evidence))
+    let Some(ns) = kind.carries(pair) else { return Vec::new() };
+    let counted = pair.more_calls(kind.calls()).map_or_else(String::new, |(_, [slow, fast])| {
+        format!(": {slow:.2}{calls} a request against {fast:.2}")
+    });
+    one(wait(id, ns, format!("{what}{}{counted}, while its CPUs are idle", place(pair))))
 }
 
 /// Sleeps of a fixed time.
@@ -188,7 +198,8 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
         "connections dropped because the listen queue was full: {slow:.4} a request against {fast:.4}; each client tries \
          again after a second"
     );
-    one(wait("listen_backlog", idle_after_accept(pair), evidence))
+    // Those that are let in come one at a time, and each wakes a server that has nothing else to do.
+    one(wait("listen_backlog", idle_after_accept(pair) + super::counts::switching(pair), evidence))
 }
 
 /// Work that only one thread does: it is full while other CPUs are idle.
@@ -235,10 +246,14 @@ pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
     }
     let evidence = format!(
         "waiting for a time to pass{}: even the quickest twentieth of the answers take {}, against {}, while its CPUs are idle \
-         and no call that waits is counted",
+         and {}",
         place(pair),
         units::format_ns(slow_ns as f64),
-        units::format_ns(fast_ns as f64)
+        units::format_ns(fast_ns as f64),
+        match pair.more_calls(&WAITING) {
+            Some(_) => "no call that waits is counted",
+            None => "its calls were not counted",
+        }
     );
     one(wait("timer_wait", idle_after_accept(pair), evidence))
 }

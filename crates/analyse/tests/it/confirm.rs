@@ -95,3 +95,23 @@ fn the_test_holds_whichever_arm_is_the_baseline() {
     let findings = analyse(&run);
     assert_eq!(cause(&findings, "sleep").grade, Grade::ConfirmedBy);
 }
+
+#[test]
+fn the_next_command_puts_the_first_cause_to_the_test_once() {
+    let mut run = planted(SLEEPS);
+    run.manifest.command =
+        ["whyslow", "compare", "main=./a {port}", "--", "pr=./b {port}"].map(str::to_owned).to_vec();
+    let next = analyse(&run).next.unwrap();
+    assert!(next.starts_with("take 'sleep' away from both"), "{next}");
+    // What follows a `--` is no flag.
+    assert!(next.ends_with("\nwhyslow compare 'main=./a {port}' --confirm -- 'pr=./b {port}'"), "{next}");
+    run.manifest.plan.design.confirm = true;
+    run.manifest.command.insert(2, "--confirm".to_owned());
+    let next = analyse(&run).next.unwrap();
+    assert!(next.starts_with("take 'sleep' out of pr by hand and measure again"), "{next}");
+    assert_eq!(next.matches("--confirm").count(), 1, "{next}");
+    run.interventions.push(tried("it", &["sleep"], true, [SLEEPS, Plant::NONE]));
+    let next = analyse(&run).next.unwrap();
+    assert!(next.starts_with("mend 'sleep' in pr, without which the gap was seen to fall"), "{next}");
+    assert!(next.contains("\nwhyslow compare --confirm "), "{next}");
+}

@@ -2,7 +2,7 @@
 
 use analyse::{Metric, Verdict, ladder};
 
-use crate::support::{arm, change, run};
+use crate::support::{Behaves, arm, change, run};
 
 #[test]
 fn each_rung_is_weighed_against_the_one_before_it_and_their_product_is_the_whole() {
@@ -31,4 +31,27 @@ fn a_gate_voids_the_rungs_of_its_arm_and_no_other() {
         (&["errors".to_owned()][..], Verdict::Invalid)
     );
     assert_eq!(rate.whole.verdict, Verdict::Invalid);
+}
+
+#[test]
+fn how_far_the_product_may_be_from_the_whole_has_an_interval() {
+    let noisy = |name, cpu_ns| Behaves { name, cpu_ns, jitter: 0.05 };
+    for seed in 1..=8 {
+        let climbed = run(seed, 10, &[noisy("plain", 10_000.0), noisy("lto", 9000.0), noisy("all", 8000.0)]);
+        let found = ladder(&climbed);
+        let cpu = found.metrics.iter().find(|ladder| ladder.metric == Metric::CpuPerRequest).unwrap();
+        let [low, high] = cpu.product_over_whole_ci.unwrap();
+        let apart = cpu.product.unwrap() / cpu.whole.ratio.unwrap();
+        assert!(low < high && low <= apart && apart <= high, "seed {seed}: {apart} in [{low}, {high}]");
+        // Within a block the rungs multiply to the whole: what is left is far less than what a rung scatters by.
+        let rung = &cpu.rungs[0];
+        let scatter = rung.ci_high.unwrap() - rung.ci_low.unwrap();
+        assert!(high - low < scatter && low < 1.02 && high > 0.98, "seed {seed}: [{low}, {high}], {scatter}");
+    }
+}
+
+#[test]
+fn one_rung_is_the_whole() {
+    let found = ladder(&run(1, 10, &[arm("plain", 10_000.0), arm("lto", 8000.0)]));
+    assert!(found.metrics.iter().all(|metric| metric.product_over_whole_ci.is_none()));
 }

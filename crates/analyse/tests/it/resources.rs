@@ -153,6 +153,7 @@ fn profile() -> Profile {
     let frame = |name: &str| Frame { name: name.to_owned(), resolved: true, ..frame_of("server") };
     Profile {
         period_ns: 1_000_000,
+        kernel: true,
         samples: 4000,
         frames: vec![frame("main"), frame("handle")],
         stacks: vec![Stack { frames: vec![0, 1], samples: 3000 }, Stack { frames: vec![0], samples: 1000 }],
@@ -169,6 +170,7 @@ fn seen() -> WatchInput {
         pid: 7,
         name: "server".to_owned(),
         usage: usage(),
+        ticks: 400,
         cpus: cpus(),
         resources: resources(),
         ..WatchInput::default()
@@ -192,8 +194,18 @@ fn a_watched_server_is_told_by_second_and_by_request() {
 }
 
 #[test]
+fn without_the_kernel_a_profile_divides_user_time() {
+    let user_only = Profile { kernel: false, ..profile() };
+    let found = watched(&WatchInput { profiles: vec![user_only], ..seen() });
+    let user_ns =
+        found.ledger.iter().find(|row| row.name == "CPU, its own code").unwrap().per_request.unwrap();
+    let functions = &found.profile.as_ref().unwrap().functions;
+    assert!(user_ns > 0.0 && (functions[0].arm_ns - 0.75 * user_ns).abs() < 1e-6, "{functions:?}");
+}
+
+#[test]
 fn a_counter_is_believed_before_segments_and_without_both_there_are_no_requests() {
-    let found = watched(&WatchInput { counted: Some(400_000), ..seen() });
+    let found = watched(&WatchInput { counted: Some([3, 400_003]), ..seen() });
     assert_eq!((found.requests, found.requests_from.as_deref()), (Some(400_000), Some("counter")));
     assert!((found.ledger[0].per_request.unwrap() - 10_000.0).abs() < 1e-6);
     let found = watched(&WatchInput { resources: Resources::default(), profiles: vec![profile()], ..seen() });

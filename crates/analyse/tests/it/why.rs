@@ -227,6 +227,21 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
 }
 
 #[test]
+fn a_pass_that_was_refused_what_it_came_for_is_not_called_used() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+    for record in &mut run.diagnostics {
+        let (plain, counting) = (record.passes[0].clone(), &mut record.passes[1]);
+        counting.counts = Some(Counts::default());
+        record.passes.push(Pass { kind: PassKind::Sampling, profile: None, ..plain });
+    }
+    let passes = analyse(&run).passes;
+    assert_eq!(passes.len(), 4, "{passes:?}");
+    for pass in passes {
+        assert!(!pass.used && pass.text.ends_with("not used: nothing was seen"), "{}", pass.text);
+    }
+}
+
+#[test]
 fn counts_of_a_pass_that_took_thrice_the_cpu_are_used_only_where_a_cpu_was_moved() {
     let found = |ways: [f64; 2]| {
         let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
@@ -270,7 +285,7 @@ const KERNEL: [&str; 8] = ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pi
 /// A profile of stacks, outermost function first, with samples.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
     let is_kernel = |name: &str| KERNEL.iter().any(|begin| name.starts_with(begin));
-    let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
+    let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
     for (folded, samples) in stacks {
         let first = profile.frames.len() as u32;
         profile.frames.extend(folded.split(';').map(|name| Frame {
@@ -349,17 +364,50 @@ fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
         // Whoever waits for the lock waits for the disk of its holder.
         (&[("main;serve;futex_wait", 60_000), ("main;serve;ext4_sync_file", 1000)], "sync_writes"),
     ] {
-        let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
-        let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
-        waits.kind = record::ProfileKind::OffCpu;
-        for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
-            let mut pass = record.passes[0].clone();
-            (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
-            record.passes.push(pass);
-        }
-        let findings = analyse(&run);
+        let findings = analyse(&waiting_in(calls, stacks));
         assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
     }
+}
+
+/// A server that makes these calls and whose threads were seen to wait in these stacks.
+fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
+    let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
+    let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
+    waits.kind = record::ProfileKind::OffCpu;
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn calls_that_were_not_counted_are_not_none() {
+    let mut run = waiting_in(&[("futex", 2.0)], &[("main;serve;futex_wait", 60_000)]);
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        record.passes.retain(|pass| pass.kind != PassKind::Counting);
+    }
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert_eq!(first.id, "lock_contention", "{:?}", findings.causes);
+    assert!(!first.text.contains("futex calls"), "{}", first.text);
+    let calls: Vec<_> = findings.ledger.iter().filter(|line| line.id.starts_with("syscall:")).collect();
+    assert!(calls.is_empty(), "{calls:?}");
+}
+
+#[test]
+fn switches_of_a_server_that_drops_connections_are_told_of_the_dropping() {
+    let plant =
+        Plant { refused: 0.01, switches: 2.0, system_ns: 3000.0, idle_rate: Some(0.8), ..Plant::NONE };
+    let findings = analyse(&planted(plant));
+    let causes: Vec<(&str, f64)> =
+        named(&findings).iter().map(|cause| (cause.id.as_str(), cause.ns_per_request)).collect();
+    assert!(
+        matches!(causes[..], [("listen_backlog", most), ("context_switches", less), ..] if most > less),
+        "{:?}",
+        findings.causes
+    );
 }
 
 #[test]
@@ -462,7 +510,7 @@ fn a_system_call_carries_what_the_kernel_did_inside_it() {
         resolved: true,
     };
     for record in &mut run.diagnostics {
-        let mut profile = Profile { period_ns: 1_000_000, callers: true, ..Profile::default() };
+        let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
         let names = ["do_syscall_64", "__x64_sys_openat", "path_openat", "__x64_sys_sendto"];
         profile.frames = names.iter().map(|name| frame(name, true)).collect();
         profile.stacks = vec![Stack { frames: vec![0, 3], samples: 1000 }];

@@ -27,8 +27,15 @@ const JIT_MODULE: &str = "[jit]";
 const KERNEL_MODULE: &str = "[kernel]";
 /// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
 const FLAT_DEPTH: usize = 2;
+/// Functions that stacks begin with: one that reaches them is whole, however short it is.
+const OUTERMOST: [&str; 6] =
+    ["main", "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "runtime.goexit"];
 /// Share of samples with such a stack from which callers are not believed.
 const FLAT_SHARE: f64 = 0.5;
+/// Stands for a place in a module that is not known.
+const NO_PLACE: &str = "0x0";
+/// Places told of a module without symbols.
+const PLACES_TOLD: usize = 5;
 /// Share of samples in one module without symbols from which it is told.
 const UNNAMED_SHARE: f64 = 0.05;
 
@@ -42,7 +49,7 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
         let mut frames = names.user(*pid, &user);
         if !user.is_empty() {
             user_samples += samples;
-            flat += if frames.len() <= FLAT_DEPTH { *samples } else { 0 };
+            flat += if names.is_cut_short(&frames) { *samples } else { 0 };
         }
         frames.extend(names.kernel(&kernel));
         frames.extend(preempted.then_some(names.run_queue).flatten());
@@ -70,21 +77,40 @@ fn notes(profile: &Profile) -> Vec<String> {
     if !profile.callers {
         notes.push(NO_CALLERS.to_owned());
     }
-    let mut unnamed: BTreeMap<&str, u64> = BTreeMap::new();
-    for stack in &profile.stacks {
-        if let Some(frame) =
-            profile.frames_of(stack).next_back().filter(|frame| !frame.resolved && !frame.kernel)
-        {
-            *unnamed.entry(&frame.module).or_default() += stack.samples;
-        }
-    }
-    for (module, samples) in unnamed {
-        let share = samples as f64 / profile.samples.max(1) as f64;
-        if share >= UNNAMED_SHARE {
-            notes.push(format!("{:.0} % of the samples are in {module}, {}", share * 100.0, hint(module)));
+    let percent = |samples: u64| 100.0 * samples as f64 / profile.samples.max(1) as f64;
+    for (module, places) in unnamed(profile) {
+        let share = percent(places.values().sum());
+        if share >= 100.0 * UNNAMED_SHARE {
+            let places = most_frequent(&places, percent);
+            notes.push(format!("{share:.0} % of the samples are in {module}{places}, {}", hint(module)));
         }
     }
     notes
+}
+
+/// Samples of code without a name, by module and place in its file.
+fn unnamed(profile: &Profile) -> BTreeMap<&str, BTreeMap<&str, u64>> {
+    let mut unnamed: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+    for stack in &profile.stacks {
+        let innermost = profile.frames_of(stack).next_back();
+        if let Some(frame) = innermost.filter(|frame| !frame.resolved && !frame.kernel) {
+            *unnamed.entry(&frame.module).or_default().entry(&frame.name).or_default() += stack.samples;
+        }
+    }
+    unnamed
+}
+
+/// The places met most often, for a disassembler to be pointed at; nothing where places are not known.
+fn most_frequent(places: &BTreeMap<&str, u64>, percent: impl Fn(u64) -> f64) -> String {
+    let mut ordered: Vec<(&str, u64)> = places.iter().map(|(place, samples)| (*place, *samples)).collect();
+    ordered.retain(|(place, _)| *place != NO_PLACE);
+    ordered.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    let told: Vec<String> = ordered
+        .into_iter()
+        .take(PLACES_TOLD)
+        .map(|(place, samples)| format!("{place} {:.1} %", percent(samples)))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(" (at {})", told.join(", ")) }
 }
 
 fn hint(module: &str) -> &'static str {
@@ -209,6 +235,12 @@ impl Names {
         let mut frames: Vec<&[u32]> = real.collect();
         frames.reverse();
         frames.concat()
+    }
+
+    /// Whether nobody could tell who called the innermost function.
+    fn is_cut_short(&self, frames: &[u32]) -> bool {
+        let is_outermost = |index: &u32| OUTERMOST.contains(&self.frames[*index as usize].name.as_str());
+        frames.len() <= FLAT_DEPTH && !frames.iter().any(is_outermost)
     }
 
     fn kernel(&self, addresses: &[u64]) -> Vec<u32> {

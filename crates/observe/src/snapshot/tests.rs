@@ -55,6 +55,16 @@ fn a_process_that_is_there_throughout_is_its_difference() {
 }
 
 #[test]
+fn the_ticks_of_a_window_are_those_within_it() {
+    let at = Instant::now();
+    let earlier = snapshot(at, &[(7, process(1, 1000, 0))], &[]);
+    for (cpu_ms, ticks) in [(1000, 0), (1040, 4), (3000, 200)] {
+        let later = snapshot(at + Duration::from_secs(3), &[(7, process(1, cpu_ms, 0))], &[]);
+        assert_eq!(later.ticks_since(&earlier), ticks, "{cpu_ms} ms");
+    }
+}
+
+#[test]
 fn a_child_that_ends_is_counted_once() {
     // Before: parent 100 ms, child 400 ms. The child runs 200 ms more and ends; the parent waits for all 600 ms.
     let before = [(7, process(1, 100, 0)), (8, process(7, 400, 0))];

@@ -10,7 +10,8 @@ use observe::{
 };
 use units::CpuSet;
 
-use crate::support::Told;
+use crate::cgroup::Cgroup;
+use crate::support::{Told, in_own_network};
 
 fn all_cpus() -> CpuSet {
     fingerprint().allowed_cpus.parse().unwrap()
@@ -42,6 +43,57 @@ fn a_connection_is_in_the_tcp_counters() {
     }
     let tcp = watch.snapshot().unwrap().since(&before).tcp;
     assert!(tcp.active_opens >= 13 && tcp.passive_opens >= 13 && tcp.segments_out >= 13 * 4, "{tcp:?}");
+}
+
+#[test]
+fn tcp_is_that_of_the_network_in_which_the_watched_process_is() {
+    let Some(told) = in_own_network(&["sleep", "1"]) else {
+        eprintln!("skipped: no network namespace can be made here");
+        return;
+    };
+    let group = Group::of(told.pid()).unwrap();
+    let watch = HostWatch::of(told.pid(), all_cpus());
+    let before = (watch.snapshot().unwrap(), ResourceSnapshot::read(&group).unwrap());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let clients: Vec<_> =
+        (0..5).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
+    let tcp = watch.snapshot().unwrap().since(&before.0).tcp;
+    assert_eq!(
+        (tcp.active_opens, tcp.segments_in),
+        (0, 0),
+        "nothing happens in there, but here: {clients:?}"
+    );
+    let after = ResourceSnapshot::read(&group).unwrap();
+    assert!(after.since(&before.1).sockets.is_none(), "its sockets are not ours");
+    let notes = after.notes();
+    assert!(notes.iter().any(|note| note.contains("another network namespace")), "{notes:?}");
+}
+
+#[test]
+fn limits_are_those_of_the_cgroup_in_which_the_watched_process_is() {
+    const MEMORY_BYTES: u64 = 20 << 20;
+    let Some(cgroup) = Cgroup::with_limits(3_000, MEMORY_BYTES) else {
+        eprintln!("skipped: no cgroup can be made here");
+        return;
+    };
+    let mut told = Told::new(&["spin", "30"]);
+    cgroup.take(told.pid());
+    let group = Group::of(told.pid()).unwrap();
+    let (own, watch) = (HostWatch::new(all_cpus()), HostWatch::of(told.pid(), all_cpus()));
+    let before = (own.snapshot().unwrap(), watch.snapshot().unwrap());
+    told.work();
+    let (own_ns, its_ns) = (
+        own.snapshot().unwrap().since(&before.0).throttled_ns,
+        watch.snapshot().unwrap().since(&before.1).throttled_ns,
+    );
+    // 30 ms of work at 3 ms in each 100 ms.
+    assert!(its_ns > 500_000_000 && own_ns < its_ns / 2, "{its_ns} and {own_ns}");
+    assert!(watch.sees_limits());
+    let resources = ResourceSnapshot::read(&group).unwrap();
+    let memory = resources.since(&resources).memory;
+    assert_eq!(memory.cgroup_limit_bytes, Some(MEMORY_BYTES));
+    assert!(memory.cgroup_used_bytes.unwrap() <= MEMORY_BYTES, "{memory:?}");
+    assert_eq!(resources.notes(), [""; 0]);
 }
 
 #[test]
@@ -115,9 +167,24 @@ fn the_fingerprint_has_what_every_linux_has() {
 #[test]
 fn every_capability_says_something() {
     let found = capabilities();
-    assert!(found.len() >= 5);
-    assert!(found.iter().all(|capability| capability.text.ends_with('.')));
-    assert!(found.iter().any(|capability| capability.id == "cpu_time" && capability.ok));
+    let ids: std::collections::BTreeSet<_> = found.iter().map(|capability| capability.id).collect();
+    assert!(found.len() >= 20 && ids.len() == found.len(), "{ids:?}");
+    let sentences =
+        |text: &str| text.ends_with('.') && !text.ends_with("..") && text.starts_with(char::is_uppercase);
+    assert!(found.iter().all(|capability| sentences(&capability.text)), "{found:?}");
+    // What can be told in another way too.
+    let is_file = |path: &str| std::fs::read(path).is_ok();
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap();
+    for (id, expected) in [
+        ("cpu_time", true),
+        ("pressure", is_file("/proc/pressure/cpu")),
+        ("btf", is_file("/sys/kernel/btf/vmlinux")),
+        ("no_swap", swaps.lines().count() <= 1),
+        ("cpus", all_cpus().len() >= 2),
+    ] {
+        let capability = found.iter().find(|capability| capability.id == id).unwrap();
+        assert_eq!(capability.ok, expected, "{capability:?}");
+    }
 }
 
 #[test]

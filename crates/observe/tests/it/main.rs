@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod calibration;
+mod cgroup;
 mod counting;
+mod filtered;
 mod host;
 mod profile;
+mod refused;
 mod support;

@@ -94,6 +94,9 @@ fn a_sleeper_has_no_samples_worth_telling() {
 
 const PROGRAM: &str = r#"
 #include <unistd.h>
+#ifndef WORK
+#define WORK outer_work
+#endif
 static volatile unsigned sink;
 __attribute__((noinline)) void inner_work(unsigned n) { for (unsigned i = 0; i < n; i++) sink += i; }
 __attribute__((noinline)) void middle_work(unsigned n) { inner_work(n); sink++; }
@@ -101,7 +104,7 @@ __attribute__((noinline)) void outer_work(unsigned n) { middle_work(n); sink++; 
 int main(void) {
     char c;
     if (write(1, "ready\n", 6) < 0 || read(0, &c, 1) < 1) return 1;
-    for (int i = 0; i < 200; i++) outer_work(1000000);
+    for (int i = 0; i < 200; i++) WORK(1000000);
     if (write(1, "done\n", 5) < 0) return 1;
     return read(0, &c, 1) > 0;
 }
@@ -143,6 +146,14 @@ fn frame_pointers_show_callers() {
 }
 
 #[test]
+fn a_function_that_main_calls_is_not_taken_for_a_program_without_frame_pointers() {
+    let flags = ["-O2", "-fno-omit-frame-pointer", "-DWORK=inner_work"];
+    let Some(profile) = sampled_program("leaf", &flags) else { return };
+    let inner = samples_in(&profile, |frame| frame.name == "inner_work");
+    assert!(inner * 10 > profile.samples * 9 && profile.callers, "{}", profile.folded());
+}
+
+#[test]
 fn without_frame_pointers_the_profile_is_flat_and_says_so() {
     let Some(profile) = sampled_program("flat", &["-O2", "-fomit-frame-pointer"]) else { return };
     let inner = samples_in(&profile, |frame| frame.name == "inner_work");
@@ -158,13 +169,40 @@ fn a_stripped_program_gives_its_module_and_a_hint() {
     };
     let inside = samples_in(&profile, |frame| !frame.resolved && frame.module.contains("stripped"));
     assert!(inside * 10 > profile.samples * 9, "{}", profile.folded());
-    assert!(profile.notes.iter().any(|note| note.contains("no symbols")), "{:?}", profile.notes);
+    let told = |note: &String| note.contains("no symbols") && note.contains("(at 0x");
+    assert!(profile.notes.iter().any(told), "{:?}", profile.notes);
 }
 
 fn off_cpu(role: &[&str]) -> Option<Profile> {
     let told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();
     watched(told, Profiler::attach_off_cpu(&group))
+}
+
+/// What an ordinary user may do: this thread's capabilities are put away while `work` runs.
+fn without_capabilities<T>(work: impl FnOnce() -> T) -> T {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+    let all = capabilities(None).unwrap();
+    set_capabilities(None, CapabilitySets { effective: CapabilitySet::empty(), ..all }).unwrap();
+    let result = work();
+    set_capabilities(None, all).unwrap();
+    result
+}
+
+/// A switch happens in the kernel: an event that leaves it out would see none, and the profile say that nothing waits.
+#[test]
+fn waits_are_refused_where_the_kernel_may_not_be_sampled() {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    if paranoid.trim() != "2" {
+        eprintln!("skipped: kernel.perf_event_paranoid is {paranoid}");
+        return;
+    }
+    let told = Told::new(&["sleep", "1"]);
+    let group = Group::of(told.pid()).unwrap();
+    let waits = without_capabilities(|| Profiler::attach_off_cpu(&group));
+    let Err(ObserveError::Sampling { source, .. }) = waits else { panic!("{waits:?}") };
+    // By the kernel's rule for its own samples, and not for want of locked memory, which is EPERM.
+    assert_eq!(source.raw_os_error(), Some(libc::EACCES), "{source}");
 }
 
 #[test]

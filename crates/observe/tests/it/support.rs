@@ -57,6 +57,17 @@ impl Drop for Told {
     }
 }
 
+/// A fixture in a network namespace of its own; nothing where none can be made.
+pub(crate) fn in_own_network(role: &[&str]) -> Option<Told> {
+    let unshare = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.arg("--net").args(args);
+        command
+    };
+    let may = unshare(&["true"]).output().is_ok_and(|done| done.status.success());
+    may.then(|| Told::start(&mut unshare(&[&[env!("CARGO_BIN_EXE_observe-fixture")], role].concat())))
+}
+
 /// Watches one fixture from before its work until after it.
 pub(crate) fn watch(role: &[&str]) -> (Usage, Snapshot) {
     let mut told = Told::new(role);

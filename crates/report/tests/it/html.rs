@@ -58,7 +58,8 @@ fn what_matters_is_readable_without_scripts() {
     let html = readable(&html(vec![shown(findings())], Vec::new()));
     let wanted = [
         "pr is 1.100x [1.095, 1.105] slower than main in CPU per request",
-        "Next: --blocks 12 would decide at this spread.",
+        "Next: --blocks 12 would decide at this spread:</p>",
+        "whyslow compare 'main=./old --port {port}' --seed 7 --blocks 12</code></pre>",
         "what stall saw",
         "pr: its CPU (98 % of 1 busy)",
         "user_time was weighed",

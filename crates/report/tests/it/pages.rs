@@ -25,6 +25,11 @@ fn nasty() -> Findings {
     findings.gates[0].text = format!("{} no space anywhere", "/a/path".repeat(60));
     findings.warnings = vec!["word ".repeat(100)];
     findings.command.push("very-long-flag=".repeat(30));
+    findings.next = Some(format!(
+        "try this\nwhyslow 'it'\\''s {}' {}",
+        "odd \u{1b}[31m words ".repeat(20),
+        "x".repeat(200)
+    ));
     findings.arms[0].rate_per_s = Some(1e12);
     findings.arms[0].rss_peak_bytes = Some(1e15);
     findings
@@ -76,7 +81,8 @@ fn sections_come_in_the_order_of_the_questions() {
         "Why",
         "Ruled out",
         "Unattributed: 0.0 % of the gap of pr, which no suspect can carry.",
-        "Next: --blocks 12 would decide at this spread.",
+        "Next: --blocks 12 would decide at this spread:\n",
+        "\n  whyslow compare 'main=./old --port {port}' --seed 7 --blocks 12\n",
         "Verdicts (arm against baseline)",
         "Arms at capacity",
         "Response at 20000 requests/s",
@@ -93,6 +99,31 @@ fn sections_come_in_the_order_of_the_questions() {
         .map(|title| text.find(title).unwrap_or_else(|| panic!("no '{title}' in:\n{text}")))
         .collect();
     assert!(places.is_sorted(), "{places:?} in:\n{text}");
+}
+
+/// A shell that is given the lines of a command as they are printed hands on the words that were meant.
+#[test]
+fn the_next_command_can_be_pasted_into_a_shell() {
+    let words =
+        ["pr='./it'\\''s new'", &format!("'{}'", "a  b ' ".replace('\'', "'\\''").repeat(40)), "''", "x"];
+    for command in
+        [words.join(" "), "y".repeat(300), format!("{} {}", "z".repeat(70), "--blocks ".repeat(30))]
+    {
+        let mut findings = findings();
+        findings.next = Some(format!("a reason\nprintf '<%s>' {command}"));
+        let text = findings_text(&findings);
+        all_fit(&text);
+        let after = text.split_once("Next: a reason:\n\n").unwrap().1;
+        let lines = after.split_once("\n\n").unwrap().0;
+        let run = |script: &str| {
+            let output = std::process::Command::new("sh").args(["-c", script]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(run(lines), run(&format!("printf '<%s>' {command}")), "{lines}");
+    }
+    let mut odd = findings();
+    odd.next = Some("a reason\nwhyslow compare '<b>*bold*'".to_owned());
+    assert!(findings_markdown(&odd).contains("Next: a reason:\n\n    whyslow compare '<b>*bold*'\n"));
 }
 
 #[test]
@@ -215,4 +246,67 @@ fn a_case_says_what_was_repeated_before_all_else() {
     assert_eq!(text.matches("fewer connections").count(), 1, "{text}");
     let markdown = report::case_markdown(&findings);
     assert!(markdown.contains("| system | published/s |"), "{markdown}");
+}
+
+#[test]
+fn responses_with_several_peaks_are_told_beside_what_limits_their_arm() {
+    let peak = |at_ns| analyse::ResponsePeak {
+        at_ns,
+        range_ns: [0, 1 << 40],
+        share: 0.5,
+        windows: 10,
+        coincides_with: None,
+    };
+    let shape = |text: &str, peaks: &[f64]| analyse::ResponseShape {
+        condition: "capacity".to_owned(),
+        windows: 10,
+        responses: 1000,
+        peaks: peaks.iter().map(|at_ns| peak(*at_ns)).collect(),
+        text: format!("responses at capacity have {text}"),
+    };
+    let mut findings = findings();
+    findings.arms[0].response_shapes = vec![shape("one peak", &[1e6])];
+    findings.arms[1].response_shapes = vec![shape("two peaks", &[1e6, 4e7])];
+    let text = findings_text(&findings);
+    assert!(!text.contains("have one peak"), "{text}");
+    let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+    let said = place("pr: responses at capacity have two peaks");
+    assert!(place("What limits each") < said && said < place("\nWhy"), "{text}");
+}
+
+#[test]
+fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
+    let rung = |from: &str, to: &str, ratio| analyse::Rung {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        verdict: Verdict::Faster,
+        ratio: Some(ratio),
+        ci_low: Some(ratio - 0.01),
+        ci_high: Some(ratio + 0.01),
+        level: Some(0.95),
+        blocks: 10,
+        void_by: Vec::new(),
+    };
+    let said = |ci: Option<[f64; 2]>| {
+        let metric = analyse::MetricLadder {
+            metric: analyse::Metric::CpuPerRequest,
+            rungs: vec![rung("a", "b", 0.9), rung("b", "c", 0.8)],
+            whole: rung("a", "c", 0.73),
+            product: Some(0.72),
+            product_over_whole_ci: ci,
+        };
+        let ladder = analyse::Ladder {
+            schema: 1,
+            run_id: "made-up".to_owned(),
+            steps: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            metrics: vec![metric],
+        };
+        let text = report::ladder_text(&ladder);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let chance = said(Some([0.97, 1.01]));
+    assert!(chance.contains("They differ by -1.4 % [-3.0, +1.0], no more than by chance:"), "{chance}");
+    let more = said(Some([0.97, 0.99]));
+    assert!(more.contains("They differ by -1.4 % [-3.0, -1.0], more than by chance:"), "{more}");
+    assert!(!said(None).contains("differ"), "without an interval nothing is said of a difference");
 }

@@ -78,7 +78,10 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         }],
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         profiles: vec![profile(baseline, arm)],
-        next: Some("--blocks 12 would decide at this spread".to_owned()),
+        next: Some(
+            "--blocks 12 would decide at this spread\nwhyslow compare 'main=./old --port {port}' --seed 7 --blocks 12"
+                .to_owned(),
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::round::{Bench, Early, placeholders};
 
 /// How often one round that the host spoilt is repeated before it stays void.
-const MAX_REPEATS: u32 = 2;
+const MAX_REPEATS: u32 = 4;
 /// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
 const ROUND_OVERHEAD_S: f64 = 0.8;
 /// Seconds that a pilot takes.

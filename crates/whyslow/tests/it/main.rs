@@ -3,10 +3,15 @@
 
 mod capacity;
 mod case;
+#[path = "../../../observe/tests/it/cgroup.rs"]
+mod cgroup;
 mod compare;
+mod doctor;
 mod dropin;
 mod ended;
 mod failures;
+#[path = "../../../observe/tests/it/filtered.rs"]
+mod filtered;
 mod flags;
 mod ladder;
 mod load;

@@ -1,0 +1,140 @@
+//! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
+
+use plan::{Blocks, Plan};
+
+use crate::findings::{Comparison, Findings, Gate, Grade, Verdict};
+
+/// Commands whose flags are those of a comparison.
+const COMPARING: [&str; 2] = ["compare", "ladder"];
+/// Flags that say how many blocks there are, and whether a value follows them.
+const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("--rigorous", false)];
+/// How many times longer windows are proposed where no number of blocks decides.
+const LONGER: u64 = 2;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What to run next.
+pub(crate) fn next(findings: &Findings, plan: &Plan) -> Option<String> {
+    let again = Again { words: &findings.command, plan };
+    let primary = || findings.comparisons.iter().filter(|row| row.primary);
+    let open: Vec<&Comparison> = primary().filter(|row| row.verdict == Verdict::Inconclusive).collect();
+    if !open.is_empty() {
+        return Some(undecided(&open, &again));
+    }
+    let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
+    if let Some(gate) = findings.gates.iter().find(voids) {
+        return Some(again.after(&format!("mend gate '{}' and measure again ({})", gate.id, gate.text), &[]));
+    }
+    let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
+    let first = findings.causes.iter().find(|cause| named.contains(&cause.grade))?;
+    let (id, slower) = (&first.id, if first.ns_per_request < 0.0 { &first.baseline } else { &first.arm });
+    Some(match (first.grade, plan.design.confirm) {
+        (Grade::ConfirmedBy, _) => again.after(
+            &format!("mend '{id}' in {slower}, without which the gap was seen to fall, and measure again"),
+            &[],
+        ),
+        (_, false) => again.after(
+            &format!(
+                "take '{id}' away from both, where that can be done from outside, and measure again (--confirm)"
+            ),
+            &["--confirm".to_owned()],
+        ),
+        (_, true) => again.after(&format!("take '{id}' out of {slower} by hand and measure again"), &[]),
+    })
+}
+
+/// What decides rows that are still open.
+fn undecided(open: &[&Comparison], again: &Again) -> String {
+    let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
+    let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
+    let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
+    if needed <= u64::from(plan::MOST_BLOCKS) {
+        return again.with_blocks(&format!("--blocks {needed} would decide at this spread"), needed);
+    }
+    let seconds = (again.plan.timing.window.as_ns() * LONGER).div_ceil(SECOND_NS);
+    let window = units::Span::from_secs(seconds).to_string();
+    again.after(
+        &format!(
+            "a quieter machine or longer windows (--window): at this spread it would take {needed} blocks"
+        ),
+        &["--window".to_owned(), window],
+    )
+}
+
+/// Fewest blocks whose exact interval attains 95 %.
+fn plan_minimum() -> u32 {
+    stats::paired::min_pairs(0.95) as u32
+}
+
+/// The command of the run, to be run once more.
+struct Again<'a> {
+    words: &'a [String],
+    plan: &'a Plan,
+}
+
+impl Again<'_> {
+    /// `reason`, and the command with `added` to it; the reason alone where the command takes no such flags.
+    fn after(&self, reason: &str, added: &[String]) -> String {
+        // What a gate saw may be somebody else's text; the first line is the reason's.
+        let reason = reason.replace('\n', " ");
+        if !self.words.get(1).is_some_and(|word| COMPARING.contains(&word.as_str())) {
+            return reason;
+        }
+        // The folder of the run is taken.
+        let mut words = without(self.words, "--out", true);
+        if let Some(flag) = added.first() {
+            words = without(&words, flag, added.len() > 1);
+        }
+        // What follows a `--` is no flag.
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        words.splice(end..end, added.iter().cloned());
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        format!("{reason}\n{}", words.join(" "))
+    }
+
+    /// The same with so many blocks, and otherwise the design of the run.
+    fn with_blocks(&self, reason: &str, blocks: u64) -> String {
+        let has = |flag: &str| self.words.iter().any(|word| is_flag(word, flag));
+        let mut added = vec!["--blocks".to_owned(), blocks.to_string()];
+        // A quick run has a design of its own, asked for or because no target was named, that a number of blocks ends.
+        let quick = matches!(self.plan.design.blocks, Blocks::Fixed { .. }) && !has("--blocks");
+        let timing = &self.plan.timing;
+        for (flag, span) in [("--window", timing.window), ("--warmup-cap", timing.warmup_cap)] {
+            if quick && !has(flag) {
+                added.extend([flag.to_owned(), span.to_string()]);
+            }
+        }
+        let fewer =
+            OF_BLOCKS.iter().fold(self.words.to_vec(), |words, (flag, value)| without(&words, flag, *value));
+        Again { words: &fewer, plan: self.plan }.after(reason, &added)
+    }
+}
+
+/// Whether a word is this flag, with a value behind `=` or without.
+fn is_flag(word: &str, flag: &str) -> bool {
+    word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
+/// Words without a flag and its value; what follows a `--` stays.
+fn without(words: &[String], flag: &str, value: bool) -> Vec<String> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let mut left: Vec<String> = Vec::new();
+    let mut place = 0;
+    while place < words.len() {
+        if place < end && is_flag(&words[place], flag) {
+            place += if value && words[place] == flag { 2 } else { 1 };
+        } else {
+            left.push(words[place].clone());
+            place += 1;
+        }
+    }
+    left
+}
+
+/// A word as a shell takes it: as it is where nothing in it has a meaning, else in single quotes.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/.,:@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,101 @@
+//! What is to be run next is a command that can be run.
+
+use analyse::{Findings, Metric, Verdict, analyse};
+use plan::Blocks;
+use record::Run;
+use units::Span;
+
+use crate::support::{Behaves, arm, pair, run};
+
+const ARMS: [&str; 2] = ["main=./old --port {port}", "pr=./it's new"];
+/// The same as a shell takes them.
+const QUOTED: &str = r"'main=./old --port {port}' 'pr=./it'\''s new'";
+
+/// A run whose spread leaves it open, made by `whyslow compare` with these flags.
+fn open(flags: &[&str]) -> Run {
+    let with = |name| Behaves { jitter: 0.1, ..arm(name, 10_000.0) };
+    with_command(run(1, 10, &[with("main"), with("pr")]), &["compare"], flags)
+}
+
+fn with_command(mut run: Run, command: &[&str], flags: &[&str]) -> Run {
+    let words = [&["whyslow"], command, &ARMS, flags].concat();
+    run.manifest.command = words.into_iter().map(str::to_owned).collect();
+    run
+}
+
+fn command(findings: &Findings) -> &str {
+    findings.next.as_deref().unwrap().split_once('\n').unwrap().1
+}
+
+/// The blocks that findings ask for.
+fn needed(findings: &Findings) -> u64 {
+    let open = |row: &&analyse::Comparison| row.primary && row.verdict == Verdict::Inconclusive;
+    findings.comparisons.iter().filter(open).filter_map(|row| row.blocks_needed).max().unwrap()
+}
+
+#[test]
+fn more_blocks_take_the_place_of_those_that_were_asked_for() {
+    for (flags, kept) in [
+        (&["--blocks", "10"][..], ""),
+        (&["--blocks=10", "--seed", "7"], " --seed 7"),
+        (&["--rigorous", "--path", "/a b", "--out", "there"], " --path '/a b'"),
+        (&["--out=there"], ""),
+    ] {
+        let mut run = open(flags);
+        if !flags[0].starts_with("--blocks") {
+            run.manifest.plan.design.blocks = Blocks::TwoLooks { first: 10, max: 10 };
+        }
+        let findings = analyse(&run);
+        let blocks = needed(&findings);
+        assert_eq!(command(&findings), format!("whyslow compare {QUOTED}{kept} --blocks {blocks}"));
+    }
+}
+
+#[test]
+fn more_blocks_of_a_quick_run_are_as_short() {
+    for flags in [&["--quick"][..], &[]] {
+        let mut run = open(flags);
+        run.manifest.plan.timing.window = Span::from_secs(3);
+        run.manifest.plan.timing.warmup_cap = Span::from_secs(2);
+        let findings = analyse(&run);
+        let more = format!("--blocks {} --window 3s --warmup-cap 2s", needed(&findings));
+        assert_eq!(command(&findings), format!("whyslow compare {QUOTED} {more}"));
+    }
+}
+
+#[test]
+fn what_more_blocks_do_not_decide_takes_longer_windows() {
+    let with = |name| Behaves { jitter: 0.2, ..arm(name, 10_000.0) };
+    let wide = with_command(
+        run(1, 10, &[with("main"), with("pr")]),
+        &["compare"],
+        &["--blocks", "10", "--window", "10s"],
+    );
+    let findings = analyse(&wide);
+    assert!(needed(&findings) > u64::from(plan::MOST_BLOCKS), "{findings:?}");
+    assert_eq!(command(&findings), format!("whyslow compare {QUOTED} --blocks 10 --window 20s"));
+}
+
+#[test]
+fn a_gate_that_was_mended_is_tried_with_the_same_command() {
+    let mut run = with_command(pair(1.1), &["compare"], &["--out", "there", "--confirm"]);
+    for record in run.rounds.iter_mut().take(8) {
+        record.windows[0].server_cpus.steal_ns = 1_000_000_000;
+    }
+    let findings = analyse(&run);
+    assert!(findings.next.as_deref().unwrap().contains("the hypervisor took"), "{:?}", findings.next);
+    assert_eq!(command(&findings), format!("whyslow compare {QUOTED} --confirm"));
+}
+
+#[test]
+fn a_command_without_such_flags_is_not_made_up() {
+    for words in [&["case", "run"][..], &["unheard-of"]] {
+        let mut run = with_command(open(&[]), words, &[]);
+        assert!(!analyse(&run).next.unwrap().contains('\n'));
+        run.manifest.command.clear();
+        assert!(!analyse(&run).next.unwrap().contains('\n'));
+    }
+    let decided = analyse(&with_command(pair(1.0), &["compare"], &[]));
+    let cpu = decided.comparisons.iter().find(|row| row.metric == Metric::CpuPerRequest).unwrap();
+    assert_eq!((cpu.verdict, decided.next.as_deref()), (Verdict::Equal, None));
+}

@@ -1,0 +1,97 @@
+//! What is refused is told as refused, with what refused it.
+
+use std::error::Error;
+
+use observe::{Capability, Counting, Group, OwnCpus, Profiler, capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::filtered::{CALLS, ENOSYS, EPERM, refusing};
+use crate::support::Told;
+
+/// What is said where a filter may be the reason.
+const FILTER: &str = "a seccomp filter is a likely reason";
+
+fn of<'a>(found: &'a [Capability], id: &str) -> &'a Capability {
+    found.iter().find(|capability| capability.id == id).unwrap()
+}
+
+fn paranoid() -> i32 {
+    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap().trim().parse().unwrap()
+}
+
+/// An error and its sources, as a program prints them.
+fn chain(error: &dyn Error) -> String {
+    std::iter::successors(Some(error), |error| (*error).source())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+#[test]
+fn perf_events_that_a_filter_refuses_are_no_capabilities_and_the_filter_is_named() {
+    let free = capabilities();
+    for (errno, words) in [(EPERM, "Operation not permitted"), (ENOSYS, "Function not implemented")] {
+        let found = refusing(CALLS[0], errno, capabilities);
+        for id in ["sampling", "sampling_kernel", "tracepoints", "hardware_counters"] {
+            assert!(!of(&found, id).ok, "{words}: {:?}", of(&found, id));
+        }
+        for id in ["sampling", "sampling_kernel"] {
+            assert!(of(&found, id).text.contains(FILTER), "{words}: {:?}", of(&found, id));
+        }
+        // What can be counted without the filter fails for the filter alone.
+        for id in ["tracepoints", "hardware_counters"].into_iter().filter(|id| of(&free, id).ok) {
+            let text = &of(&found, id).text;
+            assert!(text.contains(FILTER) && text.contains(words), "{text}");
+        }
+        assert!(of(&found, "cpu_time").ok);
+    }
+    assert!(free.iter().all(|capability| !capability.text.contains(FILTER)), "{free:?}");
+}
+
+#[test]
+fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
+    for (errno, words) in [(EPERM, "(os error 1)"), (ENOSYS, "(os error 38)")] {
+        let told = Told::new(&["sleep", "1"]);
+        let group = Group::of(told.pid()).unwrap();
+        let error = refusing(CALLS[0], errno, || Profiler::attach(&group, 99)).unwrap_err();
+        let said = chain(&error);
+        assert!(said.contains(FILTER) && said.contains("perf_event_open"), "{said}");
+        assert_eq!(said.matches(words).count(), 1, "{said}");
+        let counts = refusing(CALLS[0], errno, || {
+            Counting::attach(&group, &OwnCpus::default()).map(|counting| counting.read())
+        });
+        let missing = counts.unwrap().missing;
+        assert!(missing.len() == 1 && missing[0].contains(FILTER), "{missing:?}");
+    }
+}
+
+#[test]
+fn root_without_rights_is_an_ordinary_user() {
+    let all = rustix::thread::capabilities(None).unwrap();
+    if !all.effective.contains(CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN) {
+        eprintln!("skipped: there are no rights to be given up");
+        return;
+    }
+    let none = CapabilitySet::empty();
+    let nothing = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let found = std::thread::spawn(move || {
+        rustix::thread::set_capabilities(None, nothing).unwrap();
+        capabilities()
+    });
+    let found = found.join().unwrap();
+    assert!(!of(&found, "others").ok && !of(&found, "bpftrace").ok, "{found:?}");
+    let strace = of(&found, "strace");
+    assert!(!strace.ok || strace.text.contains("of processes of this user"), "{strace:?}");
+    assert_eq!(of(&found, "sampling").ok, paranoid() <= 2, "{found:?}");
+    assert_eq!(of(&found, "sampling_kernel").ok, paranoid() <= 1, "{found:?}");
+    if paranoid() > 1 {
+        let tracepoints = of(&found, "tracepoints");
+        assert!(
+            !tracepoints.ok && tracepoints.text.contains("kernel.perf_event_paranoid"),
+            "{tracepoints:?}"
+        );
+        assert!(of(&found, "sampling_kernel").text.contains("none of where threads wait"), "{found:?}");
+    }
+    // A switch happens in the kernel: where it is cannot be sampled without the kernel.
+    assert!(!of(&found, "sampling").text.contains("wait"), "{found:?}");
+}

@@ -1,0 +1,102 @@
+//! What the doctor says is what can be done: to whom it is forbidden, it says so.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::filtered::{CALLS, ENOSYS, EPERM, refusing};
+use crate::support::{Said, WHYSLOW, whyslow};
+
+/// The user that has no rights, by Linux's custom.
+const NOBODY: u32 = 65534;
+
+fn root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether a capability is there, and what is said of it.
+fn row(said: &Said, id: &str) -> (bool, String) {
+    let found = said.json();
+    let rows = found["capabilities"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["id"] == id).unwrap();
+    (row["ok"] == true, row["text"].as_str().unwrap().to_owned())
+}
+
+fn doctor() -> Said {
+    whyslow(&["doctor", "--format", "json"])
+}
+
+/// `command` with the doctor behind it; nothing where it cannot be started.
+fn through(command: &mut Command) -> Option<Said> {
+    let said = Said::of(command.args([WHYSLOW, "doctor", "--format", "json"]).output().ok()?);
+    serde_json::from_str::<Value>(&said.out).ok().map(|_| said)
+}
+
+#[test]
+fn what_a_filter_refuses_is_not_there() {
+    for errno in [EPERM, ENOSYS] {
+        let said = refusing(CALLS[0], errno, doctor);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+        for id in ["sampling", "sampling_kernel", "tracepoints", "hardware_counters"] {
+            assert!(!row(&said, id).0, "{id}: {said:?}");
+        }
+        assert!(row(&said, "sampling").1.contains("a seccomp filter is a likely reason"), "{said:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
+fn strace_is_tried() {
+    if !row(&doctor(), "strace").0 {
+        eprintln!("skipped: strace is not installed or may not trace here");
+        return;
+    }
+    for errno in [EPERM, ENOSYS] {
+        let (ok, text) = row(&refusing(CALLS[1], errno, doctor), "strace");
+        assert!(!ok && text.contains("allow ptrace"), "{text}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
+fn an_ordinary_user_is_told_what_the_settings_allow_him() {
+    let mut command = Command::new("env");
+    if root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let Some(said) = through(command.current_dir("/")) else {
+        eprintln!("skipped: other users cannot start {WHYSLOW}");
+        return;
+    };
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let paranoid: i32 = paranoid.trim().parse().unwrap();
+    let filtered = row(&said, "sampling").1.contains("seccomp filter");
+    assert_eq!(row(&said, "sampling").0, paranoid <= 2 && !filtered, "{said:?}");
+    assert_eq!(row(&said, "sampling_kernel").0, paranoid <= 1 && !filtered, "{said:?}");
+    assert!(!row(&said, "sampling").1.contains("wait"), "{said:?}");
+    assert!(row(&said, "sampling_kernel").1.contains("where threads wait"), "{said:?}");
+    assert!(!row(&said, "others").0 && !row(&said, "bpftrace").0, "{said:?}");
+}
+
+/// Root without the right to mount sees tracepoints where they are mounted only.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
+fn hidden_tracepoints_are_not_there() {
+    let below = |hide: &str| {
+        let script = format!("{hide} exec setpriv --bounding-set -sys_admin \"$@\"");
+        // In a mount namespace of its own, from which nothing comes out.
+        through(Command::new("unshare").args(["-m", "--propagation", "private", "sh", "-c", &script, "sh"]))
+    };
+    let hide = "for place in /sys/kernel/tracing /sys/kernel/debug; do mount -t tmpfs none $place; done;";
+    let (Some(seen), Some(hidden)) = (below(""), below(hide)) else {
+        eprintln!("skipped: no mount namespace can be had here");
+        return;
+    };
+    if !row(&seen, "tracepoints").0 {
+        eprintln!("skipped: no tracepoints are mounted here: {seen:?}");
+        return;
+    }
+    let (ok, text) = row(&hidden, "tracepoints");
+    assert!(!ok && text.contains("mount -t tracefs nodev /sys/kernel/tracing"), "{text}");
+}
