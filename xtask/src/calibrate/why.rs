@@ -19,12 +19,14 @@ struct Plant {
     baseline: &'static str,
     /// Causes that are right: more than one where one thing has two names.
     right: &'static [&'static str],
+    /// What the cause is made of: to name it first is wrong, to confirm it is not, for without it the cause is gone.
+    made_of: &'static [&'static str],
     /// Load under which it shows, as flags.
     load: &'static [&'static str],
 }
 
 const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'static str]) -> Plant {
-    Plant { arm, baseline, right, load: &[] }
+    Plant { arm, baseline, right, made_of: &[], load: &[] }
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
@@ -40,7 +42,12 @@ const PLANTS: [Plant; 25] = [
     plant("planted@bodycopy", "planted@none", &["copying"]),
     plant("planted@alloc", "planted@none", &["allocation"]),
     plant("planted@linearheaders", "planted@none", &["comparing"]),
-    Plant { load: &["--no-keep-alive"], ..plant("planted@oneaccept", "planted@none", &["accept_queue"]) },
+    // Its acceptor takes its time by sleeping.
+    Plant {
+        load: &["--no-keep-alive"],
+        made_of: &["sleep"],
+        ..plant("planted@oneaccept", "planted@none", &["accept_queue"])
+    },
     plant("planted@sleep", "planted@none", &["sleep"]),
     Plant { load: &["--no-keep-alive"], ..plant("planted@backlog", "planted@none", &["listen_backlog"]) },
     plant("planted@backend", "planted@none", &["backend_wait"]),
@@ -216,8 +223,8 @@ fn page(found: &[Named]) -> String {
     let wrong: usize = PLANTS
         .iter()
         .flat_map(|plant| {
-            of(plant.arm)
-                .map(|one| one.confirmed.iter().filter(|id| !plant.right.contains(&id.as_str())).count())
+            let is_true = |id: &&String| [plant.right, plant.made_of].concat().contains(&id.as_str());
+            of(plant.arm).map(move |one| one.confirmed.iter().filter(|id| !is_true(id)).count())
         })
         .sum();
     let confirmed: usize = found.iter().map(|one| one.confirmed.len()).sum();
