@@ -3,8 +3,10 @@
 //! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
 //! a file, so that a long calibration can be stopped and goes on where it was.
 
+mod clock;
 mod observer;
 mod session;
+mod watched;
 mod why;
 
 use std::fmt::Write as _;
@@ -37,6 +39,8 @@ enum Question {
     Tier3,
     /// What `strace -c -f` costs it, for comparison
     Strace,
+    /// How far user and system time are from the task clock
+    Clock,
     /// Planted causes: how often is the right one named?
     Why,
 }
@@ -136,6 +140,9 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
         Question::Tier0 | Question::Tier1 | Question::Tier2 | Question::Tier3 | Question::Strace
     ) {
         return observer::calibrate(args);
+    }
+    if args.question == Question::Clock {
+        return clock::calibrate(args);
     }
     if args.question == Question::Why {
         return why::calibrate(args);

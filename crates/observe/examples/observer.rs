@@ -1,13 +1,15 @@
 //! One way of watching, held for a while, so that what it costs the one watched can be measured: `observer
-//! tier0|tier1|tier2|tier3 PID SECONDS`.
+//! tier0|tier1|tier2|tier3 PID SECONDS`; or `observer clock PID SECONDS`, which prints user, system and task clock time of
+//! that while in nanoseconds.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
-use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler};
+use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler, counts_since};
 
 /// Samples per second of CPU time in a comparison's sampling pass.
 const HZ: u32 = 997;
-const USAGE: &str = "observer tier0|tier1|tier2|tier3 PID SECONDS";
+const USAGE: &str = "observer tier0|tier1|tier2|tier3|clock PID SECONDS";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -38,8 +40,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             drop(profiler.stop());
             Ok(())
         }
+        "clock" => clock(&group, length),
         _ => Err(USAGE.into()),
     }
+}
+
+/// Both readings of CPU time come in the same order at both ends, so that their intervals are equally long.
+fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    let counting = Counting::attach_task_clock(group)?;
+    let read = || Ok::<_, observe::ObserveError>((counting.read(), group.snapshot()?));
+    let (counts, before) = read()?;
+    std::thread::sleep(length);
+    let (now, after) = read()?;
+    let counted = counts_since(&now, &counts);
+    let task_clock = counted.event("task_clock_ns").ok_or_else(|| counted.missing.join("; "))?;
+    let cpu = after.since(&before).cpu;
+    writeln!(std::io::stdout(), "{} {} {task_clock}", cpu.user_ns, cpu.system_ns)?;
+    Ok(())
 }
 
 /// All readings of a comparison, once a second; a comparison takes them at the two ends of a window only.

@@ -111,6 +111,20 @@ impl Counting {
         Ok(counting)
     }
 
+    /// Attaches the task clock alone: what user and system time can be checked against, for it costs next to nothing.
+    ///
+    /// # Errors
+    /// As [`Counting::attach`].
+    pub fn attach_task_clock(group: &Group) -> Result<Self, ObserveError> {
+        let wanted: Vec<Wanted> =
+            BUILT_IN.iter().filter(|(name, _)| *name == TASK_CLOCK).map(built_in).collect();
+        let mut counting = Self::attach_to_threads(group, &mut threads_of(group)?, &wanted, &[])?;
+        if counting.counters.is_empty() {
+            counting.missing = vec![no_events()];
+        }
+        Ok(counting)
+    }
+
     fn attach_to_threads(
         group: &Group,
         threads: &mut Vec<u32>,
@@ -207,7 +221,7 @@ pub fn counts_since(now: &Counts, earlier: &Counts) -> Counts {
 
 /// What the kernel counts by itself, or with a counter unit where the machine has one.
 const BUILT_IN: [(&str, Kind); 9] = [
-    ("task_clock_ns", Kind::Software(Software::TaskClock)),
+    (TASK_CLOCK, Kind::Software(Software::TaskClock)),
     ("context_switches", Kind::Software(Software::CtxSwitch)),
     ("cpu_migrations", Kind::Software(Software::CpuMigration)),
     ("minor_faults", Kind::Software(Software::MinorPageFault)),
@@ -218,6 +232,8 @@ const BUILT_IN: [(&str, Kind); 9] = [
     ("branch_misses", Kind::Hardware(Hardware::BranchMiss)),
 ];
 
+/// What the CPU time of the threads is called.
+const TASK_CLOCK: &str = "task_clock_ns";
 /// What the sum of all system calls is called.
 const ALL_CALLS: &str = "syscalls";
 
@@ -291,21 +307,25 @@ const SYSCALLS: [&str; 53] = [
 /// What is to be counted here, and what cannot be.
 fn wanted() -> (Vec<Wanted>, Vec<String>) {
     let one = |name: &str, syscall, kind| Wanted { name: name.to_owned(), syscall, kind };
-    let built_in = || BUILT_IN.iter().map(|(name, kind)| one(name, false, kind.clone()));
+    let built_in = BUILT_IN.iter().map(built_in);
     let Some(tracefs) = Tracefs::open() else {
-        return (built_in().collect(), vec![NO_TRACEPOINTS.to_owned()]);
+        return (built_in.collect(), vec![NO_TRACEPOINTS.to_owned()]);
     };
     let mut wanted = Vec::new();
     for (name, system, tracepoint) in TRACED {
         wanted.extend(tracefs.id(system, tracepoint).map(|id| one(name, false, Kind::Tracepoint(id))));
     }
-    wanted.extend(built_in());
+    wanted.extend(built_in);
     for name in SYSCALLS {
         let id = tracefs.id("syscalls", &format!("sys_enter_{name}"));
         wanted.extend(id.map(|id| one(name, true, Kind::Tracepoint(id))));
     }
     let missing = if wanted.iter().any(|one| one.syscall) { Vec::new() } else { vec![NO_NAMES.to_owned()] };
     (wanted, missing)
+}
+
+fn built_in((name, kind): &(&str, Kind)) -> Wanted {
+    Wanted { name: (*name).to_owned(), syscall: false, kind: kind.clone() }
 }
 
 /// What is said where the kernel has tracepoints, but none for system calls.

@@ -122,6 +122,27 @@ impl Group {
         (process != id).then_some(process)
     }
 
+    /// Whether a member gets its share of a CPU apart from this process: in a session (`sched_autogroup_enabled`) or a
+    /// cgroup of its own. Between such groups no thread's class or nice counts, so that what we run at the lowest class
+    /// takes half of a CPU from it.
+    ///
+    /// Source: sched(7), "The autogroup feature".
+    ///
+    /// # Errors
+    /// As [`Group::snapshot`].
+    pub fn is_scheduled_apart(&self) -> Result<bool, ObserveError> {
+        let place = |pid: &str| {
+            let of = |name: &str| file::optional(format!("/proc/{pid}/{name}"));
+            (of("autogroup"), of("cgroup").map(|text| parse::cpu_cgroup(&text)))
+        };
+        let ours = place("self");
+        Ok(self.pids()?.iter().map(|pid| place(&pid.to_string())).any(|theirs| {
+            // What cannot be read of one that has just ended is no difference.
+            let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+            differ(&ours.0, &theirs.0) || differ(&ours.1, &theirs.1)
+        }))
+    }
+
     /// The process that the group was made of.
     pub(crate) fn root(&self) -> u32 {
         self.root

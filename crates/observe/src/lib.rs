@@ -44,7 +44,7 @@ pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
 pub use link::loopback_bytes_per_s;
-pub use parse::callgrind_self_costs;
+pub use parse::{callgrind_self_costs, machine_log};
 pub use profile::{Profiler, Samples};
 pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};

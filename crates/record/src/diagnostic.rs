@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Counts, Failure, Profile, SCHEMA_VERSION, Window};
+use crate::{Counts, Failure, MachineLog, Profile, SCHEMA_VERSION, Window};
 
 /// How closely the target was watched in one pass of a diagnostic round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +47,9 @@ pub struct Pass {
     /// Stacks, in a sampling or waiting pass.
     #[serde(default)]
     pub profile: Option<Profile>,
+    /// What its virtual machines logged, in a sampling pass of a JVM.
+    #[serde(default)]
+    pub machine: Option<MachineLog>,
     /// What could not be watched and what would allow it, one sentence each.
     #[serde(default)]
     pub missing: Vec<String>,

@@ -18,6 +18,7 @@ mod diagnostic;
 mod dir;
 mod host;
 mod load;
+mod machine;
 mod manifest;
 mod profile;
 mod resources;
@@ -33,6 +34,7 @@ pub use host::Host;
 pub use load::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, ScheduleFacts, Second, Warning,
 };
+pub use machine::{MachineLog, Pauses};
 pub use manifest::{Build, Manifest, RunStatus};
 pub use profile::{Frame, Profile, ProfileKind, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};

@@ -277,7 +277,11 @@ pub(crate) fn ledger(findings: &Findings) -> Document {
 }
 
 fn ledger_row(line: &LedgerLine) -> [String; 5] {
-    let figure = |value: f64| if line.unit == "ns" { format_ns(value) } else { format!("{value:.3}") };
+    let figure = |value: f64| match line.unit.as_str() {
+        "ns" => format_ns(value),
+        "bytes" => format!("{value:.0} B"),
+        _ => format!("{value:.3}"),
+    };
     let sign = if line.change > 0.0 { "+" } else { "" };
     let carries = line.carries_ns.map_or_else(|| "-".to_owned(), signed);
     [

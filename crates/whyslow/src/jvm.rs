@@ -1,19 +1,25 @@
-//! Java virtual machines tell the names of what they compiled, and who called it, only when asked.
+//! Java virtual machines tell the names of what they compiled, who called it, and when they pause, only when asked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use launch::{Launcher, Spec};
 use observe::Group;
+use record::{MachineLog, Pauses};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Longest wait for a JVM to write its map: a second or two for large programs.
-const MAP_LIMIT: Duration = Duration::from_secs(10);
+/// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.
+const JCMD_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where a JVM looks for options beside those of its command line; other programs do not look.
 const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
 /// Without it a compiled method's caller cannot be found, and the profile is flat.
 const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
+
+/// What is said where pauses cannot be seen.
+const NO_LOG: &str =
+    "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
 
 /// Has a JVM that is started with `env`, be it by a script, keep frame pointers.
 pub(crate) fn keep_frame_pointers(env: &mut BTreeMap<String, String>) {
@@ -26,13 +32,86 @@ pub(crate) fn keep_frame_pointers(env: &mut BTreeMap<String, String>) {
 /// the profile says.
 pub(crate) fn write_maps(group: &Group, launcher: &Launcher) {
     for pid in group.java_pids().unwrap_or_default() {
-        let argv = ["jcmd", &pid.to_string(), "Compiler.perfmap"].map(str::to_owned).to_vec();
-        let spec = Spec { argv, log: PathBuf::from("/dev/null"), ..Spec::default() };
-        if let Ok(mut process) = launcher.start(&spec) {
-            let _ = process.wait(MAP_LIMIT);
-            let _ = process.stop();
-        }
+        ask(pid, &["Compiler.perfmap"], launcher);
     }
+}
+
+/// Whether a JVM was asked and did as it was told; `jcmd` comes with a JDK.
+fn ask(pid: u32, command: &[&str], launcher: &Launcher) -> bool {
+    let (program, pid) = ("jcmd".to_owned(), pid.to_string());
+    let argv = [program, pid].into_iter().chain(command.iter().map(|word| (*word).to_owned())).collect();
+    let spec = Spec { argv, log: PathBuf::from("/dev/null"), ..Spec::default() };
+    let Ok(mut process) = launcher.start(&spec) else { return false };
+    let exit = process.wait(JCMD_LIMIT);
+    let _ = process.stop();
+    exit.is_some_and(|exit| exit.is_success())
+}
+
+/// Logs of the JVMs of a target while it is watched.
+pub(crate) struct MachineLogs {
+    files: Vec<PathBuf>,
+    /// Begin and end of the window on the monotonic clock.
+    window_ns: [u64; 2],
+    /// What could not be logged, one sentence each.
+    pub(crate) missing: Vec<String>,
+}
+
+impl MachineLogs {
+    /// Has every JVM of `group` log its pauses and collections, from now until it ends, into files beside `log`; nothing
+    /// where there is no JVM.
+    pub(crate) fn begin(group: &Group, launcher: &Launcher, log: &Path) -> Option<Self> {
+        let pids = group.java_pids().unwrap_or_default();
+        let mut logs = Self { files: Vec::new(), window_ns: [0; 2], missing: Vec::new() };
+        for pid in &pids {
+            // It has a working directory of its own.
+            let file = std::path::absolute(log).ok()?.with_extension(format!("{pid}.jvm.log"));
+            let output = format!("output={}", file.display());
+            let words = [
+                "VM.log",
+                &output,
+                "what=gc,safepoint",
+                "decorators=timenanos,tags",
+                "output_options=filecount=0",
+            ];
+            if ask(*pid, &words, launcher) {
+                logs.files.push(file);
+            } else {
+                logs.missing = vec![NO_LOG.to_owned()];
+            }
+        }
+        (!pids.is_empty()).then_some(logs)
+    }
+
+    pub(crate) fn window_begins(&mut self) {
+        self.window_ns[0] = now_ns();
+    }
+
+    pub(crate) fn window_ends(&mut self) {
+        self.window_ns[1] = now_ns();
+    }
+
+    /// What was logged in the window; nothing where none logs.
+    pub(crate) fn read(&self) -> Option<MachineLog> {
+        let mut all = MachineLog::default();
+        for file in &self.files {
+            // One that is gone logged nothing that could be read.
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let log = observe::machine_log(&text, self.window_ns);
+            for (operation, pauses) in log.pauses {
+                let sum: &mut Pauses = all.pauses.entry(operation).or_default();
+                *sum = sum.and(pauses);
+            }
+            if let Some(per_s) = log.allocated_bytes_per_s {
+                *all.allocated_bytes_per_s.get_or_insert_default() += per_s;
+            }
+        }
+        (!self.files.is_empty()).then_some(all)
+    }
+}
+
+fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

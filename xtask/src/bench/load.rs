@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let cpus = Cpus::halves()?;
     let server = Server::of_target(SERVER, &cpus)?;
     let (blocks, window_s) = if args.quick { (2, 1) } else { (args.blocks, args.window_s) };
-    let bench = Bench { cpus, server, blocks, window_s };
+    let mut bench = Bench { cpus, server, blocks, window_s };
     let usual = || ROWS.into_iter().filter(|row| *row != Row::Hour).collect();
     let rows = if args.rows.is_empty() { usual() } else { args.rows.clone() };
     for row in rows {
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             Row::Lag => bench.lag()?,
             Row::Many => bench.many()?,
             Row::Witness => bench.witness()?,
-            Row::Hour => hour::run(&bench, args.hour_s)?,
+            Row::Hour => hour::run(&mut bench, args.hour_s)?,
         };
         let name = NAMES[ROWS.iter().position(|known| *known == row).expect("every row is listed")];
         PAGE.keep(name, &section)?;

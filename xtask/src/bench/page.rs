@@ -25,8 +25,10 @@ impl Page {
         root().join("target/bench").join(self.name)
     }
 
-    /// Keeps the section of one row.
+    /// Keeps the section of one row, and where it was measured: rows of one page may be of several machines.
     pub(crate) fn keep(&self, row: &str, section: &str) -> anyhow::Result<()> {
+        let (heading, rest) = section.trim_start().split_once('\n').context("a section has a heading")?;
+        let section = format!("{heading}\n\n{}{rest}", host());
         let folder = self.folder();
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let file = folder.join(format!("{row}.md"));
@@ -35,7 +37,7 @@ impl Page {
 
     /// Writes the page from the sections of `rows` that are kept; the file.
     pub(crate) fn write(&self, rows: &[&str]) -> anyhow::Result<PathBuf> {
-        let mut text = format!("# {}\n\n{}\n\n{}", self.title, self.about, host());
+        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
         for row in rows {
             if let Ok(section) = fs::read_to_string(self.folder().join(format!("{row}.md"))) {
                 write!(text, "\n{}", section.trim_start()).expect("writing to a string cannot fail");

@@ -4,7 +4,7 @@ use record::Window;
 
 use super::PassFindings;
 use super::counts::FUTEX;
-use super::evidence::{self, Blocked};
+use super::evidence::{self, Blocked, Machine};
 use super::shape::{self, Clue, Shape};
 use super::waits::{SLEEPS, SYNCS};
 use crate::findings::{ResponsePeak, ResponseShape};
@@ -52,10 +52,17 @@ pub(crate) struct Alone {
     pub(crate) stall: Option<(f64, ResponsePeak)>,
 }
 
+/// Pauses of a collector as something that a peak of the responses may coincide with.
+fn collections(machine: Machine) -> Option<Clue> {
+    let each_ns = machine.collecting_ns / machine.collections;
+    each_ns.is_finite().then_some(Clue { id: "gc", what: "pauses for memory to be collected", each_ns })
+}
+
 /// What is known of `arm` by itself.
 pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone {
     let waits = waits(sheet, arm, passes);
-    let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).collect();
+    let machine = evidence::machine(sheet, arm, passes);
+    let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).chain(machine.and_then(collections)).collect();
     let conditions = 0..sheet.plan().workload.conditions.len();
     let told = |index| shape::told(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(told).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{Pass, PassKind, Profile, Stack, Window};
+use record::{MachineLog, Pass, PassKind, Profile, Stack, Window};
 
 use super::shape::Shape;
 use super::{Material, PassFindings, is_used};
@@ -93,8 +93,23 @@ pub(crate) struct Evidence {
     pub(crate) waits_in: Vec<String>,
     /// Threads that waited at a time on average, by what they waited for; empty where that was not seen.
     pub(crate) blocked: BTreeMap<Blocked, f64>,
+    /// What its virtual machines did, where they log it.
+    pub(crate) machine: Option<Machine>,
     /// Whether the idle threads of its runtime were told from threads that wait for something.
     pub(crate) knows_idle_threads: bool,
+}
+
+/// What the virtual machines of an arm did, per request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Machine {
+    /// Time in which no thread of the program ran, in nanoseconds.
+    pub(crate) paused_ns: f64,
+    /// Of that, for memory to be collected.
+    pub(crate) collecting_ns: f64,
+    /// Collections' pauses.
+    pub(crate) collections: f64,
+    /// Bytes allocated; absent where too few collections tell.
+    pub(crate) allocated_bytes: Option<f64>,
 }
 
 /// Counts per request.
@@ -149,6 +164,7 @@ impl Evidence {
             threads_ns: threads(&windows),
             counted: counted(sheet, arm, material.passes),
             shape: Shape::of(&windows),
+            machine: machine(sheet, arm, material.passes),
             waits_in: waits_in(&waiting),
             blocked: blocked(&waiting),
             knows_idle_threads: waiting.iter().any(|profile| {
@@ -198,6 +214,29 @@ pub(super) fn waiting<'a>(
     }
     let timed = passes_of(sheet, arm, PassKind::Waiting);
     timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?))).collect()
+}
+
+/// What the virtual machines of `arm` did in its sampling passes, where these are used and one was logged.
+pub(super) fn machine(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Machine> {
+    if !is_used(passes, arm, PassKind::Sampling) {
+        return None;
+    }
+    let logged = passes_of(sheet, arm, PassKind::Sampling);
+    let logged: Vec<(&Window, &MachineLog)> =
+        logged.filter_map(|pass| Some((&pass.window, pass.machine.as_ref()?))).collect();
+    let requests = logged.iter().map(|(window, _)| window.load.requests).sum::<u64>() as f64;
+    let sum = |of: fn(&MachineLog) -> u64| {
+        logged.iter().map(|(window, log)| in_window(window, of(log))).sum::<f64>() / requests
+    };
+    let allocated = logged.iter().map(|(window, log)| {
+        Some(log.allocated_bytes_per_s? * window.load.window_ns as f64 / 1e9 / requests)
+    });
+    (requests > 0.0).then(|| Machine {
+        paused_ns: sum(|log| log.sum(false).total_ns),
+        collecting_ns: sum(|log| log.sum(true).total_ns),
+        collections: sum(|log| log.sum(true).count),
+        allocated_bytes: allocated.sum(),
+    })
 }
 
 /// What was counted of `arm` where its passes are used: of those that know system calls by name the least disturbing.

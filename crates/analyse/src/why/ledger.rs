@@ -6,7 +6,7 @@ use record::UnitCosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Machine};
 use super::gap::Pair;
 
 /// Names of system calls or threads that are listed at most, those that differ most first.
@@ -19,9 +19,9 @@ const TOO_FEW: f64 = 0.005;
 pub struct LedgerLine {
     /// The arm, against the baseline.
     pub arm: String,
-    /// What: `user`, `system`, `idle`, `switches`, `segments`, `faults`, `syscall:NAME`, `thread:NAME`, …
+    /// What: `user`, `system`, `idle`, `switches`, `segments`, `faults`, `syscall:NAME`, `thread:NAME`, `machine_allocated`, …
     pub id: String,
-    /// `ns` or `count`.
+    /// `ns`, `count` or `bytes`.
     pub unit: String,
     /// In the baseline, per request.
     pub baseline: f64,
@@ -74,6 +74,9 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
         ("connections", |evidence| evidence.accepted, None),
     ];
     lines.extend(counts.iter().map(|(id, figure, cost)| line(id, "count", figure, *cost)));
+    if let Some((from, to)) = baseline.machine.zip(arm.machine) {
+        lines.extend(machines(&arm.name, from, to));
+    }
     // Where one arm's calls are not known, the other's have nothing to stand beside.
     let known = baseline.calls(&[]).is_some() && arm.calls(&[]).is_some();
     let calls = |evidence: &'a Evidence| evidence.counted.iter().flat_map(|counted| &counted.syscalls);
@@ -84,6 +87,28 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
     for name in names(baseline, arm, |evidence| &evidence.threads_ns) {
         let time = |evidence: &Evidence| evidence.threads_ns.get(&name).copied().unwrap_or(0.0);
         lines.push(line(&format!("thread:{name}"), "ns", &time, Some(1.0)));
+    }
+    lines
+}
+
+/// What virtual machines did in both arms.
+fn machines(arm: &str, from: Machine, to: Machine) -> Vec<LedgerLine> {
+    let line = |id: &str, unit: &str, from: f64, to: f64, carries_ns: Option<f64>| LedgerLine {
+        arm: arm.to_owned(),
+        id: id.to_owned(),
+        unit: unit.to_owned(),
+        baseline: from,
+        value: to,
+        change: to - from,
+        carries_ns,
+    };
+    // A pause holds up every request that is under way: how much of a request's time it takes is not this.
+    let mut lines = vec![
+        line("machine_paused", "ns", from.paused_ns, to.paused_ns, None),
+        line("machine_collecting", "ns", from.collecting_ns, to.collecting_ns, None),
+    ];
+    if let Some((from, to)) = from.allocated_bytes.zip(to.allocated_bytes) {
+        lines.push(line("machine_allocated", "bytes", from, to, None));
     }
     lines
 }

@@ -72,7 +72,14 @@ fn run(limited: Limited) -> Run {
 }
 
 fn diagnostic(arm: &str, window: &Window, limited: Limited) -> DiagnosticRecord {
-    let pass = |kind| Pass { kind, window: window.clone(), counts: None, profile: None, missing: Vec::new() };
+    let pass = |kind| Pass {
+        kind,
+        window: window.clone(),
+        counts: None,
+        profile: None,
+        machine: None,
+        missing: Vec::new(),
+    };
     let mut passes = vec![pass(PassKind::Untouched)];
     if !limited.calls.is_empty() {
         let count = |each: f64| (window.load.requests as f64 * each).round() as u64;

@@ -75,6 +75,7 @@ fn published() -> Run {
             window,
             counts: Some(counts),
             profile: None,
+            machine: None,
             missing: Vec::new(),
         };
         let record = DiagnosticRecord { passes: vec![pass], ..DiagnosticRecord::new(server.name, 0) };

@@ -2,7 +2,7 @@
 
 use analyse::{ResponseShape, analyse};
 use plan::SplitMix64;
-use record::{Run, Window};
+use record::{DiagnosticRecord, MachineLog, Pass, PassKind, Pauses, Profile, Run, Window};
 
 use crate::support::{change, pair};
 
@@ -135,6 +135,43 @@ fn a_peak_at_40_ms_is_laid_on_delayed_acknowledgements_only_where_they_were_sent
     let few = with(10);
     assert_eq!(few.peaks[1].coincides_with, None);
     assert!(few.text.ends_with("41.9 ms (10 %)"), "{}", few.text);
+}
+
+#[test]
+fn a_peak_as_long_as_a_collector_s_pauses_is_laid_on_them() {
+    let with = |pauses: &[(&str, u64, u64)]| {
+        let mut run = pair(1.0);
+        change(&mut run, "pr", 0, |window| {
+            window.response_buckets = vec![[1_048_576, 900], [20_971_520, 100]];
+        });
+        for arm in ["main", "pr"] {
+            let window = run.rounds.iter().find(|record| record.arm == arm).unwrap().windows[0].clone();
+            let sums = pauses.iter().map(|(operation, count, each_ns)| {
+                let sum = Pauses { count: *count, total_ns: count * each_ns, longest_ns: *each_ns };
+                ((*operation).to_owned(), sum)
+            });
+            let machine = MachineLog { pauses: sums.collect(), allocated_bytes_per_s: Some(5e9) };
+            let pass = |kind| Pass {
+                kind,
+                window: window.clone(),
+                counts: None,
+                profile: (kind == PassKind::Sampling).then(Profile::default),
+                machine: (kind == PassKind::Sampling).then(|| machine.clone()),
+                missing: Vec::new(),
+            };
+            let passes = vec![pass(PassKind::Untouched), pass(PassKind::Sampling)];
+            run.diagnostics.push(DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, 0) });
+        }
+        analyse(&run).arms.swap_remove(1).response_shapes.swap_remove(0)
+    };
+    let found = with(&[("G1CollectForAllocation", 40, 21_000_000), ("ICBufferFull", 900, 40_000)]);
+    assert_eq!(found.peaks[1].coincides_with.as_deref(), Some("gc"));
+    let text =
+        "that at 21.5 ms takes as long as its pauses for memory to be collected (21.0 ms each on average)";
+    assert!(found.text.ends_with(text), "{}", found.text);
+    for others in [&[("G1CollectForAllocation", 40, 5_000_000)][..], &[("Deoptimize", 40, 21_000_000)], &[]] {
+        assert_eq!(with(others).peaks[1].coincides_with, None, "{others:?}");
+    }
 }
 
 #[test]

@@ -63,6 +63,17 @@ fn below(path: &str, root: &str) -> String {
     if rest.starts_with('/') { rest.to_owned() } else { "/".to_owned() }
 }
 
+/// The cgroups of `/proc/PID/cgroup` that CPU time is shared out by: that of the controller `cpu`, and that of version 2.
+///
+/// Source: cgroups(7).
+pub(crate) fn cpu_cgroup(cgroup: &str) -> String {
+    let shares_cpu = |line: &&str| {
+        let Some(controllers) = line.split(':').nth(1) else { return false };
+        controllers.is_empty() || controllers.split(',').any(|one| one == "cpu")
+    };
+    cgroup.lines().filter(shares_cpu).collect::<Vec<_>>().join("\n")
+}
+
 /// The number after `key` in a file of lines `key number`. Source: Linux, Documentation/admin-guide/cgroup-v2.rst.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())

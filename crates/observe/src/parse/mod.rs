@@ -4,6 +4,7 @@ mod callgrind;
 mod cgroup;
 mod cpu;
 mod diag;
+mod machine;
 mod net;
 mod perf;
 mod process;
@@ -12,9 +13,10 @@ mod resources;
 mod tests;
 
 pub use callgrind::callgrind_self_costs;
-pub(crate) use cgroup::{Hierarchy, hierarchies, keyed};
+pub(crate) use cgroup::{Hierarchy, cpu_cgroup, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
 pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
+pub use machine::machine_log;
 pub(crate) use net::tcp_counters;
 pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,

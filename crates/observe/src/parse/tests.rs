@@ -144,6 +144,39 @@ fn hierarchies_of_both_versions_are_found() {
 }
 
 #[test]
+fn cpu_time_is_shared_out_by_the_cpu_controller_and_version_2() {
+    let text = "9:name=systemd:/s\n4:cpuset:/set\n2:cpu,cpuacct:/a\n0::/b\n";
+    assert_eq!(cpu_cgroup(text), "2:cpu,cpuacct:/a\n0::/b");
+    assert_eq!(cpu_cgroup("nonsense\n\n"), "");
+}
+
+/// Lines of OpenJDK 17 with the collectors Serial, G1 and Z.
+const MACHINE: &str = "[1000ns][gc] Using Serial
+[2000ns][gc] GC(0) Pause Young (Allocation Failure) 17M->16M(61M) 58.206ms
+[2500ns][safepoint] Safepoint \"GenCollectForAllocation\", Time since last: 158597114 ns, Reaching safepoint: 5073 ns, \
+                       Cleanup: 1579118 ns, At safepoint: 59004913 ns, Total: 60589104 ns
+[3000ns][gc       ] GC(1) Pause Young (Normal) (G1 Evacuation Pause) 33M->31M(61M) 109.585ms
+[3500ns][safepoint] Safepoint \"GenCollectForAllocation\", Time since last: 1 ns, Total: 400 ns
+[4000ns][safepoint] Safepoint \"ICBufferFull\", Time since last: 1 ns, Total: 30 ns
+[5000ns][gc       ] GC(2) Garbage Collection (Warmup) 44M(69%)->42M(66%)
+[6000ns][gc       ] Allocation Stall (main) 17.984ms
+[9000ns][gc       ] GC(3) Pause Full (Allocation Failure) 60M->10M(61M) 72.573ms
+[cut";
+
+#[test]
+fn a_machine_s_log_is_pauses_and_what_was_allocated_between_collections() {
+    let log = machine_log(MACHINE, [0, 8999]);
+    let collecting = log.sum(true);
+    assert_eq!((collecting.count, collecting.total_ns, collecting.longest_ns), (2, 60_589_504, 60_589_104));
+    assert_eq!(log.sum(false).total_ns, collecting.total_ns + 30);
+    // From 16 to 33 and from 31 to 44 MiB between 2000 and 5000 ns.
+    assert_eq!(log.allocated_bytes_per_s, Some(30.0 * 1_048_576.0 * 1e9 / 3000.0));
+    let part = machine_log(MACHINE, [2600, 4000]);
+    assert_eq!((part.sum(true).count, part.sum(false).count, part.allocated_bytes_per_s), (1, 1, None));
+    assert_eq!(machine_log("", [0, 9]), record::MachineLog::default());
+}
+
+#[test]
 fn keyed_numbers_are_read_whole() {
     let text = "nr_throttled 3\nthrottled_usec 17\nthrottled_usec_more 4\n";
     assert_eq!(keyed(text, "throttled_usec"), Some(17));

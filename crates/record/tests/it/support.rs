@@ -113,7 +113,14 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         syscalls: [("epoll_wait".to_owned(), 7)].into(),
         missing: vec!["no hardware counters".to_owned()],
     };
-    let pass = |kind, counts| Pass { kind, window: window(), counts, profile: None, missing: Vec::new() };
+    let pass = |kind, counts| Pass {
+        kind,
+        window: window(),
+        counts,
+        profile: None,
+        machine: None,
+        missing: Vec::new(),
+    };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
     DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
 }

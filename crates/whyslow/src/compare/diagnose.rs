@@ -14,6 +14,7 @@ use super::generator::Phase;
 use super::progress::Progress;
 use super::round::{Bench, DIAGNOSTIC, Early, SETTLE, Server, joined, keep_failure};
 use super::tracing::Tracing;
+use crate::jvm::MachineLogs;
 
 /// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
 const ROUNDS: u32 = 2;
@@ -82,6 +83,8 @@ pub(super) enum Watch {
         profiler: Option<Profiler>,
         /// Ended.
         samples: Option<Samples>,
+        /// What virtual machines log meanwhile.
+        machines: Option<MachineLogs>,
     },
     /// `strace -c`, started when the window begins.
     Tracing(Tracing),
@@ -91,8 +94,8 @@ pub(super) enum Watch {
 
 impl Watch {
     fn attach(kind: PassKind, target: &Group, bench: &Bench, log: &Path) -> anyhow::Result<Self> {
-        let sampling = |profiler: Result<Profiler, ObserveError>| match profiler {
-            Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None },
+        let sampling = |profiler: Result<Profiler, ObserveError>, machines| match profiler {
+            Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None, machines },
             Err(error) => Self::Refused(format!("no profile: {error}")),
         };
         Ok(match kind {
@@ -102,8 +105,11 @@ impl Watch {
                 let counting = Counting::attach(target, &own)?;
                 Self::Counting { counting, counts: Counts::default() }
             }
-            PassKind::Sampling => sampling(Profiler::attach(target, SAMPLES_HZ)),
-            PassKind::Waiting => sampling(Profiler::attach_off_cpu(target)),
+            PassKind::Sampling => {
+                let machines = MachineLogs::begin(target, bench.launcher, log);
+                sampling(Profiler::attach(target, SAMPLES_HZ), machines)
+            }
+            PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
             PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),
             PassKind::Untouched => Self::Nothing,
         })
@@ -113,7 +119,10 @@ impl Watch {
     pub(super) fn begin(&mut self) {
         match self {
             Self::Counting { counting, counts } => *counts = counting.read(),
-            Self::Sampling { profiler: Some(profiler), .. } => profiler.begin(),
+            Self::Sampling { profiler: Some(profiler), machines, .. } => {
+                profiler.begin();
+                machines.iter_mut().for_each(MachineLogs::window_begins);
+            }
             Self::Tracing(tracing) => tracing.begin(),
             _ => {}
         }
@@ -123,7 +132,10 @@ impl Watch {
     pub(super) fn end(&mut self) {
         match self {
             Self::Counting { counting, counts } => *counts = counts_since(&counting.read(), counts),
-            Self::Sampling { profiler, samples } => *samples = profiler.take().map(Profiler::stop),
+            Self::Sampling { profiler, samples, machines } => {
+                machines.iter_mut().for_each(MachineLogs::window_ends);
+                *samples = profiler.take().map(Profiler::stop);
+            }
             Self::Tracing(tracing) => tracing.end(),
             _ => {}
         }
@@ -138,9 +150,13 @@ impl Watch {
                 wait(releasing);
                 *releasing = Some(counting.detach());
             }
-            Self::Sampling { samples: Some(samples), .. } => {
+            Self::Sampling { samples: Some(samples), machines, .. } => {
                 crate::jvm::write_maps(target, launcher);
                 pass.profile = Some(samples.resolve());
+                if let Some(machines) = machines {
+                    pass.machine = machines.read();
+                    pass.missing.extend(machines.missing);
+                }
             }
             Self::Tracing(tracing) => match tracing.counts() {
                 Ok(counts) => pass.counts = Some(counts),
@@ -215,7 +231,7 @@ impl Bench<'_> {
         let (measured, seen) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let seen = seen.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
         let window = joined(phase.condition, measured, seen);
-        let mut pass = Pass { kind, window, counts: None, profile: None, missing: Vec::new() };
+        let mut pass = Pass { kind, window, counts: None, profile: None, machine: None, missing: Vec::new() };
         watch.finish(&mut pass, &target, self.launcher, releasing);
         Ok(pass)
     }

@@ -179,6 +179,9 @@ impl Bench<'_> {
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library)?;
         }
+        if self.plan.placement.awake {
+            scheduled_with_us(&group)?;
+        }
         Ok(Server { process, port })
     }
 
@@ -315,6 +318,16 @@ fn preloaded(group: &Group, library: &str) -> Result<(), Early> {
     let text =
         format!("{library} is not loaded in it: a program that is linked statically takes no other library");
     Err(Early::Failed(Failure { kind: FailureKind::Start, text, log: Vec::new() }))
+}
+
+/// A server from which the threads that keep its CPUs awake would take half of them.
+fn scheduled_with_us(group: &Group) -> Result<(), Early> {
+    if !group.is_scheduled_apart()? {
+        return Ok(());
+    }
+    let text = "it began a session or cgroup of its own, in which the threads that keep CPUs awake would take half of its \
+                time: keep it in the foreground, or pass --keep-awake off";
+    Err(Early::Failed(Failure { kind: FailureKind::Start, text: text.to_owned(), log: Vec::new() }))
 }
 
 /// A server that ended although it was not asked to.
