@@ -99,7 +99,7 @@ fn a_server_in_a_session_of_its_own_is_not_measured_beside_what_keeps_its_cpu_aw
         return;
     }
     let folder = fresh_folder();
-    let daemon = arm("main", "none").replacen("main=", "main=setsid ", 1);
+    let daemon = arm("main", "none").replacen("main=", "main=setsid --wait ", 1);
     let pr = arm("pr", "none");
     let args = ["compare", &daemon, &pr, "--equal-rates", "none", "--format", "json", "--keep-awake"];
     let said =
