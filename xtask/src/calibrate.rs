@@ -33,6 +33,8 @@ enum Question {
     Tier0,
     /// What counting perf events cost it
     Tier1,
+    /// What counting perf events without tracepoints costs it
+    Tier1Software,
     /// What sampling stacks costs it
     Tier2,
     /// What taking a stack at every switch costs it
@@ -137,7 +139,12 @@ impl Args {
 pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if matches!(
         args.question,
-        Question::Tier0 | Question::Tier1 | Question::Tier2 | Question::Tier3 | Question::Strace
+        Question::Tier0
+            | Question::Tier1
+            | Question::Tier1Software
+            | Question::Tier2
+            | Question::Tier3
+            | Question::Strace
     ) {
         return observer::calibrate(args);
     }

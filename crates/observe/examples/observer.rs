@@ -1,6 +1,6 @@
 //! One way of watching, held for a while, so that what it costs the one watched can be measured: `observer
-//! tier0|tier1|tier2|tier3 PID SECONDS`; or `observer clock PID SECONDS`, which prints user, system and task clock time of
-//! that while in nanoseconds.
+//! tier0|tier1|tier1-software|tier2|tier3 PID SECONDS`; or `observer clock PID SECONDS`, which prints user, system and task clock time of
+//! that while in nanoseconds, and the switches in it.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler, counts_sin
 
 /// Samples per second of CPU time in a comparison's sampling pass.
 const HZ: u32 = 997;
-const USAGE: &str = "observer tier0|tier1|tier2|tier3|clock PID SECONDS";
+const USAGE: &str = "observer tier0|tier1|tier1-software|tier2|tier3|clock PID SECONDS";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +22,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // The one that is watched has its CPUs to itself, as in a comparison.
             let own = OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false };
             let counting = Counting::attach(&group, &own)?;
+            std::thread::sleep(length);
+            drop(counting);
+            Ok(())
+        }
+        "tier1-software" => {
+            let counting = Counting::attach_software(&group)?;
             std::thread::sleep(length);
             drop(counting);
             Ok(())
@@ -47,15 +53,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Both readings of CPU time come in the same order at both ends, so that their intervals are equally long.
 fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let counting = Counting::attach_task_clock(group)?;
+    let counting = Counting::attach_software(group)?;
     let read = || Ok::<_, observe::ObserveError>((counting.read(), group.snapshot()?));
     let (counts, before) = read()?;
     std::thread::sleep(length);
     let (now, after) = read()?;
     let counted = counts_since(&now, &counts);
     let task_clock = counted.event("task_clock_ns").ok_or_else(|| counted.missing.join("; "))?;
-    let cpu = after.since(&before).cpu;
-    writeln!(std::io::stdout(), "{} {} {task_clock}", cpu.user_ns, cpu.system_ns)?;
+    let usage = after.since(&before);
+    let switches = usage.voluntary_switches + usage.involuntary_switches;
+    writeln!(std::io::stdout(), "{} {} {task_clock} {switches}", usage.cpu.user_ns, usage.cpu.system_ns)?;
     Ok(())
 }
 

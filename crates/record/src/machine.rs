@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct MachineLog {
     /// Pauses in which no thread of the program ran (safepoints), by the operation that asked for them.
     pub pauses: BTreeMap<String, Pauses>,
+    /// How long each of those took in which memory was collected, in nanoseconds.
+    pub collections_ns: Vec<u64>,
     /// Bytes allocated on the heap in a second, between the first and the last collection of the window: the log is exact
     /// to 1 MiB for each collection. Absent where there were fewer than two.
     pub allocated_bytes_per_s: Option<f64>,
@@ -25,21 +27,31 @@ pub struct Pauses {
 }
 
 impl MachineLog {
-    /// All pauses, or those alone in which memory is collected.
-    ///
-    /// Source: HotSpot, `src/hotspot/share/runtime/vmOperation.hpp`.
-    #[must_use]
-    pub fn sum(&self, collections_only: bool) -> Pauses {
-        let is_collection = |operation: &str| {
-            ["Collect", "GC", "CMS"].iter().any(|part| operation.contains(part))
-                || ["G1", "ZMark", "ZRelocate", "XMark", "XRelocate", "Shenandoah"]
-                    .iter()
-                    .any(|begin| operation.starts_with(begin))
-        };
-        let counted =
-            self.pauses.iter().filter(|(operation, _)| !collections_only || is_collection(operation));
-        counted.fold(Pauses::default(), |sum, (_, one)| sum.and(*one))
+    /// Counts one pause of `ns` for `operation`.
+    pub fn add(&mut self, operation: &str, ns: u64) {
+        let sum = self.pauses.entry(operation.to_owned()).or_default();
+        *sum = sum.and(Pauses { count: 1, total_ns: ns, longest_ns: ns });
+        if is_collection(operation) {
+            self.collections_ns.push(ns);
+        }
     }
+
+    /// All pauses together.
+    #[must_use]
+    pub fn paused(&self) -> Pauses {
+        self.pauses.values().fold(Pauses::default(), |sum, one| sum.and(*one))
+    }
+}
+
+/// Whether memory is collected in pauses for `operation`.
+///
+/// Source: HotSpot, `src/hotspot/share/runtime/vmOperation.hpp`.
+fn is_collection(operation: &str) -> bool {
+    /// What names have in them, and what others begin with.
+    const PARTS: [&str; 3] = ["Collect", "GC", "CMS"];
+    const BEGINNINGS: [&str; 6] = ["G1", "ZMark", "ZRelocate", "XMark", "XRelocate", "Shenandoah"];
+    PARTS.iter().any(|part| operation.contains(part))
+        || BEGINNINGS.iter().any(|begin| operation.starts_with(begin))
 }
 
 impl Pauses {

@@ -97,6 +97,7 @@ impl MachineLogs {
             // One that is gone logged nothing that could be read.
             let text = std::fs::read_to_string(file).unwrap_or_default();
             let log = observe::machine_log(&text, self.window_ns);
+            all.collections_ns.extend(log.collections_ns);
             for (operation, pauses) in log.pauses {
                 let sum: &mut Pauses = all.pauses.entry(operation).or_default();
                 *sum = sum.and(pauses);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use stats::descriptive;
 
@@ -13,10 +13,12 @@ use crate::shell::root;
 /// Servers that use their CPU in different ways: one thread that never waits long, two that switch for each request, one
 /// that writes files, four that queue for a lock.
 const PLANTS: [&str; 4] = ["none", "handoff", "accesslog", "mutex"];
+/// Switches in a second from which on what one costs can be told.
+const FEW: f64 = 1000.0;
 /// Where results are kept between calls.
 const RESULTS: &str = "target/calibrate/clock.ndjson";
 
-/// How far user plus system time was from the task clock, as a ratio, in windows of one server.
+/// How far user plus system time was from the task clock in windows of one server: as a ratio, and per switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Agreement {
     plant: String,
@@ -24,6 +26,17 @@ struct Agreement {
     least: f64,
     median: f64,
     most: f64,
+    /// Switches in a second, median.
+    switches_per_s: f64,
+    /// Nanoseconds of the difference for each switch, median.
+    each_ns: f64,
+}
+
+/// One window.
+struct Seen {
+    ratio: f64,
+    switches_per_s: f64,
+    each_ns: f64,
 }
 
 /// Compares the two accounts and writes the page anew.
@@ -32,16 +45,21 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for plant in PLANTS {
         let server = Server::start(plant)?;
-        let ratios: Vec<f64> = (0..args.runs())
-            .map(|_| ratio(&server.window(Some("clock"))?.told))
+        let windows: Vec<Seen> = (0..args.runs())
+            .map(|_| seen(&server.window(Some("clock"))?.told))
             .collect::<anyhow::Result<_>>()?;
-        let at = |share| descriptive::quantile(&ratios, share).context("one window at least (--runs)");
+        let at = |share, of: fn(&Seen) -> f64| {
+            let figures: Vec<f64> = windows.iter().map(of).collect();
+            descriptive::quantile(&figures, share).context("one window at least (--runs)")
+        };
         all.push(Agreement {
             plant: plant.to_owned(),
-            windows: ratios.len(),
-            least: at(0.0)?,
-            median: at(0.5)?,
-            most: at(1.0)?,
+            windows: windows.len(),
+            least: at(0.0, |seen| seen.ratio)?,
+            median: at(0.5, |seen| seen.ratio)?,
+            most: at(1.0, |seen| seen.ratio)?,
+            switches_per_s: at(0.5, |seen| seen.switches_per_s)?,
+            each_ns: at(0.5, |seen| seen.each_ns)?,
         });
     }
     let lines: Vec<String> = all.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
@@ -50,11 +68,16 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     observer::write_page()
 }
 
-/// User plus system time over the task clock.
-fn ratio(told: &str) -> anyhow::Result<f64> {
-    let times: Vec<f64> = told.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [user, system, task_clock] = times[..] else { anyhow::bail!("the observer told no times") };
-    Ok((user + system) / task_clock)
+/// What the observer told of one window.
+fn seen(told: &str) -> anyhow::Result<Seen> {
+    let figures: Vec<f64> = told.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let [user, system, task_clock, switches] = figures[..] else { bail!("the observer told no times") };
+    let both = user + system;
+    Ok(Seen {
+        ratio: both / task_clock,
+        switches_per_s: switches / watched::WATCHED_S,
+        each_ns: (both - task_clock) / switches,
+    })
 }
 
 /// What the page says of it; nothing where it was not measured.
@@ -63,8 +86,12 @@ pub(super) fn section() -> anyhow::Result<String> {
     let rows: Vec<String> = all
         .iter()
         .map(|one| {
-            let Agreement { plant, windows, least, median, most } = one;
-            format!("| planted@{plant} | {windows} | {median:.4} | {least:.4} | {most:.4} |\n")
+            let Agreement { plant, windows, least, median, most, switches_per_s, each_ns } = one;
+            // Of a few dozen switches nothing can be told.
+            let each = if *switches_per_s < FEW { "–".to_owned() } else { format!("{each_ns:.0}") };
+            format!(
+                "| planted@{plant} | {windows} | {median:.4} | {least:.4} | {most:.4} | {switches_per_s:.0} | {each} |\n"
+            )
         })
         .collect();
     if rows.is_empty() {
@@ -72,8 +99,11 @@ pub(super) fn section() -> anyhow::Result<String> {
     }
     Ok(format!(
         "\n## Two accounts of the same CPU time\n\n`cargo xtask calibrate clock`: user plus system time by `/proc` over the task \
-         clock of perf events, both read in the same order at both ends of a window under the same load, with nothing \
-         else attached. They are to agree within 2 %.\n\n| server | windows | median | least | most |\n|---|--:|--:|--:|--:|\n{}",
+         clock of perf events, both read in the same order at both ends of a window under the same load, with no \
+         tracepoint attached. They are to agree within 2 %. The task clock of a thread is stopped before a switch and started after \
+         it, so that the switch itself, and the starting and stopping, are in the first account only: the last column is \
+         what that comes to.\n\n| server | windows | median | least | most | switches/s | ns apart per switch |\n\
+         |---|--:|--:|--:|--:|--:|--:|\n{}",
         rows.concat()
     ))
 }

@@ -53,6 +53,7 @@ fn mode(question: Question) -> anyhow::Result<&'static str> {
     match question {
         Question::Tier0 => Ok("tier0"),
         Question::Tier1 => Ok("tier1"),
+        Question::Tier1Software => Ok("tier1-software"),
         Question::Tier2 => Ok("tier2"),
         Question::Tier3 => Ok("tier3"),
         Question::Strace => Ok("strace"),
@@ -96,7 +97,8 @@ fn page(all: &[Cost]) -> String {
          of {WINDOW_S} s in pairs, watched and not, in alternating order; a pair between whose windows a CPU was moved is \
          repeated. Ratio watched / unwatched: Hodges–Lehmann, exact \
          Wilcoxon interval at {:.0} %. What it may cost: tier 0 0.5 %, tier 1 1 % of CPU per request; what costs more is \
-         never in a scored window.\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",
+         never in a scored window. System calls are counted by tracepoints, with which each call of every thread goes the \
+         kernel's slow way in and out: that is nearly all that tier 1 costs.\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",
         LEVEL * 100.0
     );
     let ratio = |[value, low, high]: [f64; 3]| format!("{value:.4} [{low:.4}, {high:.4}]");
@@ -104,6 +106,7 @@ fn page(all: &[Cost]) -> String {
         let name = match cost.mode.as_str() {
             "tier0" => "tier 0: all readings, once a second",
             "tier1" => "tier 1: counting perf events",
+            "tier1-software" => "of these, what needs no tracepoint: task clock, switches, faults",
             "tier2" => "tier 2: stacks at 997 Hz",
             "tier3" => "tier 3: a stack at every switch",
             "strace" => "`strace -c -f`, for comparison",

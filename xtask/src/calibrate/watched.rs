@@ -16,6 +16,8 @@ use crate::shell::{command, root, run};
 pub(super) const WINDOW_S: u32 = 2;
 /// Readings and attaching begin before the load and end after it, in seconds.
 const MARGIN_S: f64 = 0.5;
+/// Length of what an observer sees.
+pub(super) const WATCHED_S: f64 = WINDOW_S as f64 + MARGIN_S;
 /// Tries to have a pair between whose windows no CPU was moved.
 const ATTEMPTS: u32 = 10;
 
@@ -112,7 +114,7 @@ impl Server {
     }
 
     fn observer(&self, mode: &str) -> anyhow::Result<Child> {
-        let (pid, seconds) = (self.child.id().to_string(), (f64::from(WINDOW_S) + MARGIN_S).to_string());
+        let (pid, seconds) = (self.child.id().to_string(), WATCHED_S.to_string());
         let example = release("examples/observer");
         let argv: Vec<&str> = match mode {
             "strace" => vec!["taskset", "-c", "1", "strace", "-c", "-f", "-p", &pid],

@@ -4,12 +4,14 @@ use record::Window;
 
 use super::PassFindings;
 use super::counts::FUTEX;
-use super::evidence::{self, Blocked, Machine};
+use super::evidence::{self, Blocked};
 use super::shape::{self, Clue, Shape};
 use super::waits::{SLEEPS, SYNCS};
 use crate::findings::{ResponsePeak, ResponseShape};
 use crate::sheet::Sheet;
 
+/// Pauses of one length from which on they are a habit.
+const FEW_PAUSES: usize = 3;
 /// What threads without a CPU wait for, each with the system calls that are made for it.
 const KINDS: [(Blocked, &[&str]); 3] =
     [(Blocked::Disk, &SYNCS), (Blocked::Sleep, &SLEEPS), (Blocked::Lock, &FUTEX)];
@@ -52,17 +54,24 @@ pub(crate) struct Alone {
     pub(crate) stall: Option<(f64, ResponsePeak)>,
 }
 
-/// Pauses of a collector as something that a peak of the responses may coincide with.
-fn collections(machine: Machine) -> Option<Clue> {
-    let each_ns = machine.collecting_ns / machine.collections;
-    each_ns.is_finite().then_some(Clue { id: "gc", what: "pauses for memory to be collected", each_ns })
+/// Pauses of a collector as something that peaks of the responses may coincide with: those of about one length together,
+/// for a collector has short ones and long ones.
+fn collections(mut pauses_ns: Vec<u64>) -> Vec<Clue> {
+    pauses_ns.sort_unstable();
+    let alike = pauses_ns.chunk_by(|shorter, longer| *longer as f64 <= *shorter as f64 * shape::AS_LONG);
+    let clue = |pauses: &[u64]| {
+        let each_ns = pauses.iter().sum::<u64>() as f64 / pauses.len() as f64;
+        Clue { id: "gc", what: "pauses for memory to be collected", each_ns }
+    };
+    alike.filter(|pauses| pauses.len() >= FEW_PAUSES).map(clue).collect()
 }
 
 /// What is known of `arm` by itself.
 pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone {
     let waits = waits(sheet, arm, passes);
-    let machine = evidence::machine(sheet, arm, passes);
-    let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).chain(machine.and_then(collections)).collect();
+    let logs = evidence::machine_logs(sheet, arm, passes);
+    let pauses = logs.iter().flat_map(|(_, log)| log.collections_ns.iter().copied()).collect();
+    let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).chain(collections(pauses)).collect();
     let conditions = 0..sheet.plan().workload.conditions.len();
     let told = |index| shape::told(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(told).collect();

@@ -106,8 +106,6 @@ pub(crate) struct Machine {
     pub(crate) paused_ns: f64,
     /// Of that, for memory to be collected.
     pub(crate) collecting_ns: f64,
-    /// Collections' pauses.
-    pub(crate) collections: f64,
     /// Bytes allocated; absent where too few collections tell.
     pub(crate) allocated_bytes: Option<f64>,
 }
@@ -216,14 +214,22 @@ pub(super) fn waiting<'a>(
     timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?))).collect()
 }
 
-/// What the virtual machines of `arm` did in its sampling passes, where these are used and one was logged.
-pub(super) fn machine(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Machine> {
+/// Logs of the virtual machines of `arm` in its sampling passes, each with its window, where these passes are used.
+pub(super) fn machine_logs<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+) -> Vec<(&'a Window, &'a MachineLog)> {
     if !is_used(passes, arm, PassKind::Sampling) {
-        return None;
+        return Vec::new();
     }
     let logged = passes_of(sheet, arm, PassKind::Sampling);
-    let logged: Vec<(&Window, &MachineLog)> =
-        logged.filter_map(|pass| Some((&pass.window, pass.machine.as_ref()?))).collect();
+    logged.filter_map(|pass| Some((&pass.window, pass.machine.as_ref()?))).collect()
+}
+
+/// What the virtual machines of `arm` did, where they were logged.
+fn machine(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Machine> {
+    let logged = machine_logs(sheet, arm, passes);
     let requests = logged.iter().map(|(window, _)| window.load.requests).sum::<u64>() as f64;
     let sum = |of: fn(&MachineLog) -> u64| {
         logged.iter().map(|(window, log)| in_window(window, of(log))).sum::<f64>() / requests
@@ -232,9 +238,8 @@ pub(super) fn machine(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
         Some(log.allocated_bytes_per_s? * window.load.window_ns as f64 / 1e9 / requests)
     });
     (requests > 0.0).then(|| Machine {
-        paused_ns: sum(|log| log.sum(false).total_ns),
-        collecting_ns: sum(|log| log.sum(true).total_ns),
-        collections: sum(|log| log.sum(true).count),
+        paused_ns: sum(|log| log.paused().total_ns),
+        collecting_ns: sum(|log| log.collections_ns.iter().sum()),
         allocated_bytes: allocated.sum(),
     })
 }

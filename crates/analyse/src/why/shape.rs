@@ -14,7 +14,7 @@ use crate::percent;
 const ACKNOWLEDGED: f64 = 0.5;
 /// A wait is as long as the responses of a peak where neither is longer than the other by this factor: the work beside the
 /// wait is in them too.
-const AS_LONG: f64 = 1.25;
+pub(super) const AS_LONG: f64 = 1.25;
 /// Id of the clue that needs no diagnostic pass.
 pub(crate) const DELAYED_ACK: &str = "delayed_ack";
 

@@ -1,6 +1,6 @@
 //! The log of a Java virtual machine: `-Xlog:gc,safepoint` with the decorators `timenanos,tags`.
 
-use record::{MachineLog, Pauses};
+use record::MachineLog;
 
 /// Bytes of the unit in which the log tells of the heap.
 const MIB: u64 = 1 << 20;
@@ -17,9 +17,7 @@ pub fn machine_log(text: &str, [from_ns, to_ns]: [u64; 2]) -> MachineLog {
     let mut heap: Option<[u64; 3]> = None;
     for (at_ns, line) in lines {
         if let Some((operation, ns)) = pause(line) {
-            let one = Pauses { count: 1, total_ns: ns, longest_ns: ns };
-            let sum = log.pauses.entry(operation.to_owned()).or_default();
-            *sum = sum.and(one);
+            log.add(operation, ns);
         } else if let Some([before, after]) = collection(line) {
             let [first_ns, left, mib] = heap.unwrap_or([at_ns, before, 0]);
             let mib = mib + before.saturating_sub(left);

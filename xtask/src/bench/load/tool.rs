@@ -1,5 +1,6 @@
 //! One generator, run once, and what it took.
 
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -193,17 +194,26 @@ fn finish(words: &[String], every: Duration, look: &mut dyn FnMut(u32)) -> anyho
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("cannot run {}", words.join(" ")))?;
+    // An hour second by second is more than a pipe holds, and who is not read does not end.
+    let mut stdout = child.stdout.take().context("its output is piped")?;
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
     let mut peak_kib = 0;
-    while child.try_wait()?.is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
         peak_kib = peak_kib.max(kib_of(child.id(), "VmHWM:"));
         look(child.id());
         std::thread::sleep(every);
+    };
+    let text = reader.join().expect("reading does not panic")?;
+    if !status.success() {
+        bail!("{} failed: {status}", words.join(" "));
     }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        bail!("{} failed: {}", words.join(" "), output.status);
-    }
-    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), peak_kib as f64 / 1024.0))
+    Ok((text, peak_kib as f64 / 1024.0))
 }
 
 /// A line of a process' status. Source: `proc_pid_status(5)`, `VmHWM`, `VmRSS`.
