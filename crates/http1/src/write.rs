@@ -4,9 +4,11 @@
 //! ends (a line end in a value, a length given twice) is an error and appends nothing.
 
 mod date;
+mod line;
 mod status;
 
 pub use date::{DATE_BYTES, date};
+pub use line::FieldLine;
 pub use status::{reason, status_line};
 
 use crate::field::is_name;

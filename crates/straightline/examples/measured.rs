@@ -3,7 +3,10 @@
 //! `/plaintext` answers at once, `/wait` after a minute, `/upload` when it has read the body.
 
 use std::time::Duration;
-use straightline::{Error, Running, Server, rt};
+use straightline::{Error, FieldLine, Running, Server, rt};
+
+const SERVER: FieldLine = FieldLine::new("Server: whyslow");
+const PLAIN: FieldLine = FieldLine::new("Content-Type: text/plain");
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +24,7 @@ fn main() -> Result<(), Error> {
 /// Begins to serve.
 pub(crate) fn start(server: Server) -> Result<Running, Error> {
     server.spawn(|request, response| {
-        let response = response.header("server", "whyslow")?.header("content-type", "text/plain")?;
+        let response = response.field(SERVER)?.field(PLAIN)?;
         match request.path() {
             "/plaintext" => response.send(b"Hello, World!"),
             "/wait" => {

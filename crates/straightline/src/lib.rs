@@ -10,6 +10,7 @@ pub mod rt;
 mod server;
 
 pub use http1;
+pub use http1::write::FieldLine;
 pub use server::*;
 
 #[cfg(feature = "tls")]

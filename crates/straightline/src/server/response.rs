@@ -2,10 +2,12 @@
 
 use super::exchange::{Exchange, Progress};
 use super::limits::COPIED_BODY_BYTES;
+use super::output::Output;
 use super::request::Request;
 use super::streaming::{Framing, Streaming};
 use super::upgrade::Upgraded;
-use http1::write;
+use http1::write::{self, FieldLine};
+use std::cell::RefMut;
 use std::fmt;
 use std::io;
 
@@ -124,13 +126,38 @@ impl<'a> Response<'a, Fresh> {
         if self.is_special(name, value)? {
             return Ok(self);
         }
+        write::header(self.begun_head()?.bytes_mut(), name, value).map_err(invalid)?;
+        Ok(self)
+    }
+
+    /// Adds a field that was checked before, and is copied.
+    ///
+    /// ```
+    /// # use straightline::{Done, FieldLine, Request, Response};
+    /// const PLAIN: FieldLine = FieldLine::new("Content-Type: text/plain");
+    ///
+    /// fn hello(_: &mut Request<'_>, response: Response<'_>) -> std::io::Result<Done> {
+    ///     response.field(PLAIN)?.send(b"Hello, World!")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if the status set before is none.
+    #[inline]
+    pub fn field(self, line: FieldLine) -> io::Result<Self> {
+        line.write(self.begun_head()?.bytes_mut());
+        Ok(self)
+    }
+
+    /// The output, with a status line at least in it.
+    #[inline]
+    fn begun_head(&self) -> io::Result<RefMut<'a, Output>> {
         let mut output = self.exchange.conn.output().borrow_mut();
         if output.open().is_empty() {
             write::status_line(output.bytes_mut(), self.state.status).map_err(invalid)?;
         }
-        write::header(output.bytes_mut(), name, value).map_err(invalid)?;
-        drop(output);
-        Ok(self)
+        Ok(output)
     }
 
     /// Deals with the fields that the server writes itself.
@@ -222,12 +249,8 @@ impl<'a> Response<'a, Fresh> {
         exchange.settle_keep();
         let worker = exchange.conn.worker();
         exchange.conn.ensure_output();
-        let mut output = exchange.conn.output().borrow_mut();
-        let fresh = output.open().is_empty();
+        let mut output = self.begun_head()?;
         let out = output.bytes_mut();
-        if fresh {
-            write::status_line(out, status).map_err(invalid)?;
-        }
         let connection = exchange.connection_line();
         if !connection.is_empty() {
             out.extend_from_slice(connection);
@@ -281,12 +304,7 @@ impl<'a> Response<'a, Fresh> {
 
     fn header_of_chunked(self) -> io::Result<Self> {
         self.exchange.conn.ensure_output();
-        let mut output = self.exchange.conn.output().borrow_mut();
-        if output.open().is_empty() {
-            write::status_line(output.bytes_mut(), self.state.status).map_err(invalid)?;
-        }
-        write::chunked(output.bytes_mut());
-        drop(output);
+        write::chunked(self.begun_head()?.bytes_mut());
         Ok(self)
     }
 

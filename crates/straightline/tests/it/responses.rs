@@ -2,7 +2,9 @@
 
 use crate::support::{MODELS, Model, TestServer};
 use std::io::{self, Read, Write};
-use straightline::{Done, Request, Response};
+use straightline::{Done, FieldLine, Request, Response};
+
+const KNOWN: FieldLine = FieldLine::new("x-known: before");
 
 /// What a path asks of the handler under test.
 fn answer(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
@@ -11,6 +13,7 @@ fn answer(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done>
         "/large" => response.send(&large()),
         "/empty" => response.send(b""),
         "/404" => response.header("x-a", "b")?.status(404).send(b"none"),
+        "/field" => response.field(KNOWN)?.header("x-a", "b")?.status(404).send(b"none"),
         "/204" => response.status(204).send(b""),
         "/204-body" => response.status(204).send(b"body"),
         "/304" => response.status(304).header("etag", "\"a\"")?.send(b""),
@@ -135,6 +138,7 @@ fn good_answers_arrive_whole_and_keep_the_connection() {
             ("/large", 200, &large()),
             ("/empty", 200, b""),
             ("/404", 404, b"none"),
+            ("/field", 404, b"none"),
             ("/204", 204, b""),
             ("/304", 304, b""),
             ("/204-stream", 204, b""),
@@ -172,6 +176,9 @@ fn fields_are_those_that_were_set() {
         client.send(&get("/404"));
         let head = client.response().head;
         assert!(head.starts_with("HTTP/1.1 404 Not Found\r\nx-a: b\r\nContent-Length: "), "{head}");
+        client.send(&get("/field"));
+        let head = client.response().head;
+        assert!(head.starts_with("HTTP/1.1 404 Not Found\r\nx-known: before\r\nx-a: b\r\n"), "{head}");
         client.send(&get("/dated"));
         let head = client.response().head;
         assert_eq!(head.matches("ate: ").count(), 1, "{head}");
