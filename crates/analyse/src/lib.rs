@@ -205,7 +205,7 @@ fn workload(sheet: &Sheet) -> String {
         String::new()
     };
     let each = if workload.keep_alive { "" } else { ", a new one for each request" };
-    let awake = if plan.placement.awake { ", both kept awake" } else { "" };
+    let awake = plan.placement.wakefulness().map(|text| format!(", {text}")).unwrap_or_default();
     format!(
         "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}{awake}",
         workload.path, workload.connections, plan.placement.server, plan.placement.load

@@ -113,7 +113,8 @@ fn one_thread(seen: &Seen) -> Option<String> {
 }
 
 fn run_queue(seen: &Seen) -> Option<String> {
-    (seen.waiting > MANY_WAITING && seen.own > 0.5)
+    // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
+    (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= LOW)
         .then(|| format!("waiting for a CPU ({} of its run time)", percent(seen.waiting)))
 }
 

@@ -86,11 +86,15 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
     let figures =
         |name: &str| arms.iter().find(|row| row.name == name).and_then(|row| row.cpu_ns_per_request);
     let (Some(from), Some(to)) = (figures(&baseline), figures(&split.arm)) else { return Vec::new() };
-    let part = |id: &str, mode: &str, ns: f64, pick: fn(&CpuPerRequest) -> f64| {
+    let part = |id: &str, mode: &str, ns: f64, between: Option<[f64; 2]>, pick: fn(&CpuPerRequest) -> f64| {
         let share = ns / split.total_ns;
+        let between = between.map(|ends| ends.map(|end| end / split.total_ns * 100.0));
+        let between =
+            between.map(|ends| format!(" [{:.0}, {:.0}]", ends[0].min(ends[1]), ends[0].max(ends[1])));
         let text = format!(
-            "time in {mode} accounts for {} of the gap: {} a request against {}",
+            "time in {mode} accounts for {}{} of the gap in CPU time: {} a request against {}",
             percent(share),
+            between.unwrap_or_default(),
             units::format_ns(pick(&to)),
             units::format_ns(pick(&from)),
         );
@@ -105,9 +109,12 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
             text,
         }
     };
+    let between = split.intervals.as_ref();
     let mut causes = vec![
-        part("user_time", "its own code", split.user_ns, |cpu| cpu.user),
-        part("system_time", "the kernel", split.system_ns, |cpu| cpu.system),
+        part("user_time", "its own code", split.user_ns, between.map(|ends| ends.user_ns), |cpu| cpu.user),
+        part("system_time", "the kernel", split.system_ns, between.map(|ends| ends.system_ns), |cpu| {
+            cpu.system
+        }),
     ];
     causes.sort_by(|a, b| b.ns_per_request.abs().total_cmp(&a.ns_per_request.abs()));
     causes

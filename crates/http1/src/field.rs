@@ -88,11 +88,12 @@ pub(crate) enum Next<'b> {
 /// Source: RFC 9112, section 5.
 #[inline(always)]
 pub(crate) fn next_line(buf: &[u8], from: usize) -> Result<Next<'_>, FieldError> {
+    // Every head ends with it, so that it need not be scanned for.
+    if let Some([b'\r', b'\n', ..]) = buf.get(from..) {
+        return Ok(Next::End(from + 2));
+    }
     let end = text_end(buf, from);
     let Some([b'\r', b'\n', ..]) = buf.get(end..) else { return no_line(buf, from, end) };
-    if end == from {
-        return Ok(Next::End(end + 2));
-    }
     let line = &buf[from..end];
     let name_end = token_end(line, 0);
     match line.split_at_checked(name_end) {

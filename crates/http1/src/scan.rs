@@ -57,6 +57,18 @@ pub(crate) static TARGET: Class = {
     table
 };
 
+/// Characters of a registered name, which IPv4 addresses have too, without `%`.
+///
+/// ```text
+/// reg-name   = *( unreserved / pct-encoded / sub-delims )
+/// unreserved = ALPHA / DIGIT / "-" / "." / "_" / "~"
+/// sub-delims = "!" / "$" / "&" / "'" / "(" / ")" / "*" / "+" / "," / ";" / "="
+/// ```
+///
+/// Source: RFC 3986, sections 2.2, 2.3 and 3.2.
+pub(crate) static NAME: Class =
+    members([false; 256], b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~!$&'()*+,;=");
+
 /// `table` with the bytes of `more` as members too.
 pub(crate) const fn members(mut table: Class, more: &[u8]) -> Class {
     let mut index = 0;
@@ -70,21 +82,33 @@ pub(crate) const fn members(mut table: Class, more: &[u8]) -> Class {
 /// Where the run of [`TOKEN`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
 #[inline(always)]
 pub(crate) fn token_end(buf: &[u8], from: usize) -> usize {
+    usual_end(buf, from, &TOKEN, unusual_in_token)
+}
+
+/// Where the run of [`NAME`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
+#[inline(always)]
+pub(crate) fn name_end(buf: &[u8], from: usize) -> usize {
+    usual_end(buf, from, &NAME, unusual_in_name)
+}
+
+/// The end of a run of `class`, most of whose bytes are not among those that `unusual` marks.
+#[inline(always)]
+fn usual_end(buf: &[u8], from: usize, class: &Class, unusual: impl Fn(u64) -> u64) -> usize {
     let mut at = from;
     while let Some(word) = buf.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*word);
-        let unusual = unusual_in_token(word);
+        let unusual = unusual(word);
         if unusual == 0 {
             at += 8;
             continue;
         }
         at += first(unusual);
-        if !TOKEN[usize::from(byte_of_first(word, unusual))] {
+        if !class[usize::from(byte_of_first(word, unusual))] {
             return at;
         }
         at += 1;
     }
-    class_end(buf, at, &TOKEN)
+    class_end(buf, at, class)
 }
 
 /// Where the run of [`TEXT`] bytes that starts at `from` ends; the length of `buf` if nothing ends it.
@@ -170,6 +194,17 @@ fn unusual_in_token(word: u64) -> u64 {
     let not_letter = all(0x60 + 0x80).wrapping_sub(lower) | lower.wrapping_add(all(0x7f - b'z'));
     let not_dash = (word ^ all(b'-')).wrapping_add(all(0x7f));
     ((not_letter & not_dash) | word) & TOP
+}
+
+/// Marks the first byte that is not a letter, a digit, `-` or `.`, which few hosts have; marks above it mean nothing.
+#[inline(always)]
+fn unusual_in_name(word: u64) -> u64 {
+    let lower = word | all(0x20);
+    let not_letter = all(0x60 + 0x80).wrapping_sub(lower) | lower.wrapping_add(all(0x7f - b'z'));
+    // From `-` to `9` there is `/` alone that is no part of a host.
+    let slash = !(word ^ all(b'/')).wrapping_add(all(0x7f));
+    let not_digit = all(b'-' - 1 + 0x80).wrapping_sub(word) | word.wrapping_add(all(0x7f - b'9')) | slash;
+    ((not_letter & not_digit) | word) & TOP
 }
 
 /// Marks the first control character, the tab among them; marks above it mean nothing.

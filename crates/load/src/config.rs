@@ -115,7 +115,7 @@ pub enum Idle {
     Sleep,
     /// Sleep until shortly before the next arrival, then poll.
     Spin,
-    /// Poll without end: the core is always busy.
+    /// Poll without end: the core is always busy. What is polled in vain is not in the CPU time of the report.
     Poll,
 }
 

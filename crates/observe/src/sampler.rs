@@ -45,6 +45,33 @@ pub struct Observed {
     pub observer_cpu_ns: u64,
 }
 
+impl Observed {
+    /// The same without the time that the generator polled in vain, all its threads together: that is not work, and its
+    /// CPUs were free for more. `busiest` is the share of the window for which its busiest thread worked.
+    #[must_use]
+    pub fn without_polling(mut self, polled_ns: u64, busiest: f64) -> Self {
+        if polled_ns == 0 {
+            return self;
+        }
+        let Self { generator, load_cpus, .. } = &mut self;
+        // To poll is a call into the kernel and little else.
+        take(&mut generator.cpu.system_ns, &mut generator.cpu.user_ns, polled_ns);
+        generator.cpu.total_ns = generator.cpu.total_ns.saturating_sub(polled_ns);
+        generator.busiest_thread_ns = (busiest * generator.wall_ns as f64) as u64;
+        load_cpus.idle_ns += take(&mut load_cpus.system_ns, &mut load_cpus.user_ns, polled_ns);
+        self
+    }
+}
+
+/// Takes `amount` from `first`, and what that lacks from `then`; returns what was taken.
+fn take(first: &mut u64, then: &mut u64, amount: u64) -> u64 {
+    let from_first = amount.min(*first);
+    let from_then = (amount - from_first).min(*then);
+    *first -= from_first;
+    *then -= from_then;
+    from_first + from_then
+}
+
 impl Sampler {
     /// Prepares to watch `target` on `server_cpus` and `generator` on `load_cpus`.
     #[must_use]
@@ -104,4 +131,40 @@ impl Reading {
 pub(crate) fn own_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::CpuTimes;
+
+    #[test]
+    fn what_was_polled_in_vain_is_neither_work_of_the_generator_nor_of_its_cpus() {
+        let generator = Usage {
+            wall_ns: 1_000,
+            cpu: CpuTimes { total_ns: 1_000, user_ns: 300, system_ns: 700 },
+            busiest_thread_ns: 1_000,
+            ..Usage::default()
+        };
+        let load_cpus = HostUsage {
+            wall_ns: 1_000,
+            user_ns: 300,
+            system_ns: 600,
+            softirq_ns: 100,
+            ..HostUsage::default()
+        };
+        let observed = Observed {
+            target: Usage::default(),
+            generator,
+            server_cpus: HostUsage::default(),
+            load_cpus,
+            resources: Resources::default(),
+            observer_cpu_ns: 0,
+        };
+        assert_eq!(observed.clone().without_polling(0, 0.5), observed, "it slept");
+        let Observed { generator, load_cpus, .. } = observed.without_polling(650, 0.35);
+        assert_eq!(generator.cpu, CpuTimes { total_ns: 350, user_ns: 300, system_ns: 50 });
+        assert_eq!(generator.busiest_thread_ns, 350);
+        assert_eq!((load_cpus.user_ns, load_cpus.system_ns, load_cpus.idle_ns), (250, 0, 650));
+    }
 }

@@ -188,9 +188,9 @@ pub struct LoadReport {
     pub service_ns: Percentiles,
     /// sent − intended.
     pub send_lag_ns: Percentiles,
-    /// The generator's own CPU per completed request.
+    /// The generator's own CPU per completed request, without what it polled in vain.
     pub cpu_ns_per_request: Cpu,
-    /// Busy share of the generator's busiest thread, 0 to 1.
+    /// Busy share of the generator's busiest thread, 0 to 1; polling in vain is not busy.
     pub busiest_thread: f64,
     /// Evenness over connections.
     pub per_connection: PerConnection,

@@ -78,7 +78,7 @@ pub struct Window {
     pub load: LoadReport,
     /// What the target's process group used.
     pub target: Usage,
-    /// What the generator's process used.
+    /// What the generator's process used, without the CPU time that it polled in vain.
     pub generator: Usage,
     /// The server's CPUs.
     pub server_cpus: HostUsage,

@@ -67,7 +67,10 @@ pub(crate) fn headline(findings: &Findings, arm: &str) -> String {
     let decided = rows().find(|row| row.verdict.is_decided());
     let open = rows().find(|row| row.verdict != Verdict::Invalid);
     let text = match decided.or(open).or_else(|| rows().next()) {
-        Some(row) => sentence(row, findings),
+        Some(row) => {
+            let other = rows().find(|other| says_something_else(row, other));
+            sentence(row, findings) + &other.map(also).unwrap_or_default()
+        }
         None => format!("{arm}: nothing was compared."),
     };
     match findings.arms.iter().find(|row| row.name == arm).and_then(|row| row.error.as_deref()) {
@@ -104,6 +107,28 @@ fn sentence(row: &Comparison, findings: &Findings) -> String {
             )
         }
     }
+}
+
+/// Whether `other` was decided, and is not the same slowdown seen from another side, as the rate is that of CPU per request
+/// where both arms keep their CPUs busy.
+fn says_something_else(row: &Comparison, other: &Comparison) -> bool {
+    let differs = matches!(other.verdict, Verdict::Slower | Verdict::Faster);
+    differs && other.metric != row.metric && apart(slowdown(row), slowdown(other))
+}
+
+/// The interval of how many times slower the arm is, below 1 where it is faster.
+fn slowdown(row: &Comparison) -> Option<(f64, f64)> {
+    let (low, high) = (row.ci_low?, row.ci_high?);
+    Some(if row.metric == Metric::Rate { (1.0 / high, 1.0 / low) } else { (low, high) })
+}
+
+fn apart(one: Option<(f64, f64)>, two: Option<(f64, f64)>) -> bool {
+    one.zip(two).is_some_and(|(one, two)| one.1 < two.0 || two.1 < one.0)
+}
+
+/// What the first sentence does not say.
+fn also(row: &Comparison) -> String {
+    format!(" In {} it is {} {}.", row.metric.label(), times(row), row.verdict.word())
 }
 
 fn basis(row: &Comparison, findings: &Findings) -> String {

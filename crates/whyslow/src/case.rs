@@ -112,7 +112,7 @@ impl Choice {
     fn placement(&self) -> anyhow::Result<Placement> {
         let allowed = compare::allowed_cpus()?;
         let placement = Placement::choose(&allowed, self.server_cpus.as_ref(), self.load_cpus.as_ref())?;
-        Ok(Placement { awake: keep_awake(KeepAwake::Auto), ..placement })
+        Ok(placement.kept_awake(keep_awake(KeepAwake::Auto)))
     }
 }
 

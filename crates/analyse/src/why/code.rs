@@ -24,11 +24,19 @@ fn time_of(threads: &BTreeMap<String, f64>, names: &[&str]) -> Option<f64> {
     (!these.is_empty()).then(|| these.iter().sum())
 }
 
+/// Time of a request in which a virtual machine collected and did nothing else, by its own log.
+fn collecting(evidence: &Evidence) -> f64 {
+    evidence.machine.as_ref().map_or(0.0, |machine| machine.collecting_ns)
+}
+
 /// Garbage collection: in threads of its own, or in functions of a profile.
 pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
     let time = |evidence: &Evidence| time_of(&evidence.threads_ns, &COLLECTORS);
     let Some(slow) = time(pair.slow) else { return of_category(pair, "gc", Category::GcJit) };
-    let fast = time(pair.fast).unwrap_or(0.0);
+    let threads = [slow, time(pair.fast).unwrap_or(0.0)];
+    let logged = [pair.slow, pair.fast].map(collecting);
+    // Who collects in the thread that ran out of memory is in the log alone.
+    let [slow, fast] = if logged[0] - logged[1] > threads[0] - threads[1] { logged } else { threads };
     // While the world is stopped, the CPUs that do not collect are idle for its sake.
     let stopped = if slow > 2.0 * fast { pair.idle_ns } else { 0.0 };
     one(Suspect {

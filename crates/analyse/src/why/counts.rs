@@ -25,8 +25,9 @@ const FEW: f64 = 0.05;
 /// More writes to the network for the same answer: each is a system call, a segment and a wake-up.
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
-    let Some((_, [slow, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
-    let more = writes(pair).network;
+    let Some((_, [all, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
+    let Writes { network: more, pipes, files } = writes(pair);
+    let slow = all - (pipes + files).max(0.0);
     // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
     let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
@@ -118,8 +119,10 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         .take(3)
         .map(|(count, name)| format!("{name} +{count:.2}"))
         .collect();
-    let all = |counts: &Counted| {
-        counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum())
+    let others = |counts: &Counted| {
+        let all = counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum());
+        let accounted = ACCOUNTED.iter().flat_map(|names| names.iter());
+        all - accounted.filter_map(|name| counts.syscalls.get(*name)).sum::<f64>()
     };
     if unnamed >= FEW {
         first.push(format!("{} +{unnamed:.2}", sampled.unwrap_or("others")));
@@ -129,7 +132,11 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         id: "extra_syscalls".to_owned(),
         grade: Grade::BoundedBy,
         ns: ((named.max(0.0) + unnamed) * costs.syscall_ns).max(inside_ns),
-        evidence: format!("system calls: {:.2} a request against {:.2}{list}{inside}", all(slow), all(fast)),
+        evidence: format!(
+            "system calls other than writes and waits: {:.2} a request against {:.2}{list}{inside}",
+            others(slow),
+            others(fast)
+        ),
         usual: true,
     })
 }
@@ -160,11 +167,17 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
+    let waits = super::waits::share_of_switches(pair);
+    let of_waits = match waits {
+        0.0 => String::new(),
+        1.0 => ", those more of waits that are reckoned by themselves".to_owned(),
+        _ => format!(", {:.3} of them of waits that are reckoned by themselves", waits * (slow - fast)),
+    };
     one(Suspect {
         id: "context_switches".to_owned(),
         grade: Grade::BoundedBy,
-        ns: switching(pair),
-        evidence: format!("context switches: {slow:.3} a request against {fast:.3}"),
+        ns: switching(pair) * (1.0 - waits),
+        evidence: format!("context switches: {slow:.3} a request against {fast:.3}{of_waits}"),
         usual: true,
     })
 }

@@ -154,6 +154,8 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let rate_slowdown = plain.rate() / watched.rate();
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
     let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
+    let untouched = of(PassKind::Untouched).map(|pass| &pass.window).chain(sheet.windows(arm, sheet.main));
+    let few_switches = few_switches.max(by_chance(untouched, plain.rounds, watched.rounds));
     let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
     let moved =
         ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
@@ -193,6 +195,15 @@ fn saw_nothing(pass: &&Pass) -> bool {
         }
         PassKind::Untouched => false,
     }
+}
+
+/// How far apart the switches per request of two servers are by chance, so many windows of each, where those that nobody
+/// watched differ as these do.
+fn by_chance<'a>(untouched: impl Iterator<Item = &'a Window>, ours: u32, theirs: u32) -> f64 {
+    let switches = untouched.map(|window| Sums::default().add(window).switches_per_request());
+    let switches: Vec<f64> = switches.filter(|per_request| per_request.is_finite()).collect();
+    let spread = stats::descriptive::sd(&switches).unwrap_or(0.0);
+    CHANCE * spread * (1.0 / f64::from(ours.max(1)) + 1.0 / f64::from(theirs.max(1))).sqrt()
 }
 
 /// Whether a watched server switched more or less often than the one that was scored.

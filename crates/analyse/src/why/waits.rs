@@ -106,6 +106,16 @@ impl Kind {
     }
 }
 
+/// The share of the additional context switches that sleeps and waits for a disk make: whoever waits leaves the CPU, and
+/// one who waits for a disk is woken for every step on the way.
+pub(super) fn share_of_switches(pair: &Pair) -> f64 {
+    let more = pair.more(Evidence::all_switches);
+    if more <= 0.0 {
+        return 0.0;
+    }
+    if Kind::Sync.met(pair) >= MANY { 1.0 } else { (Kind::Sleep.met(pair) / more).min(1.0) }
+}
+
 /// How many more threads wait for this at a time.
 fn more_blocked(pair: &Pair, blocked: Blocked) -> f64 {
     pair.more(|evidence| evidence.blocked.get(&blocked).copied().unwrap_or(0.0))
@@ -159,9 +169,12 @@ fn waits_in_calls(pair: &Pair, kind: Kind, id: &str, what: &str, calls: &str) ->
     one(wait(id, ns, format!("{what}{}{counted}, while its CPUs are idle", place(pair))))
 }
 
-/// Sleeps of a fixed time.
+/// Sleeps of a fixed time, with the switches that they make.
 pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Sleep, "sleep", "sleeps", "")
+    let mut found = waits_in_calls(pair, Kind::Sleep, "sleep", "sleeps", "");
+    let switching_ns = super::counts::switching(pair) * share_of_switches(pair);
+    found.iter_mut().for_each(|suspect| suspect.ns += switching_ns);
+    found
 }
 
 /// Threads that wait for each other while CPUs are idle.

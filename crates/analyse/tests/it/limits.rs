@@ -136,10 +136,23 @@ fn each_limit_is_named_for_each_arm() {
         window: |window| {
             busy(window, 0.6, 0.6);
             window.target.run_wait_ns = window.target.cpu.total_ns * 3 / 10;
+            // Something else runs there.
+            let taken = window.server_cpus.idle_ns * 3 / 4;
+            (window.server_cpus.user_ns, window.server_cpus.idle_ns) =
+                (window.server_cpus.user_ns + taken, window.server_cpus.idle_ns - taken);
         },
         ..NOTHING
     };
     limits(run_queue, "waiting for a CPU (30 % of its run time)");
+    // Many threads that are ready at the same time wait for each other, and for no CPU that anyone lacks.
+    let in_bursts = Limited {
+        window: |window| {
+            busy(window, 0.6, 0.6);
+            window.target.run_wait_ns = window.target.cpu.total_ns * 10;
+        },
+        ..NOTHING
+    };
+    limits(in_bursts, "not its CPU (60 % busy): a wait of its own, unknown");
     limits(Limited { window: refused, ..NOTHING }, "its accept queue (connections were refused)");
     limits(
         Limited { window: resent, ..NOTHING },

@@ -163,6 +163,23 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
 }
 
 #[test]
+fn a_wait_carries_the_switches_that_it_makes() {
+    for (calls, switches, first) in [
+        (&[("clock_nanosleep", 1.0)][..], 1.0, "sleep"),
+        (&[("fsync", 1.0)], 6.0, "sync_writes"),
+        // Most of these have another reason.
+        (&[("clock_nanosleep", 0.5)], 6.0, "context_switches"),
+    ] {
+        let plant =
+            Plant { system_ns: 600.0 * switches, calls, switches, idle_rate: Some(0.99), ..Plant::NONE };
+        let findings = analyse(&planted(plant));
+        assert_eq!(named(&findings)[0].id, first, "{:?}", findings.causes);
+        let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+        assert!(switches.text.contains("of waits that are reckoned by themselves"), "{switches:?}");
+    }
+}
+
+#[test]
 fn a_full_queue_is_named_though_the_generator_is_busy_too() {
     let plant = Plant { idle_rate: Some(0.8), refused: 0.01, ..Plant::NONE };
     let first = |plant| {
@@ -193,7 +210,10 @@ fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
         ("extra_syscalls", "pr", "main")
     );
     assert!(cause.ns_per_request < -900.0, "{cause:?}");
-    assert!(cause.text.starts_with("in pr, system calls: "), "whose they are is said: {cause:?}");
+    assert!(
+        cause.text.starts_with("in pr, system calls other than writes and waits: "),
+        "whose they are is said: {cause:?}"
+    );
     let line = findings.ledger.iter().find(|line| line.id == "syscall:getppid").unwrap();
     assert!((line.change + 10.0).abs() < 0.01, "{line:?}");
 }
@@ -230,6 +250,24 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
         "{:?}",
         used.passes
     );
+}
+
+#[test]
+fn what_differs_as_much_while_nobody_watches_is_not_laid_to_watching() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+    let switched = |window: &mut Window, per_request: f64| {
+        window.target.voluntary_switches = (window.load.requests as f64 * per_request) as u64;
+    };
+    // A server whose switches go from 7 to 8 by themselves, and to 6.5 while calls are counted.
+    for (index, record) in run.rounds.iter_mut().enumerate() {
+        record.windows.iter_mut().for_each(|window| switched(window, 7.0 + (index / 2 % 2) as f64));
+    }
+    for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+        switched(&mut pass.window, if pass.kind == PassKind::Counting { 6.5 } else { 7.5 });
+    }
+    let findings = analyse(&run);
+    assert!(findings.passes.iter().all(|pass| pass.used), "{:?}", findings.passes);
+    assert_eq!(named(&findings)[0].id, "extra_syscalls");
 }
 
 #[test]

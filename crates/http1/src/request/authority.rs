@@ -1,24 +1,17 @@
 //! Hosts and ports.
 
-use crate::scan::{Class, members};
+use crate::scan::{NAME, name_end};
 use std::net::Ipv6Addr;
 
-/// Characters of a registered name, which IPv4 addresses have too, without `%`.
+/// Whether `text` is a host, with or without a port; an empty one is not.
 ///
 /// ```text
-/// authority  = host [ ":" port ]
-/// host       = IP-literal / IPv4address / reg-name
-/// reg-name   = *( unreserved / pct-encoded / sub-delims )
-/// unreserved = ALPHA / DIGIT / "-" / "." / "_" / "~"
-/// sub-delims = "!" / "$" / "&" / "'" / "(" / ")" / "*" / "+" / "," / ";" / "="
-/// port       = *DIGIT
+/// authority = host [ ":" port ]
+/// host      = IP-literal / IPv4address / reg-name
+/// port      = *DIGIT
 /// ```
 ///
-/// Source: RFC 3986, sections 2.2, 2.3 and 3.2.
-static NAME: Class =
-    members([false; 256], b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~!$&'()*+,;=");
-
-/// Whether `text` is a host, with or without a port; an empty one is not.
+/// Source: RFC 3986, section 3.2.
 ///
 /// User information does not pass: `@` is not among the characters of a name. Addresses of a future version (`[v1.x]`)
 /// and zones (`%25eth0`) do not pass either: nobody can route to them.
@@ -39,7 +32,7 @@ pub(super) fn has_port(text: &[u8]) -> bool {
 /// Where the host at the start of `text` ends; `None` if there is none.
 #[inline(always)]
 fn host_end(text: &[u8]) -> Option<usize> {
-    let end = text.iter().position(|&byte| !NAME[usize::from(byte)]).unwrap_or(text.len());
+    let end = name_end(text, 0);
     match text.get(end) {
         Some(b'%') => encoded_name_end(text),
         Some(b'[') if end == 0 => literal_end(text),

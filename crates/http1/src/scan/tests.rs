@@ -10,7 +10,8 @@ const STEP: usize = if cfg!(miri) { 97 } else { 1 };
 
 type Scan = fn(&[u8], usize) -> usize;
 
-const SCANS: [(Scan, &Class); 3] = [(token_end, &TOKEN), (text_end, &TEXT), (target_end, &TARGET)];
+const SCANS: [(Scan, &Class); 4] =
+    [(token_end, &TOKEN), (text_end, &TEXT), (target_end, &TARGET), (name_end, &NAME)];
 
 fn by_table(buf: &[u8], from: usize, class: &Class) -> usize {
     (from..buf.len()).find(|&at| !class[usize::from(buf[at])]).unwrap_or(buf.len())
@@ -33,7 +34,7 @@ fn scans_stop_where_their_tables_say() {
             }
         }
     }
-    assert_eq!(checked, 3 * 256_usize.div_ceil(STEP) * LENGTHS.iter().sum::<usize>());
+    assert_eq!(checked, SCANS.len() * 256_usize.div_ceil(STEP) * LENGTHS.iter().sum::<usize>());
 }
 
 /// A mark that spills over into the next byte must not count, nor hide one.
@@ -59,5 +60,8 @@ fn a_scan_from_beyond_the_end_finds_nothing() {
 #[test]
 fn classes_are_those_of_the_standard() {
     let count = |class: &Class| class.iter().filter(|member| **member).count();
-    assert_eq!((count(&TOKEN), count(&TEXT), count(&TARGET)), (26 + 26 + 10 + 15, 256 - 32, 94 - 1));
+    assert_eq!(
+        (count(&TOKEN), count(&TEXT), count(&TARGET), count(&NAME)),
+        (26 + 26 + 10 + 15, 256 - 32, 94 - 1, 26 + 26 + 10 + 4 + 11)
+    );
 }

@@ -24,6 +24,7 @@ use crate::histogram::Pool;
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
+use waiting::Vain;
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
 const READ_BYTES: usize = 128 * 1024;
@@ -51,7 +52,10 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) finished: Finished,
+    /// CPU time of its work: what it polled in vain is left out.
     pub(crate) cpu_ns: u64,
+    /// Time polled in vain.
+    pub(crate) polled_ns: u64,
     /// Connections open when the window began.
     pub(crate) established: u64,
     /// Why the first connection that failed did.
@@ -122,6 +126,7 @@ struct Worker<'a> {
     phase: Phase,
     span: Span,
     cpu_before_ns: u64,
+    vain: Vain,
     established: u64,
     /// Why no connection will ever be any good.
     hopeless: Option<LoadError>,
@@ -167,6 +172,7 @@ impl<'a> Worker<'a> {
             phase: Phase::Opening,
             span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
             cpu_before_ns: 0,
+            vain: Vain::default(),
             established: 0,
             hopeless: None,
             setup,
@@ -176,6 +182,7 @@ impl<'a> Worker<'a> {
     fn run(mut self) -> Result<Report, LoadError> {
         loop {
             let now = now_ns();
+            self.vain.turn(now);
             self.tell();
             self.follow_control(now);
             self.check_feed()?;
@@ -206,7 +213,8 @@ impl<'a> Worker<'a> {
     }
 
     fn finish(self, now: u64) -> Report {
-        let cpu_ns = thread_cpu_ns() - self.cpu_before_ns;
+        let polled_ns = self.vain.polled_ns;
+        let cpu_ns = (thread_cpu_ns() - self.cpu_before_ns).saturating_sub(polled_ns);
         let ended_ns = now.min(self.span.end_ns);
         let mut finished = self.session.finish(ended_ns);
         for second in finished.tally.full.drain(..) {
@@ -219,6 +227,7 @@ impl<'a> Worker<'a> {
         Report {
             finished,
             cpu_ns,
+            polled_ns,
             established: self.established,
             connect_error: self.opener.first_error,
             ended_ns,
@@ -250,6 +259,7 @@ impl<'a> Worker<'a> {
             self.phase = Phase::Window;
             self.established = self.opener.established;
             self.cpu_before_ns = thread_cpu_ns();
+            self.vain.polled_ns = 0;
             self.session.begin_window(self.span);
         }
     }
@@ -301,6 +311,7 @@ impl<'a> Worker<'a> {
         loop {
             self.session.pace(at);
             let Some(lane) = self.session.next_write() else { return };
+            self.vain.useful();
             match self.setup.streams {
                 None => self.write(lane, at),
                 Some(streams) => self.ask(lane, streams, at),

@@ -42,6 +42,7 @@ pub(crate) struct Measured {
     pub(crate) answers_per_lane: Vec<u64>,
     pub(crate) in_flight_ns: u128,
     pub(crate) cpu_ns: Vec<u64>,
+    pub(crate) polled_ns: u64,
     /// Answers per second of each worker in each tick.
     pub(crate) thread_rates_per_s: Vec<f64>,
     pub(crate) user_share: f64,
@@ -75,6 +76,7 @@ impl Measured {
             answers_per_lane: Vec::new(),
             in_flight_ns: 0,
             cpu_ns: Vec::new(),
+            polled_ns: 0,
             thread_rates_per_s: Vec::new(),
             user_share: 0.0,
             malformed: None,
@@ -177,6 +179,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.pairs.extend(tally.pairs.kept);
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
+    sum.polled_ns += report.polled_ns;
     sum.malformed =
         sum.malformed.take().or_else(|| finished.first_malformed.map(|malformed| malformed.to_string()));
 }

@@ -3,10 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use load::schedule::{Arrival, Pace};
-use load::{Config, Idle, Target, Warmup, run};
+use load::session::{Batch, Feed, FeedError};
+use load::{Config, Idle, Requests, Supply, Target, Warmup, run, run_fed};
 use record::LoadReport;
 use testkit::{ANSWER, Behaviour, Server, ServerSpec};
 
@@ -66,15 +67,28 @@ fn a_rate_that_is_twice_what_the_server_can_do_is_half_kept() {
     assert!(text.contains("the server does not keep up with 2000/s"), "{text}");
 }
 
+/// Requests each of which takes the thread a millisecond to make.
+#[derive(Debug)]
+struct Laborious;
+
+impl Feed for Laborious {
+    fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1) {}
+        batch.push(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        Ok(())
+    }
+}
+
 #[test]
 fn a_thread_that_never_rests_is_found_busy() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     // Other work on the machine takes the CPU away: it has three tries.
     let attempt = |_| {
-        let report = report(&server.url(), |config| {
-            config.pace = Pace::open(100.0, Arrival::Constant);
-            config.idle = Idle::Poll;
-        });
+        let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+        (config.threads, config.connections, config.window) = (1, 8, Duration::from_secs(1));
+        let supplies = vec![Supply { requests: Requests::Each(Box::new(Laborious)), address: None }];
+        let report = run_fed(&config, supplies, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
         if report.busiest_thread <= 0.8 {
             return Some(report.busiest_thread);
         }
@@ -84,4 +98,22 @@ fn a_thread_that_never_rests_is_found_busy() {
     };
     let idle: Vec<f64> = (0..3).map_while(attempt).collect();
     assert!(idle.len() < 3, "{idle:?}");
+}
+
+#[test]
+fn polling_in_vain_is_no_work() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    for (pace, idle) in [
+        (Pace::open(100.0, Arrival::Constant), Idle::Poll),
+        (Pace::open(20_000.0, Arrival::Constant), Idle::Spin),
+    ] {
+        let mut config = Config::new(Target::resolve(&server.url()).unwrap());
+        (config.threads, config.connections, config.window) = (1, 8, Duration::from_secs(1));
+        (config.pace, config.idle) = (pace, idle);
+        let outcome = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        let (busy, polled) = (outcome.report.busiest_thread, outcome.polled_ns as f64 / 1e9);
+        // It polls for whatever it does not work, but for what other work on the machine takes from it.
+        assert!(polled > 0.1 && busy + polled < 1.05, "{idle:?}: {busy} busy, {polled} in vain");
+        assert!(idle == Idle::Spin || busy < 0.2, "100 requests a second are {busy} of a thread");
+    }
 }

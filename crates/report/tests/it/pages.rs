@@ -1,6 +1,6 @@
 //! Text and Markdown.
 
-use analyse::{Findings, Verdict};
+use analyse::{Findings, Metric, Verdict};
 use report::{TEXT_COLUMNS, findings_markdown, findings_text, headline, load_markdown, load_text};
 
 use crate::support::{about, findings};
@@ -168,6 +168,24 @@ fn a_smaller_ratio_is_said_as_times_faster() {
     (row.verdict, row.ratio, row.ci_low, row.ci_high) = (Verdict::Faster, Some(0.5), Some(0.4), Some(0.625));
     let found = headline(&findings, "pr");
     assert!(found.starts_with("pr is 2.000x [1.600, 2.500] faster than main"), "{found}");
+}
+
+#[test]
+fn a_rate_that_cpu_time_does_not_explain_is_said_as_well() {
+    let mut findings = findings();
+    let mut rate = findings.comparisons[0].clone();
+    rate.metric = Metric::Rate;
+    // The same slowdown seen from the other side, and one that is not.
+    for (low, high, said) in [(0.905, 0.915, false), (0.018, 0.022, true)] {
+        (rate.verdict, rate.ratio, rate.ci_low, rate.ci_high) =
+            (Verdict::Slower, Some(0.02), Some(low), Some(high));
+        findings.comparisons = vec![findings.comparisons[0].clone(), rate.clone()];
+        let found = headline(&findings, "pr");
+        assert_eq!(found.ends_with(". In rate it is 50.000x [45.455, 55.556] slower."), said, "{found}");
+    }
+    rate.verdict = Verdict::Inconclusive;
+    findings.comparisons[1] = rate;
+    assert!(!headline(&findings, "pr").contains(" In rate"));
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;
-    let placement = Placement { awake: keep_awake(KeepAwake::Auto), ..placement };
+    let placement = placement.kept_awake(keep_awake(KeepAwake::Auto));
     Ok(start(&arm, &path, &placement)?)
 }
 

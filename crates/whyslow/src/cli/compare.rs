@@ -75,7 +75,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
     /// Whether CPUs are kept from going idle between and within rounds: a virtual CPU that was idle may go on elsewhere,
-    /// where passing data to the other one costs up to twice as much. 'auto' does so on virtual machines without a quota
+    /// where passing data to the other one costs up to twice as much. At capacity the generator then polls, so that
+    /// the server is not charged for waking it. 'auto' does so on virtual machines without a quota
     #[arg(long, value_enum, default_value_t = KeepAwake::Auto)]
     pub(crate) keep_awake: KeepAwake,
     /// Arm that the others are compared with [default: the first]

@@ -210,7 +210,7 @@ pub(crate) enum IdleKind {
     Sleep,
     /// In the kernel until shortly before the next arrival, then polling
     Spin,
-    /// Polling without end
+    /// Polling without end; what is polled in vain is not in the CPU figures
     Poll,
 }
 

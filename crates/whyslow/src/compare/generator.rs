@@ -34,6 +34,8 @@ pub(crate) enum Event {
         report: Box<LoadReport>,
         /// Lower edge in nanoseconds and count of every bucket of the responses.
         response_buckets: Vec<[u64; 2]>,
+        /// Time that the generator polled in vain.
+        polled_ns: u64,
     },
 }
 
@@ -71,6 +73,8 @@ impl Phase<'_> {
         flag("--seed", self.seed.to_string());
         flag("--expect-status", self.status.to_string());
         match self.condition {
+            // What it is sent wakes nobody: the server is charged for that, and the more the less there is to do.
+            Condition::Capacity if self.plan.placement.polls => flag("--idle", "poll".to_owned()),
             Condition::Capacity => {}
             Condition::EqualRate { rate } => {
                 flag("--rate", rate.to_string());

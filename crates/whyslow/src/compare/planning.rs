@@ -50,10 +50,8 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             why: !args.no_why,
             confirm: args.confirm,
         },
-        placement: Placement {
-            awake: keep_awake(args.keep_awake),
-            ..Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?
-        },
+        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?
+            .kept_awake(keep_awake(args.keep_awake)),
         arms,
         intervention: None,
     };
@@ -228,7 +226,7 @@ pub(super) fn describe(plan: &Plan) -> String {
     if !plan.workload.keep_alive {
         text += "a new connection for each request\n";
     }
-    let awake = if plan.placement.awake { "; both kept awake" } else { "" };
+    let awake = plan.placement.wakefulness().map(|text| format!("; {text}")).unwrap_or_default();
     let Placement { server, load, .. } = &plan.placement;
     text += &format!("server on CPU {server}, generator on CPU {load}{awake}\n");
     for (index, arm) in plan.arms.iter().enumerate() {

@@ -44,8 +44,12 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
     }
 }
 
-/// What a generator reports: its figures, and the shape of the responses.
-pub(super) type Measured = (LoadReport, Vec<[u64; 2]>);
+/// What a generator reports: its figures, the shape of the responses, and how long it polled in vain.
+pub(super) struct Measured {
+    load: LoadReport,
+    buckets: Vec<[u64; 2]>,
+    polled_ns: u64,
+}
 
 /// What was seen in a window from outside.
 pub(super) struct Seen {
@@ -105,9 +109,9 @@ impl Bench<'_> {
                 window: PILOT_WINDOW,
                 ..bench.phase(server, record, Condition::Capacity, &log)
             };
-            let ((report, _), _) =
+            let (measured, _) =
                 bench.drive(&phase, server, &mut Warmup::default(), &mut Watch::Nothing, progress)?;
-            per_s = report.rate_per_s;
+            per_s = measured.load.rate_per_s;
             Ok(())
         });
         Ok((keep_failure(outcome, record)?, per_s))
@@ -267,7 +271,9 @@ impl Bench<'_> {
                         cpu_distances_ns: distances.map(DistanceWatch::stop).unwrap_or_default(),
                     });
                 }
-                Some(Event::Report { report, response_buckets }) => break (*report, response_buckets),
+                Some(Event::Report { report, response_buckets: buckets, polled_ns }) => {
+                    break Measured { load: *report, buckets, polled_ns };
+                }
             }
             progress.tick();
         };
@@ -294,8 +300,10 @@ impl Bench<'_> {
 }
 
 /// What the generator measured and what was seen meanwhile.
-pub(super) fn joined(condition: Condition, (load, buckets): Measured, seen: Seen) -> Window {
-    let Seen { observed, cpu_distances_ns } = seen;
+pub(super) fn joined(condition: Condition, measured: Measured, seen: Seen) -> Window {
+    let Measured { load, buckets, polled_ns } = measured;
+    let cpu_distances_ns = seen.cpu_distances_ns;
+    let observed = seen.observed.without_polling(polled_ns, load.busiest_thread);
     Window {
         condition,
         load,

@@ -24,12 +24,36 @@ pub(super) fn is_stamped(setup: &Setup<'_>) -> bool {
     plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
 }
 
+/// Time that a worker polls in which nothing is to be done: the CPU is used, and would be as well by nobody.
+#[derive(Debug, Default)]
+pub(super) struct Vain {
+    pub(super) polled_ns: u64,
+    /// When the present turn began, unless something was done in it.
+    since_ns: Option<u64>,
+}
+
+impl Vain {
+    /// Another turn begins.
+    #[inline]
+    pub(super) fn turn(&mut self, now: u64) {
+        self.polled_ns += self.since_ns.map_or(0, |since| now - since);
+        self.since_ns = Some(now);
+    }
+
+    /// The present turn is not in vain.
+    #[inline]
+    pub(super) fn useful(&mut self) {
+        self.since_ns = None;
+    }
+}
+
 impl Worker<'_> {
     pub(super) fn wait(&mut self) -> Result<(), LoadError> {
         let wait_ns = self.timeout_ns();
         if !self.may_leave_unread(wait_ns) {
             return self.poll(wait_ns);
         }
+        self.vain.useful();
         // A signal only makes a sleep short.
         let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(wait_ns));
         self.poll(0)
@@ -77,6 +101,10 @@ impl Worker<'_> {
         self.events.clear();
         let timeout = timespec(wait_ns);
         let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout));
+        // Whoever sleeps uses no CPU.
+        if wait_ns > 0 || !self.events.is_empty() {
+            self.vain.useful();
+        }
         if let Some(stamps) = &mut self.stamps {
             stamps.turn();
         }
@@ -113,5 +141,23 @@ impl Worker<'_> {
         if let Some(stamps) = self.stamps.as_mut().filter(|_| came != answered) {
             stamps.note_parts();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Vain;
+
+    #[test]
+    fn only_turns_in_which_nothing_is_done_are_in_vain() {
+        let mut vain = Vain::default();
+        vain.turn(100);
+        vain.turn(130);
+        assert_eq!(vain.polled_ns, 30);
+        vain.useful();
+        vain.turn(180);
+        assert_eq!(vain.polled_ns, 30, "something was done between 130 and 180");
+        vain.turn(190);
+        assert_eq!(vain.polled_ns, 40);
     }
 }
