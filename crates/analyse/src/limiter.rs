@@ -17,6 +17,8 @@ const LOW: f64 = 0.80;
 const MANY_WAITING: f64 = 0.20;
 /// A generator above this share may be the limit.
 const GENERATOR_FULL: f64 = 0.80;
+/// Share of its CPUs that the server and whatever else ran there used, from which on one kept the other from running.
+const CROWDED: f64 = 0.9;
 /// Refused connections per request that show: each keeps its client away for a second.
 pub(crate) const REFUSED: f64 = 0.0005;
 /// Segments sent again per request that show: each may take a fifth of a second, and as many cost what [`REFUSED`] do.
@@ -114,7 +116,7 @@ fn one_thread(seen: &Seen) -> Option<String> {
 
 fn run_queue(seen: &Seen) -> Option<String> {
     // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
-    (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= LOW)
+    (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED)
         .then(|| format!("waiting for a CPU ({} of its run time)", percent(seen.waiting)))
 }
 

@@ -5,6 +5,7 @@ use record::Window;
 
 use super::PerArm;
 use crate::findings::Gate;
+use crate::limiter::refused;
 use crate::sheet::Sheet;
 use crate::{Metric, percent};
 
@@ -85,10 +86,22 @@ fn stall_text(arm: &str, block: u32, window: &Window, stalled: Option<&str>) -> 
             format!("'{arm}' {what} (block {}): look for a lock, a lost wake-up or Nagle's delay", block + 1)
         }
         None => format!(
-            "'{arm}' served some connections {} times and others {} times (block {}): some were starved",
+            "'{arm}' served some connections {} times and others {} times (block {}): some were starved{}",
             per.min,
             per.max,
-            block + 1
+            block + 1,
+            turned_away(window)
+        ),
+    }
+}
+
+/// That connections found the listen queue full, where any did.
+fn turned_away(window: &Window) -> String {
+    match refused(&window.server_cpus.tcp) {
+        0 => String::new(),
+        count => format!(
+            "; its listen queue was full {count} times, and each client turned away tries again after a second: raise \
+             the backlog of listen()"
         ),
     }
 }

@@ -18,7 +18,7 @@ struct Fault {
     voids: &'static [Metric],
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault {
         gate: "errors",
         condition: CAPACITY,
@@ -96,6 +96,18 @@ const FAULTS: [Fault; 13] = [
             window.load.per_connection.jain = 0.89;
         },
         text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved",
+        voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
+    },
+    Fault {
+        gate: "stall",
+        condition: EQUAL_RATE,
+        spoil: |window| {
+            window.load.per_connection.min = 0;
+            window.load.per_connection.jain = 0.89;
+            window.server_cpus.tcp.listen_overflows = 476;
+        },
+        text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved; its listen queue \
+               was full 476 times, and each client turned away tries again after a second: raise the backlog of listen()",
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
     Fault {

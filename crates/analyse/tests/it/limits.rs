@@ -137,7 +137,7 @@ fn each_limit_is_named_for_each_arm() {
             busy(window, 0.6, 0.6);
             window.target.run_wait_ns = window.target.cpu.total_ns * 3 / 10;
             // Something else runs there.
-            let taken = window.server_cpus.idle_ns * 3 / 4;
+            let taken = window.server_cpus.idle_ns * 4 / 5;
             (window.server_cpus.user_ns, window.server_cpus.idle_ns) =
                 (window.server_cpus.user_ns + taken, window.server_cpus.idle_ns - taken);
         },
