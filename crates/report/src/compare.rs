@@ -336,7 +336,9 @@ fn ruled_out(findings: &Findings) -> Vec<String> {
 pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
-        let title = format!("{} against {} ({samples})", profile.arm, profile.baseline);
+        // What differs from round to round comes on top.
+        let title =
+            format!("{} against {} ({samples}; ± is of sampling alone)", profile.arm, profile.baseline);
         (Block::Arm { arm: profile.arm.clone(), title }, resources::profile(profile, detail))
     });
     page.flat_map(|(title, tables)| std::iter::once(title).chain(tables)).collect()

@@ -232,7 +232,7 @@ fn a_table_stands_under_what_it_is_about() {
         ("use", "<h3>pr</h3><div class=\"scroll\"", "<caption>Utilisation, saturation, errors: pr</caption>"),
         (
             "profile",
-            "<h3>pr against main (3000 and 3100 samples)</h3>",
+            "<h3>pr against main (3000 and 3100 samples; ± is of sampling alone)</h3>",
             "<caption>Where in the code: pr against main",
         ),
     ];
