@@ -154,9 +154,9 @@ pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
 
 /// The end of a run, byte by byte.
 #[inline(always)]
-fn class_end(buf: &[u8], from: usize, class: &Class) -> usize {
+pub(crate) const fn class_end(buf: &[u8], from: usize, class: &Class) -> usize {
     let mut at = from;
-    while at < buf.len() && class[usize::from(buf[at])] {
+    while at < buf.len() && class[buf[at] as usize] {
         at += 1;
     }
     at

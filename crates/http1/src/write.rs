@@ -11,7 +11,6 @@ pub use date::{DATE_BYTES, date};
 pub use line::FieldLine;
 pub use status::{reason, status_line};
 
-use crate::field::is_name;
 use crate::request::{Framing, is_authority};
 use crate::scan::{target_end, text_end, token_end};
 use std::fmt;
@@ -74,9 +73,10 @@ pub fn header(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), WriteEr
 }
 
 /// Whether a field says where the message ends (`Content-Length`, `Transfer-Encoding`) or whom it is for (`Host`).
-pub fn is_reserved(name: &str) -> bool {
-    let name = name.as_bytes();
-    is_name(name, b"host") || is_name(name, b"content-length") || is_name(name, b"transfer-encoding")
+pub const fn is_reserved(name: &str) -> bool {
+    name.eq_ignore_ascii_case("host")
+        || name.eq_ignore_ascii_case("content-length")
+        || name.eq_ignore_ascii_case("transfer-encoding")
 }
 
 /// Appends the field that says that the body has `length` bytes.

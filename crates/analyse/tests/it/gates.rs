@@ -18,6 +18,11 @@ struct Fault {
     voids: &'static [Metric],
 }
 
+/// Some connections were served and others not.
+fn starved(window: &mut Window) {
+    (window.load.per_connection.min, window.load.per_connection.jain) = (0, 0.89);
+}
+
 const FAULTS: [Fault; 14] = [
     Fault {
         gate: "errors",
@@ -91,10 +96,7 @@ const FAULTS: [Fault; 14] = [
     Fault {
         gate: "stall",
         condition: EQUAL_RATE,
-        spoil: |window| {
-            window.load.per_connection.min = 0;
-            window.load.per_connection.jain = 0.89;
-        },
+        spoil: starved,
         text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved",
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
@@ -102,8 +104,7 @@ const FAULTS: [Fault; 14] = [
         gate: "stall",
         condition: EQUAL_RATE,
         spoil: |window| {
-            window.load.per_connection.min = 0;
-            window.load.per_connection.jain = 0.89;
+            starved(window);
             window.server_cpus.tcp.listen_overflows = 476;
         },
         text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved; its listen queue \
