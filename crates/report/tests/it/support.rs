@@ -12,6 +12,26 @@ pub(crate) fn findings() -> Findings {
     about("main", "pr")
 }
 
+fn split(arm: &str) -> Split {
+    Split {
+        arm: arm.to_owned(),
+        rate_ratio: 0.909,
+        busy_cores_ratio: 1.0,
+        cpu_per_request_ratio: 1.1,
+        residual_ln: 0.0,
+        user_ns: 900.0,
+        system_ns: 100.0,
+        total_ns: 1000.0,
+        intervals: Some(analyse::SplitIntervals {
+            user_ns: [880.0, 920.0],
+            system_ns: [-5.0, 110.0],
+            total_ns: [980.0, 1020.0],
+            level: 0.951,
+            blocks: 10,
+        }),
+    }
+}
+
 /// Findings on `arm` against `baseline`.
 pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
     Findings {
@@ -46,23 +66,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         ],
         ledger: vec![ledger_line(arm)],
         passes: vec![pass(arm)],
-        splits: vec![Split {
-            arm: arm.to_owned(),
-            rate_ratio: 0.909,
-            busy_cores_ratio: 1.0,
-            cpu_per_request_ratio: 1.1,
-            residual_ln: 0.0,
-            user_ns: 900.0,
-            system_ns: 100.0,
-            total_ns: 1000.0,
-            intervals: Some(analyse::SplitIntervals {
-                user_ns: [880.0, 920.0],
-                system_ns: [-5.0, 110.0],
-                total_ns: [980.0, 1020.0],
-                level: 0.951,
-                blocks: 10,
-            }),
-        }],
+        splits: vec![split(arm)],
         unattributed_share: Some(0.0),
         unattributed_arm: Some(arm.to_owned()),
         warnings: vec!["something that the reader must know".to_owned()],
