@@ -247,6 +247,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.answers_per_lane.extend(&record.answers_per_connection);
     sum.in_flight_ns += (report.in_flight * report.window_ns as f64) as u128;
     sum.cpu_ns.extend(&record.thread_cpu_ns);
+    sum.polled_ns += record.polled_ns;
     sum.thread_rates_per_s.extend(&record.thread_rates_per_s);
     sum.malformed = sum.malformed.take().or_else(|| record.malformed.clone());
     sum.connect_error = sum.connect_error.take().or_else(|| record.connect_error.clone());

@@ -28,6 +28,9 @@ pub struct ShardRecord {
     pub answers_per_connection: Vec<u64>,
     /// CPU time of each thread in the window, in nanoseconds.
     pub thread_cpu_ns: Vec<u64>,
+    /// Time that the threads polled in vain, in nanoseconds; it is not in their CPU time.
+    #[serde(default)]
+    pub polled_ns: u64,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
     /// Part of the CPU time that was spent in user mode, 0 to 1.

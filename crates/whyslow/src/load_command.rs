@@ -188,7 +188,7 @@ pub(crate) fn refused(error: LoadError) -> Stop {
 fn show(args: &LoadArgs, measured: &Measured) -> anyhow::Result<()> {
     if args.events {
         let response_buckets = export::octave_buckets(&measured.response);
-        let (report, polled_ns) = (Box::new(measured.report.clone()), measured.polled_ns);
+        let (report, polled_ns) = (Box::new(measured.report.clone()), measured.shard.polled_ns);
         return print_event(&Told::Report { report, response_buckets, polled_ns });
     }
     let report = &measured.report;

@@ -79,8 +79,6 @@ pub struct Outcome {
     pub send_lag: Option<Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
-    /// Time that the threads polled in vain, in nanoseconds; it is not in the CPU time of the report.
-    pub polled_ns: u64,
     /// Everything that shards are merged from, beside the histograms.
     pub shard: ShardRecord,
 }

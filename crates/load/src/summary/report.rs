@@ -47,6 +47,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         steady: measured.steady,
         answers_per_connection: measured.answers_per_lane,
         thread_cpu_ns: measured.cpu_ns,
+        polled_ns: measured.polled_ns,
         thread_rates_per_s: measured.thread_rates_per_s.clone(),
         user_share: measured.user_share,
         malformed: measured.malformed,
@@ -60,7 +61,6 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         service: measured.service,
         send_lag: measured.send_lag,
         thread_rates_per_s: measured.thread_rates_per_s,
-        polled_ns: measured.polled_ns,
         shard,
     }
 }

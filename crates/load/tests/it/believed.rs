@@ -111,7 +111,7 @@ fn polling_in_vain_is_no_work() {
         (config.threads, config.connections, config.window) = (1, 8, Duration::from_secs(1));
         (config.pace, config.idle) = (pace, idle);
         let outcome = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap();
-        let (busy, polled) = (outcome.report.busiest_thread, outcome.polled_ns as f64 / 1e9);
+        let (busy, polled) = (outcome.report.busiest_thread, outcome.shard.polled_ns as f64 / 1e9);
         // It polls for whatever it does not work, but for what other work on the machine takes from it.
         assert!(polled > 0.1 && busy + polled < 1.05, "{idle:?}: {busy} busy, {polled} in vain");
         assert!(idle == Idle::Spin || busy < 0.2, "100 requests a second are {busy} of a thread");
