@@ -1,7 +1,7 @@
 //! Benchmarks against peers. Each writes a page under `docs/benchmarks` with the command that repeats it.
 //!
-//! A benchmark is made of *rows*. What a row found is kept under `target/bench`, and the page is put together from all
-//! that is kept, so that a long benchmark can be run row by row.
+//! A benchmark is made of *rows*. What a row found takes the place of its section in the page, and the others stay, so
+//! that a long benchmark can be run row by row.
 
 mod blocks;
 mod load;

@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// Length of the row `hour` in seconds
     #[arg(long, default_value_t = 3600)]
     hour_s: u32,
-    /// Two blocks of windows of one second: to see that it works, not to be believed
+    /// Two blocks of windows of one second: to see that it works, not to be believed, and not written to the page
     #[arg(long)]
     quick: bool,
     /// Blocks
@@ -93,7 +93,7 @@ struct Bench {
     window_s: u32,
 }
 
-/// Runs the rows and writes the page.
+/// Runs the rows, and writes each to the page when it is done.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     whyslow::build(&[SERVER, "planted"].map(str::to_owned))?;
     let cpus = Cpus::halves()?;
@@ -113,10 +113,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             Row::Hour => hour::run(&mut bench, args.hour_s)?,
         };
         let name = NAMES[ROWS.iter().position(|known| *known == row).expect("every row is listed")];
-        PAGE.keep(name, &section)?;
         print!("{section}");
+        if !args.quick {
+            println!("written: {}", PAGE.keep(name, &section, &NAMES)?.display());
+        }
     }
-    println!("written: {}", PAGE.write(&NAMES)?.display());
     Ok(())
 }
 

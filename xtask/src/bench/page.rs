@@ -1,5 +1,6 @@
-//! A page put together from the sections that rows have written.
+//! A page of sections, one of each row that was measured.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -20,34 +21,43 @@ impl Page {
         Self { name, title, about }
     }
 
-    /// Folder for what rows found.
+    /// Folder for what rows leave behind: sessions and scripts.
     pub(crate) fn folder(&self) -> PathBuf {
         root().join("target/bench").join(self.name)
     }
 
-    /// Keeps the section of one row, and where it was measured: rows of one page may be of several machines.
-    pub(crate) fn keep(&self, row: &str, section: &str) -> anyhow::Result<()> {
+    /// Puts the section of one row into the page, in the place of the one that is there; the file. The others stay as they
+    /// are, and each says where it was measured: rows of one page may be of several machines. Sections come in the order of
+    /// `rows`.
+    pub(crate) fn keep(&self, row: &str, section: &str, rows: &[&str]) -> anyhow::Result<PathBuf> {
         let (heading, rest) = section.trim_start().split_once('\n').context("a section has a heading")?;
         let section = format!("{heading}\n\n{}{rest}", host());
-        let folder = self.folder();
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let file = folder.join(format!("{row}.md"));
-        fs::write(&file, section).with_context(|| format!("cannot write {}", file.display()))
-    }
-
-    /// Writes the page from the sections of `rows` that are kept; the file.
-    pub(crate) fn write(&self, rows: &[&str]) -> anyhow::Result<PathBuf> {
-        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
-        for row in rows {
-            if let Ok(section) = fs::read_to_string(self.folder().join(format!("{row}.md"))) {
-                write!(text, "\n{}", section.trim_start()).expect("writing to a string cannot fail");
-            }
-        }
         let file = root().join("docs/benchmarks").join(format!("{}.md", self.name));
-        fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        let mut kept = sections(&before);
+        kept.insert(row, &section);
+        let text = self.text(rows, &kept);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(file)
     }
+
+    fn text(&self, rows: &[&str], sections: &BTreeMap<&str, &str>) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
+        for (row, section) in rows.iter().filter_map(|row| Some((row, sections.get(row)?))) {
+            write!(text, "\n{MARK}{row}{MARK_END}\n\n{}\n", section.trim())
+                .expect("writing to a string cannot fail");
+        }
+        text
+    }
+}
+
+/// What stands around the name of a row, before its section.
+const MARK: &str = "<!-- row ";
+const MARK_END: &str = " -->";
+
+/// The sections of a page by their rows.
+fn sections(page: &str) -> BTreeMap<&str, &str> {
+    page.split(MARK).skip(1).filter_map(|part| part.split_once(MARK_END)).collect()
 }
 
 /// The machine in one line.
@@ -77,4 +87,29 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 /// A figure that may be missing.
 pub(crate) fn figure(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_is_measured_again_leaves_the_others_as_they_are() {
+        let page = Page::new("some", "Some", "About.");
+        let rows = ["first", "second", "third"];
+        let both = page.text(&rows, &[("third", "## C\n\nc\n\n## D\n\nd"), ("first", "## A\n\na")].into());
+        assert_eq!(
+            both,
+            "# Some\n\nAbout.\n\n<!-- row first -->\n\n## A\n\na\n\n<!-- row third -->\n\n## C\n\nc\n\n## D\n\nd\n"
+        );
+        let mut kept = sections(&both);
+        kept.insert("second", "## B\n\nb\n");
+        let all = page.text(&rows, &kept);
+        assert_eq!(
+            all,
+            both.replace("\n<!-- row third", "\n<!-- row second -->\n\n## B\n\nb\n\n<!-- row third")
+        );
+        assert_eq!(page.text(&rows, &sections(&all)), all, "what is kept is kept as it is");
+        assert!(sections("# An older page\n\n## A\n").is_empty());
+    }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// What is measured; everything where nothing is said
     #[arg(value_enum)]
     rows: Vec<Row>,
-    /// Few peers, two blocks, windows of one second: to see that it works, not to be believed
+    /// Few peers, two blocks, windows of one second: to see that it works, not to be believed, and not written to the page
     #[arg(long)]
     quick: bool,
     /// Blocks
@@ -135,7 +135,7 @@ impl Scale {
     }
 }
 
-/// Measures the rows and writes the page.
+/// Measures the rows, and writes each to the page when it is done.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let scale = Scale::of(args);
     whyslow::build(&scale.arms[1..])?;
@@ -163,9 +163,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Row::Models => models::section(&scale, &cpus)?,
         };
         println!("{section}");
-        PAGE.keep(row.name(), &section)?;
+        if !args.quick {
+            println!("written: {}", PAGE.keep(row.name(), &section, &ROWS.map(Row::name))?.display());
+        }
     }
-    let file = PAGE.write(&ROWS.map(Row::name))?;
-    println!("wrote {}", file.display());
     Ok(())
 }
