@@ -48,7 +48,11 @@ fn undecided(open: &[&Comparison], again: &Again) -> String {
     let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
     let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
     if needed <= u64::from(plan::MOST_BLOCKS) {
-        return again.with_blocks(&format!("--blocks {needed} would decide at this spread"), needed);
+        let minutes = (needed as f64 * again.plan.block_seconds() / 60.0).ceil();
+        return again.with_blocks(
+            &format!("--blocks {needed} would decide at this spread, in about {minutes} min"),
+            needed,
+        );
     }
     let seconds = (again.plan.timing.window.as_ns() * LONGER).div_ceil(SECOND_NS);
     let window = units::Span::from_secs(seconds).to_string();

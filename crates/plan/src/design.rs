@@ -18,6 +18,9 @@ const MAX_WINDOW: Span = Span::from_secs(3600);
 /// Seconds of warm-up that a steady state is judged by.
 const STEADY_SPAN: Span = Span::from_secs(5);
 
+/// What a round takes beside warm-up and windows: start, readiness, settling, stop. For estimates.
+pub const ROUND_OVERHEAD_S: f64 = 1.0;
+
 /// How many blocks are run and when they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -205,13 +208,13 @@ impl Plan {
         range("--blocks", &blocks, (1..=MOST_BLOCKS).contains(&blocks), "between 1 and 500")
     }
 
-    /// Seconds that one block takes if every warm-up is steady at once; `overhead_s` is start and stop of one round.
+    /// Seconds that one block takes if every warm-up is steady at once.
     #[must_use]
-    pub fn block_seconds(&self, overhead_s: f64) -> f64 {
+    pub fn block_seconds(&self) -> f64 {
         let windows = self.timing.window.0.as_secs_f64() * self.workload.conditions.len() as f64;
         self.arms
             .iter()
-            .map(|arm| self.timing.expected_warmup(arm.warmup).0.as_secs_f64() + windows + overhead_s)
+            .map(|arm| self.timing.expected_warmup(arm.warmup).0.as_secs_f64() + windows + ROUND_OVERHEAD_S)
             .sum()
     }
 }

@@ -19,7 +19,7 @@ pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
-pub use design::{Blocks, Condition, Design, MOST_BLOCKS, Plan, Timing, Workload};
+pub use design::{Blocks, Condition, Design, MOST_BLOCKS, Plan, ROUND_OVERHEAD_S, Timing, Workload};
 pub use intervention::{Circumstances, Intervention};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;

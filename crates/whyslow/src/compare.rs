@@ -34,8 +34,6 @@ pub(crate) use planning::command_arm;
 pub(crate) use round::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
-/// Seconds that a round takes beside warm-up and windows, for an estimate.
-const ROUND_OVERHEAD_S: f64 = 1.0;
 /// Folder of runs for which `--out` names no place.
 const RUNS: &str = "whyslow-runs";
 
@@ -126,7 +124,7 @@ fn host(plan: &Plan) -> record::Host {
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.
 pub(crate) fn seconds(plan: &Plan) -> f64 {
     let blocks = f64::from(plan.design.blocks.first());
-    blocks * plan.block_seconds(ROUND_OVERHEAD_S) + diagnose::seconds(plan, ROUND_OVERHEAD_S)
+    blocks * plan.block_seconds() + diagnose::seconds(plan)
 }
 
 /// A name for a run that begins now.

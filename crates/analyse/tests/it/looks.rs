@@ -63,7 +63,7 @@ fn the_last_look_is_at_96_percent() {
 #[test]
 fn a_fixed_number_of_blocks_is_never_extended() {
     for (spread, begins, ends) in [
-        (0.1, "--blocks ", " would decide at this spread"),
+        (0.1, "--blocks ", " would decide at this spread, in about 168 min"),
         (0.2, "a quieter machine or longer windows (--window): at this spread it would take 7", " blocks"),
     ] {
         let mut run = looked_twice(1, FIRST, 1.0, spread);

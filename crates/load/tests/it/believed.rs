@@ -82,22 +82,25 @@ impl Feed for Laborious {
 
 #[test]
 fn a_thread_that_never_rests_is_found_busy() {
+    /// From here on a closed loop is said to be the generator's.
+    const BUSY: f64 = 0.95;
+    const TRIES: usize = 10;
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
-    // Other work on the machine takes the CPU away: it has three tries.
+    // Other work on the machine takes the CPU away: it has some tries.
     let attempt = |_| {
         let mut config = Config::new(Target::resolve(&server.url()).unwrap());
         (config.threads, config.connections, config.window) = (1, 8, Duration::from_secs(1));
         let supplies = vec![Supply { requests: Requests::Each(Box::new(Laborious)), address: None }];
         let report = run_fed(&config, supplies, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
-        if report.busiest_thread <= 0.8 {
+        if report.busiest_thread <= BUSY {
             return Some(report.busiest_thread);
         }
         assert!(report.busiest_thread < 1.05, "{}", report.busiest_thread);
         assert!(warning(&report, "generator_busy").contains("% busy"));
         None
     };
-    let idle: Vec<f64> = (0..3).map_while(attempt).collect();
-    assert!(idle.len() < 3, "{idle:?}");
+    let idle: Vec<f64> = (0..TRIES).map_while(attempt).collect();
+    assert!(idle.len() < TRIES, "{idle:?}");
 }
 
 #[test]

@@ -153,11 +153,22 @@ pub(crate) fn perf_map(text: &str) -> Vec<JitSymbol> {
         let (begin, rest) = line.split_once(' ')?;
         let (size, name) = rest.split_once(' ')?;
         let begin = hexadecimal(begin)?;
-        Some(JitSymbol { begin, end: begin.checked_add(hexadecimal(size)?)?, name: name.trim().to_owned() })
+        Some(JitSymbol {
+            begin,
+            end: begin.checked_add(hexadecimal(size)?)?,
+            name: method(name.trim()).to_owned(),
+        })
     };
     let mut symbols: Vec<JitSymbol> = text.lines().filter_map(symbol).collect();
     symbols.sort_by_key(|symbol| symbol.begin);
     symbols
+}
+
+/// The name of a Java method without the types that the JVM writes around it; any other name as it is.
+fn method(name: &str) -> &str {
+    let parts = name.strip_suffix(')').and_then(|name| name.split_once('('));
+    let typed = parts.and_then(|(before, _)| before.split_once(' '));
+    typed.map(|(_, method)| method).filter(|method| !method.contains(' ')).unwrap_or(name)
 }
 
 /// The symbol at an address, of those that [`perf_map`] gave.

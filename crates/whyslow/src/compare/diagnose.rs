@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use launch::Launcher;
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, counts_since};
-use plan::{Arm, Condition, Plan, Round, WarmupClass};
+use plan::{Arm, Condition, Plan, ROUND_OVERHEAD_S, Round, WarmupClass};
 use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
 use units::Span;
 
@@ -39,14 +39,14 @@ pub(super) fn rounds(plan: &Plan) -> u32 {
     if plan.arms.len() >= MANY_ARMS { 1 } else { ROUNDS }
 }
 
-/// Seconds that all diagnostic rounds take; `overhead_s` is start and stop of one.
-pub(super) fn seconds(plan: &Plan, overhead_s: f64) -> f64 {
+/// Seconds that all diagnostic rounds take.
+pub(super) fn seconds(plan: &Plan) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
     // Servers that wait have one pass more in one of the rounds; an estimate need not know which they are.
     let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
-    let arm = |arm: &Arm| warmup(plan, arm).0.as_secs_f64() + passes + overhead_s;
+    let arm = |arm: &Arm| warmup(plan, arm).0.as_secs_f64() + passes + ROUND_OVERHEAD_S;
     f64::from(rounds(plan)) * plan.arms.iter().map(arm).sum::<f64>()
 }
 

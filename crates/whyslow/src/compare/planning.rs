@@ -206,7 +206,7 @@ pub(super) fn describe(plan: &Plan) -> String {
             format!("{first} blocks, up to {max} where the first look is undecided")
         }
     };
-    let minutes = plan.block_seconds(1.0) * f64::from(plan.design.blocks.first()) / 60.0;
+    let minutes = plan.block_seconds() * f64::from(plan.design.blocks.first()) / 60.0;
     let conditions: Vec<String> =
         plan.workload.conditions.iter().map(|c| analyse::describe_condition(*c)).collect();
     let mut text = format!(

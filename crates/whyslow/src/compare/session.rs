@@ -14,8 +14,6 @@ use super::round::{Bench, Early, placeholders};
 
 /// How often one round that the host spoilt is repeated before it stays void.
 const MAX_REPEATS: u32 = 4;
-/// Seconds that a round takes beside warm-up and windows: start, readiness, settling, stop.
-const ROUND_OVERHEAD_S: f64 = 0.8;
 /// Seconds that a pilot takes.
 const PILOT_S: f64 = 2.0;
 
@@ -43,8 +41,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(bench: Bench<'a>, manifest: Manifest) -> Self {
         let plan = bench.plan;
         let blocks = f64::from(plan.design.blocks.first());
-        let seconds = PILOT_S * plan.arms.len() as f64 + blocks * plan.block_seconds(ROUND_OVERHEAD_S);
-        let seconds = seconds + diagnose::seconds(plan, ROUND_OVERHEAD_S);
+        let seconds = PILOT_S * plan.arms.len() as f64 + super::seconds(plan);
         let rounds = blocks * plan.arms.len() as f64;
         // With more void rounds than the gate takes, of all that were run, the run is invalid anyway.
         let share = |share: f64| (rounds * share / (1.0 - share)).floor().max(1.0) as u32;
@@ -307,7 +304,7 @@ impl<'a> Session<'a> {
         let Some(wanted) = analyse::extend_to(&run).filter(|wanted| *wanted > blocks) else {
             return Ok(blocks);
         };
-        let seconds = f64::from(wanted - blocks) * self.plan().block_seconds(ROUND_OVERHEAD_S);
+        let seconds = f64::from(wanted - blocks) * self.plan().block_seconds();
         self.progress.say(&format!(
             "undecided after {blocks} blocks: going on to {wanted}, about {:.0} minutes more",
             (seconds / 60.0).ceil()
