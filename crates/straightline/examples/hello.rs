@@ -1,4 +1,4 @@
-//! The smallest server, and the one that is measured: `hello [ADDRESS [WORKERS]]`.
+//! The smallest server: `hello [ADDRESS [WORKERS]]`.
 
 use std::time::Duration;
 use straightline::{Error, Running, Server};

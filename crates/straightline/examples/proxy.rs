@@ -12,7 +12,7 @@ use straightline::{Done, HeadLimits, Request, Response, Running, Server, StatusE
 
 /// Longest wait for the server behind to answer, or to go on.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Fields about one connection, which end with it. Source: RFC 9110, section 7.6.1.
+/// Fields about one connection, which end with it, as do those that `Connection` names. Source: RFC 9110, section 7.6.1.
 const HOP_BY_HOP: &[&str] =
     &["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
 
@@ -43,7 +43,9 @@ fn pass(request: &mut Request<'_>, response: Response<'_>, upstream: SocketAddr)
 /// Sends the request on: its head, and its body in chunks unless its length is known.
 fn ask(request: &mut Request<'_>, mut stream: &rt::TcpStream) -> io::Result<()> {
     let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method(), request.target()).into_bytes();
-    for (name, value) in request.headers().filter(|(name, _)| !is_hop_by_hop(name) && !is("expect", name)) {
+    let named = named_by_connection(request.headers().map(|(name, value)| (name.as_bytes(), value)));
+    let stays = |name: &str| !is_hop_by_hop(name, &named) && !is("expect", name);
+    for (name, value) in request.headers().filter(|(name, _)| stays(name)) {
         write::header(&mut bytes, name, value).map_err(io::Error::other)?;
     }
     let chunked = request.header("transfer-encoding").is_some();
@@ -103,9 +105,10 @@ fn answer_head(stream: &mut BufReader<rt::TcpStream>, was_head: bool) -> io::Res
 /// Sends the answer on.
 fn reply(stream: &mut BufReader<rt::TcpStream>, head: &Head, response: Response<'_>) -> io::Result<Done> {
     let mut response = response.status(head.parsed.status);
+    let named = named_by_connection(headers(&head.bytes));
     for (name, value) in headers(&head.bytes) {
         let name = String::from_utf8_lossy(name);
-        if !is_hop_by_hop(&name) {
+        if !is_hop_by_hop(&name, &named) {
             response = response.header(&name, value)?;
         }
     }
@@ -148,6 +151,12 @@ fn is(name: &str, other: &str) -> bool {
     name.eq_ignore_ascii_case(other)
 }
 
-fn is_hop_by_hop(name: &str) -> bool {
-    HOP_BY_HOP.iter().any(|hop| is(hop, name))
+/// The values of all `Connection` fields, as one list.
+fn named_by_connection<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> String {
+    let lists = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
+    lists.map(|(_, value)| String::from_utf8_lossy(value) + ",").collect()
+}
+
+fn is_hop_by_hop(name: &str, named: &str) -> bool {
+    HOP_BY_HOP.iter().any(|hop| is(hop, name)) || named.split(',').any(|one| is(one.trim(), name))
 }

@@ -95,9 +95,17 @@ pub(crate) struct Args {
     peers: Vec<String>,
 }
 
+impl Args {
+    fn flags(&self) -> String {
+        let said = |flag: &str, value: Option<u32>| value.map(|value| format!(" --{flag} {value}"));
+        let peers = (!self.peers.is_empty()).then(|| format!(" --peers {}", self.peers.join(",")));
+        let flags = [peers, said("blocks", self.blocks), said("window-s", self.window_s)];
+        flags.into_iter().flatten().collect()
+    }
+}
+
 /// How much is measured.
 struct Scale {
-    quick: bool,
     blocks: u32,
     window_s: u32,
     warmup_s: u32,
@@ -106,6 +114,8 @@ struct Scale {
     upload_mib: u64,
     /// straightline first.
     arms: Vec<String>,
+    /// What was said beside the rows, as it was said.
+    flags: String,
 }
 
 impl Scale {
@@ -117,21 +127,19 @@ impl Scale {
         };
         let quick = args.quick;
         Self {
-            quick,
             blocks: args.blocks.unwrap_or(if quick { 2 } else { 6 }),
             window_s: args.window_s.unwrap_or(if quick { 1 } else { 5 }),
             warmup_s: if quick { 1 } else { 2 },
             connections: if quick { 2_000 } else { 10_000 },
             upload_mib: if quick { 128 } else { 1024 },
             arms: std::iter::once(OURS.to_owned()).chain(peers).collect(),
+            flags: args.flags(),
         }
     }
 
     /// What each section says of how its figures came about.
     fn method(&self, row: Row) -> String {
-        let quick = if self.quick { " --quick" } else { "" };
-        let (name, date) = (row.name(), super::page::today());
-        format!("`cargo xtask bench server{quick} {name}`, {date}")
+        format!("`cargo xtask bench server {}{}`, {}", row.name(), self.flags, super::page::today())
     }
 }
 

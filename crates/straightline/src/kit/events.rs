@@ -60,8 +60,8 @@ impl<'a> Events<'a> {
             }
             self.line(field, value);
         }
-        // A carriage return ends a line too, and so would begin a field of the sender's choice.
-        for line in event.data.split(['\n', '\r']) {
+        // A carriage return ends a line too, and so would begin a field of the sender's choice; with a line feed it is one end.
+        for line in event.data.replace("\r\n", "\n").split(['\n', '\r']) {
             self.line("data", line);
         }
         self.text.push('\n');

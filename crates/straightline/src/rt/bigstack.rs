@@ -4,7 +4,7 @@ use super::arena::{GUARD_BYTES, PAGE_BYTES};
 use super::guard::{guard, kind};
 use super::overflow;
 use corosensei::stack::{Stack, StackPointer};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -63,7 +63,11 @@ fn map(stack_bytes: usize) -> io::Result<&'static Big> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
     };
-    guard(start.cast(), GUARD_BYTES, kind())?;
+    if let Err(error) = guard(start.cast(), GUARD_BYTES, kind()) {
+        // SAFETY: It was mapped above, and nobody else knows of it.
+        unsafe { munmap(start, bytes) }.ok();
+        return Err(error);
+    }
     let mut next = STACKS.load(Ordering::Acquire);
     let big =
         Box::leak(Box::new(Big { start: start as usize, stack_bytes, taken: AtomicBool::new(true), next }));

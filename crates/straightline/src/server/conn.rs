@@ -300,8 +300,9 @@ impl Conn {
             if let Some(key) = self.key.take() {
                 shard.forget(key);
             }
+            // A connection that has a thread is counted until that ends, which closes the socket before.
+            self.worker.closed();
         }
-        self.worker.closed();
     }
 
     /// Lets the client see that its answer was cut short, where nothing else would say so.
@@ -344,7 +345,7 @@ impl Conn {
         }
         self.worker.counters().timeouts.add(1);
         match phase {
-            Phase::Receive if !self.stash.borrow().is_empty() => {
+            Phase::Receive if self.has_stash() => {
                 refuse(self, 408, "the head came too slowly");
                 self.settle(After::Linger);
             }

@@ -7,8 +7,7 @@ pub use http1::HeadLimits;
 
 /// Longest wait for a whole head, from its first byte or the accepting of its connection.
 pub const HEAD_TIME: Duration = Duration::from_secs(15);
-/// Longest wait between two requests of a connection, or between two bytes of a body: longer than the 60 s at which
-/// many proxies look.
+/// Longest wait between two requests of a connection, or between two bytes of a body.
 pub const IDLE_TIME: Duration = Duration::from_secs(60);
 /// Longest wait for a client to take any of what is sent to it.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);

@@ -182,7 +182,8 @@ impl Server {
         self
     }
 
-    /// Reports a coroutine that holds its shard longer than this; 25 ms unless said.
+    /// Reports a coroutine that holds its shard longer than this, 25 ms unless said: it looks twice in that time, so that one and
+    /// a half times as long is found for certain.
     pub fn hold_limit(mut self, limit: Duration) -> Self {
         self.options.hold_limit = limit;
         self

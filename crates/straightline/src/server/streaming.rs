@@ -89,7 +89,7 @@ impl Response<'_, Streaming> {
         Ok(Done::new(self.state.status, self.state.body_bytes))
     }
 
-    /// Writes a part of `file`; the kernel copies it by itself where the bytes go out as they are.
+    /// Writes a part of `file`; the kernel copies it by itself where a length was promised and there is no TLS.
     ///
     /// A part that is not in memory holds up the shard while the disk brings it.
     ///

@@ -107,13 +107,13 @@ fn readably(conn: &Conn, input: &Input, after: After) -> After {
     if after == After::Close && unread && !conn.is_cut() { After::Linger } else { after }
 }
 
-/// Whether the bytes can hold a whole head: those seen before did not.
+/// Whether the bytes can hold a whole head, or a byte that no head may have: those seen before did not.
 #[inline]
 fn needs_a_look(input: &Input, head_bytes: u16) -> bool {
     let bytes = input.bytes();
     match input.looked_at {
         0 => !bytes.is_empty(),
-        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].contains(&b'\n'),
+        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].iter().any(u8::is_ascii_control),
     }
 }
 

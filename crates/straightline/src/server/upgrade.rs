@@ -26,10 +26,11 @@ impl fmt::Debug for Upgraded<'_, '_> {
 
 impl<'r, 'a> Upgraded<'r, 'a> {
     pub(crate) fn new(exchange: &'a Exchange<'a>, body: &'r mut Body<'a>) -> Self {
-        Self { exchange, body, read_timeout: None }
+        let idle_time = exchange.conn.worker().limits().idle_time;
+        Self { exchange, body, read_timeout: Some(idle_time) }
     }
 
-    /// Longest that one read waits; `None`, as it begins, for ever.
+    /// Longest that one read waits: [`Limits::idle_time`](crate::Limits::idle_time), as it begins; `None` for ever.
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
         self.read_timeout = timeout;
     }

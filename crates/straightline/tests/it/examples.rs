@@ -61,6 +61,10 @@ fn the_proxy_passes_bodies_of_every_kind_both_ways() {
             }
             response.end()
         }
+        "/hop" => {
+            let passed = request.header("x-hop").is_some();
+            response.send(passed.to_string().as_bytes())
+        }
         _ => echo(request, response),
     });
     let running = proxy::start(server(), behind.address).unwrap();
@@ -76,6 +80,8 @@ fn the_proxy_passes_bodies_of_every_kind_both_ways() {
         client.send(request.as_bytes());
         assert_eq!(client.response().text(), seen, "{request}");
     }
+    client.send(b"GET /hop HTTP/1.1\r\nHost: x\r\nConnection: x-hop\r\nX-Hop: 1\r\n\r\n");
+    assert_eq!(client.response().text(), "false", "a field that `Connection` names is of one connection");
     client.send(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
     let answer = client.response();
     assert_eq!((answer.body.len(), answer.header("x-kept").as_deref()), (3_890, Some("yes")));

@@ -80,7 +80,7 @@ fn whoever_holds_the_shard_is_named() {
         |server| server.workers(1).name("the sleeper"),
         |request, response| {
             if request.path() == "/hold" {
-                std::thread::sleep(Duration::from_millis(500));
+                std::thread::sleep(Duration::from_millis(150));
             }
             response.send(b"")
         },

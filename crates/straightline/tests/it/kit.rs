@@ -249,13 +249,16 @@ fn events_come_one_by_one_as_they_happen() {
         assert!(bad.is_err(), "a name with a line end");
         rt::sleep(std::time::Duration::from_millis(20))?;
         events.comment()?;
-        events.send(&ServerEvent { name: Some("n"), id: Some("7"), data: "one\ntwo\rthree" })?;
+        events.send(&ServerEvent { name: Some("n"), id: Some("7"), data: "one\ntwo\rthree\r\nfour" })?;
         events.end()
     });
     let mut client = server.connect();
     let answer = ask(&mut client, "GET", "/", "Last-Event-ID: 6\r\n");
     assert_eq!(answer.header("content-type").as_deref(), Some("text/event-stream"));
-    assert_eq!(answer.text(), "data: 6\n\n:\n\nevent: n\nid: 7\ndata: one\ndata: two\ndata: three\n\n");
+    assert_eq!(
+        answer.text(),
+        "data: 6\n\n:\n\nevent: n\nid: 7\ndata: one\ndata: two\ndata: three\ndata: four\n\n"
+    );
 }
 
 #[test]

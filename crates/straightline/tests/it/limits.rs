@@ -98,13 +98,16 @@ fn a_silent_connection_is_closed_without_a_word() {
         client.assert_closed("it said nothing");
         assert!(start.elapsed() >= SHORT, "{model:?}");
 
-        let mut client = server.connect();
-        client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        client.response();
-        let start = Instant::now();
-        client.assert_closed("it was idle");
-        let took = start.elapsed();
-        assert!(took >= SHORT && took < SHORT * 8, "{model:?}: {took:?}");
+        // An empty line after a request begins no other.
+        for request in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n\r\n"] {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            client.response();
+            let start = Instant::now();
+            client.assert_closed("it was idle");
+            let took = start.elapsed();
+            assert!(took >= SHORT && took < SHORT * 8, "{model:?}: {took:?}");
+        }
     }
 }
 
@@ -149,6 +152,27 @@ fn a_refused_client_is_not_listened_to_for_ever() {
             std::thread::sleep(SHORT / 8);
         }
         assert!(start.elapsed() >= SHORT, "{model}: it could not have sent the rest");
+    }
+}
+
+#[test]
+fn an_upgraded_client_that_says_nothing_is_given_up() {
+    for model in MODELS {
+        let limits = Limits { idle_time: SHORT, ..Limits::default() };
+        let server = TestServer::with(
+            move |server| model.of(server).limits(limits),
+            |request, response| {
+                let mut stream = response.upgrade(request, "echo")?;
+                stream.read_exact(&mut [0])?;
+                Ok(stream.finish())
+            },
+        );
+        let start = Instant::now();
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n");
+        assert_eq!(client.response_to(true).status, 101, "{model}");
+        client.assert_ends();
+        assert!(start.elapsed() >= SHORT && start.elapsed() < SHORT * 20, "{model}: {:?}", start.elapsed());
     }
 }
 

@@ -1,5 +1,8 @@
 //! The protocol, line by line: what is refused, what is tolerated, and where a message ends.
 
+use std::io;
+use std::time::Duration;
+
 use crate::support::{Client, MODELS, TestServer, echo};
 
 /// One request, and what must come of it.
@@ -166,6 +169,32 @@ fn hostile_heads_are_refused_and_the_client_can_read_why() {
     }
 }
 
+/// However it comes: what no head may have is refused when it is there.
+#[test]
+fn hostile_heads_in_two_pieces_are_refused_alike() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, echo);
+        let refused = |name: &str, first: &[u8], second: &[u8], status: u16| {
+            let mut client = server.connect();
+            client.stream.set_nodelay(true).unwrap();
+            client.send(first);
+            std::thread::sleep(Duration::from_millis(2));
+            client.send(second);
+            assert_eq!(client.response().status, status, "{model:?}: {name}, cut at {}", first.len());
+            client.assert_closed(name);
+        };
+        for Case { name, request, status } in REFUSED {
+            for cut in [request.len() / 2, request.len() - 1] {
+                refused(name, &request[..cut], &request[cut..], *status);
+            }
+        }
+        // No line ends after the cut.
+        refused("a bare CR", b"GET / HTTP/1.1", b"\rHost: x", 400);
+        refused("a NUL", b"GET /", b"\0", 400);
+        assert_eq!(server.metric("requests_total"), 0, "{model:?}: one of them reached the handler");
+    }
+}
+
 #[test]
 fn a_refusal_is_readable_also_while_the_client_still_sends() {
     for model in MODELS {
@@ -284,7 +313,7 @@ fn a_head_may_be_in_pieces_at_every_place() {
             let mut client = server.connect();
             client.send(&request[..cut]);
             if cut % 8 == 0 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             client.send(&request[cut..]);
             assert_eq!(client.response().text(), "POST /cut 3", "{model}: cut at {cut}");
@@ -328,9 +357,28 @@ fn expect_is_answered_at_the_first_read_and_not_before() {
     for model in MODELS {
         let server = TestServer::of_model(model, |request, response| match request.path() {
             "/refuse" => response.status(401).send(b"no"),
+            "/begun" => {
+                let response = response.status(202).header("a", "b")?;
+                let read = io::copy(request, &mut io::sink())?;
+                response.send(read.to_string().as_bytes())
+            }
             _ => echo(request, response),
         });
         let mut client = server.connect();
+        client.send(b"POST /begun HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+        let go_on = client.response();
+        assert_eq!(
+            (go_on.status, go_on.header("a")),
+            (100, None),
+            "{model:?}: before the head that was begun"
+        );
+        client.send(b"abc");
+        let answer = client.response();
+        assert_eq!(
+            (answer.status, answer.header("a"), answer.text()),
+            (202, Some("b".to_owned()), "3".to_owned())
+        );
+
         client.send(b"POST /read HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
         assert_eq!(client.response().status, 100, "{model:?}");
         client.send(b"abc");

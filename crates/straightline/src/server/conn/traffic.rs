@@ -15,6 +15,9 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+/// What some clients send after a request and do not count.
+const EMPTY_LINE: &[u8] = b"\r\n";
+
 impl Conn {
     /// Whether there may be something to receive.
     #[inline]
@@ -238,9 +241,9 @@ impl Conn {
         self.amid_head.set(false);
     }
 
-    /// Whether received bytes wait for the rest of a request.
+    /// Whether a part of a request waits for the rest of it. The empty line that is passed over before one is no part.
     pub(crate) fn has_stash(&self) -> bool {
-        !self.stash.borrow().is_empty()
+        !EMPTY_LINE.starts_with(&self.stash.borrow())
     }
 
     /// A thread was told that there is something to receive.
