@@ -4,6 +4,7 @@ use super::shard::{Refused, Resume, Shard, current, current_coroutine};
 use super::slab::Key;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -76,9 +77,23 @@ pub(crate) fn unpoisoned<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Calls what is somebody else's. A panic of it ends here: the panic hook has told of it, and nobody waits for more.
 pub(crate) fn contained(call: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-        // To drop what it panicked with could panic again.
-        std::mem::forget(panic);
+        discard(panic);
     }
+}
+
+/// How often what a panic left is dropped before it is let go.
+const DISCARDS: u32 = 3;
+
+/// Drops what somebody else's code panicked with. That could panic again, with something that could as well.
+#[cold]
+pub(crate) fn discard(mut panic: Box<dyn Any + Send>) {
+    for _ in 0..DISCARDS {
+        match catch_unwind(AssertUnwindSafe(move || drop(panic))) {
+            Ok(()) => return,
+            Err(next) => panic = next,
+        }
+    }
+    std::mem::forget(panic);
 }
 
 /// Longest wait that is reckoned with, a hundred years: the clock cannot say when `Duration::MAX` will have passed.
@@ -279,5 +294,34 @@ impl<T> Promise<T> {
     /// Waits for the value no longer than to `deadline`.
     pub(crate) fn take_until(&self, deadline: Option<Instant>) -> io::Result<Option<T>> {
         self.waiting.wait_until(deadline, || unpoisoned(&self.value).take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DISCARDS, discard};
+    use std::panic::resume_unwind;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Panics so many times more, each time with another of its kind.
+    struct Again(u32, Arc<AtomicU32>);
+
+    impl Drop for Again {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            if self.0 > 0 {
+                resume_unwind(Box::new(Self(self.0 - 1, Arc::clone(&self.1))));
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_panic_left_is_dropped_unless_that_panics_again_and_again() {
+        for (times, drops) in [(0, 1), (1, 2), (DISCARDS, DISCARDS)] {
+            let dropped = Arc::new(AtomicU32::new(0));
+            discard(Box::new(Again(times, Arc::clone(&dropped))));
+            assert_eq!(dropped.load(Ordering::Relaxed), drops, "{times}");
+        }
     }
 }

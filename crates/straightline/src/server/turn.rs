@@ -10,6 +10,7 @@ use super::exchange::{CONNECTION_CLOSE, Exchange, Progress};
 use super::limits::OUTPUT_BYTES;
 use super::request::Request;
 use super::response::{Done, Response};
+use crate::rt::waker::discard;
 use http1::request::{RequestHead, parse};
 use rustix::io::Errno;
 use std::io;
@@ -18,9 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Serves what can be received now, and says what is to become of the connection.
 pub(crate) fn serve(conn: &Conn) -> After {
     catch_unwind(AssertUnwindSafe(|| serve_all(conn))).unwrap_or_else(|panic| {
-        // Of the user's code beside the handler: the drop of what it panicked with. To drop what that left could panic
-        // again.
-        std::mem::forget(panic);
+        // Of the user's code beside the handler: the drop of what it panicked with.
+        discard(panic);
         give_up(conn)
     })
 }
