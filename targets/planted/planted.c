@@ -6,14 +6,18 @@
 #include "plants.h"
 
 #include <getopt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 
 enum {
     CONNECTIONS_WAITING = 4096, /* Linux's own default ceiling, net.core.somaxconn */
     EVENTS = 256,
     THREADS_MAX = 64,
+    SCANNED_MAX = 10000,
+    SCANNED_EVENTS = 8, /* taken of each scan */
 };
 
 struct worker {
@@ -113,12 +117,30 @@ static void *run_accept(void *unused)
     return unused;
 }
 
+/* SCAN: as a loop on poll() would, with many connections that have nothing to say. The same descriptor, many times over,
+ * costs the kernel what as many would, and needs no limit to be raised. */
+static void scan(int epoll)
+{
+    static struct pollfd all[SCANNED_MAX + 1];
+    static int idle = -1;
+    if (idle < 0) {
+        idle = eventfd(0, 0);
+        for (long i = 0; i < config.amount; i++)
+            all[i] = (struct pollfd){.fd = idle, .events = POLLIN};
+        all[config.amount] = (struct pollfd){.fd = epoll, .events = POLLIN};
+    }
+    poll(all, config.amount + 1, -1);
+}
+
 static void *run_worker(void *worker)
 {
     struct worker *w = worker;
+    int most = config.plant->change == SCAN ? SCANNED_EVENTS : EVENTS;
     for (;;) {
         struct epoll_event events[EVENTS];
-        int n = epoll_wait(w->epoll, events, EVENTS, -1);
+        if (config.plant->change == SCAN)
+            scan(w->epoll);
+        int n = epoll_wait(w->epoll, events, most, -1);
         make_answers(&w->answers, time(NULL));
         for (int i = 0; i < n; i++) {
             struct connection *c = events[i].data.ptr;
@@ -184,6 +206,10 @@ static void read_options(int argc, char **argv)
     }
     config.threads = config.threads ? config.threads : config.plant->threads;
     config.amount = config.amount >= 0 ? config.amount : config.plant->amount;
+    if (config.plant->change == SCAN && (config.amount > SCANNED_MAX || config.threads > 1)) {
+        fprintf(stderr, "planted: one thread scans, %d descriptors at most\n", SCANNED_MAX);
+        exit(2);
+    }
 }
 
 static void report(void)

@@ -326,6 +326,7 @@ const struct plant *find_plant(const char *name)
         {"oneaccept", 100000, 1, ACCEPT_THREAD, NULL, NULL},
         {"sleep", 1000000, 1, UNCHANGED, NULL, ask_backend},
         {"backlog", 1, 1, BACKLOG, NULL, NULL},
+        {"scan", 2000, 1, SCAN, NULL, NULL},
         {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
         {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},

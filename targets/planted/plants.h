@@ -13,6 +13,7 @@ enum change {
     HANDOFF,      /* another thread makes the answer */
     ACCEPT_THREAD, /* one thread accepts, `amount` ns each */
     BACKLOG,      /* `amount` connections may wait to be accepted */
+    SCAN,         /* each wait looks through `amount` idle descriptors, for few events */
 };
 
 struct plant {

@@ -54,10 +54,11 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 22] = [
+const DETECTORS: [Detector; 23] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
+    counts::readiness,
     counts::context_switches,
     counts::thread_handoff,
     counts::kernel_memory,

@@ -125,7 +125,8 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         all - accounted.filter_map(|name| counts.syscalls.get(*name)).sum::<f64>()
     };
     if unnamed >= FEW {
-        first.push(format!("{} +{unnamed:.2}", sampled.unwrap_or("others")));
+        let most = sampled.map_or(String::new(), |name| format!(", most of their time in {name}"));
+        first.push(format!("others +{unnamed:.2}{most}"));
     }
     let list = if first.is_empty() { String::new() } else { format!(" ({})", first.join(", ")) };
     one(Suspect {
@@ -138,6 +139,27 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
             others(fast)
         ),
         usual: true,
+    })
+}
+
+/// More time in asking which sockets are ready: asked more often, or about more of them. Where threads also sleep and are
+/// woken more often, the time inside these calls is that of switching.
+pub(super) fn readiness(pair: &Pair) -> Vec<Suspect> {
+    let Some((_, [slow, fast])) = pair.more_calls(&POLLS) else { return Vec::new() };
+    let inside_ns = pair.more_time_in_calls(&POLLS);
+    if inside_ns <= 0.0 || pair.more(super::evidence::Evidence::all_switches) >= FEW {
+        return Vec::new();
+    }
+    one(Suspect {
+        id: "readiness".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: inside_ns,
+        evidence: format!(
+            "asking which sockets are ready (epoll_wait, poll, select): {slow:.2} calls a request against {fast:.2}, {} more \
+             a request inside them by the profile",
+            units::format_ns(inside_ns)
+        ),
+        usual: false,
     })
 }
 
