@@ -54,7 +54,7 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 23] = [
+const DETECTORS: [Detector; 24] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
@@ -76,6 +76,7 @@ const DETECTORS: [Detector; 23] = [
     code::comparing,
     code::allocation,
     code::busy_wait,
+    code::child_processes,
     code::own_code,
     code::other_work,
 ];

@@ -265,7 +265,7 @@ const USER: Table = &[
     (Category::Serialisation, "serde json Json JSON jackson protobuf msgpack ::ser:: ::de::"),
     (
         Category::Lock,
-        "pthread_mutex ^__lll_ ^lll_ pthread_cond sync.(*Mutex sync.(*RWMutex parking_lot Mutex ^runtime.lock \
+        "pthread_mutex pthread_spin pthread_rwlock ^__lll_ ^lll_ pthread_cond sync.(*Mutex sync.(*RWMutex parking_lot Mutex ^runtime.lock \
          ^runtime.unlock ^runtime.futex ObjectMonitor",
     ),
     (
