@@ -184,7 +184,7 @@ impl<'b> Request<'b> {
 /// Reads the head of the request at the start of `buf` and fills a slot for each field.
 ///
 /// `Ok(None)` says that `buf` ends before the head does and that nothing is wrong so far. Call again with the same
-/// bytes and more of them; it is enough to do so when the new ones hold a control character or the buffer holds
+/// bytes and more of them; it is enough to do so when the new ones hold a control character beside the tab, or the buffer holds
 /// [`HeadLimits::head_bytes`], so that a client that sends byte by byte costs little more than one that sends lines.
 ///
 /// One CRLF before the request is passed over, as some clients end a body with one that they do not count.

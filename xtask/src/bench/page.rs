@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::shell::root;
 
@@ -33,8 +34,12 @@ impl Page {
         let (heading, rest) = section.trim_start().split_once('\n').context("a section has a heading")?;
         let section = format!("{heading}\n\n{}{rest}", host());
         let file = root().join("docs/benchmarks").join(format!("{}.md", self.name));
-        let before = fs::read_to_string(&file).unwrap_or_default();
+        let before = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            read => read.with_context(|| format!("cannot read {}", file.display()))?,
+        };
         let mut kept = sections(&before);
+        ensure!(before.is_empty() || !kept.is_empty(), "{} has no rows: they would be lost", file.display());
         kept.insert(row, &section);
         let text = self.text(rows, &kept);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;

@@ -107,14 +107,19 @@ fn readably(conn: &Conn, input: &Input, after: After) -> After {
     if after == After::Close && unread && !conn.is_cut() { After::Linger } else { after }
 }
 
-/// Whether the bytes can hold a whole head, or a byte that no head may have: those seen before did not.
+/// Whether the bytes can hold a whole head, or a byte that no head may have: those seen before did not. Of what makes it look
+/// there is no more than two a line in a good head, so that nobody makes it look at each byte.
 #[inline]
 fn needs_a_look(input: &Input, head_bytes: u16) -> bool {
     let bytes = input.bytes();
     match input.looked_at {
         0 => !bytes.is_empty(),
-        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].iter().any(u8::is_ascii_control),
+        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].iter().any(is_telling),
     }
+}
+
+fn is_telling(byte: &u8) -> bool {
+    byte.is_ascii_control() && *byte != b'\t'
 }
 
 /// One request and its answer: what is to become of the connection if it is not kept, and what follows the body.

@@ -10,8 +10,14 @@ const SHORT: [&str; 6] = ["--window", "400ms", "--warmup", "100ms", "--format", 
 fn a_server_that_holds_up_to_the_ceiling_has_at_least_that() {
     let args = ["capacity", "futures", "--slo", "p50 < 1s", "-c", "4", "--from", "200", "--max-rate", "400"];
     // A crowded machine may leave the generator late, which voids the search: it has three tries.
-    let mut tries = (0..3).map(|_| whyslow(&[&args[..], &SHORT, &["--precision", "0.2"]].concat()));
-    let found = tries.find(|found| found.code == Some(0)).expect("one of three searches ends with an answer");
+    let search = || whyslow(&[&args[..], &SHORT, &["--precision", "0.2"]].concat());
+    let mut found = search();
+    for _ in 0..2 {
+        if found.code != Some(0) {
+            found = search();
+        }
+    }
+    assert_eq!(found.code, Some(0), "{found:?}");
     let found = found.json();
     assert_schema("capacity", &found);
     assert_eq!((&found["verdict"], found["rate_per_s"].as_f64()), (&"at_least".into(), Some(400.0)));
