@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +43,17 @@ static void check_parent(const char *head, size_t n, long amount)
     (void)head, (void)n;
     for (long i = 0; i < amount; i++)
         syscall(SYS_getppid);
+}
+
+/* Another program, started and waited for by one of so many requests. */
+static void run_helper(const char *head, size_t n, long amount)
+{
+    static long turn;
+    char *argv[] = {"true", NULL}, *none[] = {NULL};
+    pid_t helper;
+    (void)head, (void)n;
+    if (amount > 0 && ++turn % amount == 0 && posix_spawnp(&helper, argv[0], NULL, NULL, argv, none) == 0)
+        waitpid(helper, NULL, 0);
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -327,6 +340,7 @@ const struct plant *find_plant(const char *name)
         {"sleep", 1000000, 1, UNCHANGED, NULL, ask_backend},
         {"backlog", 1, 1, BACKLOG, NULL, NULL},
         {"scan", 2000, 1, SCAN, NULL, NULL},
+        {"spawn", 50, 1, UNCHANGED, NULL, run_helper},
         {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
         {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},

@@ -1,12 +1,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Module and name of what ran in a process that was gone before its functions could be named.
+pub const ENDED: &str = "[ended]";
+
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Demangled name; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
-    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or `[ended]` of a process that is gone.
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or [`ENDED`].
     pub module: String,
     /// Whether it ran in the kernel.
     pub kernel: bool,

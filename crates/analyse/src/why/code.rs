@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use record::ENDED;
+
 use super::evidence::Evidence;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
@@ -135,9 +137,6 @@ pub(super) fn allocation(pair: &Pair) -> Vec<Suspect> {
     of_category(pair, "allocation", Category::Allocation)
 }
 
-/// How samples are named whose process was gone before its functions could be.
-const ENDED: &str = "[ended]";
-
 /// Time in processes that came and went: a server that starts others for its work.
 pub(super) fn child_processes(pair: &Pair) -> Vec<Suspect> {
     of_rows(pair, "child_processes", "processes that had ended before they could be looked at", |row| {
@@ -173,9 +172,7 @@ fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
     // What has a suspect of its own by name is not counted twice.
     let polls = kind == Category::Date && !busy_wait(pair).is_empty();
     let others = |row: &ProfileRow| {
-        is_named(row, &COPIES)
-            || is_named(row, &COMPARISONS)
-            || is_named(row, &[ENDED])
+        [&COPIES[..], &COMPARISONS, &[ENDED]].iter().any(|names| is_named(row, names))
             || (polls && reads_clock(row))
     };
     of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row))

@@ -374,7 +374,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
         ("main;serve;price_of_everything", "own_code"),
         ("main;serve;wait_for;__vdso_clock_gettime", "busy_wait"),
-        ("[ended]", "child_processes"),
+        (record::ENDED, "child_processes"),
     ] {
         let findings = analyse(&sampled(function));
         let causes = named(&findings);

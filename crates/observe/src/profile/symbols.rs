@@ -7,7 +7,7 @@ use std::path::Path;
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
-use record::{Frame, Profile, Stack};
+use record::{ENDED, Frame, Profile, Stack};
 
 use super::Chains;
 use crate::file::optional;
@@ -119,7 +119,7 @@ fn hint(module: &str) -> &'static str {
             "machine code that its runtime made and wrote no /tmp/perf-PID.map of (JVM 17 and later: jcmd PID \
              Compiler.perfmap; Node: --perf-basic-prof)."
         }
-        "[ended]" => "processes that had ended before their functions could be named.",
+        ENDED => "processes that had ended before their functions could be named.",
         _ => "which has no symbols: build it unstripped, or install its debug symbols.",
     }
 }
@@ -209,7 +209,7 @@ impl Names {
             let (name, module) = (symbol.name.clone(), JIT_MODULE.to_owned());
             return Some(Frame { name, module, kernel: false, resolved: true });
         }
-        let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place("[ended]", 0)) };
+        let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place(ENDED, 0)) };
         let mapping = maps.iter().find(|map| (map.begin..map.end).contains(&address))?;
         let offset = address - mapping.begin + mapping.offset;
         match mapping.path.as_str() {
