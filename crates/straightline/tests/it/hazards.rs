@@ -142,9 +142,7 @@ fn descend(depth: usize) -> usize {
     if depth == 0 { frame[0] } else { descend(depth - 1) + std::hint::black_box(frame)[63] % 2 }
 }
 
-#[test]
-#[ignore = "ends its process; run by the test above"]
-fn overflow_a_stack() {
+pub(crate) fn overflow_a_stack() {
     let server = TestServer::with(
         |server| server.workers(1).name("the deep one"),
         |_, response| response.send(descend(1_000_000).to_string().as_bytes()),
@@ -153,9 +151,7 @@ fn overflow_a_stack() {
     std::thread::sleep(Duration::from_secs(5));
 }
 
-#[test]
-#[ignore = "ends its process; run by the test above"]
-fn overflow_a_big_stack() {
+pub(crate) fn overflow_a_big_stack() {
     let server = TestServer::with(
         |server| server.workers(1).name("the deep one"),
         |_, response| {
@@ -167,9 +163,7 @@ fn overflow_a_big_stack() {
     std::thread::sleep(Duration::from_secs(5));
 }
 
-#[test]
-#[ignore = "ends its process; run by the test above"]
-fn overflow_a_big_stack_of_a_thread() {
+pub(crate) fn overflow_a_big_stack_of_a_thread() {
     rt::with_big_stack(512 * 1024, || descend(1_000_000)).unwrap();
 }
 
@@ -181,9 +175,7 @@ fn an_overflow_elsewhere_is_not_ours() {
     assert!(text.contains("has overflowed its stack") && !text.contains("straightline:"), "{text}");
 }
 
-#[test]
-#[ignore = "ends its process; run by the test above"]
-fn overflow_a_plain_thread() {
+pub(crate) fn overflow_a_plain_thread() {
     let _server = TestServer::new(echo);
     std::thread::spawn(|| descend(1_000_000)).join().unwrap();
 }
@@ -280,9 +272,7 @@ fn a_std_lock_held_over_a_wait_is_told_of() {
     in_own_process("hazards::hold_a_std_lock_over_a_wait");
 }
 
-#[test]
-#[ignore = "stops a shard for good; run by the test above"]
-fn hold_a_std_lock_over_a_wait() {
+pub(crate) fn hold_a_std_lock_over_a_wait() {
     let lock = Mutex::new(());
     let server = TestServer::with(
         |server| server.workers(1).name("the locker"),

@@ -274,11 +274,13 @@ fn a_listener_of_someone_elses_is_used_as_it_is() {
 fn a_socket_is_handed_over_by_the_service_manager() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let script = "exec 3<&0; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" --exact --ignored --nocapture \
-                  lifecycle::serve_what_was_handed_over";
+    let server = own_process("lifecycle::serve_what_was_handed_over");
+    let script = "exec 3<&0; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
     let mut child = std::process::Command::new("sh")
         .args(["-c", script])
-        .arg(std::env::current_exe().unwrap())
+        .arg(server.get_program())
+        .args(server.get_args())
+        .envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(listener)))
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -289,9 +291,7 @@ fn a_socket_is_handed_over_by_the_service_manager() {
     assert!(child.wait().unwrap().success());
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn serve_what_was_handed_over() {
+pub(crate) fn serve_what_was_handed_over() {
     let server = Server::from_systemd().unwrap().workers(1);
     let running = server.spawn(echo).unwrap();
     let handle = running.handle();
@@ -380,9 +380,7 @@ fn a_signal_drains_and_another_shows_the_stacks() {
     }
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn serve_until_a_signal() {
+pub(crate) fn serve_until_a_signal() {
     // What hears of events may fail; the signals go on to be heard.
     let tell = |event: Event| {
         writeln!(std::io::stdout(), "{event}").unwrap();

@@ -9,6 +9,7 @@ mod kit;
 mod lifecycle;
 mod limits;
 mod memory;
+mod parts;
 mod protocol;
 mod responses;
 mod runtime;

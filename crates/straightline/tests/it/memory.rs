@@ -13,9 +13,7 @@ fn an_upload_takes_no_memory() {
     in_own_process("memory::upload");
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn upload() {
+pub(crate) fn upload() {
     let mib = number_of("STRAIGHTLINE_UPLOAD_MIB").unwrap_or(64);
     for model in MODELS {
         let server = TestServer::of_model(model, |request, response| {
@@ -48,9 +46,7 @@ fn idle_connections_and_waiting_handlers_take_little() {
     in_own_process("memory::wait_and_idle");
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn wait_and_idle() {
+pub(crate) fn wait_and_idle() {
     /// Most memory for an idle connection, in bytes.
     const IDLE_BYTES: u64 = 1024;
     /// Most memory for a handler that waits, in bytes; the stacks of a build that is not optimised are deeper.
@@ -90,9 +86,7 @@ fn requests_of_a_client_that_never_reads_take_no_memory() {
     in_own_process("memory::ask_and_never_read");
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn ask_and_never_read() {
+pub(crate) fn ask_and_never_read() {
     /// Far more than all buffers of the kernel hold.
     const MOST: usize = 128 << 20;
     for model in MODELS {
@@ -120,9 +114,7 @@ fn panics_leave_no_memory_behind() {
     in_own_process("memory::panic_often");
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn panic_often() {
+pub(crate) fn panic_often() {
     let panics = number_of("STRAIGHTLINE_PANICS").unwrap_or(10_000);
     let server = TestServer::new(|_, response| {
         let _on_the_heap = vec![1u8; 1000];

@@ -109,9 +109,7 @@ fn turn_some_away(model: Model) {
 /// Clients beyond those that the server has descriptors for.
 const TOO_MANY: u64 = 10;
 
-#[test]
-#[ignore = "limits its process; run by the test above"]
-fn turn_away_with_few_descriptors() {
+pub(crate) fn turn_away_with_few_descriptors() {
     serve_until_told(allow_few_descriptors, |server| {
         assert!(server.metric("refused_total") >= TOO_MANY / 2);
     });
@@ -120,9 +118,7 @@ fn turn_away_with_few_descriptors() {
 /// Descriptors that the server may open for clients.
 const DESCRIPTORS: u64 = 30;
 
-#[test]
-#[ignore = "limits its process; run by the test above"]
-fn serve_with_few_descriptors() {
+pub(crate) fn serve_with_few_descriptors() {
     serve_until_told(allow_few_descriptors, |server| assert!(server.metric("accept_pauses_total") >= 1));
 }
 
@@ -212,9 +208,7 @@ fn an_answer_cut_off_by_the_end_of_the_process_does_not_seem_whole() {
     }
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn serve_without_end() {
+pub(crate) fn serve_without_end() {
     let server = TestServer::of_model(Model::asked_for(), |_, response| {
         let mut response = response.start()?;
         io::Write::write_all(&mut response, b"a part of it")?;
@@ -239,9 +233,7 @@ fn a_server_that_cannot_start_leaves_nothing_running() {
     }
 }
 
-#[test]
-#[ignore = "limits its process; run by the test above"]
-fn start_with_too_few_descriptors() {
+pub(crate) fn start_with_too_few_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let in_use = || std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     // Whatever is made once for the whole process is made by now.
@@ -355,9 +347,7 @@ fn slow_heads_delay_nobody() {
     sender.end();
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn serve_slow_heads() {
+pub(crate) fn serve_slow_heads() {
     serve_until_told(raise_descriptors, |server| {
         assert_eq!(server.metric("open_connections"), slow_clients(), "all of them are still there");
         assert_eq!(server.metric("coroutines"), 0, "a slow head holds no coroutine");
@@ -367,9 +357,7 @@ fn serve_slow_heads() {
     });
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn send_slow_heads() {
+pub(crate) fn send_slow_heads() {
     raise_descriptors();
     let address = std::env::var("STRAIGHTLINE_ADDRESS").unwrap().parse().unwrap();
     let mut clients: Vec<Client> = (0..slow_clients()).map(|_| Client::new(address)).collect();

@@ -192,9 +192,7 @@ fn random_faults_leave_nothing_behind() {
     in_own_process("soak::torment_a_server");
 }
 
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn torment_a_server() {
+pub(crate) fn torment_a_server() {
     let requests = number_of("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
     let limits = straightline::Limits {
         head_time: Duration::from_millis(300),

@@ -1,5 +1,6 @@
 //! A server to test, and a client that hides nothing.
 
+use crate::parts::{PART, PLAYER};
 use http1::HeadLimits;
 use http1::response::{Framing, parse_head};
 use std::io::{self, ErrorKind, Read, Write};
@@ -128,12 +129,12 @@ impl Drop for TestServer {
     }
 }
 
-/// Runs one ignored test of this program in a process of its own, which must end well.
-pub(crate) fn in_own_process(test: &str) {
-    let output = own_process(test).output().unwrap();
+/// Has one of the [parts](crate::parts) played in a process of its own, which must end well.
+pub(crate) fn in_own_process(part: &str) {
+    let output = own_process(part).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("1 passed"), "there is no test {test}: {text}");
+    assert!(text.contains("1 passed"), "nobody played {part}: {text}");
     note(&text);
 }
 
@@ -143,11 +144,11 @@ pub(crate) fn note(text: &str) {
     println!("{text}");
 }
 
-/// A process that runs one ignored test of this program.
-pub(crate) fn own_process(test: &str) -> std::process::Command {
+/// A process that plays one of the [parts](crate::parts).
+pub(crate) fn own_process(part: &str) -> std::process::Command {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "--test-threads=1", test]);
-    command.env("RUST_BACKTRACE", "0");
+    command.args(["--exact", "--nocapture", "--test-threads=1", PLAYER]);
+    command.env(PART, part).env("RUST_BACKTRACE", "0");
     command
 }
 
