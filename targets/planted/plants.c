@@ -56,6 +56,20 @@ static void run_helper(const char *head, size_t n, long amount)
         waitpid(helper, NULL, 0);
 }
 
+static void *do_nothing(void *nothing)
+{
+    return nothing;
+}
+
+/* A thread for a request, as one that would answer it. */
+static void run_thread(const char *head, size_t n, long amount)
+{
+    pthread_t helper;
+    (void)head, (void)n;
+    for (long i = 0; i < amount && pthread_create(&helper, NULL, do_nothing, NULL) == 0; i++)
+        pthread_join(helper, NULL);
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void ask_backend(const char *head, size_t n, long amount)
@@ -341,6 +355,7 @@ const struct plant *find_plant(const char *name)
         {"backlog", 1, 1, BACKLOG, NULL, NULL},
         {"scan", 2000, 1, SCAN, NULL, NULL},
         {"spawn", 50, 1, UNCHANGED, NULL, run_helper},
+        {"threads", 1, 1, UNCHANGED, NULL, run_thread},
         {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
         {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},

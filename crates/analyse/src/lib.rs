@@ -81,7 +81,9 @@ pub fn analyse(run: &Run) -> Findings {
         arm.limiter = limiter::name(&sheet, &arm.name, &gates, &alone);
         arm.response_shapes = alone.shapes;
     }
-    let profiles = profile::all(&sheet, &arms, |arm| why::is_used(&passes, arm, PassKind::Sampling));
+    let profiles = profile::all(&sheet, &arms, |arm| {
+        why::used(&passes, arm, PassKind::Sampling).map(PassFindings::divides)
+    });
     let material =
         why::Material { gates: &gates, comparisons: &comparisons, passes: &passes, profiles: &profiles };
     let why = if plan.design.why { why::explain(&sheet, &material) } else { why::Why::default() };
@@ -107,7 +109,7 @@ pub fn analyse(run: &Run) -> Findings {
         window_ns: plan.timing.window.as_ns(),
         baseline: sheet.baseline().to_owned(),
         resources: resources::all(&sheet),
-        profiles,
+        profiles: profiles.into_iter().map(ProfileDifference::shortened).collect(),
         unattributed_share: most_left.as_ref().map(|(_, share)| *share),
         unattributed_arm: most_left.map(|(arm, _)| arm),
         arms,

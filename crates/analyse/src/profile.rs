@@ -15,8 +15,10 @@ pub(crate) use system_calls::{FILE_WRITES, PIPE_WRITES};
 use crate::findings::ArmFindings;
 use crate::sheet::Sheet;
 
-/// Functions listed at most, those with the largest difference first.
+/// Functions that are put out at most, those with the largest difference first.
 const MAX_FUNCTIONS: usize = 60;
+/// Longest name of a function in a sentence, in characters.
+const LONGEST_NAME: usize = 60;
 /// Samples from which a function that the other arm never ran is said to be only here: with a Poisson mean of so many,
 /// none at all is met once in 20 000.
 const ONLY_SAMPLES: u64 = 10;
@@ -58,7 +60,7 @@ pub struct ProfileDifference {
     pub categories: Vec<ProfileRow>,
     /// By crate, package or library, largest difference first.
     pub packages: Vec<ProfileRow>,
-    /// By function, largest difference first; not all of them.
+    /// By function, largest difference first; of many only the first 60 are put out.
     pub functions: Vec<ProfileRow>,
     /// By system call, with everything that the kernel did inside it, largest difference first; empty where the kernel
     /// was not sampled.
@@ -66,6 +68,14 @@ pub struct ProfileDifference {
     pub system_calls: Vec<ProfileRow>,
     /// What the reader must know, one sentence each.
     pub notes: Vec<String>,
+}
+
+impl ProfileDifference {
+    /// As it is put out. Until then it is whole: small functions by the hundred may carry a gap together.
+    pub(crate) fn shortened(mut self) -> Self {
+        self.functions.truncate(MAX_FUNCTIONS);
+        self
+    }
 }
 
 /// The profiles of one arm, and the CPU time of a request that they divide: samples give shares, unscored as they are,
@@ -97,16 +107,17 @@ type Counts<K> = BTreeMap<K, u64>;
 /// A function by name, package and kind of work.
 type Function = (String, String, Category);
 
-/// The profile of every arm against the baseline's, from the sampling passes of those for which they are `used`.
+/// The profile of every arm against the baseline's, where it is used: of such an arm the share of its CPU time that the profile
+/// `divides` is known.
 pub(crate) fn all(
     sheet: &Sheet,
     arms: &[ArmFindings],
-    used: impl Fn(&str) -> bool,
+    divides: impl Fn(&str) -> Option<f64>,
 ) -> Vec<ProfileDifference> {
     let of = |name: &str| {
-        let arm = arms.iter().find(|arm| arm.name == name).filter(|arm| used(&arm.name))?;
+        let arm = arms.iter().find(|arm| arm.name == name)?;
         let (profiles, cpu) = (sampled(sheet, name), arm.cpu_ns_per_request?);
-        let cpu_ns = sampled_ns(&profiles, cpu.total, cpu.user)?;
+        let cpu_ns = sampled_ns(&profiles, cpu.total, cpu.user)? * divides(&arm.name)?;
         Some(ArmProfile { name: &arm.name, profiles, cpu_ns })
     };
     let Some(baseline) = of(sheet.baseline()) else { return Vec::new() };
@@ -166,13 +177,12 @@ fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
     let named = |name: &String| ProfileRow { name: name.clone(), ..ProfileRow::default() };
     let by =
         |key: fn(&Function) -> String| rows(&grouped(&pair.from, key), &grouped(&pair.to, key), pair, named);
-    let mut functions = rows(&pair.from, &pair.to, pair, |(name, package, category)| ProfileRow {
+    let functions = rows(&pair.from, &pair.to, pair, |(name, package, category)| ProfileRow {
         name: name.clone(),
         package: package.clone(),
         category: category.word().to_owned(),
         ..ProfileRow::default()
     });
-    functions.truncate(MAX_FUNCTIONS);
     ProfileDifference {
         baseline: pair.names[0].to_owned(),
         arm: pair.names[1].to_owned(),
@@ -271,6 +281,31 @@ fn rows<K: Ord>(
         .collect();
     rows.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
     rows
+}
+
+/// A function's name for a sentence: without its parameters and the arguments of its templates.
+pub(crate) fn brief(name: &str) -> String {
+    let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    for letter in name.chars() {
+        match letter {
+            '(' if depth == 0 && (is_word(last) || last == '>') => break,
+            '<' if depth > 0 || is_word(last) => {
+                brief.push_str(if depth == 0 { "<…" } else { "" });
+                depth += 1;
+            }
+            '>' if depth > 0 && last != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            brief.push(letter);
+        }
+        last = letter;
+    }
+    if brief.chars().count() > LONGEST_NAME {
+        brief = brief.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
+    }
+    brief
 }
 
 /// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions

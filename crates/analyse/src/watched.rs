@@ -102,7 +102,8 @@ pub fn watched(input: &WatchInput) -> Watched {
             }
             ProfileKind::OffCpu => taken.time_ns() as f64,
         };
-        profile::alone(&ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each })
+        let arm = ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each };
+        profile::alone(&arm).map(ProfileDifference::shortened)
     };
     let mut notes = input.notes.clone();
     notes.extend(doubts(input, requests, from));

@@ -54,7 +54,7 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 24] = [
+const DETECTORS: [Detector; 25] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
@@ -77,6 +77,7 @@ const DETECTORS: [Detector; 24] = [
     code::allocation,
     code::busy_wait,
     code::child_processes,
+    code::short_threads,
     code::own_code,
     code::other_work,
 ];
@@ -115,7 +116,12 @@ pub(crate) fn passes(sheet: &Sheet) -> Vec<PassFindings> {
 
 /// Whether what was seen of `arm` in passes of this kind is used.
 pub(crate) fn is_used(passes: &[PassFindings], arm: &str, kind: PassKind) -> bool {
-    passes.iter().any(|pass| pass.arm == arm && pass.kind == kind && pass.used)
+    used(passes, arm, kind).is_some()
+}
+
+/// The passes of this kind over `arm`, where what was seen in them is used.
+pub(crate) fn used<'a>(passes: &'a [PassFindings], arm: &str, kind: PassKind) -> Option<&'a PassFindings> {
+    passes.iter().find(|pass| pass.arm == arm && pass.kind == kind && pass.used)
 }
 
 /// System calls per request of `arm` by name, where they were counted.

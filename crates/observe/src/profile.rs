@@ -231,6 +231,8 @@ struct Events {
     /// Whether the kernel lets us sample time in the kernel.
     kernel: bool,
     all: Vec<OwnedFd>,
+    /// One of each thread, for its events to stay its own.
+    anchors: Vec<OwnedFd>,
     /// For each CPU the index of the event whose ring the others write to.
     leaders: Vec<Option<usize>>,
     rings: Vec<Ring>,
@@ -243,8 +245,8 @@ impl Events {
             group.fairness()?.allowed_cpus.parse().map_err(|_| ObserveError::Ended(group.root()))?;
         let cpus: Vec<u32> = cpus.iter().collect();
         let leaders = vec![None; cpus.len()];
-        let (all, rings, attached) = (Vec::new(), Vec::new(), BTreeSet::new());
-        Ok(Self { cpus, moment, kernel: true, all, leaders, rings, attached })
+        let (all, anchors, rings, attached) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
+        Ok(Self { cpus, moment, kernel: true, all, anchors, leaders, rings, attached })
     }
 
     fn attach(&mut self, group: &Group) -> Result<(), ObserveError> {
@@ -254,7 +256,7 @@ impl Events {
             if threads.is_empty() {
                 break;
             }
-            let most = MAX_EVENTS / self.cpus.len().max(1);
+            let most = MAX_EVENTS / (self.cpus.len() + 1);
             if self.attached.len() + threads.len() > most {
                 return Err(ObserveError::TooManyThreads {
                     found: self.attached.len() + threads.len(),
@@ -262,11 +264,21 @@ impl Events {
                 });
             }
             for tid in threads {
+                self.anchor(tid).map_err(ObserveError::sampling)?;
                 self.attach_thread(tid).map_err(ObserveError::sampling)?;
                 self.attached.insert(tid);
             }
         }
         if self.all.is_empty() { Err(ObserveError::Ended(group.root())) } else { Ok(()) }
+    }
+
+    fn anchor(&mut self, tid: u32) -> io::Result<()> {
+        match perf::open_anchor(tid) {
+            Ok(event) => self.anchors.push(event),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     fn attach_thread(&mut self, tid: u32) -> io::Result<()> {

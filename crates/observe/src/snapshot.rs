@@ -141,8 +141,10 @@ impl Snapshot {
     /// the last scheduler tick, which the other end of the window gives back on average.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Usage {
-        let used = self.counters_since(earlier);
+        let Used { own, ended } = self.used_since(earlier);
+        let used = own + ended;
         let threads = self.threads_since(earlier);
+        let threads_ns = self.time_by_name(earlier);
         let processes = self.processes.values();
         Usage {
             wall_ns: u64::try_from(self.at.saturating_duration_since(earlier.at).as_nanos())
@@ -158,8 +160,10 @@ impl Snapshot {
             threads: count(self.threads.len()),
             processes: count(self.processes.len()),
             busiest_thread_ns: threads.busiest_ns,
-            threads_ns: self.time_by_name(earlier),
             threads_changed: threads.changed,
+            ended_processes_ns: ended.cpu_ns,
+            ended_threads_ns: own.cpu_ns.saturating_sub(threads_ns.values().sum()),
+            threads_ns,
         }
     }
 
@@ -167,7 +171,8 @@ impl Snapshot {
     /// divided is chance.
     #[must_use]
     pub fn ticks_since(&self, earlier: &Self) -> u64 {
-        let used = self.counters_since(earlier);
+        let Used { own, ended } = self.used_since(earlier);
+        let used = own + ended;
         used.user_ticks + used.system_ticks
     }
 
@@ -178,7 +183,7 @@ impl Snapshot {
 
     /// A process that ends moves what it used into its parent's children; what it had used before `earlier` is then
     /// taken off again.
-    fn counters_since(&self, earlier: &Self) -> Counters {
+    fn used_since(&self, earlier: &Self) -> Used {
         let mut own = Counters::default();
         let mut inherited = self.supervised.minus(earlier.supervised);
         for (pid, now) in &self.processes {
@@ -192,7 +197,7 @@ impl Snapshot {
                 known += before.own + before.children;
             }
         }
-        own + inherited.minus(known)
+        Used { own, ended: inherited.minus(known) }
     }
 
     /// The sample of this very process, and not of another one with its number.
@@ -238,6 +243,14 @@ impl Snapshot {
         found.changed += count(earlier.threads.keys().filter(|tid| !self.threads.contains_key(tid)).count());
         found
     }
+}
+
+/// What a group used between two snapshots.
+struct Used {
+    /// By processes that are still there.
+    own: Counters,
+    /// By those that ended and were waited for.
+    ended: Counters,
 }
 
 #[derive(Default)]

@@ -67,6 +67,12 @@ pub struct Usage {
     pub threads_ns: BTreeMap<String, u64>,
     /// Threads that began or ended in the window: their switches and waits are missing above.
     pub threads_changed: u32,
+    /// Of the CPU time, that of processes that ended in the window and were waited for; known in clock ticks (10 ms).
+    #[serde(default)]
+    pub ended_processes_ns: u64,
+    /// Of the CPU time, that of threads that ended in the window while their process went on.
+    #[serde(default)]
+    pub ended_threads_ns: u64,
 }
 
 /// What a set of CPUs did over a window (`/proc/stat`), and what the host did beside.

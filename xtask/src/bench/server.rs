@@ -27,6 +27,22 @@ const PEERS: [&str; 9] = [
     "go-net-http",
     "epoll-limit",
 ];
+/// Whom it is compared with under many connections: the servers of the published experiments (`docs/answers`).
+const LATENCY_PEERS: [&str; 13] = [
+    "hyper-threads",
+    "hyper-coroutines",
+    "hyper-futures@hyper011",
+    "hyper-futures",
+    "tokio-mini",
+    "may-mini",
+    "warp",
+    "fasthttp",
+    "h2o@plaintext",
+    "akka-http",
+    "nim",
+    "wai",
+    "cohttp-lwt",
+];
 /// Those of a quick run: the ones that a bar is set by.
 const QUICK_PEERS: [&str; 3] = ["may-mini", "hyper-futures", "epoll-limit"];
 
@@ -48,7 +64,7 @@ enum Row {
     Pipeline,
     /// CPU per request, ten requests on each connection
     Closing,
-    /// p99.9 at 70 % of the slowest knee, 10 000 connections
+    /// p99.9 at 70 % of the slower one's knee, 10 000 connections
     Latency,
     /// Memory per idle connection, and per handler that waits
     Memory,
@@ -71,6 +87,14 @@ impl Row {
             Self::Memory => "memory",
             Self::Upload => "upload",
             Self::Models => "models",
+        }
+    }
+
+    fn peers(self, quick: bool) -> &'static [&'static str] {
+        match (self, quick) {
+            (_, true) => &QUICK_PEERS,
+            (Self::Latency, false) => &LATENCY_PEERS,
+            (_, false) => &PEERS,
         }
     }
 }
@@ -105,6 +129,7 @@ impl Args {
 }
 
 /// How much is measured.
+#[derive(Clone)]
 struct Scale {
     blocks: u32,
     window_s: u32,
@@ -119,13 +144,10 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(args: &Args) -> Self {
-        let peers: Vec<String> = match (args.peers.is_empty(), args.quick) {
-            (false, _) => args.peers.clone(),
-            (true, true) => QUICK_PEERS.map(str::to_owned).to_vec(),
-            (true, false) => PEERS.map(str::to_owned).to_vec(),
-        };
+    fn of(args: &Args, row: Row) -> Self {
         let quick = args.quick;
+        let usual = || row.peers(quick).iter().map(|peer| (*peer).to_owned()).collect();
+        let peers: Vec<String> = if args.peers.is_empty() { usual() } else { args.peers.clone() };
         Self {
             blocks: args.blocks.unwrap_or(if quick { 2 } else { 6 }),
             window_s: args.window_s.unwrap_or(if quick { 1 } else { 5 }),
@@ -145,8 +167,6 @@ impl Scale {
 
 /// Measures the rows, and writes each to the page when it is done.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let scale = Scale::of(args);
-    whyslow::build(&scale.arms[1..])?;
     run_words(&[
         "cargo",
         "build",
@@ -161,6 +181,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let rows = if args.rows.is_empty() { ROWS.to_vec() } else { args.rows.clone() };
     for row in rows {
         println!("== {}", row.name());
+        let scale = Scale::of(args, row);
+        whyslow::build(&scale.arms[1..])?;
         let section = match row {
             Row::KeepAlive => compared::keep_alive(&scale, &cpus)?,
             Row::Pipeline => compared::pipeline(&scale, &cpus)?,

@@ -31,7 +31,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 27] = [
+const PLANTS: [Plant; 28] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -58,6 +58,7 @@ const PLANTS: [Plant; 27] = [
     plant("planted@mapping", "planted@none", &["kernel_memory"]),
     plant("planted@scan", "planted@none", &["readiness"]),
     plant("planted@spawn", "planted@none", &["child_processes"]),
+    plant("planted@threads", "planted@none", &["short_threads"]),
     plant("planted@dates", "planted@none", &["profile_clocks_and_dates"]),
     plant("planted-go@alloc", "planted-go@none", &["allocation", "gc"]),
     plant("planted-go@gc", "planted-go@heap", &["gc"]),

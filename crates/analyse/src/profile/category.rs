@@ -34,7 +34,7 @@ pub enum Category {
     Date,
     /// Encryption.
     Tls,
-    /// Turning values into bytes and back.
+    /// Turning values into bytes and back, and bytes into fewer.
     Serialisation,
     /// Executors, event loops and server libraries.
     Runtime,
@@ -68,7 +68,7 @@ impl Category {
             Self::HeaderWriting => "header writing",
             Self::Date => "clocks and dates",
             Self::Tls => "TLS",
-            Self::Serialisation => "serialisation",
+            Self::Serialisation => "serialisation and compression",
             Self::Runtime => "runtime and server library",
             Self::GcJit => "GC and JIT",
             Self::Copying => "copying",
@@ -112,11 +112,24 @@ const VIRTUAL_MACHINE: &str = "libjvm";
 /// Whether a function is of a standard library: what it does, it does for its caller. So does code that has no name and no
 /// file, which may be anyone's; what has no name in the file of a program is its own.
 fn belongs_to_all(frame: &Frame) -> bool {
-    const BEGINNINGS: [&str; 10] = [
+    const BEGINNINGS: [&str; 23] = [
         "core::",
         "std::",
         "alloc::",
-        "internal/runtime/",
+        "internal/",
+        "bytes.",
+        "errors.",
+        "fmt.",
+        "io.",
+        "maps.",
+        "math/",
+        "reflect.",
+        "slices.",
+        "sort.",
+        "strconv.",
+        "strings.",
+        "unicode/",
+        "unique.",
         "java.",
         "jdk.",
         "scala.",
@@ -193,7 +206,7 @@ const KERNEL: Table = &[
     ),
     (
         Category::Memory,
-        "fault ^do_mmap ^vm_mmap munmap sys_brk ^do_brk madvise mprotect ^clear_page ^zap_ ^unmap_ ^exit_mmap \
+        "_fault ^fault_ ^do_mmap ^vm_mmap munmap sys_brk ^do_brk madvise mprotect ^clear_page ^zap_ ^unmap_ ^exit_mmap \
          ^alloc_pages ^__alloc_pages mremap ^flush_tlb ^tlb_",
     ),
     (
@@ -205,10 +218,9 @@ const KERNEL: Table = &[
 
 /// Functions of programs, by what libraries and languages call them.
 const USER: Table = &[
-    // Before those that copy: the C library's formatting of dates begins with str, too.
     (
         Category::Date,
-        "httpdate strftime ^__tz_ ^tzset ^mktime ^__mktime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
+        "httpdate strftime ^__tz ^tzset ^mktime ^__mktime clock_gettime gettimeofday ^time.Now ^time.now ^runtime.nanotime ^runtime.walltime \
          http_date ::date appendTime ^gmtime ^__gmtime ^__offtime ^localtime time::Instant SystemTime \
          DateTimeFormat ^__vdso",
     ),
@@ -219,7 +231,8 @@ const USER: Table = &[
     ),
     (
         Category::Copying,
-        "arraycopy ^memcpy ^memmove ^memset ^memchr ^__mem ^str ^__str compiler_builtins::mem ^runtime.mem ^wmem",
+        "arraycopy ^memcpy ^memmove ^memset ^__mem ^strcpy ^strncpy ^strcat ^strncat ^stpcpy ^stpncpy ^strdup ^strndup \
+         ^__strcpy ^__strncpy ^__strcat ^__strncat ^__stpcpy ^__stpncpy ^__strdup ^__strndup compiler_builtins::mem ^runtime.mem ^wmem",
     ),
     (
         Category::SyscallEntry,
@@ -234,6 +247,8 @@ const USER: Table = &[
          ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep ^runtime.tryDeferToSpanScan ^runtime.findObject \
          ^runtime.spanOf ^runtime.typePointers ^runtime.(*spanSet) ^runtime.(*spanInlineMarkBits) G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
          ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
+         ^v8::internal::Heap ^v8::internal::Scaveng ^v8::internal::Mark ^v8::internal::MinorMark \
+         ^v8::internal::Sweeper ^v8::internal::compiler ^v8::internal::maglev ^v8::internal::OptimizingCompile \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
          ^bf_merge_block ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
@@ -249,7 +264,10 @@ const USER: Table = &[
          ^aligned_alloc ^posix_memalign ^__libc_malloc ^__libc_free ^__libc_calloc ^__libc_realloc ^heap_for_ptr \
          ^arena_ ^caml_alloc ^bf_allocate ^rawAlloc__system ^rawDealloc__system ^newObj",
     ),
-    (Category::Tls, "rustls:: crypto/tls ^SSL_ ^EVP_ ^aes_ ^AES_ ^gcm_ aws_lc ^sha256 ^SHA ring::"),
+    // What a virtual machine of JavaScript is asked to run, whoever called it: without names of their own, the program's
+    // functions and those of its libraries are not told apart.
+    (Category::Handler, "^Builtins_JSEntry"),
+    (Category::Tls, "rustls:: crypto/tls ^SSL_ ^EVP_ ^aes_ ^AES_ ^gcm_ aws_lc ^sha256 ^SHA ^ring:: <ring::"),
     (
         Category::HeadParsing,
         "httparse phr_parse http_parser llhttp parse_request parse_header parse_head parse_uri ngx_http_parse \
@@ -262,7 +280,11 @@ const USER: Table = &[
          ngx_http_header_filter append_header AppendBytes http1::write ResponseHeader). format_head \
          extraHeader header_map HeaderMap",
     ),
-    (Category::Serialisation, "serde json Json JSON jackson protobuf msgpack ::ser:: ::de::"),
+    (
+        Category::Serialisation,
+        "serde json Json JSON jackson protobuf msgpack ::ser:: ::de:: compress/ ^deflate ^inflate ^longest_match \
+         ^crc32 ^adler32 flate2 miniz brotli Brotli ^ZSTD_ zstd",
+    ),
     (
         Category::Lock,
         "pthread_mutex pthread_spin pthread_rwlock ^__lll_ ^lll_ pthread_cond sync.(*Mutex sync.(*RWMutex parking_lot Mutex ^runtime.lock \
@@ -281,7 +303,7 @@ const USER: Table = &[
 const LIBRARIES: Table = &[
     (Category::Tls, "libssl libcrypto libgnutls"),
     (Category::Allocation, "libjemalloc libmimalloc libtcmalloc"),
-    (Category::Serialisation, "libz. libbrotli libyajl libjson"),
+    (Category::Serialisation, "libz. libzstd libbrotli libyajl libjson"),
     (Category::Date, "[vdso]"),
     (Category::Runtime, "libuv libev libjvm"),
 ];

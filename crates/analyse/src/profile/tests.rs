@@ -89,11 +89,46 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("shop::price;serde_json::to_string;core::fmt::write", Category::Serialisation),
         ("__libc_start_main;main;build_tree;__GI___libc_malloc", Category::Allocation),
         ("__libc_start_main;main;build_tree", Category::Handler),
+        ("main;shop::label;<alloc::string::String as core::fmt::Write>::write_str", Category::Handler),
+        ("main;shop::seal;ring::aead::seal", Category::Tls),
+        ("main;stream_handler", Category::Handler),
+        ("llhttp__internal__run;Builtins_JSEntry;Builtins_LoadIC", Category::Handler),
+        ("llhttp__internal__run;Builtins_JSEntry;v8::internal::Heap::AllocateRaw", Category::GcJit),
+        ("net/http.(*conn).serve;main.handler;compress/flate.(*Writer).Write", Category::Serialisation),
+        ("main;serve;strtol", Category::Handler),
+        ("main;serve;__strcpy_avx2", Category::Copying),
+        ("net/http.(*conn).serve;main.handler;strconv.FormatInt", Category::Handler),
+        ("net/http.(*conn).serve;strconv.ParseInt", Category::Runtime),
+        (
+            "net/http.(*conn).serve;main.handler;encoding/json.Marshal;reflect.Value.Field",
+            Category::Serialisation,
+        ),
+        ("main;k:do_syscall_64;k:ep_poll;k:default_wake_function", Category::Polling),
         ("0x1234", Category::Handler),
         ("__libc_start_call_main;0x1234;0x5678", Category::Handler),
     ] {
         assert_eq!(category(folded), expected, "{folded}");
     }
+}
+
+#[test]
+fn names_in_sentences_are_without_what_only_a_compiler_needs() {
+    for (name, expected) in [
+        ("malloc", "malloc"),
+        ("fill_in_stack_trace(Handle, methodHandle const&, JavaThread*)", "fill_in_stack_trace"),
+        ("boolean Planted.handle(java.nio.ByteBuffer)", "boolean Planted.handle"),
+        ("void std::sort<Slot*, Less<Pair<int, int> > >(Slot*, Slot*)", "void std::sort<…>"),
+        ("<alloc::vec::Vec<u8> as core::ops::Drop>::drop", "<alloc::vec::Vec<…> as core::ops::Drop>::drop"),
+        (
+            "internal/runtime/atomic.(*Uint32).CompareAndSwap",
+            "internal/runtime/atomic.(*Uint32).CompareAndSwap",
+        ),
+        ("(anonymous namespace)::look(int)", "(anonymous namespace)::look"),
+        ("Guard<T>::operator->() const", "Guard<…>::operator->"),
+    ] {
+        assert_eq!(brief(name), expected);
+    }
+    assert_eq!(brief(&"é".repeat(70)).chars().count(), LONGEST_NAME);
 }
 
 #[test]

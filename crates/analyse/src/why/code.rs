@@ -9,7 +9,7 @@ use super::evidence::Evidence;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::{Category, ProfileRow};
+use crate::profile::{Category, ProfileRow, brief};
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
@@ -137,10 +137,44 @@ pub(super) fn allocation(pair: &Pair) -> Vec<Suspect> {
     of_category(pair, "allocation", Category::Allocation)
 }
 
-/// Time in processes that came and went: a server that starts others for its work.
+/// Share of a request's CPU time below which that of what ended is not told from what the clocks of processes and of threads
+/// differ by: ticks of 10 ms at both ends of a window.
+const ENDED_SHARE: f64 = 0.05;
+
+/// Processes that come and go: a server that starts others for its work.
 pub(super) fn child_processes(pair: &Pair) -> Vec<Suspect> {
+    let found =
+        ended(pair, "child_processes", "processes that began and ended", |arm| arm.ended_processes_ns);
+    if !found.is_empty() {
+        return found;
+    }
+    // Those that nobody waited for are in the profile alone.
     of_rows(pair, "child_processes", "processes that had ended before they could be looked at", |row| {
         is_named(row, &[ENDED])
+    })
+}
+
+/// Threads that come and go: one for each request or connection.
+pub(super) fn short_threads(pair: &Pair) -> Vec<Suspect> {
+    ended(pair, "short_threads", "threads that began and ended", |arm| arm.ended_threads_ns)
+}
+
+/// CPU time of what ended, beyond that of the other arm.
+fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
+    let [slow, fast] = [pair.slow, pair.fast].map(time);
+    if slow - fast < ENDED_SHARE * pair.slow.cpu.total {
+        return Vec::new();
+    }
+    one(Suspect {
+        id: id.to_owned(),
+        grade: Grade::BoundedBy,
+        ns: slow - fast,
+        evidence: format!(
+            "{what}: {} of CPU a request in them against {}",
+            units::format_ns(slow),
+            units::format_ns(fast)
+        ),
+        usual: false,
     })
 }
 
@@ -192,7 +226,7 @@ fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool
         return Vec::new();
     }
     let grown = rows.iter().filter(|row| row.difference_ns * pair.sign > 0.0);
-    let names: Vec<&str> = grown.take(EXAMPLES).map(|row| row.name.as_str()).collect();
+    let names: Vec<String> = grown.take(EXAMPLES).map(|row| brief(&row.name)).collect();
     one(Suspect {
         id: id.to_owned(),
         grade: Grade::ConsistentWith,

@@ -86,6 +86,10 @@ pub(crate) struct Evidence {
     pub(crate) response_ns: f64,
     /// CPU time by the name of the thread.
     pub(crate) threads_ns: BTreeMap<String, f64>,
+    /// CPU time of processes that ended meanwhile.
+    pub(crate) ended_processes_ns: f64,
+    /// CPU time of threads that ended meanwhile.
+    pub(crate) ended_threads_ns: f64,
     /// What was counted by perf events, where a pass counts.
     pub(crate) counted: Option<Counted>,
     pub(crate) shape: Shape,
@@ -160,6 +164,8 @@ impl Evidence {
             waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             threads_ns: threads(&windows),
+            ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
+            ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
             counted: counted(sheet, arm, material.passes),
             shape: Shape::of(&windows),
             machine: machine(sheet, arm, material.passes),

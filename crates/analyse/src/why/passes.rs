@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::gates::moved_between;
+use crate::percent;
 use crate::sheet::Sheet;
 
 /// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
@@ -22,6 +23,10 @@ const MAX_SLOWDOWN: f64 = 2.0;
 const SAME: f64 = 0.05;
 /// All ways of watching.
 const KINDS: [PassKind; 4] = [PassKind::Counting, PassKind::Sampling, PassKind::Waiting, PassKind::Tracing];
+/// CPU time that samples stand for over that which was used, below which they do not show where it went.
+const MIN_COVERAGE: f64 = 0.5;
+/// From which on they stand for all of it: the kernel's own clocks differ by some percent.
+const FULL_COVERAGE: f64 = 0.9;
 /// Time between two samples by which the kernel splits user from system time.
 const TICK_NS: f64 = 1e7;
 
@@ -42,10 +47,20 @@ pub struct PassFindings {
     pub rate_slowdown: f64,
     /// Whether what was seen is used.
     pub used: bool,
+    /// Of sampling: CPU time that the samples stand for over that which was used.
+    #[serde(default)]
+    pub coverage: Option<f64>,
     /// One sentence.
     pub text: String,
     /// What could not be watched and what would allow it.
     pub missing: Vec<String>,
+}
+
+impl PassFindings {
+    /// Share of the CPU time that a profile from this pass divides.
+    pub(crate) fn divides(&self) -> f64 {
+        self.coverage.filter(|share| *share < FULL_COVERAGE).unwrap_or(1.0)
+    }
 }
 
 /// Sums over the windows of one kind of pass.
@@ -159,8 +174,14 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
     let moved =
         ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
+    let coverage = coverage(of(kind).copied());
     let fault = if of(kind).all(saw_nothing) {
         Some("nothing was seen".to_owned())
+    } else if let Some(share) = coverage.filter(|share| *share < MIN_COVERAGE) {
+        Some(format!(
+            "its samples stand for {} of the CPU time: threads that live for a millisecond or less are not seen",
+            percent(share)
+        ))
     } else if moved && kind == PassKind::Counting {
         // What a request takes tells nothing of watching where a CPU was moved; how often it calls does not hang on that.
         switched(&plain, &watched, few_switches)
@@ -181,6 +202,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         slowdown,
         rate_slowdown,
         used: fault.is_none(),
+        coverage,
         text: format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}; {verdict}", kind.word()),
         missing,
     })
@@ -195,6 +217,21 @@ fn saw_nothing(pass: &&Pass) -> bool {
         }
         PassKind::Untouched => false,
     }
+}
+
+/// Share of the CPU time that the samples stand for; nothing where none were taken. A thread is sampled once it has run for
+/// a whole period, and the kernel begins anew with every thread: those that live shorter are never seen.
+fn coverage<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<f64> {
+    let (mut sampled_ns, mut used_ns) = (0.0, 0.0);
+    for pass in passes.filter(|pass| pass.kind == PassKind::Sampling) {
+        let Some(profile) = pass.profile.as_ref().filter(|profile| profile.wall_ns > 0) else { continue };
+        let target = &pass.window.target;
+        let used = if profile.kernel { target.cpu.total_ns } else { target.cpu.user_ns };
+        // Those that the kernel dropped are of all functions alike.
+        sampled_ns += (profile.samples + profile.lost) as f64 * profile.period_ns as f64;
+        used_ns += used as f64 * profile.wall_ns as f64 / target.wall_ns.max(1) as f64;
+    }
+    (used_ns > 0.0).then(|| sampled_ns / used_ns)
 }
 
 /// How far apart the switches per request of two servers are by chance, so many windows of each, where those that nobody

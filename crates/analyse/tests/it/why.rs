@@ -1,7 +1,9 @@
 //! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
 
 use analyse::{Cause, Findings, Grade, analyse};
-use record::{Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, Run, Stack, UnitCosts, Window};
+use record::{
+    Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, Run, Stack, UnitCosts, Usage, Window,
+};
 
 use crate::support::{change, pair};
 
@@ -346,19 +348,21 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile
 }
 
-/// A run whose second arm spends 10 µs more a request in `function`.
+/// A run whose second arm spends 9 µs more a request in `function`.
 fn sampled(function: &str) -> Run {
-    sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, function)
+    sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &[function])
 }
 
-/// The same with a plant of its own, nine samples of its stack beside ten of what both do.
-fn sampled_beside(plant: Plant, function: &str) -> Run {
+/// The same with a plant of its own, nine samples of its stacks, each as many, beside ten of what both do.
+fn sampled_beside(plant: Plant, functions: &[&str]) -> Run {
     let mut run = planted(plant);
+    let each = 900 / functions.len() as u64;
     let plain = ("main;serve;send;tcp_sendmsg", 1000);
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();
         pass.kind = PassKind::Sampling;
-        let stacks = if record.arm == "pr" { vec![plain, (function, 900)] } else { vec![plain] };
+        let more = functions.iter().map(|function| (*function, each)).filter(|_| record.arm == "pr");
+        let stacks: Vec<(&str, u64)> = std::iter::once(plain).chain(more).collect();
         pass.profile = Some(profile(&stacks));
         record.passes.push(pass);
     }
@@ -388,6 +392,61 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
 }
 
 #[test]
+fn what_came_and_went_is_named_by_its_time() {
+    type Clock = fn(&mut Usage) -> &mut u64;
+    let clocks: [(&str, Clock); 2] = [
+        ("child_processes", |usage| &mut usage.ended_processes_ns),
+        ("short_threads", |usage| &mut usage.ended_threads_ns),
+    ];
+    for (expected, clock) in clocks {
+        let ids = |per_request: u64| {
+            let mut run = planted(Plant { user_ns: 2000.0, ..Plant::NONE });
+            change(&mut run, "pr", 0, |window| {
+                *clock(&mut window.target) = per_request * window.load.requests
+            });
+            let findings = analyse(&run);
+            named(&findings).iter().map(|cause| (cause.id.clone(), cause.share.unwrap())).collect::<Vec<_>>()
+        };
+        let found = ids(1800);
+        assert_eq!((found.len(), found[0].0.as_str()), (1, expected), "{found:?}");
+        assert!((found[0].1 - 0.9).abs() < 0.05, "{found:?}");
+        // Of 10 µs, that is what two clocks may differ by.
+        assert_eq!(ids(300), []);
+    }
+}
+
+#[test]
+fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
+    for (samples, carried) in [(1900, Some(1.0)), (1330, Some(0.7)), (150, None)] {
+        let mut run = sampled("main;serve;price_of_everything");
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            let Some(profile) = &mut pass.profile else { continue };
+            profile.wall_ns = pass.window.target.wall_ns;
+            profile.period_ns = pass.window.target.cpu.total_ns / 1900;
+            profile.samples = samples;
+        }
+        let findings = analyse(&run);
+        let share = named(&findings).first().map(|cause| cause.share.unwrap());
+        let near = |(share, carried): (f64, f64)| (share - carried).abs() < 0.05;
+        assert!(share.zip(carried).is_none_or(near) && share.is_some() == carried.is_some(), "{share:?}");
+        let passes = findings.passes.iter().filter(|pass| pass.kind == PassKind::Sampling);
+        for pass in passes {
+            let said = pass.text.contains("its samples stand for 7.9 % of the CPU time");
+            assert_eq!(said, carried.is_none(), "{}", pass.text);
+        }
+    }
+}
+
+#[test]
+fn a_hundred_small_functions_carry_a_gap_together() {
+    let functions: Vec<String> = (0..100).map(|n| format!("main;serve;step_{n}")).collect();
+    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let findings = analyse(&sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &functions));
+    assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", findings.causes);
+    assert!(findings.profiles[0].functions.len() < 100, "the largest alone are put out");
+}
+
+#[test]
 fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     let writes = Plant { system_ns: 6000.0, calls: &[("write", 3.0)], switches: 2.0, ..Plant::NONE };
     for (stack, expected) in [
@@ -395,7 +454,7 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
         ("main;wake;do_syscall_64;ksys_write;pipe_write", "thread_handoff"),
         ("main;send;do_syscall_64;ksys_write;tcp_sendmsg", "small_writes"),
     ] {
-        let findings = analyse(&sampled_beside(writes, stack));
+        let findings = analyse(&sampled_beside(writes, &[stack]));
         assert_eq!(named(&findings)[0].id, expected, "{stack}: {:?}", findings.causes);
     }
 }

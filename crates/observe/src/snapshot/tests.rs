@@ -77,6 +77,17 @@ fn a_child_that_comes_and_goes_is_counted() {
 }
 
 #[test]
+fn what_ended_is_known_by_itself() {
+    let at = Instant::now();
+    let earlier =
+        snapshot(at, &[(7, process(1, 100, 0))], &[(7, thread(90 * MS, 0)), (8, thread(10 * MS, 0))]);
+    let later = snapshot(at, &[(7, process(1, 150, 80))], &[(7, thread(110 * MS, 0))]);
+    let used = later.since(&earlier);
+    assert_eq!(used.cpu.total_ns, (50 + 80) * MS);
+    assert_eq!((used.ended_processes_ns, used.ended_threads_ns), (80 * MS, 30 * MS));
+}
+
+#[test]
 fn a_new_child_is_counted_whole() {
     assert_eq!(cpu_ms(&[(7, process(1, 100, 0))], &[(7, process(1, 100, 0)), (8, process(7, 120, 0))]), 120);
 }

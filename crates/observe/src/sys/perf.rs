@@ -37,6 +37,7 @@ struct Attr {
 const TYPE_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
+const DUMMY: u64 = 9;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
@@ -74,16 +75,13 @@ pub(crate) enum Moment {
 /// # Errors
 /// Those of perf_event_open(2): `EACCES` and `EPERM` where it is not allowed, `ESRCH` where there is no such thread.
 pub(crate) fn open_sampling(tid: u32, cpu: u32, moment: Moment, kernel: bool) -> io::Result<OwnedFd> {
-    let tid = libc::pid_t::try_from(tid).map_err(io::Error::other)?;
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
     let (config, sample_period, more) = match moment {
         Moment::CpuTime(period_ns) => (CPU_CLOCK, period_ns, 0),
         Moment::Switch => (CONTEXT_SWITCHES, 1, RECORD_SWITCHES),
     };
     let mode = if kernel { 0 } else { EXCLUDE_KERNEL };
-    let mut attr = Attr {
-        kind: TYPE_SOFTWARE,
-        size: u32::try_from(size_of::<Attr>()).expect("a hundred and twelve"),
+    let attr = Attr {
         config,
         sample_period,
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
@@ -92,6 +90,27 @@ pub(crate) fn open_sampling(tid: u32, cpu: u32, moment: Moment, kernel: bool) ->
         clock_id: libc::CLOCK_MONOTONIC,
         ..Attr::default()
     };
+    open(attr, tid, cpu)
+}
+
+/// Opens an event that counts nothing and that no thread inherits: while it is there, the events of thread `tid` stay its own.
+///
+/// Where one thread gives its CPU to another whose events are all inherited from it, or the other way round, the kernel
+/// exchanges their events instead of stopping and starting them. A thread that begins others all the time would be given
+/// theirs, which have run for no time yet, and so never come to a sample.
+///
+/// # Errors
+/// As [`open_sampling`].
+pub(crate) fn open_anchor(tid: u32) -> io::Result<OwnedFd> {
+    const ANY_CPU: libc::c_int = -1;
+    let flags = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
+    open(Attr { config: DUMMY, flags, ..Attr::default() }, tid, ANY_CPU)
+}
+
+fn open(attr: Attr, tid: u32, cpu: libc::c_int) -> io::Result<OwnedFd> {
+    let tid = libc::pid_t::try_from(tid).map_err(io::Error::other)?;
+    let size = u32::try_from(size_of::<Attr>()).expect("a hundred and twelve");
+    let mut attr = Attr { kind: TYPE_SOFTWARE, size, ..attr };
     let no_group: libc::c_int = -1;
     // SAFETY: `attr` is valid for the size that it declares and outlives the call, which may write its size only.
     let fd =
