@@ -137,32 +137,40 @@ pub(crate) fn explain(sheet: &Sheet, material: &Material) -> Why {
     let mut why = Why::default();
     let Some(baseline) = find(sheet.baseline()) else { return why };
     for arm in sheet.others().filter_map(find) {
-        let Some(pair) = Pair::new(sheet, baseline, arm, material) else { continue };
-        why.ledger.extend(ledger::lines(&pair));
-        let suspects = suspects(&pair);
-        let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
-        if !suspects.is_empty() {
-            why.unattributed.push((arm.name.clone(), (1.0 - carried).max(0.0)));
+        if let Some(pair) = Pair::new(sheet, baseline, arm, material) {
+            explain_pair(sheet, &pair, &mut why);
         }
-        if let Some(first) =
-            suspects.first().filter(|first| pair.waits() && pair.share(first.ns) >= RULED_OUT)
-        {
-            why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
+        let told = |cause: &Cause| cause.arm == arm.name && cause.id == waits::LISTEN_BACKLOG;
+        if !why.causes.iter().any(told) {
+            why.causes.extend(waits::refusals(baseline, arm));
         }
-        let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(&pair, one)).collect();
-        confirm::put_to_the_test(&pair, &sheet.run.interventions, &mut causes);
-        why.causes.extend(causes);
     }
     why
 }
 
-/// All suspects of a pair, those that carry most first; what is too small to be said is left out.
+fn explain_pair(sheet: &Sheet, pair: &Pair, why: &mut Why) {
+    why.ledger.extend(ledger::lines(pair));
+    let mut suspects = suspects(pair);
+    let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
+    // What is too small to be said is known all the same.
+    suspects.retain(|one| one.usual || pair.share(one.ns) >= RULED_OUT);
+    if !suspects.is_empty() {
+        why.unattributed.push((pair.arm.to_owned(), (1.0 - carried).max(0.0)));
+    }
+    if let Some(first) = suspects.first().filter(|first| pair.waits() && pair.share(first.ns) >= RULED_OUT) {
+        why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
+    }
+    let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
+    confirm::put_to_the_test(pair, &sheet.run.interventions, &mut causes);
+    why.causes.extend(causes);
+}
+
+/// All suspects of a pair, those that carry most first.
 fn suspects(pair: &Pair) -> Vec<Suspect> {
     let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
     if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
         suspects.extend(OTHERWISE(pair));
     }
-    suspects.retain(|one| one.usual || pair.share(one.ns) >= RULED_OUT);
     suspects.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     suspects
 }

@@ -3,9 +3,13 @@
 use super::evidence::{Blocked, Evidence};
 use super::gap::Pair;
 use super::{Suspect, one};
-use crate::findings::Grade;
+use crate::findings::{Cause, Grade};
 use crate::limiter::REFUSED;
 
+/// What a full listen queue is called.
+pub(super) const LISTEN_BACKLOG: &str = "listen_backlog";
+/// How long the client of a refused connection waits until it tries again (RFC 6298: one second).
+const RETRY_NS: f64 = 1e9;
 /// System calls that wait for a time to pass.
 pub(super) const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
 /// System calls that wait for a disk.
@@ -212,7 +216,30 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
          again after a second"
     );
     // Those that are let in come one at a time, and each wakes a server that has nothing else to do.
-    one(wait("listen_backlog", idle_after_accept(pair) + super::counts::switching(pair), evidence))
+    one(wait(LISTEN_BACKLOG, idle_after_accept(pair) + super::counts::switching(pair), evidence))
+}
+
+/// The same where the server is no slower for it: other clients keep it as busy as ever, and those that were refused wait.
+pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
+    let (sign, slow, fast) =
+        if arm.refused >= baseline.refused { (1.0, arm, baseline) } else { (-1.0, baseline, arm) };
+    let waited_ns = slow.refused * RETRY_NS;
+    (slow.refused >= REFUSED && slow.refused > 2.0 * fast.refused).then(|| Cause {
+        id: LISTEN_BACKLOG.to_owned(),
+        grade: Grade::ConsistentWith,
+        baseline: baseline.name.clone(),
+        arm: arm.name.clone(),
+        ns_per_request: sign * waited_ns,
+        share: None,
+        text: format!(
+            "{}connections dropped because the listen queue was full: {:.4} a request against {:.4}; each client tries again \
+             after a second: {} a request, which neither its rate nor its CPU time shows",
+            if sign < 0.0 { format!("in {}, ", slow.name) } else { String::new() },
+            slow.refused,
+            fast.refused,
+            units::format_ns(waited_ns)
+        ),
+    })
 }
 
 /// Work that only one thread does: it is full while other CPUs are idle.

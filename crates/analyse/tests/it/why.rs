@@ -392,6 +392,18 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
 }
 
 #[test]
+fn clients_that_were_refused_are_told_of_though_the_server_is_as_fast() {
+    let findings = analyse(&planted(Plant { refused: 0.002, ..Plant::NONE }));
+    let causes = named(&findings);
+    assert_eq!((causes.len(), causes[0].id.as_str(), causes[0].share), (1, "listen_backlog", None));
+    assert!((causes[0].ns_per_request - 2e6).abs() < 1e4, "{:?}", causes[0]);
+    assert!(causes[0].text.contains("2.00 ms a request"), "{}", causes[0].text);
+    let mut both = planted(Plant { refused: 0.002, ..Plant::NONE });
+    change(&mut both, "main", 0, |window| apply(window, &Plant { refused: 0.0015, ..Plant::NONE }));
+    assert!(named(&analyse(&both)).is_empty());
+}
+
+#[test]
 fn what_came_and_went_is_named_by_its_time() {
     type Clock = fn(&mut Usage) -> &mut u64;
     let clocks: [(&str, Clock); 2] = [

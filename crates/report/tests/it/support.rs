@@ -212,6 +212,7 @@ fn pass(arm: &str) -> PassFindings {
         slowdown: Some(1.07),
         rate_slowdown: 1.06,
         used: true,
+        coverage: None,
         text: format!("counting slowed {arm} x1.06 (x1.07 CPU per request); used"),
         missing: vec!["no cycles or instructions".to_owned()],
     }

@@ -16,6 +16,7 @@
 mod arena;
 #[allow(unsafe_code)]
 mod bigstack;
+pub(crate) mod cpus;
 #[allow(unsafe_code)]
 mod deaf;
 #[allow(unsafe_code)]

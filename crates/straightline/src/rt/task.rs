@@ -225,6 +225,7 @@ impl Pool {
     }
 
     fn serve(&self) {
+        super::cpus::unpin();
         let mut state = unpoisoned(&self.state);
         loop {
             if let Some(work) = state.queue.pop_front() {

@@ -54,7 +54,8 @@ pub struct Limits {
     pub body_bytes_per_s: u32,
     /// Requests answered from one connection before others have their turn.
     pub pipelined: u16,
-    /// Connections of one shard, or of all threads; more wait to be accepted, and after 5 s are answered with 503.
+    /// Connections of one shard, or of all threads; more wait to be accepted, and once there has been no room for 5 s they are
+    /// answered with 503.
     pub connections: u32,
     /// Bytes of a body the handler left unread that are read and dropped; the connection is closed beyond.
     pub drain_bytes: u64,

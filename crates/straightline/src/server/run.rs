@@ -8,13 +8,13 @@ use super::handle::{Handle, Helpers, Inner, Kind, Running};
 use super::listen::Listening;
 use super::service::Service;
 use super::worker::Worker;
+use crate::rt::cpus;
 use crate::rt::driver::{Epoll, Ready};
 use crate::rt::shard::{Shard, ShardOptions, Source};
 use crate::rt::slab::Key;
 use crate::rt::waker::Remote;
 use crate::rt::watch::{Watch, Watchdog};
 use rustix::fd::OwnedFd;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -73,7 +73,7 @@ pub(crate) fn sample(shard: &Rc<Shard>) {
 
 /// Starts a server on shards.
 pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) -> Result<Running, Error> {
-    let cpus = allowed_cpus();
+    let cpus = cpus::allowed();
     let count = plan.workers.unwrap_or(cpus.len().max(1));
     let (address, shared) = (listening.address(), listening.is_shared());
     let (report, reports) = mpsc::channel();
@@ -124,11 +124,6 @@ fn collect(
     Ok(links.into_iter().map(|(_, link)| link).collect())
 }
 
-fn allowed_cpus() -> Vec<usize> {
-    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
-}
-
 /// One shard that is about to start.
 struct Start {
     index: usize,
@@ -172,10 +167,7 @@ impl Start {
 
     fn prepare(&self) -> io::Result<(Rc<Shard>, Rc<Worker>)> {
         if let Some(cpu) = self.cpu {
-            let mut set = CpuSet::new();
-            set.set(cpu);
-            // A server on the wrong CPU still serves.
-            sched_setaffinity(None, &set).ok();
+            cpus::pin(cpu);
         }
         // Each connection has at most one handler, and handlers may spawn as many again.
         let stacks = self.service.limits.connections.saturating_mul(2);

@@ -11,6 +11,7 @@ use super::limits::OUTPUT_BYTES;
 use super::request::Request;
 use super::response::{Done, Response};
 use crate::rt::waker::discard;
+use http1::HeadLimits;
 use http1::request::{RequestHead, parse};
 use rustix::io::Errno;
 use std::io;
@@ -62,7 +63,7 @@ fn leave(conn: &Conn, input: Input, after: After) -> After {
 /// Answers every whole request in `input`; `None` when more bytes are needed.
 fn batch(conn: &Conn, input: &mut Input, served: &mut u16) -> Option<After> {
     let limits = conn.worker().limits();
-    while needs_a_look(input, limits.head.head_bytes) {
+    while needs_a_look(input, &limits.head) {
         if *served == limits.pipelined {
             return Some(After::Again);
         }
@@ -107,14 +108,22 @@ fn readably(conn: &Conn, input: &Input, after: After) -> After {
     if after == After::Close && unread && !conn.is_cut() { After::Linger } else { after }
 }
 
-/// Whether the bytes can hold a whole head, or a byte that no head may have: those seen before did not. Of what makes it look
-/// there is no more than two a line in a good head, so that nobody makes it look at each byte.
+/// Whether the bytes can hold a whole head, a byte that no head may have, or too long a target: those seen before did not. Of
+/// what makes it look there is no more than two a line in a good head, so that nobody makes it look at each byte.
 #[inline]
-fn needs_a_look(input: &Input, head_bytes: u16) -> bool {
+fn needs_a_look(input: &Input, limits: &HeadLimits) -> bool {
+    /// More than a method takes of the line.
+    const METHOD_BYTES: usize = 32;
     let bytes = input.bytes();
+    let reaches = |count: usize| bytes.len() >= count;
+    let longest = usize::from(limits.target_bytes) + METHOD_BYTES;
     match input.looked_at {
-        0 => !bytes.is_empty(),
-        seen => bytes.len() >= usize::from(head_bytes) || bytes[seen..].iter().any(is_telling),
+        0 => reaches(1),
+        seen => {
+            reaches(usize::from(limits.head_bytes))
+                || (seen < longest && reaches(longest))
+                || bytes[seen..].iter().any(is_telling)
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What goes wrong in coroutine runtimes, line by line.
 
 use crate::support::{
-    Client, MODELS, Model, PATIENCE, TestServer, echo, ended_well, in_own_process, own_process,
+    Client, MODELS, Model, PATIENCE, TestServer, echo, ended_well, in_own_process, number_of, own_process,
 };
+use std::cell::RefCell;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Mutex};
@@ -123,15 +124,17 @@ fn work_on_a_helper_thread_holds_nobody_up() {
 
 #[test]
 fn an_overflow_names_the_handler_and_its_stack() {
-    for (test, whose) in [
-        ("hazards::overflow_a_stack", "128 KiB of handler `the deep one`"),
-        ("hazards::overflow_a_big_stack", "512 KiB of handler `the deep one`"),
-        ("hazards::overflow_a_big_stack_of_a_thread", "512 KiB of a plain thread"),
+    for (test, kib, whose) in [
+        ("hazards::overflow_a_stack", 64, "handler `the deep one`"),
+        ("hazards::overflow_a_stack", 128, "handler `the deep one`"),
+        ("hazards::overflow_a_stack", 1024, "handler `the deep one`"),
+        ("hazards::overflow_a_big_stack", 512, "handler `the deep one`"),
+        ("hazards::overflow_a_big_stack_of_a_thread", 512, "a plain thread"),
     ] {
-        let output = own_process(test).output().unwrap();
+        let output = own_process(test).env(STACK_KIB, kib.to_string()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(11), "the signal's default action: {text}");
-        let wanted = format!("the stack of {whose} overflowed");
+        let wanted = format!("the stack of {kib} KiB of {whose} overflowed");
         assert!(text.contains(&wanted), "no {wanted:?} in {text}");
     }
 }
@@ -142,9 +145,13 @@ fn descend(depth: usize) -> usize {
     if depth == 0 { frame[0] } else { descend(depth - 1) + std::hint::black_box(frame)[63] % 2 }
 }
 
+/// The variable that says how large the stack is that overflows, in KiB.
+const STACK_KIB: &str = "STRAIGHTLINE_STACK_KIB";
+
 pub(crate) fn overflow_a_stack() {
+    let stack_bytes = number_of(STACK_KIB).unwrap() as usize * 1024;
     let server = TestServer::with(
-        |server| server.workers(1).name("the deep one"),
+        |server| server.workers(1).name("the deep one").stack_bytes(stack_bytes),
         |_, response| response.send(descend(1_000_000).to_string().as_bytes()),
     );
     server.connect().send(GET);
@@ -290,6 +297,38 @@ pub(crate) fn hold_a_std_lock_over_a_wait() {
         events.iter().any(|event| matches!(event, Event::ShardHeld { handler: "the locker", .. }))
     });
     std::process::exit(ended_well());
+}
+
+/// Of a `RefCell` that is borrowed over a wait, the next who wants it panics; which costs no more than any panic does.
+#[test]
+fn a_borrow_held_over_a_wait_costs_the_next_who_borrows() {
+    thread_local!(static SHARED: RefCell<u32> = const { RefCell::new(0) });
+    for model in MODELS {
+        let (open, gate) = rt::channel(1);
+        let server = TestServer::of_model(model, move |request, response| {
+            SHARED.with(|shared| {
+                let mut shared = shared.borrow_mut();
+                if request.path() == "/hold" {
+                    gate.recv()?;
+                }
+                *shared += 1;
+                response.send(shared.to_string().as_bytes())
+            })
+        });
+        let mut holder = server.connect();
+        holder.send(&get("/hold"));
+        server.until("it is held", |server| server.metric("requests_total") == 1);
+        let mut next = server.connect();
+        next.send(GET);
+        // Threads have one each.
+        let (status, panics) = if model == Model::Coroutines { (500, 1) } else { (200, 0) };
+        assert_eq!(next.response().status, status, "{model}");
+        open.send(()).unwrap();
+        assert_eq!(holder.response().text(), "1", "{model}");
+        holder.send(GET);
+        assert_eq!(holder.response().text(), "2", "{model}: it is borrowed no longer");
+        assert_eq!(server.metric("handler_panics_total"), panics, "{model}");
+    }
 }
 
 /// A value that a handler panics with, and whose drop panics again.

@@ -1,11 +1,13 @@
 //! The parts beside the server, over real sockets: mostly through the examples, as a user would have them.
 
 use crate::examples::site;
-use crate::support::{Answer, Client, Random, TestServer};
-use std::io::Read;
+use crate::support::{Answer, Client, MODELS, Random, TestServer};
+use crate::tls;
+use std::io::{Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use straightline::kit::{Files, RouteError, Router};
 use straightline::{Server, rt};
 
@@ -162,6 +164,70 @@ fn a_large_file_passes_whole_to_a_slow_client() {
     assert_eq!(ask(&mut server.connect(), "GET", "/a.txt", "").status, 200);
     assert!(slow.response().body == bytes, "the file arrived otherwise than it was");
     assert_eq!(ask(&mut slow, "GET", "/a.txt", "").text(), "0123456789", "the connection goes on");
+}
+
+/// The kernel copies a part of a file where a length was promised and nothing is encrypted; elsewhere the server does.
+#[test]
+fn a_file_is_the_same_whichever_way_it_goes() {
+    let folder = Folder::new("ways");
+    let mut random = Random(20_261_123);
+    let bytes: Vec<u8> = (0..LENGTH).map(|_| random.next() as u8).collect();
+    let path = folder.public().join("file.bin");
+    std::fs::write(&path, &bytes).unwrap();
+    for (model, is_secret) in MODELS.into_iter().flat_map(|model| [(model, false), (model, true)]) {
+        let (path, files) = (path.clone(), Files::new(folder.public()).unwrap());
+        let (config, trusting) = tls::halves();
+        let server = TestServer::with(
+            |server| if is_secret { model.of(server).tls(config) } else { model.of(server) },
+            move |request, response| {
+                if request.path() != "/streamed" {
+                    return files.serve(request.path(), request, response);
+                }
+                let mut response = response.start()?;
+                response.write_file(&std::fs::File::open(&path)?, STREAMED)?;
+                response.end()
+            },
+        );
+        let how = format!("{model}, TLS: {is_secret}");
+        if is_secret {
+            let connect = || Client::over(tls::connect(server.address, Arc::clone(&trusting)));
+            check_ways(connect, &bytes, &how);
+        } else {
+            check_ways(|| server.connect(), &bytes, &how);
+        }
+    }
+}
+
+/// Length of a file in bytes: more than the buffers on its way, and no multiple of any.
+const LENGTH: usize = 1_000_003;
+/// What is sent of it without a length.
+const STREAMED: Range<u64> = 4_095..700_001;
+
+fn check_ways<S: Read + Write>(connect: impl Fn() -> Client<S>, bytes: &[u8], how: &str) {
+    for (path, field, status, part) in [
+        ("/file.bin", "", 200, 0..LENGTH),
+        ("/file.bin", "Range: bytes=32767-700000\r\n", 206, 32_767..700_001),
+        ("/file.bin", "Range: bytes=-1\r\n", 206, LENGTH - 1..LENGTH),
+        ("/streamed", "", 200, STREAMED.start as usize..STREAMED.end as usize),
+    ] {
+        for version in ["1.0", "1.1"] {
+            let mut client = connect();
+            client.send(format!("GET {path} HTTP/{version}\r\nHost: x\r\n{field}\r\n").as_bytes());
+            let answer = client.response();
+            let what = format!("{how}: {path} {field} on {version}: {}", answer.head);
+            assert_eq!(answer.status, status, "{what}");
+            assert!(answer.body == bytes[part.clone()], "{what}: it is not what the file holds");
+            let length = (path != "/streamed").then(|| part.len().to_string());
+            assert_eq!(answer.header("content-length"), length, "{what}");
+            let chunked = answer.header("transfer-encoding").is_some();
+            assert_eq!(chunked, length.is_none() && version == "1.1", "{what}");
+            if version == "1.1" {
+                client.send(b"GET /a.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+                assert_eq!(client.response().text(), "0123456789", "{what}: the connection goes on");
+            }
+            client.assert_closed(&what);
+        }
+    }
 }
 
 #[test]

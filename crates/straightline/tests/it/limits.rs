@@ -1,8 +1,8 @@
 //! Limits and times, each at the value where it begins to hold.
 
-use crate::support::{Client, MODELS, Model, PATIENCE, TestServer, echo};
+use crate::support::{Client, MODELS, Model, PATIENCE, TestServer, echo, number_of, own_process};
 use http1::HeadLimits;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -39,6 +39,23 @@ fn sizes_are_limited_at_their_limit() {
             client.send(request.as_bytes());
             assert_eq!(client.response().status, status, "{model}: {name}");
         }
+    }
+}
+
+#[test]
+fn too_long_a_target_is_refused_before_its_line_ends() {
+    for model in MODELS {
+        let server = limited(model, Limits::default());
+        let mut client = server.connect();
+        client.send(b"GET /");
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(20));
+            client.send(&[b'a'; 4 * 1024]);
+        }
+        let sent = Instant::now();
+        assert_eq!(client.response().status, 414, "{model:?}");
+        assert!(sent.elapsed() < Limits::default().head_time / 2, "{model:?}");
+        client.assert_ends();
     }
 }
 
@@ -292,6 +309,30 @@ fn connections_over_the_limit_wait_for_others_to_end() {
     }
 }
 
+#[test]
+fn connections_that_wait_too_long_are_told_and_the_next_is_served() {
+    std::thread::scope(|scope| MODELS.map(|model| drop(scope.spawn(move || turn_one_away(model)))));
+}
+
+fn turn_one_away(model: Model) {
+    let server = limited(model, Limits { connections: 1, ..Limits::default() });
+    let mut holder = server.connect();
+    holder.send(&get("/held"));
+    assert_eq!(holder.response().status, 200, "{model}");
+    let (start, mut waits) = (Instant::now(), server.connect());
+    waits.send(&get("/waits"));
+    let answer = waits.response();
+    assert_eq!((answer.status, answer.header("retry-after").as_deref()), (503, Some("5")), "{model}");
+    assert!(start.elapsed() > Duration::from_secs(4), "{model}: {:?}", start.elapsed());
+    waits.assert_closed("there is no room for it");
+    holder.send(&get("/still-held"));
+    assert_eq!(holder.response().status, 200, "{model}: who has a connection keeps it");
+    drop(holder);
+    server.until("there is room", |server| server.metric("open_connections") == 0);
+    server.assert_serves("one that was turned away");
+    assert_eq!((server.metric("refused_total"), server.metric("requests_total")), (1, 3), "{model}");
+}
+
 fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
 }
@@ -371,6 +412,84 @@ fn the_limits_are_on_by_default() {
     assert_eq!(Limits::default(), promised);
 }
 
+/// The variable that says which of the allowed sizes a stack has, in bytes.
+const STACK_BYTES: &str = "STRAIGHTLINE_STACK_BYTES";
+
+/// One that overflows ends its process.
+#[test]
+fn the_smallest_and_the_largest_stack_hold_what_they_say() {
+    for bytes in [rt::STACK_BYTES_MIN, rt::STACK_BYTES_MAX] {
+        let mut process = own_process("limits::use_most_of_a_stack");
+        let output = process.env(STACK_BYTES, bytes.to_string()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{bytes}: {text}");
+    }
+}
+
+pub(crate) fn use_most_of_a_stack() {
+    /// What the server has above the handler, and a wait below it, in bytes.
+    const REST: usize = 16 * 1024;
+    const CLIENTS: usize = 4;
+    let bytes = number_of(STACK_BYTES).unwrap() as usize;
+    let (open, gate) = rt::channel(CLIENTS);
+    let server = TestServer::with(
+        |server| server.workers(1).stack_bytes(bytes),
+        move |request, response| {
+            let mark = request.path().as_bytes()[1];
+            let whole = fill_stack(None, bytes - REST, mark, &|| gate.recv().map(drop))?;
+            response.send(whole.to_string().as_bytes())
+        },
+    );
+    for _ in 0..2 {
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+        clients.iter_mut().zip(["/a", "/b", "/c", "/d"]).for_each(|(client, path)| client.send(&get(path)));
+        server.until("all of them wait", |server| server.metric("coroutines") == CLIENTS as u64);
+        let deepest = server.metric("stack_high_water_bytes") as usize;
+        assert!((bytes - REST..=bytes).contains(&deepest), "{deepest} of {bytes}");
+        (0..CLIENTS).for_each(|_| open.send(()).unwrap());
+        clients.iter_mut().for_each(|client| assert_eq!(client.response().text(), "true"));
+    }
+}
+
+/// Fills the stack with `mark` from `top` on, so many bytes down, waits there, and says whether all is as it was.
+#[inline(never)]
+fn fill_stack(
+    top: Option<usize>,
+    bytes: usize,
+    mark: u8,
+    wait: &dyn Fn() -> io::Result<()>,
+) -> io::Result<bool> {
+    let mut frame = [mark; 1024];
+    let here = std::ptr::from_mut(std::hint::black_box(&mut frame)) as usize;
+    let top = top.unwrap_or(here);
+    let whole =
+        if top - here < bytes { fill_stack(Some(top), bytes, mark, wait)? } else { wait().map(|()| true)? };
+    Ok(whole && *std::hint::black_box(&frame) == [mark; 1024])
+}
+
+/// The smallest is as large as what prints a panic needs, also with all that led to it.
+#[test]
+fn a_panic_fits_the_smallest_stack() {
+    for backtrace in ["0", "1", "full"] {
+        let mut process = own_process("limits::panic_on_the_smallest_stack");
+        let output = process.env("RUST_BACKTRACE", backtrace).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{backtrace}: {text}");
+        let told = text.contains("meant to, by 7") && text.contains("stack backtrace") == (backtrace != "0");
+        assert!(told, "{backtrace}: {text}");
+    }
+}
+
+pub(crate) fn panic_on_the_smallest_stack() {
+    let server = TestServer::with(
+        |server| server.workers(1).stack_bytes(rt::STACK_BYTES_MIN),
+        |request, _| panic!("meant to, by {}", request.path().len()),
+    );
+    let mut client = server.connect();
+    client.send(&get("/panics"));
+    assert_eq!(client.response().status, 500);
+}
+
 #[test]
 fn what_cannot_be_is_refused_at_the_start() {
     let start = |configure: fn(Server) -> Server| {
@@ -386,6 +505,8 @@ fn what_cannot_be_is_refused_at_the_start() {
         (start(|server| server.workers(0)), "workers"),
         (start(|server| server.workers(5_000)), "workers"),
         (start(|server| server.stack_bytes(32 * 1024)), "stack_bytes"),
+        (start(|server| server.stack_bytes(64 * 1024 - 4096)), "stack_bytes"),
+        (start(|server| server.stack_bytes(1024 * 1024 + 4096)), "stack_bytes"),
         (start(|server| server.stack_bytes(2 * 1024 * 1024)), "stack_bytes"),
         (start(|server| server.stack_bytes(100_000)), "stack_bytes"),
         (start(|server| server.hold_limit(Duration::ZERO)), "hold_limit"),

@@ -1,7 +1,7 @@
 //! What must not grow: small here, at full size by `cargo xtask soak`.
 
 use crate::support::{
-    Client, MODELS, TestServer, in_own_process, number_of, raise_descriptors, resident_kib, say,
+    Client, MODELS, Model, TestServer, in_own_process, number_of, raise_descriptors, resident_kib, say,
 };
 use std::io::{self, Write};
 
@@ -35,8 +35,7 @@ pub(crate) fn upload() {
         };
         let before = send(4);
         let most = send(mib);
-        writeln!(io::stdout(), "{model:?}: {mib} MiB, at most {before} KiB before, {most} KiB during")
-            .unwrap();
+        say(&format!("{model:?}: {mib} MiB, at most {before} KiB before, {most} KiB during"));
         assert!(most < before + SLACK_KIB, "{model:?}: memory grew from {before} to {most} KiB");
     }
 }
@@ -116,7 +115,11 @@ fn panics_leave_no_memory_behind() {
 
 pub(crate) fn panic_often() {
     let panics = number_of("STRAIGHTLINE_PANICS").unwrap_or(10_000);
-    let server = TestServer::new(|_, response| {
+    MODELS.iter().for_each(|model| panic_so_often(*model, panics));
+}
+
+fn panic_so_often(model: Model, panics: u64) {
+    let server = TestServer::of_model(model, |_, response| {
         let _on_the_heap = vec![1u8; 1000];
         let _answer = response.header("a", "b")?;
         std::panic::resume_unwind(Box::new("without the noise of the hook"))
@@ -134,9 +137,9 @@ pub(crate) fn panic_often() {
     let before = resident_kib();
     panic(panics);
     let after = resident_kib();
-    writeln!(io::stdout(), "{panics} panics, {before} KiB before, {after} KiB after").unwrap();
-    assert!(after < before + SLACK_KIB, "memory grew from {before} to {after} KiB");
-    assert_eq!(server.metric("handler_panics_total"), panics + 1_000);
+    say(&format!("{model}: {panics} panics, {before} KiB before, {after} KiB after"));
+    assert!(after < before + SLACK_KIB, "{model}: memory grew from {before} to {after} KiB");
+    assert_eq!(server.metric("handler_panics_total"), panics + 1_000, "{model}");
     server.until("all is given back", |server| server.metric("open_connections") == 0);
-    assert!(server.metric("stacks_peak") <= 3, "stacks are given back");
+    assert!(server.metric("stacks_peak") <= 3, "{model}: stacks are given back");
 }

@@ -1,7 +1,8 @@
 //! What handlers answer, and what becomes of handlers that break their word.
 
-use crate::support::{MODELS, Model, TestServer};
+use crate::support::{Answer, MODELS, Model, TestServer};
 use std::io::{self, Read, Write};
+use std::time::{Duration, SystemTime};
 use straightline::{Done, FieldLine, Request, Response};
 
 const KNOWN: FieldLine = FieldLine::new("x-known: before");
@@ -195,6 +196,38 @@ fn fields_are_those_that_were_set() {
         assert_eq!((answer.text().as_str(), answer.keep_alive), ("bye", false));
         client.assert_closed("the handler asked for it");
     }
+}
+
+#[test]
+fn every_answer_says_when_it_was_made() {
+    for model in MODELS {
+        let server = TestServer::of_model(model, answer);
+        let mut client = server.connect();
+        for path in ["/small", "/large", "/stream", "/stream-length", "/204", "/304", "/304-stream", "/error"]
+        {
+            client.send(&get(path));
+            date_of(&client.response(), path);
+        }
+        // A date is kept for a second at most.
+        client.send(&get("/small"));
+        let first = date_of(&client.response(), "/small");
+        std::thread::sleep(Duration::from_millis(1_100));
+        client.send(&get("/small"));
+        let second = date_of(&client.response(), "/small");
+        assert!(second > first, "{model}: {second:?} after {first:?}");
+        client.send(b"no request\r\n\r\n");
+        date_of(&client.response(), "a refusal");
+    }
+}
+
+/// What `Date` says: the present, as an IMF-fixdate.
+fn date_of(answer: &Answer, what: &str) -> SystemTime {
+    let text = answer.header("date").unwrap();
+    let date = httpdate::parse_http_date(&text).unwrap();
+    assert_eq!(httpdate::fmt_http_date(date), text, "{what}: two other forms are for reading only");
+    let age = SystemTime::now().duration_since(date);
+    assert!(age.as_ref().is_ok_and(|age| *age < Duration::from_secs(2)), "{what}: {text}: {age:?}");
+    date
 }
 
 #[test]

@@ -201,7 +201,7 @@ pub(crate) fn torment_a_server() {
         ..Default::default()
     };
     let seed = number_of("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
-    writeln!(io::stdout(), "seed {seed}").unwrap();
+    say(&format!("seed {seed}"));
     for model in MODELS {
         torment_one(model, requests, limits, seed);
     }

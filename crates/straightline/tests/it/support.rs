@@ -199,8 +199,8 @@ impl Answer {
 }
 
 /// A connection on which bytes are sent as they are.
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
     pending: Vec<u8>,
 }
 
@@ -210,6 +210,13 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
+        Self::over(stream)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// One whose bytes go by `stream`.
+    pub(crate) fn over(stream: S) -> Self {
         Self { stream, pending: Vec::new() }
     }
 

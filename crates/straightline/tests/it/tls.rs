@@ -1,6 +1,7 @@
 //! TLS: the same server behind it, and what a client may do to it.
 
-use crate::support::{Client, MODELS, Model, PATIENCE};
+use crate::protocol::cases::{BAD_CHUNKS, Case, REFUSED};
+use crate::support::{Client, MODELS, Model, PATIENCE, TestServer, echo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,6 +27,16 @@ pub(crate) fn trusting(certificate: CertificateDer<'static>) -> ClientConfig {
     ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
+/// The server's half of TLS, by a certificate of its own, and that of a client which trusts it.
+pub(crate) fn halves() -> (ServerConfig, Arc<ClientConfig>) {
+    let (certificate, key) = identity();
+    (showing(certificate.clone(), key), Arc::new(trusting(certificate)))
+}
+
+fn showing(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> ServerConfig {
+    ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap()
+}
+
 /// A client that shakes hands at the first byte it sends.
 pub(crate) fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> TlsClient {
     let name = ServerName::try_from("localhost").unwrap();
@@ -45,10 +56,7 @@ impl TlsServer {
         let (certificate, key) = identity();
         let mut client = trusting(certificate.clone());
         client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.clone()], key)
-            .unwrap();
+        let config = showing(certificate.clone(), key);
         let server = Server::bind("127.0.0.1:0").unwrap().limits(limits).tls(config);
         let server = match model {
             Model::Coroutines => server.workers(1),
@@ -221,6 +229,27 @@ fn plain_http_to_a_tls_port_is_refused_and_reaches_no_handler() {
         let mut client = server.connect();
         client.write_all(&get("1")).unwrap();
         assert_eq!(answer(&mut client), b"x", "{model:?}: the next is served");
+    }
+}
+
+#[test]
+fn what_is_refused_in_the_clear_is_refused_behind_tls() {
+    for model in MODELS {
+        let (config, trusting) = halves();
+        let server = TestServer::with(|server| model.of(server).tls(config), echo);
+        let ask = |name: &str, request: &[u8], status: u16| {
+            let mut client = Client::over(connect(server.address, Arc::clone(&trusting)));
+            client.send(request);
+            let answer = client.response();
+            assert_eq!((answer.status, answer.keep_alive), (status, false), "{model}: {name}");
+            client.assert_closed(name);
+        };
+        REFUSED.iter().for_each(|Case { name, request, status }| ask(name, request, *status));
+        assert_eq!(server.metric("requests_total"), 0, "{model}: one of them reached the handler");
+        assert_eq!(server.metric("refused_total"), REFUSED.len() as u64, "{model}");
+        let head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        BAD_CHUNKS.iter().for_each(|(name, body)| ask(name, &[&head[..], body].concat(), 400));
+        ask("a good one", b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200);
     }
 }
 

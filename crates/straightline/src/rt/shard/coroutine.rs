@@ -85,7 +85,8 @@ impl Shard {
             contained(body);
         });
         let switch = std::ptr::null();
-        let frame = Frame { switch, name, source, key: None, cancelled: false, refusals: 0 };
+        let cancelled = self.cancels.get();
+        let frame = Frame { switch, name, source, key: None, cancelled, refusals: 0 };
         self.run(coroutine, frame, Resume::Event);
     }
 
@@ -157,19 +158,27 @@ impl Shard {
         }
         let timer = deadline_ns.map(|at| self.wheel.borrow_mut().insert(at, Alarm::Task(key)));
         self.suspensions.set(self.suspensions.get() + 1);
-        let why = loop {
-            // SAFETY: The switch lies at the base of the stack of the running coroutine, which is the caller: it lives
-            // as long as the coroutine does, and coroutines never change their thread.
-            let why = unsafe { &*switch }.suspend(());
-            if why != Resume::Dump {
-                break why;
-            }
-            self.sight();
-        };
+        // SAFETY: It is the switch of the running coroutine, which is the caller.
+        let why = unsafe { self.switch_away(switch) };
         if let Some(timer) = timer {
             self.wheel.borrow_mut().cancel(timer);
         }
         if why == Resume::Cancel { Err(Refused::Cancelled) } else { Ok(why) }
+    }
+
+    /// Gives the thread back until the running coroutine is to go on; why it is.
+    ///
+    /// # Safety
+    ///
+    /// `switch` is that of the running coroutine: it lies at the base of its stack, and lives as long as it does.
+    unsafe fn switch_away(&self, switch: *const Switch) -> Resume {
+        loop {
+            // SAFETY: As the caller promises; and coroutines never change their thread.
+            match unsafe { &*switch }.suspend(()) {
+                Resume::Dump => self.sight(),
+                why => return why,
+            }
+        }
     }
 
     /// The way out of the running coroutine, unless it is cancelled.
@@ -187,7 +196,7 @@ impl Shard {
         drop(running);
         loop {
             // SAFETY: As in `suspend`.
-            unsafe { &*switch }.suspend(());
+            unsafe { self.switch_away(switch) };
         }
     }
 
@@ -217,8 +226,9 @@ impl Shard {
         }
     }
 
-    /// Makes the present wait, and every later one, of every suspended coroutine fail.
+    /// Makes the present wait, and every later one, of every coroutine fail, also of those that begin later.
     pub(crate) fn cancel_all(&self) {
+        self.cancels.set(true);
         let keys: Vec<Key> = self.parked.borrow().iter().map(|(key, _)| key).collect();
         for key in keys {
             self.cancel(key);

@@ -59,6 +59,8 @@ pub(crate) struct Shard {
     origin: Instant,
     now_ns: Cell<u64>,
     suspensions: Cell<u64>,
+    /// Whether coroutines that begin are cancelled as those there are.
+    cancels: Cell<bool>,
 }
 
 thread_local! {
@@ -109,6 +111,7 @@ impl Shard {
             origin: Instant::now(),
             now_ns: Cell::new(0),
             suspensions: Cell::new(0),
+            cancels: Cell::new(false),
         };
         shard.alarm_in(TRIM_EVERY, Alarm::Trim);
         Ok(Rc::new(shard))
