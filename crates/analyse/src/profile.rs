@@ -1,5 +1,6 @@
 //! Where in the code: two profiles as nanoseconds per request, function by function, with their difference.
 
+mod callers;
 mod category;
 mod system_calls;
 
@@ -42,6 +43,9 @@ pub struct ProfileRow {
     pub error_ns: f64,
     /// The arm that alone ran it, where that is so.
     pub only_in: Option<String>,
+    /// Of a kind of work: the function of the program under which most of the difference is.
+    #[serde(default)]
+    pub under: Option<String>,
 }
 
 /// Two arms' profiles against each other.
@@ -183,12 +187,14 @@ fn compared(pair: &Pair, arms: &[&ArmProfile]) -> ProfileDifference {
         category: category.word().to_owned(),
         ..ProfileRow::default()
     });
+    let mut categories = by(|(_, _, category)| category.word().to_owned());
+    callers::name(&mut categories, arms, pair.scales);
     ProfileDifference {
         baseline: pair.names[0].to_owned(),
         arm: pair.names[1].to_owned(),
         baseline_samples: pair.from.values().sum(),
         arm_samples: pair.to.values().sum(),
-        categories: by(|(_, _, category)| category.word().to_owned()),
+        categories,
         packages: by(|(_, package, _)| package.clone()),
         functions,
         system_calls: rows(&pair.calls[0], &pair.calls[1], pair, named),

@@ -132,6 +132,31 @@ fn names_in_sentences_are_without_what_only_a_compiler_needs() {
 }
 
 #[test]
+fn work_of_a_library_is_told_with_the_function_that_asked_for_it() {
+    let under = |more: &[(&str, u64)], word: Category| {
+        let plain = ("main;serve;answer;malloc", 100);
+        let (from, to) = (profile(&[plain, ("main;serve;read", 100)]), {
+            let mut stacks = vec![plain, ("main;serve;read", 100)];
+            stacks.extend(more);
+            profile(&stacks)
+        });
+        let cpu_ns = 1000.0 * to.samples as f64;
+        let a = ArmProfile { name: "a", profiles: vec![&from], cpu_ns: 200_000.0 };
+        let found = difference(&a, &ArmProfile { name: "b", profiles: vec![&to], cpu_ns }).unwrap();
+        found.categories.into_iter().find(|row| row.name == word.word()).unwrap().under
+    };
+    let compiled =
+        [("main;serve;look_up;compile;malloc", 300), ("main;serve;look_up;compile;step;malloc", 300)];
+    assert_eq!(under(&compiled, Category::Allocation).as_deref(), Some("look_up"));
+    // Two who ask for half of it each have in common what is always there.
+    let halves = [("main;serve;one;malloc", 300), ("main;serve;other;malloc", 300)];
+    assert_eq!(under(&halves, Category::Allocation), None);
+    assert_eq!(under(&[], Category::Allocation), None);
+    let own = [("main;serve;price", 500)];
+    assert_eq!(under(&own, Category::Handler).as_deref(), Some("price"));
+}
+
+#[test]
 fn packages_are_told_from_names() {
     for (name, expected) in [
         ("tokio::runtime::task::poll", "tokio"),

@@ -209,7 +209,19 @@ fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
         [&COPIES[..], &COMPARISONS, &[ENDED]].iter().any(|names| is_named(row, names))
             || (polls && reads_clock(row))
     };
-    of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row))
+    let mut found = of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row));
+    for suspect in &mut found {
+        if let Some(name) = under(pair, kind).filter(|name| !suspect.evidence.contains(name)) {
+            suspect.evidence.push_str(&format!(", most of it under {name}"));
+        }
+    }
+    found
+}
+
+/// Who has this kind of work done, where most of it is under one function.
+fn under(pair: &Pair, kind: Category) -> Option<String> {
+    let mut rows = pair.profile.iter().flat_map(|profile| &profile.categories);
+    rows.find(|row| row.name == kind.word())?.under.as_deref().map(brief)
 }
 
 /// The time of some functions, where it is sure to be more in the slower arm.
