@@ -5,7 +5,7 @@ use crate::shell::{self, command, run_with};
 /// Tests of straightline in which stacks are switched, dropped, unwound and reused; those that provoke a fault on purpose are
 /// left out, for a fault is what the sanitizer reports, and so is that of a handler that never returns: what is given up is a leak.
 const SWITCHING: [&str; 4] = ["runtime::", "hazards::", "shortage::", "lifecycle::"];
-const FAULTS: [&str; 4] = ["overflow", "guard", "is_given_up", "std_lock_held"];
+const FAULTS: [&str; 5] = ["overflow", "guard", "is_given_up", "std_lock_held", "suspended_for_good"];
 /// The sanitizer is not yet a stable option of the compiler, though the stable compiler comes with it.
 const SANITIZED: [(&str, &str); 3] =
     [("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address"), ("CARGO_TARGET_DIR", "target/address")];
