@@ -9,8 +9,12 @@ export function sample(directory, profiles) {
   mkdirSync(join(directory, "diagnostics"));
   for (const [arm, profile] of Object.entries(profiles)) {
     const { windows, schema, port } = roundOf(directory, arm);
-    const pass = (kind, profile) => ({ kind, window: windows[0], missing: [], ...(profile && { profile }) });
-    const record = { schema, arm, block: 0, port, passes: [pass("untouched"), pass("sampling", profile)], failure: null };
+    const [window] = windows;
+    const pass = (kind, profile) => ({ kind, window, missing: [], ...(profile && { profile }) });
+    // Samples must stand for the CPU time of their window: a profile of less than half of it is refused.
+    const { cpu, wall_ns } = window.target;
+    const whole = { ...profile, wall_ns, period_ns: Math.round(cpu.total_ns / profile.samples) };
+    const record = { schema, arm, block: 0, port, passes: [pass("untouched"), pass("sampling", whole)], failure: null };
     writeFileSync(join(directory, `diagnostics/d000-${arm}.json`), JSON.stringify(record));
   }
 }
