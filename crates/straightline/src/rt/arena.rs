@@ -8,7 +8,7 @@
 //! Memory comes only with use. A slot is handed out again last freed first, so that a handler which never suspends
 //! always runs on the same warm stack.
 
-use super::guard::{GuardKind, guard, protect_budget};
+use super::guard::{GuardKind, guard};
 use corosensei::stack::{Stack, StackPointer};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::cell::{Cell, RefCell};
@@ -52,12 +52,8 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Reserves `slots` stacks of `stack_bytes` each; fewer if the kernel cannot guard so many.
+    /// Reserves `slots` stacks of `stack_bytes` each.
     pub(crate) fn new(stack_bytes: usize, slots: u32, kind: GuardKind) -> io::Result<Rc<Self>> {
-        let slots = match kind {
-            GuardKind::Markers => slots,
-            GuardKind::Protect => slots.min(protect_budget()),
-        };
         let bytes = (stack_bytes + GUARD_BYTES) * slots as usize;
         // SAFETY: A fresh mapping at an address of the kernel's choice touches no memory that exists.
         let start = unsafe {
@@ -253,6 +249,26 @@ mod tests {
             assert_eq!(arena.take().unwrap().base(), warm, "{kind:?}");
             drop(second);
             assert_eq!((arena.live(), arena.live_peak()), (0, 2));
+        }
+    }
+
+    /// Whether the kernel may read a byte there.
+    fn is_there(address: usize) -> bool {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: The kernel looks whether the byte may be read, and says EFAULT where it may not.
+        unsafe { libc::write(std::os::fd::AsRawFd::as_raw_fd(&writer), address as *const _, 1) == 1 }
+    }
+
+    #[test]
+    fn below_each_stack_nothing_can_be_touched() {
+        for kind in KINDS {
+            let arena = Arena::new(STACK_BYTES, 2, kind).unwrap();
+            let slots = [arena.take().unwrap(), arena.take().unwrap()];
+            for slot in &slots {
+                let bottom = slot.limit().get() + GUARD_BYTES;
+                assert!(is_there(bottom) && is_there(slot.base().get() - 1), "{kind:?}");
+                assert!(!is_there(bottom - 1) && !is_there(slot.limit().get()), "{kind:?}");
+            }
         }
     }
 

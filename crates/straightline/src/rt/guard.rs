@@ -54,12 +54,36 @@ pub(crate) fn kind() -> GuardKind {
     if works { GuardKind::Markers } else { GuardKind::Protect }
 }
 
-/// How many stacks one shard may guard by [`GuardKind::Protect`]: two mappings each, from a quarter of what the
-/// process may have, so that two shards leave half to everything else.
-pub(crate) fn protect_budget() -> u32 {
-    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(MAP_COUNT_DEFAULT);
-    limit / 4 / 2
+/// How many stacks each of so many shards may guard.
+pub(crate) fn most(kind: GuardKind, shards: usize) -> u32 {
+    match kind {
+        GuardKind::Markers => u32::MAX,
+        GuardKind::Protect => most_protected(map_count_max(), shards),
+    }
+}
+
+/// Mappings that the process may have.
+fn map_count_max() -> u32 {
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    limit.and_then(|text| text.trim().parse().ok()).unwrap_or(MAP_COUNT_DEFAULT)
+}
+
+/// Each guard takes two mappings, and all shards together take half of them: the other half is left to everything else.
+fn most_protected(mappings: u32, shards: usize) -> u32 {
+    let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
+    mappings / 2 / 2 / shards
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAP_COUNT_DEFAULT, most_protected};
+
+    #[test]
+    fn guards_of_all_shards_leave_half_of_the_mappings() {
+        for shards in [1, 2, 3, 64] {
+            let taken = 2 * most_protected(MAP_COUNT_DEFAULT, shards) as usize * shards;
+            let half = MAP_COUNT_DEFAULT as usize / 2;
+            assert!(taken <= half && taken > half - 4 * shards, "{taken} with {shards} shards");
+        }
+    }
 }

@@ -262,7 +262,7 @@ impl Pool {
 ///
 /// If `body` panics, or when called on a thread that has a shard.
 pub fn run<T: 'static>(body: impl FnOnce() -> T + 'static) -> io::Result<T> {
-    let options = ShardOptions { stack_bytes: STACK_BYTES, stacks: RUN_STACKS };
+    let options = ShardOptions { stack_bytes: STACK_BYTES, stacks: RUN_STACKS, shards: 1 };
     let shard = Shard::new(Box::new(Epoll::new()?), options)?;
     let entered = shard.enter();
     let outcome = std::rc::Rc::new(std::cell::Cell::new(None));

@@ -81,7 +81,7 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     for (index, socket) in listening.split(count)?.into_iter().enumerate() {
         let (service, report) = (Arc::clone(&service), report.clone());
         let cpu = (cpus.len() == count).then(|| cpus[index]);
-        let start = Start { index, socket, shared, cpu, plan, service };
+        let start = Start { index, shards: count, socket, shared, cpu, plan, service };
         let thread = std::thread::Builder::new().name(format!("straightline-{index}"));
         match thread.spawn(move || start.run(report)) {
             Ok(thread) => threads.push(thread),
@@ -127,6 +127,8 @@ fn collect(
 /// One shard that is about to start.
 struct Start {
     index: usize,
+    /// How many there are.
+    shards: usize,
     socket: OwnedFd,
     shared: bool,
     cpu: Option<usize>,
@@ -171,7 +173,7 @@ impl Start {
         }
         // Each connection has at most one handler, and handlers may spawn as many again.
         let stacks = self.service.limits.connections.saturating_mul(2);
-        let options = ShardOptions { stack_bytes: self.plan.stack_bytes, stacks };
+        let options = ShardOptions { stack_bytes: self.plan.stack_bytes, stacks, shards: self.shards };
         let shard = Shard::new(Box::new(Epoll::new()?), options)?;
         let worker = Worker::on_shard(&shard, Arc::clone(&self.service));
         Ok((shard, worker))

@@ -36,8 +36,10 @@ pub(crate) use sources::Source;
 pub(crate) struct ShardOptions {
     /// Size of each stack in bytes.
     pub(crate) stack_bytes: usize,
-    /// Most coroutines at a time.
+    /// Most coroutines at a time; fewer where the kernel cannot guard so many stacks.
     pub(crate) stacks: u32,
+    /// So many shards of this process are made alike, and share the guards that it may have.
+    pub(crate) shards: usize,
 }
 
 /// One thread's share of the work. See the [module](self).
@@ -92,6 +94,8 @@ impl Drop for Entered {
 
 impl Shard {
     pub(crate) fn new(driver: Box<dyn Driver>, options: ShardOptions) -> io::Result<Rc<Self>> {
+        let kind = guard::kind();
+        let stacks = options.stacks.min(guard::most(kind, options.shards));
         let remote = Arc::new(Remote::new()?);
         driver.add(remote.fd(), Remote::KEY, Interest::Level)?;
         let shard = Self {
@@ -100,7 +104,7 @@ impl Shard {
             driver: RefCell::new(driver),
             events: Cell::default(),
             expired: Cell::default(),
-            arena: Arena::new(options.stack_bytes, options.stacks, guard::kind())?,
+            arena: Arena::new(options.stack_bytes, stacks, kind)?,
             sources: RefCell::new(Slab::new()),
             parked: RefCell::new(Slab::new()),
             queue: RefCell::default(),
