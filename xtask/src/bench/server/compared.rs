@@ -124,7 +124,8 @@ pub(super) fn latency(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     Ok(format!(
         "## Latency at 70 % of the slower server's capacity, {connections} connections\n\n{}; each server in a run of its own \
          with straightline; medians of n blocks, windows of {} s, open loop, latency from the intended instant. Where n is 0, \
-         the server did not survive the load. Bar: p99.9 at most that of every peer.\n\n{}",
+         no block has a valid window of the server: most such servers did not survive the load. Bar: p99.9 at most that of \
+         every peer.\n\n{}",
         scale.method(Row::Latency),
         scale.window_s,
         table(&head, &rows)
