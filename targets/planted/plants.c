@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,21 @@ static void ask_backend_locked(const char *head, size_t n, long amount)
     pthread_mutex_lock(&lock);
     ask_backend(head, n, amount);
     pthread_mutex_unlock(&lock);
+}
+
+static atomic_flag taken = ATOMIC_FLAG_INIT;
+
+/* The same again, but whoever waits for the lock keeps its CPU meanwhile. */
+static void ask_backend_spinning(const char *head, size_t n, long amount)
+{
+    while (atomic_flag_test_and_set_explicit(&taken, memory_order_acquire))
+#if defined __x86_64__
+        __builtin_ia32_pause();
+#elif defined __aarch64__
+        __asm__ volatile("yield");
+#endif
+    ask_backend(head, n, amount);
+    atomic_flag_clear_explicit(&taken, memory_order_release);
 }
 
 /* Waits as an event loop's timer does, by a call that could wait for anything. */
@@ -344,6 +360,7 @@ const struct plant *find_plant(const char *name)
         {"nagle", 0, 1, NAGLE, NULL, NULL},
         {"wait", 50000, 4, UNCHANGED, NULL, ask_backend},
         {"mutex", 50000, 4, UNCHANGED, NULL, ask_backend_locked},
+        {"spinlock", 50000, 4, UNCHANGED, NULL, ask_backend_spinning},
         {"handoff", 0, 1, HANDOFF, NULL, NULL},
         {"fsync", 0, 1, UNCHANGED, open_log, write_journal},
         {"accesslog", 0, 1, UNCHANGED, open_log, write_access_log},

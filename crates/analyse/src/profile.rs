@@ -6,7 +6,7 @@ mod system_calls;
 
 use std::collections::BTreeMap;
 
-use record::{Frame, PassKind, Profile, ProfileKind, Stack};
+use record::{Frame, PassKind, Profile, ProfileKind, SPINNING, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -229,8 +229,9 @@ fn functions(profiles: &[&Profile]) -> Counts<Function> {
 /// wait, and not the scheduler that it asked.
 fn function(profile: &Profile, stack: &Stack) -> Function {
     let waits = profile.kind == ProfileKind::OffCpu;
-    let frames = || profile.frames_of(stack).rev().skip_while(move |frame| waits && is_waiting(frame));
-    let category = category::of(frames());
+    let innermost = || profile.frames_of(stack).rev().skip_while(move |frame| waits && is_waiting(frame));
+    let category = category::of(innermost());
+    let frames = || innermost().skip_while(|frame| frame.name == SPINNING);
     match frames().next() {
         // One address is not a function: what has no name is one row for its module.
         Some(frame) if !frame.resolved => {

@@ -3,6 +3,7 @@
 //! Each thread has one software event (`cpu-clock`, `context-switches`) for each CPU that it may run on, inherited by the threads and
 //! processes that it begins. The events of one CPU write into one ring, which a thread of ours empties.
 
+mod spins;
 mod symbols;
 
 pub(crate) use symbols::kernel_symbols;

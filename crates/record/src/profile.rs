@@ -3,11 +3,13 @@ use serde::{Deserialize, Serialize};
 
 /// Module and name of what ran in a process that was gone before its functions could be named.
 pub const ENDED: &str = "[ended]";
+/// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
+pub const SPINNING: &str = "[spinning]";
 
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
-    /// Demangled name; of what has no symbol, the offset in its module, hexadecimal.
+    /// Demangled name, or [`SPINNING`]; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
     /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or [`ENDED`].
     pub module: String,

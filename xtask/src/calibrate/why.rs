@@ -31,12 +31,13 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 28] = [
+const PLANTS: [Plant; 29] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
     plant("planted@nagle", "planted@splitwrites", &["delayed_ack"]),
     plant("planted@mutex", "planted@wait", &["lock_contention"]),
+    plant("planted@spinlock", "planted@wait", &["profile_locks"]),
     plant("planted@handoff", "planted@none", &["thread_handoff"]),
     plant("planted@fsync", "planted@none", &["sync_writes"]),
     plant("planted@accesslog", "planted@none", &["file_writes"]),

@@ -1,6 +1,6 @@
 //! What kind of work a stack does, from a table of function names.
 
-use record::Frame;
+use record::{Frame, SPINNING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,8 +80,17 @@ impl Category {
 }
 
 /// The kind of work of a stack, innermost frame first: that of the first function that the tables know. The program's own
-/// code stays its own although a server library calls it.
+/// code stays its own although a server library calls it; where that waits in a loop, it waits for another thread.
 pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
+    let mut frames = frames.peekable();
+    let spins = frames.next_if(|frame| frame.name == SPINNING).is_some();
+    match of_functions(frames) {
+        Category::Handler if spins => Category::Lock,
+        category => category,
+    }
+}
+
+fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
     let (mut kernel, mut own, mut machine) = (false, false, false);
     for frame in frames {
         kernel |= frame.kernel;

@@ -77,6 +77,8 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("Interpreter;akka.stream.impl.fusing.GraphInterpreter.run;vtable chunks", Category::Handler),
         ("start_thread;Interpreter", Category::GcJit),
         ("start_thread;serve;__pthread_spin_lock", Category::Lock),
+        ("start_thread;serve;acquire;[spinning]", Category::Lock),
+        ("start_thread;tokio::runtime::steal;[spinning]", Category::Runtime),
         ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::GcJit),
         ("Interpreter;shop.Price.of;j:JVM_IHashCode;j:ObjectSynchronizer::hash", Category::Runtime),
         ("NimMain;dispatch__main_3;rawAlloc__system_4554", Category::Allocation),

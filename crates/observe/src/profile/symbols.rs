@@ -1,15 +1,16 @@
 //! Addresses into names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::Path;
 
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
-use record::{ENDED, Frame, Profile, Stack};
+use record::{ENDED, Frame, Profile, SPINNING, Stack};
 
 use super::Chains;
+use super::spins::Code;
 use crate::file::optional;
 use crate::parse::{JitSymbol, Mapping, jit_symbol, mappings, perf_map, split_chain};
 
@@ -52,6 +53,7 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
             flat += if names.is_cut_short(&frames) { *samples } else { 0 };
         }
         frames.extend(names.kernel(&kernel));
+        frames.extend(names.spinning(*pid, chain));
         frames.extend(preempted.then_some(names.run_queue).flatten());
         *stacks.entry(frames).or_default() += samples;
     }
@@ -130,6 +132,8 @@ struct Names {
     kernel_symbols: bool,
     /// The frame of threads that wait for a CPU, where there are any.
     run_queue: Option<u32>,
+    /// The frames of threads that wait on a CPU, by process and address.
+    spinning: HashMap<(u32, u64), u32>,
     frames: Vec<Frame>,
     index: HashMap<Frame, u32>,
     /// Frames of an address, outermost first, several where functions were inlined; of the kernel under process 0.
@@ -146,6 +150,7 @@ impl Names {
             symbolizer: Symbolizer::new(),
             kernel_symbols: kernel_symbols(),
             run_queue: None,
+            spinning: HashMap::new(),
             frames: Vec::new(),
             index: HashMap::new(),
             known: HashMap::new(),
@@ -163,6 +168,7 @@ impl Names {
             addresses.dedup();
             names.look_up(pid, &addresses);
         }
+        names.find_spinning(chains);
         if chains.keys().any(|(_, _, preempted)| *preempted) {
             let (name, module) = (RUN_QUEUE.to_owned(), KERNEL_MODULE.to_owned());
             names.run_queue = Some(names.intern(Frame { name, module, kernel: true, resolved: true }));
@@ -219,6 +225,30 @@ impl Names {
         }
     }
 
+    /// Of the places where threads were met, those in loops that wait.
+    fn find_spinning(&mut self, chains: &Chains) {
+        let mut places: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+        for (pid, chain, _) in chains.keys() {
+            places.entry(*pid).or_default().extend(met_at(chain));
+        }
+        for (pid, places) in places {
+            let Some(Some(maps)) = self.maps.remove(&pid) else { continue };
+            let mut code = Code::of(pid, &maps);
+            for address in places.into_iter().filter(|address| code.spins(*address)) {
+                let innermost = self.known.get(&(pid, address)).and_then(|frames| frames.last());
+                let Some(innermost) = innermost.map(|index| self.frames[*index as usize].clone()) else {
+                    continue;
+                };
+                let index = self.intern(Frame { name: SPINNING.to_owned(), resolved: true, ..innermost });
+                self.spinning.insert((pid, address), index);
+            }
+        }
+    }
+
+    fn spinning(&self, pid: u32, chain: &[u64]) -> Option<u32> {
+        self.spinning.get(&(pid, met_at(chain)?)).copied()
+    }
+
     fn intern(&mut self, frame: Frame) -> u32 {
         let next = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
         *self.index.entry(frame).or_insert_with_key(|frame| {
@@ -249,6 +279,12 @@ impl Names {
         frames.reverse();
         frames.concat()
     }
+}
+
+/// Where a thread was met that was not in the kernel.
+fn met_at(chain: &[u64]) -> Option<u64> {
+    let (kernel, user) = split_chain(chain);
+    user.first().copied().filter(|_| kernel.is_empty())
 }
 
 /// The first address is where the CPU was; the others are where it would return to, one past the call.

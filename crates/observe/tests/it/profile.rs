@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use observe::{Group, ObserveError, Profiler};
-use record::{Frame, Profile, ProfileKind};
+use record::{Frame, Profile, ProfileKind, SPINNING};
 
 use crate::support::Told;
 
@@ -68,6 +68,20 @@ fn a_thread_that_begins_others_all_the_time_is_sampled_as_any() {
     let Some(profile) = sampled(Told::new(&["spin-between-threads-on", &a_cpu(), "500"])) else { return };
     // Half a second at 997 Hz; by rights none would be missing, and with exchanged events hardly one was there.
     assert!(profile.samples > 400, "{} samples", profile.samples);
+}
+
+#[test]
+fn who_waits_in_a_loop_is_told_from_who_works_in_one() {
+    let Some(profile) = sampled(Told::new(&["spin-lock", "500"])) else { return };
+    let spinning = samples_in(&profile, |frame| frame.name == SPINNING);
+    // One of two threads waits; without a CPU of its own it is kept from waiting now and then.
+    assert!(
+        spinning * 4 > profile.samples && spinning * 4 < 3 * profile.samples,
+        "{spinning}: {}",
+        profile.folded()
+    );
+    let Some(busy) = sampled(Told::new(&["spin", "300"])) else { return };
+    assert_eq!(samples_in(&busy, |frame| frame.name == SPINNING), 0, "{}", busy.folded());
 }
 
 #[test]
