@@ -101,7 +101,7 @@ const LATENCIES: [(&str, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 27] = [
+const OTHERS: [(&str, Unit, ReadReport); 30] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -119,6 +119,9 @@ const OTHERS: [(&str, Unit, ReadReport); 27] = [
     }),
     ("unfinished", Unit::Count, |report| Some(report.unfinished as f64)),
     ("unsent", Unit::Count, |report| Some(report.unsent as f64)),
+    ("pieces_answers", Unit::Count, |report| report.pieces.map(|pieces| pieces.answers as f64)),
+    ("pieces_apart", Unit::Time, |report| report.pieces.map(|pieces| pieces.apart_ns as f64)),
+    ("pieces_longest", Unit::Time, |report| report.pieces.map(|pieces| pieces.longest_ns as f64)),
     ("established", Unit::Count, |report| Some(report.connections.established as f64)),
     ("in_flight", Unit::Number, |report| Some(report.in_flight)),
     ("per_connection_min", Unit::Count, |report| Some(report.per_connection.min as f64)),

@@ -53,7 +53,7 @@ pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use sheet::{counted_rounds, is_compared, main_condition};
 pub use stacks::{ArmStacks, stacks};
-pub use watched::{LedgerRow, WatchInput, Watched, watched};
+pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};
 pub use why::{LedgerLine, PassFindings};
 
 use sheet::Sheet;

@@ -192,6 +192,7 @@ fn stalls(seen: &Seen) -> Option<String> {
     let what = match peak.coincides_with.as_deref()? {
         "delayed_ack" => "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)",
         "sleep" => "sleeps",
+        "gc" => "pauses in which memory is collected",
         _ => "writes forced to the disk",
     };
     Some(format!(

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use system_calls::{FILE_WRITES, PIPE_WRITES};
+pub(crate) use system_calls::{FILE_WRITES, PAGE_FAULTS, PIPE_WRITES};
 
 use crate::findings::ArmFindings;
 use crate::sheet::Sheet;
@@ -66,8 +66,8 @@ pub struct ProfileDifference {
     pub packages: Vec<ProfileRow>,
     /// By function, largest difference first; of many only the first 60 are put out.
     pub functions: Vec<ProfileRow>,
-    /// By system call, with everything that the kernel did inside it, largest difference first; empty where the kernel
-    /// was not sampled.
+    /// By system call, with everything that the kernel did inside it, and page faults, largest difference first; empty
+    /// where the kernel was not sampled.
     #[serde(default)]
     pub system_calls: Vec<ProfileRow>,
     /// What the reader must know, one sentence each.

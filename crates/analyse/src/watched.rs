@@ -4,35 +4,44 @@ use record::{HostUsage, Profile, ProfileKind, Resources, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::percent;
 use crate::profile::{self, ArmProfile, ProfileDifference};
 use crate::resources::{UseInput, UseRow, UseScope, use_table};
+use crate::why::passes;
 
 /// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
 const MANY_OPENED: f64 = 0.05;
 /// Clock ticks from which on they tell how CPU time divides: with 50, a share is right to within some 7 %.
 const FEW_TICKS: u64 = 50;
 
-/// What was seen.
+/// What was seen in one window.
 #[derive(Debug, Clone, Default)]
-pub struct WatchInput {
-    /// The process.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
+pub struct Seen {
     /// What its group used.
     pub usage: Usage,
     /// Clock ticks that divide its CPU time into user and kernel.
     pub ticks: u64,
     /// The CPUs that it may use.
     pub cpus: HostUsage,
-    /// Whether its cgroup is not seen from here: then how long it was throttled is not known.
-    pub limits_hidden: bool,
     /// Everything else.
     pub resources: Resources,
     /// The server's own counter of requests at both ends, where one was asked.
     pub counted: Option<[u64; 2]>,
-    /// Its profiles, where any were taken.
-    pub profiles: Vec<Profile>,
+}
+
+/// What was seen of a server.
+#[derive(Debug, Clone, Default)]
+pub struct WatchInput {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether its cgroup is not seen from here: then how long it was throttled is not known.
+    pub limits_hidden: bool,
+    /// The window in which no profile was taken.
+    pub plain: Seen,
+    /// Its profiles, each with the window in which it was taken.
+    pub profiles: Vec<(Profile, Seen)>,
     /// What could not be seen, one sentence each.
     pub notes: Vec<String>,
 }
@@ -89,82 +98,130 @@ pub struct Watched {
 /// What follows from what was seen.
 #[must_use]
 pub fn watched(input: &WatchInput) -> Watched {
-    let (requests, from) = requests(input);
-    let seconds = input.usage.wall_ns.max(1) as f64 / 1e9;
-    let each = requests.map_or(seconds, |requests| requests as f64);
-    let profile = |kind: ProfileKind| {
-        let taken = input.profiles.iter().find(|profile| profile.kind == kind)?;
-        // Samples of CPU time divide what was counted; waits were timed themselves.
-        let time_ns = match kind {
-            ProfileKind::Cpu => {
-                let cpu = input.usage.cpu;
-                profile::sampled_ns(&[taken], cpu.total_ns as f64, cpu.user_ns as f64)?
-            }
-            ProfileKind::OffCpu => taken.time_ns() as f64,
-        };
-        let arm = ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each };
-        profile::alone(&arm).map(ProfileDifference::shortened)
-    };
+    let seen = &input.plain;
+    let (requests, from) = requests(seen);
+    let seconds = seconds(seen);
     let mut notes = input.notes.clone();
-    notes.extend(doubts(input, requests, from));
+    notes.extend(doubts(seen, requests, from));
+    notes.extend(input.profiles.iter().flat_map(|(profile, taken)| watching(seen, profile, taken)));
     Watched {
         schema: crate::FINDINGS_SCHEMA,
         pid: input.pid,
         name: input.name.clone(),
-        window_ns: input.usage.wall_ns,
+        window_ns: seen.usage.wall_ns,
         requests,
         requests_from: from.map(str::to_owned),
         rate_per_s: requests.map(|requests| requests as f64 / seconds),
-        busy_cores: input.usage.cpu.total_ns as f64 / input.usage.wall_ns.max(1) as f64,
-        rss_bytes: input.usage.rss_bytes,
-        threads: input.usage.threads,
-        ledger: ledger(input, seconds, requests),
+        busy_cores: seen.usage.cpu.total_ns as f64 / seen.usage.wall_ns.max(1) as f64,
+        rss_bytes: seen.usage.rss_bytes,
+        threads: seen.usage.threads,
+        ledger: ledger(seen, seconds, requests),
         resources: resources(input),
-        profile: profile(ProfileKind::Cpu),
-        waits: profile(ProfileKind::OffCpu),
+        profile: profile(input, ProfileKind::Cpu),
+        waits: profile(input, ProfileKind::OffCpu),
         notes,
     }
+}
+
+fn seconds(seen: &Seen) -> f64 {
+    seen.usage.wall_ns.max(1) as f64 / 1e9
+}
+
+/// The profile of a kind, in nanoseconds per request of its own window, or per second where requests are not known.
+fn profile(input: &WatchInput, kind: ProfileKind) -> Option<ProfileDifference> {
+    let (taken, seen) = input.profiles.iter().find(|(profile, _)| profile.kind == kind)?;
+    let each = requests(seen).0.map_or_else(|| seconds(seen), |requests| requests as f64);
+    // Samples of CPU time divide what was counted, as far as they stand for it; waits were timed themselves.
+    let time_ns = match kind {
+        ProfileKind::Cpu => {
+            let cpu = seen.usage.cpu;
+            let divides = passes::divides(coverage(taken, seen))?;
+            profile::sampled_ns(&[taken], cpu.total_ns as f64, cpu.user_ns as f64)? * divides
+        }
+        ProfileKind::OffCpu => taken.time_ns() as f64,
+    };
+    let arm = ArmProfile { name: &input.name, profiles: vec![taken], cpu_ns: time_ns / each };
+    profile::alone(&arm).map(ProfileDifference::shortened)
+}
+
+/// Share of the CPU time that the samples stand for.
+fn coverage(taken: &Profile, seen: &Seen) -> Option<f64> {
+    let (sampled_ns, used_ns) = passes::stands_for(taken, &seen.usage);
+    (used_ns > 0.0 && taken.samples > 0).then(|| sampled_ns / used_ns)
+}
+
+/// What is said of one profile: what taking it cost, and what it does not show.
+fn watching(plain: &Seen, taken: &Profile, seen: &Seen) -> Vec<String> {
+    let what = match taken.kind {
+        ProfileKind::Cpu => "Sampling its CPU time",
+        ProfileKind::OffCpu => "Recording its waits",
+    };
+    let mut notes = Vec::new();
+    if taken.samples == 0 {
+        notes.push(match taken.kind {
+            ProfileKind::Cpu => "No stack was sampled: it used next to no CPU time.".to_owned(),
+            ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
+        });
+    }
+    let cost_ns = |seen: &Seen| Some(seen.usage.cpu.total_ns as f64 / requests(seen).0? as f64);
+    if let Some((before, during)) = cost_ns(plain).zip(cost_ns(seen)) {
+        let figures = [before, during].map(units::format_ns);
+        notes.push(format!(
+            "{what} was done after the window of the ledger, for {:.1} s; CPU time a request went from {} to {} (x{:.2}).",
+            seconds(seen),
+            figures[0],
+            figures[1],
+            during / before
+        ));
+    }
+    let share = coverage(taken, seen).filter(|_| taken.kind == ProfileKind::Cpu);
+    if let Some(share) =
+        share.filter(|share| passes::divides(Some(*share)).is_none_or(|divides| divides < 1.0))
+    {
+        let used =
+            if passes::divides(Some(share)).is_some() { "that part is divided" } else { "it is not used" };
+        notes.push(format!(
+            "The samples of the profile stand for {} of the CPU time, and {used}: threads that live for a millisecond or \
+             less are not seen.",
+            percent(share)
+        ));
+    }
+    notes
 }
 
 /// The USE table, without what could not be seen.
 fn resources(input: &WatchInput) -> Vec<UseRow> {
     let mut rows = use_table(&UseInput {
-        target: &input.usage,
+        target: &input.plain.usage,
         generator: None,
-        server_cpus: &input.cpus,
+        server_cpus: &input.plain.cpus,
         load_cpus: None,
-        resources: Some(&input.resources),
+        resources: Some(&input.plain.resources),
     });
     let is_limit = |row: &UseRow| row.scope == UseScope::Target && row.resource == "CPU limit";
     rows.retain(|row| !(input.limits_hidden && is_limit(row)));
     rows
 }
 
-fn requests(input: &WatchInput) -> (Option<u64>, Option<&'static str>) {
-    if let Some([before, now]) = input.counted {
+fn requests(seen: &Seen) -> (Option<u64>, Option<&'static str>) {
+    if let Some([before, now]) = seen.counted {
         return (now.checked_sub(before).filter(|count| *count > 0), Some("counter"));
     }
-    let segments = input.resources.sockets.as_ref().map_or(0, |sockets| sockets.server.data_segments_in);
+    let segments = seen.resources.sockets.as_ref().map_or(0, |sockets| sockets.server.data_segments_in);
     if segments > 0 { (Some(segments), Some("segments")) } else { (None, None) }
 }
 
-fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
+fn doubts(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
     let mut doubts = Vec::new();
-    doubts.extend(doubt_of_requests(input, requests, from));
-    if input.ticks < FEW_TICKS {
+    doubts.extend(doubt_of_requests(seen, requests, from));
+    if seen.ticks < FEW_TICKS {
         doubts.push(format!(
             "Its own code and the kernel for it are not told apart: the clock ticks do that, and of {} (below \
              {FEW_TICKS}) how they divide is chance; watch for longer (-d).",
-            input.ticks
+            seen.ticks
         ));
     }
-    for profile in input.profiles.iter().filter(|profile| profile.samples == 0) {
-        doubts.push(match profile.kind {
-            ProfileKind::Cpu => "No stack was sampled: it used next to no CPU time.".to_owned(),
-            ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
-        });
-    }
-    let opened = input.cpus.tcp.passive_opens;
+    let opened = seen.cpus.tcp.passive_opens;
     if from == Some("segments") && opened as f64 > MANY_OPENED * requests.unwrap_or(0) as f64 {
         doubts.push(format!(
             "{opened} connections were opened meanwhile: requests on those that ended are missing."
@@ -173,14 +230,14 @@ fn doubts(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Vec<
     doubts
 }
 
-fn doubt_of_requests(input: &WatchInput, requests: Option<u64>, from: Option<&str>) -> Option<String> {
-    Some(match (requests, from, input.counted) {
+fn doubt_of_requests(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> Option<String> {
+    Some(match (requests, from, seen.counted) {
         (None, _, Some([before, now])) if now < before => format!(
             "Requests could not be counted: the counter ran backwards, from {before} to {now}, as where a server begins \
              anew or the first number of the answer counts something else."
         ),
         (None, _, Some([_, now])) => format!("No request was counted: the counter stood at {now} throughout."),
-        (None, ..) if input.resources.sockets.is_none() => "Requests could not be counted: the sockets of the server \
+        (None, ..) if seen.resources.sockets.is_none() => "Requests could not be counted: the sockets of the server \
             are not seen from here; name a counter of the server with --counter."
             .to_owned(),
         (None, ..) => "Requests could not be counted: no segment with data came in on connections that are still \
@@ -194,15 +251,15 @@ fn doubt_of_requests(input: &WatchInput, requests: Option<u64>, from: Option<&st
     })
 }
 
-fn ledger(input: &WatchInput, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
-    let (usage, resources) = (&input.usage, &input.resources);
-    let told_apart = input.ticks >= FEW_TICKS;
+fn ledger(seen: &Seen, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
+    let (usage, resources) = (&seen.usage, &seen.resources);
+    let told_apart = seen.ticks >= FEW_TICKS;
     let server = resources.sockets.as_ref().map(|sockets| sockets.server);
     let rows = [
         ("CPU", "ns", Some(usage.cpu.total_ns)),
         ("CPU, its own code", "ns", told_apart.then_some(usage.cpu.user_ns)),
         ("CPU, the kernel for it", "ns", told_apart.then_some(usage.cpu.system_ns)),
-        ("soft interrupts on its CPUs", "ns", Some(input.cpus.softirq_ns)),
+        ("soft interrupts on its CPUs", "ns", Some(seen.cpus.softirq_ns)),
         ("waiting for a CPU", "ns", Some(usage.run_wait_ns)),
         ("voluntary switches", "", Some(usage.voluntary_switches)),
         ("involuntary switches", "", Some(usage.involuntary_switches)),

@@ -11,7 +11,7 @@ mod counts;
 mod evidence;
 mod gap;
 mod ledger;
-mod passes;
+pub(crate) mod passes;
 mod peaks;
 mod shape;
 mod waits;

@@ -240,6 +240,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.requests += report.requests;
     sum.answers += record.answers;
     sum.bytes_read += report.bytes_read;
+    sum.pieces += report.pieces.unwrap_or_default();
     sum.errors += report.errors;
     sum.unfinished += report.unfinished;
     sum.unsent += report.unsent;
@@ -264,6 +265,7 @@ pub(crate) fn facts(records: &[&ShardRecord]) -> Facts {
         threads: records.iter().map(|record| record.report.threads).sum(),
         connections: records.iter().map(|record| record.report.connections.requested).sum(),
         pipeline: report.pipeline,
+        whole_connections: records.iter().all(|record| record.report.pieces.is_some()),
         schedule: report.schedule.clone(),
     }
 }

@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         }
         "tier2" => {
-            let mut profiler = Profiler::attach(&group, HZ)?;
+            let own = OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false };
+            let mut profiler = Profiler::attach(&group, HZ, &own)?;
             profiler.begin();
             std::thread::sleep(length);
             drop(profiler.stop());

@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::JoinHandle;
 
-use perf_event_open::config::{Cpu, Inherit, Opts, Proc};
+use perf_event_open::config::{Cpu, Inherit, Opts, Proc, StatFormat};
 use perf_event_open::count::Counter;
 use perf_event_open::event::hw::Hardware;
 use perf_event_open::event::sw::Software;
@@ -44,6 +44,13 @@ pub struct OwnCpus {
     pub cpus: CpuSet,
     /// Whether something keeps them from going idle: its cycles are not the group's.
     pub kept_awake: bool,
+}
+
+impl OwnCpus {
+    /// Whether there are any, and these threads run nowhere else.
+    pub(crate) fn are_of(&self, threads: &[u32]) -> bool {
+        !self.cpus.is_empty() && threads.iter().all(|thread| stays_on(*thread, &self.cpus))
+    }
 }
 
 /// Counters attached to all threads of a group, and to those that they start.
@@ -96,7 +103,7 @@ impl Counting {
         let (mut wanted, missing) = wanted();
         let mut threads = threads_of(group)?;
         let mut on_cpus = Vec::new();
-        if !own.cpus.is_empty() && threads.iter().all(|thread| stays_on(*thread, &own.cpus)) {
+        if own.are_of(&threads) {
             wanted.retain(|one| match attached_to_cpus(one, own) {
                 Ok(counters) => {
                     on_cpus.extend(counters);
@@ -189,8 +196,7 @@ impl Counting {
     pub fn read(&self) -> Counts {
         let mut counts = Counts { missing: self.missing.clone(), ..Counts::default() };
         for Attached { what, counters } in &self.counters {
-            let sum: io::Result<u64> =
-                counters.iter().map(|counter| counter.stat().map(|stat| stat.count)).sum();
+            let sum: io::Result<u64> = counters.iter().map(total).sum();
             let place = if what.syscall { &mut counts.syscalls } else { &mut counts.events };
             place.extend(sum.ok().map(|sum| (what.name.clone(), sum)));
         }
@@ -332,7 +338,7 @@ const NO_NAMES: &str = "system calls are not counted by name: the kernel lacks C
 
 /// A counter for one thread and those it starts; `None` where the thread has ended.
 fn open(kind: &Kind, thread: u32) -> io::Result<Option<Counter>> {
-    let opts = Opts { inherit: Some(Inherit::NewChild), enable: true, ..Opts::default() };
+    let opts = Opts { inherit: Some(Inherit::NewChild), ..at_once() };
     let target = (Proc(thread), Cpu::ALL);
     let opened = match kind {
         Kind::Software(event) => Counter::new(*event, target, opts),
@@ -344,6 +350,24 @@ fn open(kind: &Kind, thread: u32) -> io::Result<Option<Counter>> {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Counts from now on, and tells for how much of the time it did.
+fn at_once() -> Opts {
+    let stat_format = StatFormat { time_enabled: true, time_running: true, ..StatFormat::default() };
+    Opts { enable: true, stat_format, ..Opts::default() }
+}
+
+/// What a counter saw; where the machine has fewer units than counters these take turns, and it is what it would have seen
+/// in all of the time.
+fn total(counter: &Counter) -> io::Result<u64> {
+    let stat = counter.stat()?;
+    Ok(match (stat.time_enabled, stat.time_running) {
+        (Some(enabled), Some(running)) if enabled > running => {
+            (u128::from(stat.count) * u128::from(enabled) / u128::from(running.max(1))) as u64
+        }
+        _ => stat.count,
+    })
 }
 
 /// What is said where perf events are refused altogether.
@@ -381,12 +405,11 @@ fn stays_on(thread: u32, cpus: &CpuSet) -> bool {
 /// Counters of `what` on each of the group's own CPUs, or none where they would count the wrong thing; an error where it
 /// is for threads to count, or the kernel refuses.
 fn attached_to_cpus(what: &Wanted, own: &OwnCpus) -> Result<Option<Attached>, ()> {
-    let opts = || Opts { enable: true, ..Opts::default() };
     let on = |cpu: u32| match &what.kind {
         Kind::Tracepoint(id) if what.counts_calls() => {
-            Counter::new(Tracepoint { id: *id }, (Proc::ALL, Cpu(cpu)), opts()).map_err(drop)
+            Counter::new(Tracepoint { id: *id }, (Proc::ALL, Cpu(cpu)), at_once()).map_err(drop)
         }
-        Kind::Hardware(event) => Counter::new(event.clone(), (Proc::ALL, Cpu(cpu)), opts()).map_err(drop),
+        Kind::Hardware(event) => Counter::new(event.clone(), (Proc::ALL, Cpu(cpu)), at_once()).map_err(drop),
         _ => Err(()),
     };
     if matches!(what.kind, Kind::Hardware(_)) && own.kept_awake {

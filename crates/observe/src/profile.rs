@@ -1,7 +1,9 @@
 //! Tier 2: the stacks of a group, sampled by its own CPU time. Tier 3: those in which its threads leave their CPUs.
 //!
-//! Each thread has one software event (`cpu-clock`, `context-switches`) for each CPU that it may run on, inherited by the threads and
-//! processes that it begins. The events of one CPU write into one ring, which a thread of ours empties.
+//! Where a group has CPUs to itself, and it is allowed, whoever runs on one of them is sampled (`cpu-clock`), and what is not
+//! of the group is left out afterwards. Else each thread has one software event (`cpu-clock`, `context-switches`) for each CPU
+//! that it may run on, inherited by the threads and processes that it begins. The events of one CPU write into one ring,
+//! which a thread of ours empties.
 
 mod spins;
 mod symbols;
@@ -21,8 +23,8 @@ use units::CpuSet;
 
 use crate::parse::{PerfRecord, perf_records};
 use crate::sampler::own_cpu_ns;
-use crate::sys::perf::{self, Moment, Ring};
-use crate::{Group, ObserveError};
+use crate::sys::perf::{self, Moment, Ring, Whose};
+use crate::{Group, ObserveError, OwnCpus};
 
 /// Samples per second of CPU time that can be asked for. Both ends are odd, so as not to beat with timers of round
 /// periods; below the first a window has too few samples, above the second sampling itself shows.
@@ -42,11 +44,16 @@ type Chain = (u32, Vec<u64>, bool);
 /// Stacks and their weights.
 type Chains = HashMap<Chain, u64>;
 
+/// Processes that began others: when, which, and the new one.
+type Forks = Vec<(u64, u32, u32)>;
+
 /// A profiler attached to a group; it takes stacks from [`Profiler::begin`] on.
 #[derive(Debug)]
 pub struct Profiler {
     events: Events,
     kind: ProfileKind,
+    /// The group, and its processes when sampling began, where whole CPUs are sampled.
+    among: Option<(Group, BTreeSet<u32>)>,
     begin: Instant,
     stop: Sender<()>,
     drain: JoinHandle<Drained>,
@@ -65,20 +72,42 @@ pub struct Samples {
 #[derive(Debug, Default)]
 struct Drained {
     chains: Chains,
+    forks: Forks,
     lost: u64,
     cost_ns: u64,
 }
 
+impl Drained {
+    /// Leaves the samples of these processes, and of those that they began.
+    fn keep_only(&mut self, mut members: BTreeSet<u32>) {
+        self.forks.sort_unstable();
+        for (_, parent, child) in &self.forks {
+            if members.contains(parent) {
+                members.insert(*child);
+            }
+        }
+        self.chains.retain(|(pid, ..), _| members.contains(pid));
+    }
+}
+
 impl Profiler {
-    /// Attaches to every thread of `group`, to sample where they are after even steps of CPU time: `frequency_hz` times
-    /// in a second of it, from 99 to 997.
+    /// Attaches to `group`, to sample where its threads are after even steps of CPU time: `frequency_hz` times in a second
+    /// of it, from 99 to 997.
+    ///
+    /// On CPUs of its own the CPU is sampled, and not each thread: a timer that has to be started and stopped at every switch
+    /// was seen to make a server that has a thread for each connection take twice to three times the CPU, and a thread that
+    /// lives for less than a step is never sampled by a timer of its own.
     ///
     /// # Errors
     /// [`ObserveError::Sampling`] where this user may not sample the group, [`ObserveError::TooManyThreads`],
     /// [`ObserveError::Ended`] where the group is gone.
-    pub fn attach(group: &Group, frequency_hz: u32) -> Result<Self, ObserveError> {
+    pub fn attach(group: &Group, frequency_hz: u32, own: &OwnCpus) -> Result<Self, ObserveError> {
         let period_ns = SECOND_NS / u64::from(frequency_hz.clamp(HZ[0], HZ[1]));
-        Self::new(group, ProfileKind::Cpu, Moment::CpuTime(period_ns))
+        let moment = Moment::CpuTime(period_ns);
+        match Events::of_cpus(group, moment, own) {
+            Some(events) => Ok(Self::with(events, ProfileKind::Cpu, Some((group.clone(), BTreeSet::new())))),
+            None => Self::new(group, ProfileKind::Cpu, moment),
+        }
     }
 
     /// Attaches to every thread of `group`, to take its stack whenever it leaves its CPU, with the time until it comes
@@ -93,6 +122,10 @@ impl Profiler {
     fn new(group: &Group, kind: ProfileKind, moment: Moment) -> Result<Self, ObserveError> {
         let mut events = Events::new(group, moment)?;
         events.attach(group)?;
+        Ok(Self::with(events, kind, None))
+    }
+
+    fn with(mut events: Events, kind: ProfileKind, among: Option<(Group, BTreeSet<u32>)>) -> Self {
         let rings: Vec<Ring> = events.rings.drain(..).collect();
         let (stop, stopped) = channel();
         let drain = std::thread::spawn(move || {
@@ -104,13 +137,16 @@ impl Profiler {
             drainer.drained.cost_ns = own_cpu_ns();
             drainer.drained
         });
-        Ok(Self { events, kind, begin: Instant::now(), stop, drain })
+        Self { events, kind, among, begin: Instant::now(), stop, drain }
     }
 
     /// Begins to sample.
     pub fn begin(&mut self) {
         // A thread that has ended since has nothing to enable.
         self.events.all.iter().for_each(|event| drop(perf::enable(event)));
+        if let Some((group, members)) = &mut self.among {
+            members.extend(group.pids().unwrap_or_default());
+        }
         self.begin = Instant::now();
     }
 
@@ -121,7 +157,11 @@ impl Profiler {
         self.events.all.iter().for_each(|event| drop(perf::disable(event)));
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
-        let drained = self.drain.join().expect("the thread that empties the rings does not panic");
+        let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");
+        if let Some((group, mut members)) = self.among {
+            members.extend(group.pids().unwrap_or_default());
+            drained.keep_only(members);
+        }
         let period_ns = match self.events.moment {
             Moment::CpuTime(period_ns) => period_ns,
             Moment::Switch => MICROSECOND_NS,
@@ -162,7 +202,7 @@ impl Samples {
 
 /// Whether this process may sample itself, with time in the kernel or without.
 pub(crate) fn permitted(kernel: bool) -> bool {
-    perf::open_sampling(0, 0, Moment::CpuTime(SECOND_NS), kernel).is_ok()
+    perf::open_sampling(Whose::Thread(0), 0, Moment::CpuTime(SECOND_NS), kernel).is_ok()
 }
 
 /// A thread without a CPU: its stack, and since when.
@@ -201,6 +241,8 @@ impl Drainer {
 
     fn take(&mut self, record: PerfRecord) {
         match record {
+            // An idle CPU is nobody's.
+            PerfRecord::Sample { pid: 0, .. } => {}
             PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
                 ProfileKind::Cpu => *self.drained.chains.entry((pid, chain, false)).or_default() += 1,
                 ProfileKind::OffCpu => {
@@ -218,6 +260,9 @@ impl Drainer {
                     let us = time_ns.saturating_sub(since_ns) / MICROSECOND_NS;
                     *self.drained.chains.entry(chain).or_default() += us;
                 }
+            }
+            PerfRecord::Forked { parent, child, time_ns } => {
+                self.drained.forks.push((time_ns, parent, child));
             }
             PerfRecord::Lost(samples) => self.drained.lost += samples,
         }
@@ -248,6 +293,20 @@ impl Events {
         let leaders = vec![None; cpus.len()];
         let (all, anchors, rings, attached) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
         Ok(Self { cpus, moment, kernel: true, all, anchors, leaders, rings, attached })
+    }
+
+    /// One for each CPU that the group has to itself; nothing where it has none, or that is not allowed.
+    fn of_cpus(group: &Group, moment: Moment, own: &OwnCpus) -> Option<Self> {
+        if !own.are_of(&group.threads().ok()?) {
+            return None;
+        }
+        let mut events = Self { cpus: own.cpus.iter().collect(), ..Self::new(group, moment).ok()? };
+        for cpu in &events.cpus {
+            let event = perf::open_sampling(Whose::Everybody, *cpu, moment, events.kernel).ok()?;
+            events.rings.push(Ring::map(&event).ok()?);
+            events.all.push(event);
+        }
+        Some(events)
     }
 
     fn attach(&mut self, group: &Group) -> Result<(), ObserveError> {
@@ -300,7 +359,7 @@ impl Events {
     /// One event; nothing where the thread has ended. Samples of CPU time that are refused with the kernel are asked for
     /// without it; a switch is in the kernel, so that without it there would be an event and never a sample.
     fn open(&mut self, tid: u32, cpu: u32) -> io::Result<Option<OwnedFd>> {
-        let opened = perf::open_sampling(tid, cpu, self.moment, self.kernel);
+        let opened = perf::open_sampling(Whose::Thread(tid), cpu, self.moment, self.kernel);
         match opened.as_ref().map_err(Errno::from_io_error) {
             Err(Some(Errno::SRCH)) => Ok(None),
             Err(Some(Errno::ACCESS | Errno::PERM))

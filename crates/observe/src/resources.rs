@@ -13,6 +13,8 @@ use crate::{Group, ObserveError, parse};
 /// A limit of a cgroup of version 1 that is none: 2⁶³ rounded down to a page.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 const MS_NS: u64 = 1_000_000;
+/// The first process of a system or a container.
+const INIT: u32 = 1;
 
 /// Everything that a USE table needs beside CPU times, at one moment.
 #[derive(Debug, Clone)]
@@ -307,7 +309,11 @@ pub fn listening_process(port: u16) -> Result<u32, ObserveError> {
     let inodes = listeners_on(port).map_err(|_| none())?;
     let table = Table::read(&mut Reader::new())?;
     let has = |pid: u32| !descriptors(&[pid]).sockets.is_disjoint(&inodes);
-    let found: BTreeSet<u32> = table.pids().filter(|pid| has(*pid)).collect();
+    let mut found: BTreeSet<u32> = table.pids().filter(|pid| has(*pid)).collect();
+    // Whoever starts all services may hold their sockets for them.
+    if found.len() > 1 {
+        found.remove(&INIT);
+    }
     let first = found.iter().find(|pid| !table.parent(**pid).is_some_and(|parent| found.contains(&parent)));
     first.copied().ok_or_else(none)
 }

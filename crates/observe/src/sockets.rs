@@ -12,6 +12,9 @@ const DATAGRAM_BYTES: usize = 64 * 1024;
 /// Address families, by the numbers that the kernel knows them by.
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
 
+/// The inode of a socket that no descriptor stands for. Source: Linux, `inet_diag_msg_common_fill` in net/ipv4/inet_diag.c.
+const NO_OWNER: u32 = 0;
+
 /// The sockets of a group at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SocketSnapshot {
@@ -33,12 +36,14 @@ impl SocketSnapshot {
             .collect();
         listeners.sort_by_key(|listener| listener.port);
         let ports: BTreeSet<u16> = listeners.iter().map(|listener| listener.port).collect();
-        let side = |port: fn(&DiagSocket) -> u16| {
-            let connections =
-                sockets.iter().filter(|socket| !socket.listening && ports.contains(&port(socket)));
+        let side = |is_of: &dyn Fn(&DiagSocket) -> bool| {
+            let connections = sockets.iter().filter(|socket| !socket.listening && is_of(socket));
             connections.map(|socket| (socket.cookie, socket.counters)).collect()
         };
-        let (server, clients) = (side(|socket| socket.local_port), side(|socket| socket.remote_port));
+        // Other processes may serve the same port; what is not accepted yet, or closed already, has no owner.
+        let is_ours = |socket: &DiagSocket| socket.inode == NO_OWNER || inodes.contains(&socket.inode);
+        let server = side(&|socket| ports.contains(&socket.local_port) && is_ours(socket));
+        let clients = side(&|socket| ports.contains(&socket.remote_port));
         Ok(Self { listeners, server, clients })
     }
 

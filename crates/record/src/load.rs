@@ -142,6 +142,34 @@ pub struct Second {
     pub p99_ns: u64,
 }
 
+/// Answers of which not all was there at once: between the first read that brought a part of one and the last, as the
+/// kernel stamped what it received. A server that writes an answer in two, and waits in between, is seen here; parts that
+/// come before the generator has read the first count as one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pieces {
+    /// Answers that took more than one read.
+    pub answers: u64,
+    /// Time from the first part of each to its last, added up, in nanoseconds.
+    pub apart_ns: u64,
+    /// The longest of these times in nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl Pieces {
+    /// One more answer whose parts came so far apart.
+    pub fn note(&mut self, apart_ns: u64) {
+        *self += Self { answers: 1, apart_ns, longest_ns: apart_ns };
+    }
+}
+
+impl std::ops::AddAssign for Pieces {
+    fn add_assign(&mut self, more: Self) {
+        self.answers += more.answers;
+        self.apart_ns += more.apart_ns;
+        self.longest_ns = self.longest_ns.max(more.longest_ns);
+    }
+}
+
 /// Something that the reader must know about a figure: what happened, why, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
@@ -174,6 +202,9 @@ pub struct LoadReport {
     pub bytes_read: u64,
     /// Completed requests per second.
     pub rate_per_s: f64,
+    /// Answers that came in pieces; not known over HTTP/2, where answers share a connection.
+    #[serde(default)]
+    pub pieces: Option<Pieces>,
     /// Achieved over intended rate; absent in a closed loop.
     pub rate_ratio: Option<f64>,
     /// Errors in the window.

@@ -1,5 +1,6 @@
 use record::{
-    Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, SCHEMA_VERSION, ScheduleFacts, Second,
+    Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, Pieces, SCHEMA_VERSION, ScheduleFacts,
+    Second,
 };
 
 /// Length of the window of [`load_report`] in nanoseconds.
@@ -32,6 +33,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         requests,
         bytes_read: requests * 130,
         rate_per_s,
+        pieces: Some(Pieces::default()),
         rate_ratio: None,
         errors: Errors::default(),
         unfinished: 0,

@@ -3,10 +3,10 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use analyse::{WatchInput, Watched};
+use analyse::{Seen, WatchInput, Watched};
 use anyhow::{Context, anyhow, bail};
 use launch::Launcher;
-use observe::{Group, HostWatch, ObserveError, Profiler, ResourceSnapshot, Samples};
+use observe::{Group, HostWatch, ObserveError, OwnCpus, Profiler, ResourceSnapshot};
 use record::{Profile, ProfileKind};
 
 use crate::cli::{Format, WatchArgs};
@@ -87,36 +87,87 @@ impl Counter {
 }
 
 fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Result<Watched> {
-    let interrupt = Interrupt::listen()?;
     let group = running(pid)?;
     let allowed = group.fairness()?.allowed_cpus.parse().context("no thread of it can be seen")?;
     let cpus = HostWatch::of(pid, allowed);
-    let (mut profilers, refused) = attached(&group, args);
-    let count = || counter.map(Counter::read).transpose();
-    let counted = count()?;
-    let before = (group.snapshot()?, cpus.snapshot()?, ResourceSnapshot::read(&group)?);
-    profilers.iter_mut().for_each(Profiler::begin);
-    let lasted = wait(&group, args.duration.0, &interrupt);
-    if !group.is_alive() {
-        bail!("process {pid} ended after {:.1} s of watching", lasted.as_secs_f64());
+    let watch =
+        Watch { pid, group, cpus, counter, duration: args.duration.0, interrupt: Interrupt::listen()? };
+    let (plain, resources) = watch.window()?;
+    let mut notes = resources.notes();
+    // Each in a window of its own: the ledger is of a server that nobody disturbs, and is there without them.
+    let (profiles, refused) = watch.profiles(args)?;
+    notes.extend(refused);
+    keep(args, &profiles)?;
+    let limits_hidden = !watch.cpus.sees_limits();
+    Ok(analyse::watched(&WatchInput { pid, name: name(pid), limits_hidden, plain, profiles, notes }))
+}
+
+/// A server, and how it is watched.
+struct Watch<'a> {
+    pid: u32,
+    group: Group,
+    cpus: HostWatch,
+    counter: Option<&'a Counter>,
+    duration: Duration,
+    interrupt: Interrupt,
+}
+
+/// Profiles, each with the window in which it was taken.
+type Profiles = Vec<(Profile, Seen)>;
+/// Attaches one kind of profiler.
+type Attach<'a> = &'a dyn Fn(&Group) -> Result<Profiler, ObserveError>;
+
+impl Watch<'_> {
+    /// What happens in one window.
+    fn window(&self) -> anyhow::Result<(Seen, ResourceSnapshot)> {
+        let count = || self.counter.map(Counter::read).transpose();
+        let group = &self.group;
+        let counted = count()?;
+        let before = (group.snapshot()?, self.cpus.snapshot()?, ResourceSnapshot::read(group)?);
+        let lasted = wait(group, self.duration, &self.interrupt);
+        if !group.is_alive() {
+            bail!("process {} ended after {:.1} s of watching", self.pid, lasted.as_secs_f64());
+        }
+        let after = group.snapshot()?;
+        let cpus = self.cpus.snapshot()?.since(&before.1);
+        let resources = ResourceSnapshot::read(group)?;
+        let seen = Seen {
+            usage: after.since(&before.0),
+            ticks: after.ticks_since(&before.0),
+            cpus,
+            resources: resources.since(&before.2),
+            counted: count()?.zip(counted).map(|(now, before)| [before, now]),
+        };
+        Ok((seen, resources))
     }
-    let after = group.snapshot()?;
-    let cpus_used = cpus.snapshot()?.since(&before.1);
-    let resources = ResourceSnapshot::read(&group)?;
-    let input = WatchInput {
-        pid,
-        name: name(pid),
-        usage: after.since(&before.0),
-        ticks: after.ticks_since(&before.0),
-        cpus: cpus_used,
-        limits_hidden: !cpus.sees_limits(),
-        resources: resources.since(&before.2),
-        counted: count()?.zip(counted).map(|(now, before)| [before, now]),
-        profiles: resolved(profilers, &group),
-        notes: resources.notes().into_iter().chain(refused).collect(),
-    };
-    keep(args, &input.profiles)?;
-    Ok(analyse::watched(&input))
+
+    /// The profiles that were asked for, and what was said of those that were refused.
+    fn profiles(&self, args: &WatchArgs) -> anyhow::Result<(Profiles, Vec<String>)> {
+        let sampled: Attach = &|group| Profiler::attach(group, args.frequency, &OwnCpus::default());
+        let waits: Attach = &Profiler::attach_off_cpu;
+        let asked = [("The profile", args.profile, sampled), ("Where its threads wait", args.off_cpu, waits)];
+        let (mut profiles, mut notes) = (Vec::new(), Vec::new());
+        for (what, _, attach) in asked.into_iter().filter(|(_, asked, _)| *asked) {
+            if self.interrupt.is_set() {
+                notes.push(format!("{what} is missing: it was stopped before."));
+                continue;
+            }
+            match attach(&self.group) {
+                Ok(profiler) => profiles.push(self.profile(profiler)?),
+                Err(error) => notes.push(format!("{what} is missing: {error}.")),
+            }
+        }
+        Ok((profiles, notes))
+    }
+
+    fn profile(&self, mut profiler: Profiler) -> anyhow::Result<(Profile, Seen)> {
+        profiler.begin();
+        let (seen, _) = self.window()?;
+        // It ends before names are looked for, which takes time.
+        let samples = profiler.stop();
+        crate::jvm::write_maps(&self.group, &Launcher::this_program());
+        Ok((samples.resolve(), seen))
+    }
 }
 
 /// The process with all that belongs to it, where it is one and runs.
@@ -131,32 +182,10 @@ fn running(pid: u32) -> anyhow::Result<Group> {
     Ok(group)
 }
 
-/// The profilers that were asked for, and what was said of those that were refused: the ledger does not depend on them.
-fn attached(group: &Group, args: &WatchArgs) -> (Vec<Profiler>, Vec<String>) {
-    let (mut profilers, mut notes) = (Vec::new(), Vec::new());
-    let mut take = |what: &str, attached: Option<Result<Profiler, ObserveError>>| match attached {
-        Some(Ok(profiler)) => profilers.push(profiler),
-        Some(Err(error)) => notes.push(format!("{what} is missing: {error}.")),
-        None => {}
-    };
-    take("The profile", args.profile.then(|| Profiler::attach(group, args.frequency)));
-    take("Where its threads wait", args.off_cpu.then(|| Profiler::attach_off_cpu(group)));
-    (profilers, notes)
-}
-
-fn resolved(profilers: Vec<Profiler>, group: &Group) -> Vec<Profile> {
-    // All of them end before the first is given names, which takes time.
-    let samples: Vec<Samples> = profilers.into_iter().map(Profiler::stop).collect();
-    if !samples.is_empty() {
-        crate::jvm::write_maps(group, &Launcher::this_program());
-    }
-    samples.into_iter().map(Samples::resolve).collect()
-}
-
 /// Writes the folded stacks where they were asked for.
-fn keep(args: &WatchArgs, profiles: &[Profile]) -> anyhow::Result<()> {
-    let profile = profiles.iter().find(|profile| profile.kind == ProfileKind::Cpu);
-    if let (Some(file), Some(profile)) = (&args.folded, profile) {
+fn keep(args: &WatchArgs, profiles: &[(Profile, Seen)]) -> anyhow::Result<()> {
+    let profile = profiles.iter().find(|(profile, _)| profile.kind == ProfileKind::Cpu);
+    if let (Some(file), Some((profile, _))) = (&args.folded, profile) {
         record::write_atomically(file, profile.folded().as_bytes())?;
     }
     Ok(())

@@ -18,7 +18,13 @@ pub(crate) const PIPE_WRITES: &str = "write (to a pipe)";
 /// What all other writes that do not go to a socket are called.
 pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
 
-/// Samples by the system call in which they were taken; those outside of system calls are left out.
+/// Functions in which the kernel handles a page that is touched and not there. Source: Linux, arch/x86/mm/fault.c and
+/// arch/arm64/mm/fault.c.
+const FAULT_HANDLERS: [&str; 3] = ["exc_page_fault", "do_user_addr_fault", "do_mem_abort"];
+/// What the time in them is called outside of system calls.
+pub(crate) const PAGE_FAULTS: &str = "(page faults)";
+
+/// Samples by the system call in which they were taken, or page faults; what else the kernel does is left out.
 pub(super) fn counts(profiles: &[&Profile]) -> Counts<String> {
     let mut counts = Counts::new();
     for profile in profiles {
@@ -34,14 +40,15 @@ pub(super) fn counts(profiles: &[&Profile]) -> Counts<String> {
 
 /// The system call of a stack's kernel frames, outermost first.
 fn name(kernel: &[&Frame]) -> Option<String> {
-    let name = kernel
-        .iter()
-        .find_map(|frame| ENTRIES.iter().find_map(|entry| frame.name.strip_prefix(entry)))?
-        // Link-time optimisation leaves suffixes such as `.isra.0`.
-        .split('.')
-        .next()?;
     let is_in =
         |parts: &[&str]| kernel.iter().any(|frame| parts.iter().any(|part| frame.name.contains(part)));
+    let mut entered =
+        kernel.iter().filter_map(|frame| ENTRIES.iter().find_map(|entry| frame.name.strip_prefix(entry)));
+    let Some(entered) = entered.next() else {
+        return is_in(&FAULT_HANDLERS).then(|| PAGE_FAULTS.to_owned());
+    };
+    // Link-time optimisation leaves suffixes such as `.isra.0`.
+    let name = entered.split('.').next()?;
     let name = match name {
         write if !WRITES.contains(&write) || is_in(&SOCKETS) => write,
         _ if is_in(&PIPES) => PIPE_WRITES,

@@ -4,10 +4,10 @@ use super::*;
 
 /// A second of a server that used `ticks` clock ticks, and whose sockets are seen.
 fn input(ticks: u64) -> WatchInput {
-    let mut input = WatchInput { ticks, ..WatchInput::default() };
-    input.usage.wall_ns = 1_000_000_000;
-    input.resources.sockets = Some(Sockets::default());
-    input
+    let mut plain = Seen { ticks, ..Seen::default() };
+    plain.usage.wall_ns = 1_000_000_000;
+    plain.resources.sockets = Some(Sockets::default());
+    WatchInput { plain, ..WatchInput::default() }
 }
 
 fn names(found: &Watched) -> Vec<&str> {
@@ -37,7 +37,9 @@ fn a_counter_that_does_not_rise_is_told_as_what_it_is() {
         ([12, 12], "the counter stood at 12", None),
         ([7, 12], "", Some(5)),
     ] {
-        let found = watched(&WatchInput { counted: Some(counted), ..input(50) });
+        let mut input = input(50);
+        input.plain.counted = Some(counted);
+        let found = watched(&input);
         assert_eq!((found.requests, found.requests_from.as_deref()), (requests, Some("counter")));
         assert!(!said(&found, "segment"), "{:?}", found.notes);
         assert!(said(&found, words) || (words.is_empty() && found.notes.is_empty()), "{:?}", found.notes);
@@ -49,7 +51,7 @@ fn no_segment_came_in_only_where_segments_are_seen() {
     let silent = "no segment with data came in";
     let mut input = input(50);
     assert!(said(&watched(&input), silent));
-    input.resources.sockets = None;
+    input.plain.resources.sockets = None;
     let hidden = watched(&input);
     assert!(
         !said(&hidden, silent) && said(&hidden, "sockets of the server are not seen"),
@@ -57,7 +59,7 @@ fn no_segment_came_in_only_where_segments_are_seen() {
         hidden.notes
     );
     let server = SocketCounters { data_segments_in: 9, ..SocketCounters::default() };
-    input.resources.sockets = Some(Sockets { server, ..Sockets::default() });
+    input.plain.resources.sockets = Some(Sockets { server, ..Sockets::default() });
     assert_eq!(watched(&input).requests, Some(9));
 }
 

@@ -39,8 +39,8 @@ pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
     let logged = [pair.slow, pair.fast].map(collecting);
     // Who collects in the thread that ran out of memory is in the log alone.
     let [slow, fast] = if logged[0] - logged[1] > threads[0] - threads[1] { logged } else { threads };
-    // While the world is stopped, the CPUs that do not collect are idle for its sake.
-    let stopped = if slow > 2.0 * fast { pair.idle_ns } else { 0.0 };
+    // While the world is stopped, the CPUs that do not collect are idle for its sake, and not for longer.
+    let stopped = if slow > 2.0 * fast { pair.idle_ns.min((slow - fast) * pair.slow.cpus) } else { 0.0 };
     one(Suspect {
         id: "gc".to_owned(),
         grade: Grade::ConsistentWith,

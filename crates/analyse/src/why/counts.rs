@@ -4,7 +4,7 @@ use super::evidence::Counted;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE, PIPE_WRITES};
+use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE, PAGE_FAULTS, PIPE_WRITES};
 
 /// System calls that send to a socket, or write to whatever a descriptor is.
 pub(super) const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
@@ -76,13 +76,13 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     if more < FEW {
         return Vec::new();
     }
-    // A write to a file that stays in memory costs about what one to a loopback socket does.
-    let counted_ns = more * costs.loopback_write_ns;
     let inside_ns = pair.more_time_in_calls(&[&[FILE_WRITES_INSIDE], &FILE_WRITES[..]].concat());
+    // Without a profile: a write to a file that stays in memory costs no more than one to a loopback socket.
+    let ns = if inside_ns > 0.0 { inside_ns } else { more * costs.loopback_write_ns };
     one(Suspect {
         id: "file_writes".to_owned(),
         grade: Grade::BoundedBy,
-        ns: counted_ns.max(inside_ns),
+        ns,
         evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
         usual: false,
     })
@@ -176,7 +176,8 @@ fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
 fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
     let rows = pair.profile?.system_calls.iter();
     let unknown = rows.filter(|row| {
-        ![FILE_WRITES_INSIDE, PIPE_WRITES].contains(&&*row.name) && !counted.syscalls.contains_key(&row.name)
+        ![FILE_WRITES_INSIDE, PIPE_WRITES, PAGE_FAULTS].contains(&&*row.name)
+            && !counted.syscalls.contains_key(&row.name)
     });
     let most =
         unknown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)))?;
@@ -251,7 +252,10 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.minor_faults);
     let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
-    let faults_ns = (slow - fast).max(0.0) * costs.minor_fault_ns;
+    let more_faults = (slow - fast).max(0.0);
+    // Where threads share an address space they wait for each other, which the profile shows.
+    let fault_ns = if more_faults >= FEW { pair.more_time_in_calls(&[PAGE_FAULTS]) } else { 0.0 };
+    let faults_ns = fault_ns.max(more_faults * costs.minor_fault_ns);
     let inside_ns = if calls >= FEW { pair.more_time_in_calls(&MEMORY) } else { 0.0 };
     one(Suspect {
         id: "kernel_memory".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{MachineLog, Pass, PassKind, Profile, Stack, Window};
+use record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
 
 use super::shape::Shape;
 use super::{Material, PassFindings, is_used};
@@ -61,6 +61,8 @@ pub(crate) struct Evidence {
     pub(crate) full: bool,
     /// Whether one thread was full while the CPUs were not.
     pub(crate) one_thread_full: bool,
+    /// CPUs that it may use.
+    pub(crate) cpus: f64,
     /// CPUs that it kept busy.
     pub(crate) busy_cores: f64,
     /// Whether the generator may have been the limit, and nothing of the server's own is known to be: one that refuses
@@ -82,8 +84,12 @@ pub(crate) struct Evidence {
     pub(crate) accepted: f64,
     /// Share of the connections that waited to be accepted, 0 to 1.
     pub(crate) waiting_to_be_accepted: f64,
+    /// Time that its threads were ready to run and waited for a CPU.
+    pub(crate) run_wait_ns: f64,
     /// Time between request and answer of one connection.
     pub(crate) response_ns: f64,
+    /// Share of the answers that came in pieces, and how far apart the first and the last of one were on average.
+    pub(crate) pieces: Option<(f64, f64)>,
     /// CPU time by the name of the thread.
     pub(crate) threads_ns: BTreeMap<String, f64>,
     /// CPU time of processes that ended meanwhile.
@@ -146,6 +152,7 @@ impl Evidence {
             full: median(&|window| Some(server_busy(window))) >= FULL,
             one_thread_full: median(&|window| Some(busiest_thread(window))) >= FULL
                 && median(&|window| Some(set_busy(&window.server_cpus))) < FULL,
+            cpus: median(&|window| Some(f64::from(window.server_cpus.cpus))),
             busy_cores: median(&|window| Some(crate::arms::busy_cores(window))),
             generator_limits: refused < REFUSED && fails("generator"),
             stalls: fails("stall"),
@@ -162,6 +169,8 @@ impl Evidence {
             refused,
             accepted: tcp(|tcp| tcp.passive_opens),
             waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
+            run_wait_ns: pooled(|window| window.target.run_wait_ns)?,
+            pieces: pieces(&windows),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             threads_ns: threads(&windows),
             ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
@@ -197,6 +206,16 @@ fn waiting_to_be_accepted(window: &Window) -> f64 {
     (f64::from(queued) / window.load.connections.requested.max(1) as f64).min(1.0)
 }
 
+/// Answers in pieces as a share of all, and the mean time from the first piece to the last; nothing where it is not known.
+fn pieces(windows: &[&Window]) -> Option<(f64, f64)> {
+    let mut sum = Pieces::default();
+    for window in windows {
+        sum += window.load.pieces?;
+    }
+    let answers: u64 = windows.iter().map(|window| window.load.requests).sum();
+    Some((sum.answers as f64 / answers.max(1) as f64, sum.apart_ns as f64 / sum.answers.max(1) as f64))
+}
+
 fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> f64 {
     windows.iter().map(|window| figure(window)).sum::<f64>() / windows.len().max(1) as f64
 }
@@ -217,7 +236,9 @@ pub(super) fn waiting<'a>(
         return Vec::new();
     }
     let timed = passes_of(sheet, arm, PassKind::Waiting);
-    timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?))).collect()
+    // Without the names of the kernel's functions a wait for requests looks like any other.
+    let named = timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?)));
+    named.filter(|(_, profile)| profile.kernel_symbols).collect()
 }
 
 /// Logs of the virtual machines of `arm` in its sampling passes, each with its window, where these passes are used.

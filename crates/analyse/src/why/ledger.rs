@@ -19,7 +19,8 @@ const TOO_FEW: f64 = 0.005;
 pub struct LedgerLine {
     /// The arm, against the baseline.
     pub arm: String,
-    /// What: `user`, `system`, `idle`, `switches`, `segments`, `faults`, `syscall:NAME`, `thread:NAME`, `machine_allocated`, …
+    /// What: `user`, `system`, `idle`, `switches`, `segments`, `faults`, `event:NAME`, `syscall:NAME`, `thread:NAME`,
+    /// `machine_allocated`, …
     pub id: String,
     /// `ns`, `count` or `bytes`.
     pub unit: String,
@@ -66,6 +67,14 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
         TIMES.iter().map(|(id, figure)| line(id, "ns", figure, Some(1.0))).collect();
     // How long a client waits is no cost of the server, but what its costs lead to.
     lines.push(line("response", "ns", &|evidence| evidence.response_ns, None));
+    // Nor is it how long its threads wait to be let on a CPU.
+    lines.push(line("run_wait", "ns", &|evidence| evidence.run_wait_ns, None));
+    lines.push(line("answer_bytes", "bytes", &|evidence| evidence.answer_bytes, None));
+    if baseline.pieces.is_some() && arm.pieces.is_some() {
+        let pieces = |evidence: &Evidence| evidence.pieces.unwrap_or_default();
+        lines.push(line("answers_in_pieces", "count", &|evidence| pieces(evidence).0, None));
+        lines.push(line("time_between_pieces", "ns", &|evidence| pieces(evidence).1, None));
+    }
     let counts: [(&str, Figure, Option<f64>); 5] = [
         ("voluntary_switches", |evidence| evidence.switches[0], switch),
         ("involuntary_switches", |evidence| evidence.switches[1], switch),
@@ -76,6 +85,11 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
     lines.extend(counts.iter().map(|(id, figure, cost)| line(id, "count", figure, *cost)));
     if let Some((from, to)) = baseline.machine.zip(arm.machine) {
         lines.extend(machines(&arm.name, from, to));
+    }
+    for name in events(baseline, arm) {
+        let count =
+            |evidence: &Evidence| evidence.counted.as_ref().map_or(0.0, |counted| counted.events[&name]);
+        lines.push(line(&format!("event:{name}"), "count", &count, None));
     }
     // Where one arm's calls are not known, the other's have nothing to stand beside.
     let known = baseline.calls(&[]).is_some() && arm.calls(&[]).is_some();
@@ -89,6 +103,14 @@ pub(super) fn lines<'a>(pair: &Pair<'a>) -> Vec<LedgerLine> {
         lines.push(line(&format!("thread:{name}"), "ns", &time, Some(1.0)));
     }
     lines
+}
+
+/// Events that were counted of both arms, without those that have a line of another name.
+fn events(baseline: &Evidence, arm: &Evidence) -> Vec<String> {
+    const ELSEWHERE: [&str; 3] = ["task_clock_ns", "context_switches", "minor_faults"];
+    let Some((from, to)) = baseline.counted.as_ref().zip(arm.counted.as_ref()) else { return Vec::new() };
+    let both = from.events.keys().filter(|name| to.events.contains_key(*name));
+    both.filter(|name| !ELSEWHERE.contains(&name.as_str())).cloned().collect()
 }
 
 /// What virtual machines did in both arms.

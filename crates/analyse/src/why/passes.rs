@@ -1,6 +1,6 @@
 //! Diagnostic passes: how much watching slowed the server, and whether what was seen counts.
 
-use record::{DiagnosticRecord, Pass, PassKind, UnitCosts, Window};
+use record::{DiagnosticRecord, Pass, PassKind, Profile, UnitCosts, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,17 @@ pub struct PassFindings {
 impl PassFindings {
     /// Share of the CPU time that a profile from this pass divides.
     pub(crate) fn divides(&self) -> f64 {
-        self.coverage.filter(|share| *share < FULL_COVERAGE).unwrap_or(1.0)
+        divides(self.coverage).unwrap_or(1.0)
+    }
+}
+
+/// Share of the CPU time that a profile divides whose samples stand for this share of it; nothing where it does not show
+/// where the time went.
+pub(crate) fn divides(coverage: Option<f64>) -> Option<f64> {
+    match coverage {
+        Some(share) if share < MIN_COVERAGE => None,
+        Some(share) if share < FULL_COVERAGE => Some(share),
+        _ => Some(1.0),
     }
 }
 
@@ -177,7 +187,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let coverage = coverage(of(kind).copied());
     let fault = if of(kind).all(saw_nothing) {
         Some("nothing was seen".to_owned())
-    } else if let Some(share) = coverage.filter(|share| *share < MIN_COVERAGE) {
+    } else if let Some(share) = coverage.filter(|share| divides(Some(*share)).is_none()) {
         Some(format!(
             "its samples stand for {} of the CPU time: threads that live for a millisecond or less are not seen",
             percent(share)
@@ -225,13 +235,19 @@ fn coverage<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<f64> {
     let (mut sampled_ns, mut used_ns) = (0.0, 0.0);
     for pass in passes.filter(|pass| pass.kind == PassKind::Sampling) {
         let Some(profile) = pass.profile.as_ref().filter(|profile| profile.wall_ns > 0) else { continue };
-        let target = &pass.window.target;
-        let used = if profile.kernel { target.cpu.total_ns } else { target.cpu.user_ns };
-        // Those that the kernel dropped are of all functions alike.
-        sampled_ns += (profile.samples + profile.lost) as f64 * profile.period_ns as f64;
-        used_ns += used as f64 * profile.wall_ns as f64 / target.wall_ns.max(1) as f64;
+        let (sampled, used) = stands_for(profile, &pass.window.target);
+        sampled_ns += sampled;
+        used_ns += used;
     }
     (used_ns > 0.0).then(|| sampled_ns / used_ns)
+}
+
+/// CPU time that the samples of a profile stand for, and what was used meanwhile, in nanoseconds.
+pub(crate) fn stands_for(profile: &Profile, target: &Usage) -> (f64, f64) {
+    let used = if profile.kernel { target.cpu.total_ns } else { target.cpu.user_ns };
+    // Those that the kernel dropped are of all functions alike.
+    let sampled_ns = (profile.samples + profile.lost) as f64 * profile.period_ns as f64;
+    (sampled_ns, used as f64 * profile.wall_ns as f64 / target.wall_ns.max(1) as f64)
 }
 
 /// How far apart the switches per request of two servers are by chance, so many windows of each, where those that nobody

@@ -264,9 +264,14 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     if slow < RARE || shares[0] <= shares[1] {
         return Vec::new();
     }
+    let apart = |(share, ns): &(f64, f64)| {
+        format!("; {} of its answers come in pieces, {} apart", crate::percent(*share), units::format_ns(*ns))
+    };
+    let pieces =
+        pair.slow.pieces.as_ref().filter(|(share, _)| *share >= RARE).map_or_else(String::new, apart);
     let evidence = format!(
         "{} of the answers take 40 ms, against {}: the server's TCP waits for an acknowledgement that the client's delays \
-         (set TCP_NODELAY, or write the answer at once); {:.2} delayed acknowledgements a request against {:.2}",
+         (set TCP_NODELAY, or write the answer at once); {:.2} delayed acknowledgements a request against {:.2}{pieces}",
         crate::percent(slow),
         crate::percent(fast),
         pair.slow.delayed_acks,

@@ -112,6 +112,7 @@ fn waits(functions: &[(&str, f64)]) -> Profile {
         wall_ns: 1_000_000_000,
         samples: stacks.iter().map(|stack| stack.samples).sum(),
         kernel: true,
+        kernel_symbols: true,
         callers: true,
         frames: functions.iter().map(|(name, _)| frame(name)).collect(),
         stacks,

@@ -1,9 +1,9 @@
 //! USE tables and watched servers from known readings.
 
-use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, analyse, use_table, watched};
+use analyse::{Seen, UseInput, UseLevel, UseRow, UseScope, WatchInput, analyse, use_table, watched};
 use record::{
-    CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, Resources,
-    SocketCounters, Sockets, Stack, TcpCounters, Usage,
+    CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, ProfileKind,
+    Resources, SocketCounters, Sockets, Stack, TcpCounters, Usage,
 };
 
 use crate::support::{change, pair};
@@ -165,21 +165,22 @@ fn frame_of(module: &str) -> Frame {
     Frame { name: String::new(), module: module.to_owned(), kernel: false, resolved: false }
 }
 
-fn seen() -> WatchInput {
-    WatchInput {
-        pid: 7,
-        name: "server".to_owned(),
-        usage: usage(),
-        ticks: 400,
-        cpus: cpus(),
-        resources: resources(),
-        ..WatchInput::default()
-    }
+fn seen() -> Seen {
+    Seen { usage: usage(), ticks: 400, cpus: cpus(), resources: resources(), counted: None }
+}
+
+fn input(plain: Seen) -> WatchInput {
+    WatchInput { pid: 7, name: "server".to_owned(), plain, ..WatchInput::default() }
+}
+
+/// A server of which a profile was taken in a window like that of its ledger.
+fn profiled(profile: Profile, plain: Seen) -> WatchInput {
+    WatchInput { profiles: vec![(profile, plain.clone())], ..input(plain) }
 }
 
 #[test]
 fn a_watched_server_is_told_by_second_and_by_request() {
-    let found = watched(&WatchInput { profiles: vec![profile()], ..seen() });
+    let found = watched(&profiled(profile(), seen()));
     assert_eq!((found.requests, found.requests_from.as_deref()), (Some(40_000), Some("segments")));
     assert!((found.rate_per_s.unwrap() - 4000.0).abs() < 1e-9 && (found.busy_cores - 0.4).abs() < 1e-9);
     let row = |name: &str| found.ledger.iter().find(|row| row.name == name).unwrap();
@@ -196,7 +197,7 @@ fn a_watched_server_is_told_by_second_and_by_request() {
 #[test]
 fn without_the_kernel_a_profile_divides_user_time() {
     let user_only = Profile { kernel: false, ..profile() };
-    let found = watched(&WatchInput { profiles: vec![user_only], ..seen() });
+    let found = watched(&profiled(user_only, seen()));
     let user_ns =
         found.ledger.iter().find(|row| row.name == "CPU, its own code").unwrap().per_request.unwrap();
     let functions = &found.profile.as_ref().unwrap().functions;
@@ -205,10 +206,10 @@ fn without_the_kernel_a_profile_divides_user_time() {
 
 #[test]
 fn a_counter_is_believed_before_segments_and_without_both_there_are_no_requests() {
-    let found = watched(&WatchInput { counted: Some([3, 400_003]), ..seen() });
+    let found = watched(&input(Seen { counted: Some([3, 400_003]), ..seen() }));
     assert_eq!((found.requests, found.requests_from.as_deref()), (Some(400_000), Some("counter")));
     assert!((found.ledger[0].per_request.unwrap() - 10_000.0).abs() < 1e-6);
-    let found = watched(&WatchInput { resources: Resources::default(), profiles: vec![profile()], ..seen() });
+    let found = watched(&profiled(profile(), Seen { resources: Resources::default(), ..seen() }));
     assert_eq!((found.requests, found.rate_per_s), (None, None));
     assert!(found.ledger.iter().all(|row| row.per_request.is_none()));
     // Then the profile is of a second.
@@ -217,10 +218,38 @@ fn a_counter_is_believed_before_segments_and_without_both_there_are_no_requests(
 }
 
 #[test]
+fn a_profile_is_of_its_own_window_and_says_what_it_cost() {
+    let mut slowed = seen();
+    slowed.usage.cpu.total_ns *= 2;
+    slowed.usage.cpu.user_ns *= 2;
+    let waits = Profile { kind: ProfileKind::OffCpu, ..profile() };
+    let found = watched(&WatchInput { profiles: vec![(waits, slowed)], ..input(seen()) });
+    let said = |words: &str| found.notes.iter().any(|note| note.contains(words));
+    assert!(said("Recording its waits was done after the window of the ledger"), "{:?}", found.notes);
+    assert!(said("from 100 µs to 200 µs (x2.00)"), "{:?}", found.notes);
+    assert!((found.ledger[0].per_request.unwrap() - 100_000.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_profile_that_stands_for_part_of_the_time_divides_that_part() {
+    for (samples, expected_ns) in [(4000, Some(75_000.0)), (2400, Some(0.6 * 75_000.0)), (1600, None)] {
+        let stacks = profile().stacks.into_iter();
+        let stacks = stacks.map(|stack| Stack { samples: stack.samples * samples / 4000, ..stack }).collect();
+        let taken = Profile { samples, stacks, wall_ns: usage().wall_ns, ..profile() };
+        let found = watched(&profiled(taken, seen()));
+        let first_ns = found.profile.as_ref().map(|profile| profile.functions[0].arm_ns);
+        assert_eq!(first_ns.is_some(), expected_ns.is_some(), "{samples}: {:?}", found.notes);
+        assert!(first_ns.zip(expected_ns).is_none_or(|(ns, expected)| (ns - expected).abs() < 1e-6));
+        let said = found.notes.iter().any(|note| note.contains("stand for"));
+        assert_eq!(said, samples < 4000, "{:?}", found.notes);
+    }
+}
+
+#[test]
 fn connections_that_come_and_go_are_a_doubt() {
-    let mut input = seen();
-    input.cpus.tcp.passive_opens = 39_000;
-    let found = watched(&input);
+    let mut plain = seen();
+    plain.cpus.tcp.passive_opens = 39_000;
+    let found = watched(&input(plain));
     assert!(found.notes.iter().any(|note| note.contains("39000 connections")), "{:?}", found.notes);
 }
 

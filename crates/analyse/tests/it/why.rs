@@ -331,7 +331,13 @@ const KERNEL: [&str; 8] = ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pi
 /// A profile of stacks, outermost function first, with samples.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
     let is_kernel = |name: &str| KERNEL.iter().any(|begin| name.starts_with(begin));
-    let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
+    let mut profile = Profile {
+        period_ns: 1_000_000,
+        callers: true,
+        kernel: true,
+        kernel_symbols: true,
+        ..Profile::default()
+    };
     for (folded, samples) in stacks {
         let first = profile.frames.len() as u32;
         profile.frames.extend(folded.split(';').map(|name| Frame {
@@ -472,6 +478,16 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
 }
 
 #[test]
+fn cheap_writes_to_a_file_carry_the_time_inside_them() {
+    // Writes to a loopback socket would be 20 times 1000 ns by the calibration: more than twice the gap.
+    let cheap = Plant { system_ns: 9000.0, calls: &[("write", 20.0)], ..Plant::NONE };
+    let findings =
+        analyse(&sampled_beside(cheap, &["main;log;do_syscall_64;ksys_write;ext4_file_write_iter"]));
+    assert_eq!(named(&findings)[0].id, "file_writes", "{:?}", findings.causes);
+    assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.12, "{:?}", findings.causes);
+}
+
+#[test]
 fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
     let calls = &[("clock_nanosleep", 1.0), ("futex", 2.0), ("fsync", 1.0), ("write", 1.0), ("read", 1.0)];
     for (stacks, expected) in [
@@ -496,6 +512,15 @@ fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> 
         record.passes.push(pass);
     }
     run
+}
+
+#[test]
+fn waits_are_not_told_apart_without_the_kernels_names() {
+    let mut run = waiting_in(&[("clock_nanosleep", 1.0)], &[("main;serve;[kernel]", 60_000)]);
+    let passes = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    passes.filter_map(|pass| pass.profile.as_mut()).for_each(|profile| profile.kernel_symbols = false);
+    // What was counted still tells.
+    assert_eq!(named(&analyse(&run))[0].id, "sleep");
 }
 
 #[test]
@@ -591,6 +616,21 @@ fn collectors_and_compilers_are_told_by_their_threads() {
     assert_eq!(named(&collecting)[0].id, "gc", "{:?}", collecting.causes);
     let interpreted = threads(&[("VM Thread", 0.0), ("main", 19_000.0)]);
     assert_eq!(named(&interpreted)[0].id, "interpreter", "{:?}", interpreted.causes);
+}
+
+#[test]
+fn a_collector_does_not_carry_more_idle_time_than_it_stops_the_world_for() {
+    // Nine tenths of the time the server waits for something else, and its collector takes a hundredth of a request.
+    let mut run = planted(Plant { delayed: 50, idle_rate: Some(0.1), ..Plant::NONE });
+    for (arm, each) in [("main", 10.0), ("pr", 100.0)] {
+        change(&mut run, arm, 0, |window| {
+            let ns = (window.load.requests as f64 * each) as u64;
+            window.target.threads_ns = [("VM Thread".to_owned(), ns)].into();
+        });
+    }
+    let findings = analyse(&run);
+    assert_eq!(named(&findings)[0].id, "delayed_ack", "{:?}", findings.causes);
+    assert!(named(&findings).iter().all(|cause| cause.id != "gc"), "{:?}", findings.causes);
 }
 
 #[test]

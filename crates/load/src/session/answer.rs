@@ -110,6 +110,12 @@ impl Reader {
         std::mem::take(&mut self.continued)
     }
 
+    /// Whether nothing of the next answer has come.
+    #[inline]
+    pub(crate) fn is_between_answers(&self) -> bool {
+        matches!(self.part, Part::Head) && self.stash.is_empty()
+    }
+
     /// Keeps the rest of a buffer that [`Reader::next`] had no use for.
     pub(crate) fn stash(&mut self, rest: &[u8]) {
         self.stash.extend_from_slice(rest);

@@ -92,6 +92,8 @@ struct Lane {
     /// Whether the rest of its request need not wait, or until when it does.
     rest: Rest,
     answers: u64,
+    /// When the first part of an answer was read whose end had not come; 0 where there is none.
+    begun_ns: u64,
     open: bool,
     /// Whether the dispatcher knows it.
     idle: bool,
@@ -367,7 +369,11 @@ impl Session {
                 Err(malformed) => return self.malformed(lane, malformed, at),
             }
         }
-        self.lanes[lane as usize].reader.stash(&buf[from..]);
+        let state = &mut self.lanes[lane as usize];
+        state.reader.stash(&buf[from..]);
+        if state.begun_ns == 0 && !state.reader.is_between_answers() {
+            state.begun_ns = at;
+        }
         self.heed_continue(lane);
         Fate::Keep
     }
@@ -393,6 +399,7 @@ impl Session {
         state.answers += u64::from(self.tally.covers(at));
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, timed);
+        self.note_pieces(lane, at);
         self.hear(lane);
         if early || !answer.keep_alive {
             self.abandon(lane, at);
@@ -400,6 +407,15 @@ impl Session {
         }
         self.note_room(lane);
         Fate::Keep
+    }
+
+    /// An answer is complete: whether it came in pieces, and how far apart.
+    #[inline]
+    fn note_pieces(&mut self, lane: u32, at: u64) {
+        let begun_ns = std::mem::take(&mut self.lanes[lane as usize].begun_ns);
+        if begun_ns != 0 && self.tally.covers(at) {
+            self.tally.pieces.note(at.saturating_sub(begun_ns));
+        }
     }
 
     /// When the session next has something to do by itself; `u64::MAX` if never.

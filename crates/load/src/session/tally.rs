@@ -1,4 +1,4 @@
-use record::Errors;
+use record::{Errors, Pieces};
 
 use super::drift::Drift;
 use super::pairs::Pairs;
@@ -90,6 +90,8 @@ pub struct Tally {
     pub answers: u64,
     /// Bytes read in the window.
     pub bytes_read: u64,
+    /// Answers in the window that came in pieces.
+    pub pieces: Pieces,
     /// Errors in the window.
     pub errors: Errors,
     /// Sent and not answered when the window ended.
@@ -120,6 +122,7 @@ impl Tally {
             requests: 0,
             answers: 0,
             bytes_read: 0,
+            pieces: Pieces::default(),
             errors: Errors::default(),
             unfinished: 0,
             unsent: 0,

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use record::{Errors, Second};
+use record::{Errors, Pieces, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
@@ -35,6 +35,7 @@ pub(crate) struct Measured {
     pub(crate) requests: u64,
     pub(crate) answers: u64,
     pub(crate) bytes_read: u64,
+    pub(crate) pieces: Pieces,
     pub(crate) errors: Errors,
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
@@ -69,6 +70,7 @@ impl Measured {
             requests: 0,
             answers: 0,
             bytes_read: 0,
+            pieces: Pieces::default(),
             errors: Errors::default(),
             unfinished: 0,
             unsent: 0,
@@ -166,6 +168,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.requests += tally.requests;
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;
+    sum.pieces += tally.pieces;
     sum.errors += tally.errors;
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;

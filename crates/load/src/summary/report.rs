@@ -18,6 +18,8 @@ pub(crate) struct Facts {
     pub(crate) threads: u32,
     pub(crate) connections: u64,
     pub(crate) pipeline: u32,
+    /// Whether each answer has its connection to itself while it comes, as over HTTP/1.1.
+    pub(crate) whole_connections: bool,
     pub(crate) schedule: ScheduleFacts,
 }
 
@@ -28,6 +30,7 @@ impl Facts {
             threads: config.threads,
             connections: u64::from(config.connections),
             pipeline: config.http2.unwrap_or(config.pipeline),
+            whole_connections: config.http2.is_none(),
             schedule: schedule_facts(config),
         }
     }
@@ -84,6 +87,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         requests: measured.requests,
         bytes_read: measured.bytes_read,
         rate_per_s: per_window(measured.requests as f64),
+        pieces: facts.whole_connections.then_some(measured.pieces),
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
         unfinished: measured.unfinished,

@@ -3,6 +3,7 @@
 use load::Latencies;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
 use load::session::{Fate, Finished, Session, Span, Spec};
+use record::Pieces;
 use testkit::{ANSWER, Behaviour};
 
 use crate::simulation::{MILLI, ORIGIN, SECOND, constant, simulate, spec};
@@ -239,6 +240,29 @@ fn a_body_until_close_ends_with_the_connection() {
     let finished = session.finish(ORIGIN + SECOND);
     assert_eq!((finished.tally.requests, finished.tally.errors.total()), (1, 0));
     assert_eq!(response(&finished).max(), 7);
+}
+
+#[test]
+fn answers_in_pieces_are_told_with_how_far_apart_these_came() {
+    let mut session = asked(spec(1, Pace::Closed));
+    let mut buf = vec![0; 1024];
+    let mut receive = |session: &mut Session, part: &[u8], at: u64| {
+        let kept = session.unstash(0, &mut buf);
+        buf[kept..kept + part.len()].copy_from_slice(part);
+        assert_eq!(session.received(0, &buf[..kept + part.len()], part.len(), ORIGIN + at), Fate::Keep);
+    };
+    // Cut in its head, in its body, and not at all.
+    for (cut, begin) in [(9, 100), (ANSWER.len() - 1, 200), (ANSWER.len(), 300)] {
+        receive(&mut session, &ANSWER[..cut], begin);
+        if cut < ANSWER.len() {
+            receive(&mut session, &ANSWER[cut..], begin + cut as u64);
+        }
+        write_all(&mut session, ORIGIN + begin + 90);
+    }
+    let tally = session.finish(ORIGIN + SECOND).tally;
+    let apart = [9, ANSWER.len() as u64 - 1];
+    let expected = Pieces { answers: 2, apart_ns: apart[0] + apart[1], longest_ns: apart[1] };
+    assert_eq!((tally.requests, tally.pieces), (3, expected));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Records of a perf ring buffer. Source: perf_event_open(2), "MMAP layout"; Linux, include/uapi/linux/perf_event.h.
 
 const RECORD_LOST: u32 = 2;
+const RECORD_FORK: u32 = 7;
 const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
 /// Bits of the flags of a switch: away from the CPU, and against the thread's will.
@@ -22,6 +23,8 @@ pub(crate) enum PerfRecord {
     Left { tid: u32, time_ns: u64, preempted: bool },
     /// A thread came back to a CPU.
     Came { tid: u32, time_ns: u64 },
+    /// A process began another one.
+    Forked { parent: u32, child: u32, time_ns: u64 },
     /// Samples that found no room.
     Lost(u64),
 }
@@ -30,9 +33,10 @@ impl PerfRecord {
     /// When it was written; 0 where that does not matter.
     pub(crate) fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample { time_ns, .. } | Self::Left { time_ns, .. } | Self::Came { time_ns, .. } => {
-                *time_ns
-            }
+            Self::Sample { time_ns, .. }
+            | Self::Left { time_ns, .. }
+            | Self::Came { time_ns, .. }
+            | Self::Forked { time_ns, .. } => *time_ns,
             Self::Lost(_) => 0,
         }
     }
@@ -50,6 +54,12 @@ pub(crate) fn perf_records(mut bytes: &[u8]) -> impl Iterator<Item = PerfRecord>
             match kind {
                 RECORD_SAMPLE => return sample(body),
                 RECORD_SWITCH => return switch(body, flags),
+                RECORD_FORK => {
+                    // A thread belongs to the process that began it.
+                    if let Some(forked) = forked(body)? {
+                        return Some(forked);
+                    }
+                }
                 RECORD_LOST => return Some(PerfRecord::Lost(word64(body, 8)?)),
                 _ => {}
             }
@@ -77,6 +87,12 @@ fn switch(body: &[u8], flags: u16) -> Option<PerfRecord> {
         0 => PerfRecord::Came { tid, time_ns },
         _ => PerfRecord::Left { tid, time_ns, preempted: flags & SWITCH_PREEMPTED != 0 },
     })
+}
+
+/// `pid`, the parent's, `tid`, the parent's, the time; nothing where it is a thread of the same process.
+fn forked(body: &[u8]) -> Option<Option<PerfRecord>> {
+    let (child, parent, time_ns) = (word32(body, 0)?, word32(body, 4)?, word64(body, 16)?);
+    Some((child != parent).then_some(PerfRecord::Forked { parent, child, time_ns }))
 }
 
 fn word32(bytes: &[u8], at: usize) -> Option<u32> {

@@ -208,6 +208,13 @@ fn perf_records_are_read_until_one_is_cut() {
     for end in 0..bytes.len() {
         assert!(perf_records(&bytes[..end]).count() < 3);
     }
+    // Process 7 began process 9, and then a thread of its own.
+    let forks = [
+        perf_record(7, 0, &[9 | 7 << 32, 9 | 7 << 32, 55]),
+        perf_record(7, 0, &[7 | 7 << 32, 8 | 7 << 32, 56]),
+    ];
+    let found: Vec<PerfRecord> = perf_records(&forks.concat()).collect();
+    assert_eq!(found, [PerfRecord::Forked { parent: 7, child: 9, time_ns: 55 }]);
     // A chain longer than its record, and a size below that of a header, end it.
     assert_eq!(perf_records(&perf_record(9, 0, &[7, 99, 6, 1])).count(), 0);
     assert_eq!(perf_records(&[9, 0, 0, 0, 0, 0, 3, 0, 0, 0]).count(), 0);

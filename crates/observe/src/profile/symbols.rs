@@ -8,6 +8,7 @@ use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
 use record::{ENDED, Frame, Profile, SPINNING, Stack};
+use rustix::thread::CapabilitySet;
 
 use super::Chains;
 use super::spins::Code;
@@ -28,6 +29,8 @@ const JIT_MODULE: &str = "[jit]";
 const KERNEL_MODULE: &str = "[kernel]";
 /// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
 const FLAT_DEPTH: usize = 2;
+/// Modules of the C library, which Debian and others build without frame pointers.
+const LIBC: [&str; 3] = ["libc.so", "libpthread", "ld-"];
 /// Functions that stacks begin with: one that reaches them is whole, however short it is.
 const OUTERMOST: [&str; 6] =
     ["main", "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "runtime.goexit"];
@@ -44,20 +47,26 @@ const UNNAMED_SHARE: f64 = 0.05;
 pub(super) fn resolve(chains: &Chains) -> Profile {
     let names = Names::new(chains);
     let mut stacks: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
-    let (mut flat, mut user_samples) = (0, 0);
+    // Samples whose callers are unknown, by the module that they were met in.
+    let mut flat: BTreeMap<String, u64> = BTreeMap::new();
+    let mut user_samples = 0;
     for ((pid, chain, preempted), samples) in chains {
         let (kernel, user) = split_chain(chain);
         let mut frames = names.user(*pid, &user);
         if !user.is_empty() {
             user_samples += samples;
-            flat += if names.is_cut_short(&frames) { *samples } else { 0 };
+            if names.is_cut_short(&frames) {
+                *flat.entry(names.innermost_module(&frames)).or_default() += samples;
+            }
         }
         frames.extend(names.kernel(&kernel));
         frames.extend(names.spinning(*pid, chain));
         frames.extend(preempted.then_some(names.run_queue).flatten());
         *stacks.entry(frames).or_default() += samples;
     }
-    let callers = user_samples == 0 || (flat as f64) < FLAT_SHARE * user_samples as f64;
+    let flat_samples: u64 = flat.values().sum();
+    let callers = user_samples == 0 || (flat_samples as f64) < FLAT_SHARE * user_samples as f64;
+    let flat_in = flat.into_iter().max_by_key(|(_, samples)| *samples).map(|(module, _)| module);
     let mut profile = Profile {
         samples: stacks.values().sum(),
         kernel_symbols: names.kernel_symbols,
@@ -67,17 +76,17 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
     };
     profile.stacks.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.frames.cmp(&b.frames)));
     profile.frames = names.frames;
-    profile.notes = notes(&profile);
+    profile.notes = notes(&profile, flat_in.as_deref());
     profile
 }
 
-fn notes(profile: &Profile) -> Vec<String> {
+fn notes(profile: &Profile, flat_in: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     if !profile.kernel_symbols {
         notes.push(NO_KERNEL_SYMBOLS.to_owned());
     }
     if !profile.callers {
-        notes.push(NO_CALLERS.to_owned());
+        notes.push(no_callers(flat_in));
     }
     let percent = |samples: u64| 100.0 * samples as f64 / profile.samples.max(1) as f64;
     for (module, places) in unnamed(profile) {
@@ -113,6 +122,17 @@ fn most_frequent(places: &BTreeMap<&str, u64>, percent: impl Fn(u64) -> f64) -> 
         .map(|(place, samples)| format!("{place} {:.1} %", percent(samples)))
         .collect();
     if told.is_empty() { String::new() } else { format!(" (at {})", told.join(", ")) }
+}
+
+/// What is said where most stacks end after a frame or two, most of them in module `flat_in`.
+fn no_callers(flat_in: Option<&str>) -> String {
+    match flat_in.filter(|module| LIBC.iter().any(|part| module.starts_with(part))) {
+        Some(libc) => format!(
+            "Most stacks end in {libc}, which keeps no frame pointers here: who called it is unknown, and the profile is \
+             flat there, whatever the program was built with."
+        ),
+        None => NO_CALLERS.to_owned(),
+    }
 }
 
 fn hint(module: &str) -> &'static str {
@@ -273,6 +293,11 @@ impl Names {
         frames.len() <= FLAT_DEPTH && !frames.iter().any(is_outermost)
     }
 
+    /// The module of the function that was met.
+    fn innermost_module(&self, frames: &[u32]) -> String {
+        frames.last().map_or_else(String::new, |index| self.frames[*index as usize].module.clone())
+    }
+
     fn kernel(&self, addresses: &[u64]) -> Vec<u32> {
         let frames = call_sites(addresses).filter_map(|address| self.known.get(&(0, address)));
         let mut frames: Vec<&[u32]> = frames.map(Vec::as_slice).collect();
@@ -302,15 +327,34 @@ fn source(pid: u32, kernel_symbols: bool, debug: bool) -> Option<Source<'static>
     process.debug_syms = debug;
     // Perf maps are read by ourselves: the JVM writes one that is refused there.
     process.perf_map = false;
-    // The links in map_files see through mount namespaces and deleted files, and are for root only.
-    process.map_files = rustix::process::geteuid().is_root();
+    // The links in map_files see through mount namespaces and deleted files, for those who may follow them.
+    process.map_files = may_follow_map_files();
     Some(Source::Process(process))
 }
 
-/// The perf map of a process, in its own `/tmp` or in ours.
+/// Source: Linux, `proc_map_files_get_link` in fs/proc/base.c. Root in a container may have neither right.
+fn may_follow_map_files() -> bool {
+    let rights = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    let enough = CapabilitySet::SYS_ADMIN | CapabilitySet::CHECKPOINT_RESTORE;
+    rights.is_ok_and(|rights| rights.intersects(enough))
+}
+
+/// The perf map of a process, in its own `/tmp`, under the name by which it knows itself, or in ours.
 fn jit_symbols(pid: u32) -> Vec<JitSymbol> {
-    let places = [format!("/proc/{pid}/root/tmp/perf-{pid}.map"), format!("/tmp/perf-{pid}.map")];
+    let inside = own_pid(pid);
+    let places = [
+        format!("/proc/{pid}/root/tmp/perf-{inside}.map"),
+        format!("/proc/{pid}/root/tmp/perf-{pid}.map"),
+        format!("/tmp/perf-{pid}.map"),
+    ];
     places.iter().find_map(optional).map(|text| perf_map(&text)).unwrap_or_default()
+}
+
+/// What a process has for its id, which in a container is another one.
+fn own_pid(pid: u32) -> u32 {
+    let status = optional(format!("/proc/{pid}/status")).unwrap_or_default();
+    let innermost = |line: &str| line.strip_prefix("NSpid:")?.split_whitespace().next_back()?.parse().ok();
+    status.lines().find_map(innermost).unwrap_or(pid)
 }
 
 /// Whether `/proc/kallsyms` tells addresses, which are all 0 where they are hidden.

@@ -45,6 +45,7 @@ const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const RECORD_TASKS: u64 = 1 << 13;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCK_ID: u64 = 1 << 25;
 const RECORD_SWITCHES: u64 = 1 << 26;
@@ -52,6 +53,8 @@ const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
 const IOC_SET_OUTPUT: u32 = 0x2405;
+/// Any thread, or any CPU.
+const ANY: libc::c_int = -1;
 /// Where `data_head` and `data_tail` stand in the first page of a ring.
 const HEAD_OFFSET: usize = 1024;
 const TAIL_OFFSET: usize = 1032;
@@ -69,23 +72,35 @@ pub(crate) enum Moment {
     Switch,
 }
 
-/// Opens a disabled event that samples the stack of thread `tid`, and of all threads that it begins later, on `cpu`
-/// at every such moment; in user mode only where `kernel` is false.
+/// Whose stacks are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// A thread's, and those of all threads that it begins later.
+    Thread(u32),
+    /// Those of whoever runs on the CPU; that processes begin others is recorded too.
+    Everybody,
+}
+
+/// Opens a disabled event that samples stacks on `cpu` at every such moment; in user mode only where `kernel` is false.
 ///
 /// # Errors
 /// Those of perf_event_open(2): `EACCES` and `EPERM` where it is not allowed, `ESRCH` where there is no such thread.
-pub(crate) fn open_sampling(tid: u32, cpu: u32, moment: Moment, kernel: bool) -> io::Result<OwnedFd> {
+pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool) -> io::Result<OwnedFd> {
     let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
     let (config, sample_period, more) = match moment {
         Moment::CpuTime(period_ns) => (CPU_CLOCK, period_ns, 0),
         Moment::Switch => (CONTEXT_SWITCHES, 1, RECORD_SWITCHES),
     };
     let mode = if kernel { 0 } else { EXCLUDE_KERNEL };
+    let (tid, heirs) = match whose {
+        Whose::Thread(tid) => (thread(tid)?, INHERIT),
+        Whose::Everybody => (ANY, RECORD_TASKS),
+    };
     let attr = Attr {
         config,
         sample_period,
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
-        flags: DISABLED | INHERIT | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | mode | more,
+        flags: DISABLED | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | heirs | mode | more,
         // One clock for all CPUs, as threads move between them.
         clock_id: libc::CLOCK_MONOTONIC,
         ..Attr::default()
@@ -102,13 +117,15 @@ pub(crate) fn open_sampling(tid: u32, cpu: u32, moment: Moment, kernel: bool) ->
 /// # Errors
 /// As [`open_sampling`].
 pub(crate) fn open_anchor(tid: u32) -> io::Result<OwnedFd> {
-    const ANY_CPU: libc::c_int = -1;
     let flags = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
-    open(Attr { config: DUMMY, flags, ..Attr::default() }, tid, ANY_CPU)
+    open(Attr { config: DUMMY, flags, ..Attr::default() }, thread(tid)?, ANY)
 }
 
-fn open(attr: Attr, tid: u32, cpu: libc::c_int) -> io::Result<OwnedFd> {
-    let tid = libc::pid_t::try_from(tid).map_err(io::Error::other)?;
+fn thread(tid: u32) -> io::Result<libc::pid_t> {
+    libc::pid_t::try_from(tid).map_err(io::Error::other)
+}
+
+fn open(attr: Attr, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     let size = u32::try_from(size_of::<Attr>()).expect("a hundred and twelve");
     let mut attr = Attr { kind: TYPE_SOFTWARE, size, ..attr };
     let no_group: libc::c_int = -1;

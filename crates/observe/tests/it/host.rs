@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use observe::{
@@ -12,6 +14,11 @@ use units::CpuSet;
 
 use crate::cgroup::Cgroup;
 use crate::support::{Told, in_own_network};
+
+/// Ends a child, and waits for it.
+fn put_away(mut child: Child) {
+    child.kill().and_then(|()| child.wait()).unwrap();
+}
 
 fn all_cpus() -> CpuSet {
     fingerprint().allowed_cpus.parse().unwrap()
@@ -185,6 +192,26 @@ fn every_capability_says_something() {
         let capability = found.iter().find(|capability| capability.id == id).unwrap();
         assert_eq!(capability.ok, expected, "{capability:?}");
     }
+}
+
+#[test]
+fn connections_of_another_process_on_the_same_port_are_not_a_servers_own() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // As a worker of a server does, it has the listener; whoever connects is served by this process.
+    let worker =
+        Command::new("sleep").arg("60").stdin(OwnedFd::from(listener.try_clone().unwrap())).spawn().unwrap();
+    let group = Group::of(worker.id()).unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let before = ResourceSnapshot::read(&group).unwrap();
+    client.write_all(b"ask").unwrap();
+    server.read_exact(&mut [0; 3]).unwrap();
+    let found = ResourceSnapshot::read(&group).unwrap().since(&before);
+    put_away(worker);
+    let Some(sockets) = &found.sockets else { return };
+    assert!(!sockets.listeners.is_empty(), "{sockets:?}");
+    assert_eq!(sockets.server.connections, 0, "{sockets:?}");
+    assert!(sockets.clients.data_segments_out >= 1, "{sockets:?}");
 }
 
 #[test]

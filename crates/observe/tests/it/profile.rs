@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use observe::{Group, ObserveError, Profiler};
+use observe::{Group, ObserveError, OwnCpus, Profiler};
 use record::{Frame, Profile, ProfileKind, SPINNING};
 
 use crate::support::Told;
@@ -13,7 +13,7 @@ const HZ: u32 = 997;
 /// Samples a program from before its work until after it; nothing, and the reason said, where that is not allowed.
 fn sampled(told: Told) -> Option<Profile> {
     let group = Group::of(told.pid()).unwrap();
-    watched(told, Profiler::attach(&group, HZ))
+    watched(told, Profiler::attach(&group, HZ, &OwnCpus::default()))
 }
 
 fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
@@ -39,6 +39,42 @@ fn samples_with(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
 fn samples_in(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
     let inside = |stack: &&record::Stack| profile.frames_of(stack).next_back().is_some_and(&fits);
     profile.stacks.iter().filter(inside).map(|stack| stack.samples).sum()
+}
+
+/// Keeps the fixture, and what it begins, on the CPU with this number; whether that is allowed.
+fn keep_on(told: &Told, cpu: usize) -> bool {
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(cpu);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
+    rustix::thread::sched_setaffinity(pid, &one).is_ok()
+}
+
+#[test]
+fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
+    // A child, threads that live shorter than the step between two samples, and who has nothing to do with it.
+    for role in [&["child", "300"][..], &["short-threads", "400", "1"]] {
+        let (mut told, mut other) = (Told::new(role), Told::new(&["spin", "300"]));
+        if !keep_on(&told, 0) || !keep_on(&other, 0) {
+            return;
+        }
+        let group = Group::of(told.pid()).unwrap();
+        let own = OwnCpus { cpus: "0".parse().unwrap(), kept_awake: false };
+        let Ok(mut profiler) = Profiler::attach(&group, HZ, &own) else { return };
+        let before = group.snapshot().unwrap();
+        profiler.begin();
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.work());
+            told.work();
+        });
+        let used_ns = group.snapshot().unwrap().since(&before).cpu.total_ns as f64;
+        let profile = profiler.stop().resolve();
+        if !profile.kernel {
+            return;
+        }
+        let expected = used_ns * f64::from(HZ) / 1e9;
+        let off = (profile.samples as f64 - expected).abs();
+        assert!(off < 0.1 * expected + 4.5 * expected.sqrt(), "{role:?}: {} of {expected}", profile.samples);
+    }
 }
 
 #[test]

@@ -54,7 +54,8 @@ fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
     for (errno, words) in [(EPERM, "(os error 1)"), (ENOSYS, "(os error 38)")] {
         let told = Told::new(&["sleep", "1"]);
         let group = Group::of(told.pid()).unwrap();
-        let error = refusing(CALLS[0], errno, || Profiler::attach(&group, 99)).unwrap_err();
+        let error =
+            refusing(CALLS[0], errno, || Profiler::attach(&group, 99, &OwnCpus::default())).unwrap_err();
         let said = chain(&error);
         assert!(said.contains(FILTER) && said.contains("perf_event_open"), "{said}");
         assert_eq!(said.matches(words).count(), 1, "{said}");

@@ -150,13 +150,13 @@ pub(crate) struct WatchArgs {
     /// A process, or the port on which it listens
     #[arg(value_name = "PID|:PORT")]
     pub(crate) what: String,
-    /// How long
+    /// How long; as long again for each kind of profile
     #[arg(short = 'd', long, default_value = "10s")]
     pub(crate) duration: Span,
-    /// Sample where its CPU time goes
+    /// Afterwards, sample where its CPU time goes
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Sample where its threads wait, and for how long
+    /// Afterwards, record where its threads wait, and for how long
     #[arg(long)]
     pub(crate) off_cpu: bool,
     /// Write the profile as folded stacks, for flame graphs

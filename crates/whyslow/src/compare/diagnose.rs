@@ -98,16 +98,16 @@ impl Watch {
             Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None, machines },
             Err(error) => Self::Refused(format!("no profile: {error}")),
         };
+        let placement = &bench.plan.placement;
+        let own = OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake };
         Ok(match kind {
             PassKind::Counting => {
-                let placement = &bench.plan.placement;
-                let own = OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake };
                 let counting = Counting::attach(target, &own)?;
                 Self::Counting { counting, counts: Counts::default() }
             }
             PassKind::Sampling => {
                 let machines = MachineLogs::begin(target, bench.launcher, log);
-                sampling(Profiler::attach(target, SAMPLES_HZ), machines)
+                sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
             PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),

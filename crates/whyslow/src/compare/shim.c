@@ -1,14 +1,16 @@
 /* Loaded before the C library of a server under test, to take one cause of slowness away. WHYSLOW_SHIM says which:
  *   nodelay  every accepted connection has TCP_NODELAY, whatever the server sets
- *   nosync   nothing waits for the disk
+ *   nosync   no call waits for the disk; writes to files opened with O_SYNC still do
  *   nosleep  no sleep takes time
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +53,21 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 int fsync(int fd) { return nosync ? 0 : NEXT(fsync)(fd); }
 
 int fdatasync(int fd) { return nosync ? 0 : NEXT(fdatasync)(fd); }
+
+int syncfs(int fd) { return nosync ? 0 : NEXT(syncfs)(fd); }
+
+void sync(void)
+{
+    if (!nosync)
+        NEXT(sync)();
+}
+
+int sync_file_range(int fd, off64_t from, off64_t bytes, unsigned flags)
+{
+    return nosync ? 0 : NEXT(sync_file_range)(fd, from, bytes, flags);
+}
+
+int msync(void *from, size_t bytes, int flags) { return nosync ? 0 : NEXT(msync)(from, bytes, flags); }
 
 int nanosleep(const struct timespec *time, struct timespec *left)
 {

@@ -23,6 +23,7 @@ mod serve;
 #[allow(dead_code, reason = "the tests of the generator itself use more of it")]
 mod serving;
 mod shards;
+mod shim;
 mod shortage;
 mod support;
 mod view;

@@ -22,7 +22,7 @@ const SILENT: &str = "no segment with data came in";
 fn watched_under_load(server: &Server, rate: &str, more: &[&str]) -> Value {
     let url = format!("http://127.0.0.1:{}/plaintext", server.port);
     let load = Command::new(WHYSLOW)
-        .args(["load", "-t1", "-c4", "-d4s", "-R", rate, "--warmup", "1s", &url])
+        .args(["load", "-t1", "-c4", "-d7s", "-R", rate, "--warmup", "1s", &url])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -83,9 +83,12 @@ fn a_profile_is_taken_where_it_may_be() {
         let rows = found["profile"][table].as_array().unwrap();
         rows.iter().map(|row| row["arm_ns"].as_f64().unwrap()).sum::<f64>()
     };
-    let cpu = found["ledger"][0]["per_request"].as_f64().unwrap();
-    assert!((sum("categories") - cpu).abs() < 0.01 * cpu, "{found}");
-    assert!((sum("packages") - cpu).abs() < 0.01 * cpu, "{found}");
+    // The profile has a window of its own, whose requests cost what they do there.
+    let notes = found["notes"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let cost = notes.clone().find(|note| note.starts_with("Sampling its CPU time was done after the window"));
+    assert!(cost.is_some(), "{found}");
+    let (categories, packages) = (sum("categories"), sum("packages"));
+    assert!(categories > 500.0 && (categories - packages).abs() < 0.01 * packages, "{found}");
     let stacks = std::fs::read_to_string(file).unwrap();
     let samples: u64 =
         stacks.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
