@@ -32,6 +32,8 @@ pub enum Judged {
     Absent,
 }
 
+/// Requests that lie beyond a percentile that is told.
+const BEYOND: f64 = 100.0;
 /// The orders, longest first so that `<=` is not read as `<`.
 const ORDERS: [(&str, Order); 4] =
     [("<=", Order::AtMost), (">=", Order::AtLeast), ("<", Order::Below), (">", Order::Above)];
@@ -254,6 +256,26 @@ impl Bound {
             Some(value) if self.order.holds(value, self.value) => Judged::Holds(value),
             Some(value) => Judged::Fails(value),
         }
+    }
+
+    /// Whether it is on requests that failed.
+    #[must_use]
+    pub fn is_on_errors(&self) -> bool {
+        self.name().starts_with("error")
+    }
+
+    /// Requests that a window needs for the figure to be told: for a percentile so many that a hundred lie beyond it.
+    #[must_use]
+    pub fn requests_needed(&self) -> u64 {
+        let name = self.name().replace('_', ".");
+        let percentile = name.rsplit_once(".p").map_or(name.strip_prefix('p'), |(_, digits)| Some(digits));
+        let beyond = percentile.and_then(|digits| digits.parse::<f64>().ok()).map(|q| 1.0 - q / 100.0);
+        beyond.map_or(1, |beyond| (BEYOND / beyond).ceil() as u64)
+    }
+
+    /// The figure's name as it was written.
+    fn name(&self) -> &str {
+        self.text.split(['<', '>']).next().unwrap_or_default().trim()
     }
 
     /// The same bound on the service time in the place of the response; nothing where it is not one on the response.

@@ -12,6 +12,8 @@ use crate::{Bound, Judged, percent};
 pub const CAPACITY_SCHEMA: u32 = 1;
 /// Share of the offered rate that must be answered for a server to keep up; the same as in the gate `generator`.
 const KEEPS_UP: f64 = 0.99;
+/// Share of the requests that may fail; the same as in the gate `errors`.
+const FEW_ERRORS: f64 = 0.001;
 /// Requests that may be under way at the end of a window of a server that keeps up, whatever share of it they are.
 const ON_THEIR_WAY: f64 = 2.0;
 /// Busy share of a generator thread from which it, and not the server, is at its limit.
@@ -57,6 +59,9 @@ pub struct Point {
     pub window_ns: u64,
     /// Requests in the window.
     pub requests: u64,
+    /// Those that failed, and answers that were errors.
+    #[serde(default)]
+    pub errors: u64,
     /// Median response in nanoseconds.
     pub p50_ns: Option<u64>,
     /// 99 % response in nanoseconds.
@@ -142,12 +147,24 @@ pub struct Searched {
     pub partial: bool,
 }
 
-/// Whether the condition held in a window and the server kept up with what was due.
+/// Whether the condition held in a window, and the server kept up with what was due without more than a few errors, unless
+/// the condition is on these itself.
 ///
-/// A percentile that the window had too few requests for counts as held: the search starts low.
+/// A percentile that the window had too few requests for counts as held, for the search starts low; but not where it is to
+/// be confirmed.
 #[must_use]
-pub fn holds(slo: &Bound, report: &LoadReport) -> bool {
-    keeps_up(report) && !matches!(slo.judge(report), Judged::Fails(_))
+pub fn holds(slo: &Bound, purpose: Purpose, report: &LoadReport) -> bool {
+    let held = match slo.judge(report) {
+        Judged::Holds(_) => true,
+        Judged::Fails(_) => false,
+        Judged::Absent => purpose != Purpose::Confirm,
+    };
+    held && keeps_up(report) && (slo.is_on_errors() || !fails(report))
+}
+
+/// Whether more than a few requests ended in an error.
+fn fails(report: &LoadReport) -> bool {
+    report.errors.total() as f64 > FEW_ERRORS * report.requests as f64
 }
 
 /// What a search found.
@@ -189,6 +206,7 @@ fn point(slo: &Bound, step: &Step) -> Point {
         connections: report.connections.established,
         window_ns: report.window_ns,
         requests: report.requests,
+        errors: report.errors.total(),
         p50_ns: report.response_ns.p50,
         p99_ns: report.response_ns.p99,
         p99_9_ns: report.response_ns.p99_9,
@@ -196,16 +214,17 @@ fn point(slo: &Bound, step: &Step) -> Point {
             Judged::Holds(value) | Judged::Fails(value) => Some(value),
             Judged::Absent => None,
         },
-        holds: offered.map(|_| holds(slo, report)),
+        holds: offered.map(|_| holds(slo, step.purpose, report)),
         backlog_per_s: lost.max(0.0),
-        generator_limited: generator_limited(slo, report),
+        generator_limited: generator_limited(slo, step),
     }
 }
 
 /// The generator is the limit where a thread of it is full, or where the condition would hold of the service times
 /// while places for requests were free: then the delay arose before the request left.
-fn generator_limited(slo: &Bound, report: &LoadReport) -> bool {
-    if holds(slo, report) {
+fn generator_limited(slo: &Bound, step: &Step) -> bool {
+    let report = &step.report;
+    if holds(slo, step.purpose, report) {
         return false;
     }
     let places = report.connections.established as f64 * f64::from(report.pipeline);
@@ -274,8 +293,40 @@ fn text(slo: &Bound, found: &Capacity) -> Vec<String> {
             point.backlog_per_s
         ));
     }
+    text.extend(errors_text(found));
+    text.extend(unjudged_text(slo, found));
     text.push(scaling_text(found.scaling.as_ref()));
     text
+}
+
+/// The lowest rate at which errors were too many for the condition to hold.
+fn errors_text(found: &Capacity) -> Option<String> {
+    let failed = found.points.iter().filter(|point| {
+        point.holds == Some(false) && point.errors as f64 > FEW_ERRORS * point.requests as f64
+    });
+    let lowest =
+        failed.min_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)))?;
+    Some(format!(
+        "At {:.0} requests/s {} of {} requests failed: where more than {} do, no condition holds but one on errors, such as \
+         'error_rate < 1%'.",
+        lowest.offered_per_s.unwrap_or(0.0),
+        lowest.errors,
+        lowest.requests,
+        percent(FEW_ERRORS)
+    ))
+}
+
+/// That a rate was not confirmed because the window had too few requests to tell.
+fn unjudged_text(slo: &Bound, found: &Capacity) -> Option<String> {
+    let unjudged = |point: &&Point| point.purpose == Purpose::Confirm && point.figure.is_none();
+    let point = found.points.iter().find(unjudged)?;
+    Some(format!(
+        "At {:.0} requests/s a confirming window of {} had {} requests, too few for {slo} to be judged: give a longer \
+         --window, or a condition on a lower percentile.",
+        point.offered_per_s.unwrap_or(0.0),
+        format_ns(point.window_ns as f64),
+        point.requests
+    ))
 }
 
 fn conclusion(slo: &Bound, found: &Capacity) -> String {

@@ -104,7 +104,7 @@ pub fn merge(mut shards: Vec<(ShardRecord, String)>) -> Result<Merged, MergeErro
     let (seconds, lines) = merge_seconds(&records, &logs)?;
     let measured = measured(&records, &logs, seconds)?;
     let mut outcome = outcome(&facts(&records), measured, together(&records));
-    outcome.report.warnings.splice(0..0, warnings(&outcome.shard, &outcome.report));
+    outcome.report.warnings.splice(0..0, warnings(&records, &outcome.shard, &outcome.report));
     outcome.shard.report = outcome.report.clone();
     let log = shard_log(&outcome, &lines);
     Ok(Merged { outcome, log })
@@ -291,8 +291,21 @@ pub(crate) struct Together {
 }
 
 /// What is to be known of the shards, beside what is said of any run.
-fn warnings(shard: &ShardRecord, report: &LoadReport) -> Vec<Warning> {
-    [missing(shard), skewed(shard, report)].into_iter().flatten().collect()
+fn warnings(records: &[&ShardRecord], shard: &ShardRecord, report: &LoadReport) -> Vec<Warning> {
+    [missing(shard), skewed(shard, report), unlike(records)].into_iter().flatten().collect()
+}
+
+fn unlike(records: &[&ShardRecord]) -> Option<Warning> {
+    let windows = || records.iter().map(|record| record.report.window_ns);
+    let (shortest, longest) = (windows().min()?, windows().max()?);
+    ((longest - shortest) as f64 > SKEW * longest as f64).then(|| Warning {
+        id: "shards_unlike".to_owned(),
+        text: format!(
+            "The shards' windows are from {} to {} long, so that the load was not the same throughout and the rate is too low: give all of them one -d.",
+            units::format_ns(shortest as f64),
+            units::format_ns(longest as f64)
+        ),
+    })
 }
 
 fn missing(shard: &ShardRecord) -> Option<Warning> {

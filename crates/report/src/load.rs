@@ -30,27 +30,64 @@ fn summary(report: &LoadReport) -> String {
 }
 
 fn latency_table(report: &LoadReport) -> Block {
-    let open = report.schedule.rate_per_s.is_some();
-    let mut rows = vec![row("response", &report.response_ns)];
-    if open {
-        rows.push(row("service", &report.service_ns));
-        rows.push(row("send lag", &report.send_lag_ns));
+    let late = censored(report);
+    let mut rows = vec![row("response", &report.response_ns, late)];
+    if is_open(report) {
+        rows.push(row("service", &report.service_ns, report.unfinished));
+        rows.push(row("send lag", &report.send_lag_ns, report.unsent));
     }
     Block::table(["latency", "p50", "p75", "p90", "p99", "p99.9", "max", "mean"], rows)
 }
 
-fn row(name: &str, values: &Percentiles) -> [String; 8] {
-    let ns = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64));
+fn is_open(report: &LoadReport) -> bool {
+    report.schedule.rate_per_s.is_some()
+}
+
+/// Requests of an open loop whose response is known only as "at least this long". Of a closed loop each connection has one
+/// at the window's end, as at any other moment.
+fn censored(report: &LoadReport) -> u64 {
+    if is_open(report) { report.unfinished + report.unsent } else { 0 }
+}
+
+/// Whether a quantile may be any higher: more values are known only as "at least this long" than lie beyond it.
+fn is_least(quantile: f64, values: &Percentiles, censored: u64) -> bool {
+    censored as f64 > (1.0 - quantile) * values.count as f64
+}
+
+fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
+    let least = |quantile| if is_least(quantile, values, censored) { "≥ " } else { "" };
+    let ns = |quantile, value: Option<u64>| {
+        value.map_or_else(|| "-".to_owned(), |ns| least(quantile).to_owned() + &format_ns(ns as f64))
+    };
     [
         name.to_owned(),
-        ns(values.p50),
-        ns(values.p75),
-        ns(values.p90),
-        ns(values.p99),
-        ns(values.p99_9),
-        format_ns(values.max as f64),
-        format_ns(values.mean),
+        ns(0.5, values.p50),
+        ns(0.75, values.p75),
+        ns(0.9, values.p90),
+        ns(0.99, values.p99),
+        ns(0.999, values.p99_9),
+        // As of p99: one that was on its way when the window ended is no reason to doubt either.
+        ns(0.99, Some(values.max)),
+        least(0.99).to_owned() + &format_ns(values.mean),
     ]
+}
+
+/// The intervals of the percentiles that are read most.
+fn intervals(report: &LoadReport) -> Option<String> {
+    let late = censored(report);
+    let values = &report.response_ns;
+    let interval = |(name, key, quantile): (&str, &str, f64)| {
+        let [low, high] = values.ci.get(key)?.map(|ns| format_ns(ns as f64));
+        Some(match is_least(quantile, values, late) {
+            true => format!("{name} {low} or more"),
+            false => format!("{name} {low} to {high}"),
+        })
+    };
+    let told: Vec<String> = [("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)]
+        .into_iter()
+        .filter_map(interval)
+        .collect();
+    (!told.is_empty()).then(|| format!("response intervals (95 %): {}", told.join("; ")))
 }
 
 fn facts(report: &LoadReport) -> Vec<String> {
@@ -67,8 +104,6 @@ fn facts(report: &LoadReport) -> Vec<String> {
             ratio * 100.0
         ));
     }
-    if let Some([low, high]) = report.response_ns.ci.get("p99") {
-        facts.push(format!("p99 interval (95 %): {} to {}", format_ns(*low as f64), format_ns(*high as f64)));
-    }
+    facts.extend(intervals(report));
     facts
 }

@@ -40,6 +40,14 @@ impl AskingArgs {
         if let Some(pace) = list.pace() {
             config.pace = pace;
         }
+        let window_s = config.window.as_secs_f64();
+        if let Some(lasts_s) = list.lasts_s().filter(|lasts_s| *lasts_s >= window_s) {
+            crate::say(&format!(
+                "the log lasts {lasts_s:.1} s, of which the window replays the first {window_s:.1} s: give -d {:.0}s for all of \
+                 it",
+                lasts_s.floor() + 1.0
+            ));
+        }
         debug_assert!(self.replay.is_none() || config.pace != Pace::Closed);
         config.list = Some(Arc::new(list));
         Ok(())

@@ -20,6 +20,10 @@ use crate::load_command;
 
 /// A confirming window is this many times as long as one of the search.
 const CONFIRM_FACTOR: u32 = 3;
+/// Requests in a confirming window over those that its condition needs: some are on their way at its end.
+const MARGIN: f64 = 1.1;
+/// Longest confirming window that is chosen and not asked for.
+const LONGEST_CONFIRM: Duration = Duration::from_secs(120);
 /// Windows of the closed loops are at most this long: they need a rate, not a tail.
 const SCALING_WINDOW: Duration = Duration::from_secs(2);
 /// The search begins at this share of what the closed loop of all connections answered.
@@ -114,16 +118,23 @@ impl Bench<'_> {
             }
             let (rate, purpose, window) = match search.next() {
                 Try::Probe(rate) => (rate, Purpose::Search, self.args.window.0),
-                Try::Confirm(rate) => (rate, Purpose::Confirm, self.args.window.0 * CONFIRM_FACTOR),
+                Try::Confirm(rate) => (rate, Purpose::Confirm, self.confirming(rate)),
                 Try::Found(rate) => break (rate, false),
                 Try::AtLeast(rate) => break (Some(rate), true),
             };
             let report = self.open(rate, purpose, window)?;
-            search.tell(holds(&self.slo, &report));
+            search.tell(holds(&self.slo, purpose, &report));
         };
         self.curve(rate_per_s)?;
         let partial = self.interrupt.is_set();
         Ok(Searched { rate_per_s, at_ceiling, failed_at_per_s: search.failed(), partial })
+    }
+
+    /// How long a window has to be at this rate for the condition to be judged.
+    fn confirming(&self, rate: f64) -> Duration {
+        let needed_s = MARGIN * self.slo.requests_needed() as f64 / rate;
+        let usual = self.args.window.0 * CONFIRM_FACTOR;
+        usual.max(Duration::from_secs_f64(needed_s.min(LONGEST_CONFIRM.as_secs_f64())))
     }
 
     /// Closed loops of few to all connections; gives the highest rate that any answered.
@@ -157,7 +168,7 @@ impl Bench<'_> {
         };
         let config = Config { pace: Pace::open(rate, arrival), window, ..self.config.clone() };
         let report = self.drive(config, purpose, &format!("{rate:.0} requests/s"))?;
-        let word = if holds(&self.slo, &report) { "holds" } else { "does not hold" };
+        let word = if holds(&self.slo, purpose, &report) { "holds" } else { "does not hold" };
         self.progress.say(&format!("{rate:.0} requests/s: {} {word}", self.slo));
         Ok(report)
     }

@@ -88,12 +88,57 @@ fn a_limit_of_the_generator_is_not_sold_as_the_servers() {
 #[test]
 fn a_server_that_answers_in_time_but_not_all_does_not_hold() {
     let mut step = open(8_000.0, Purpose::Search);
-    assert!(holds(&slo(), &step.report));
+    assert!(holds(&slo(), Purpose::Search, &step.report));
     step.report.rate_ratio = Some(0.98);
     step.report.requests = step.report.requests * 98 / 100;
-    assert!(!holds(&slo(), &step.report));
+    assert!(!holds(&slo(), Purpose::Search, &step.report));
     // Of 50 requests one that is under way when the window ends is 2 %, and no backlog.
     step.report.schedule.rate_per_s = Some(50.0 * 1e9 / step.report.window_ns as f64);
     step.report.requests = 49;
-    assert!(holds(&slo(), &step.report));
+    assert!(holds(&slo(), Purpose::Search, &step.report));
+}
+
+#[test]
+fn what_a_window_cannot_tell_is_not_confirmed() {
+    let mut step = open(4_000.0, Purpose::Confirm);
+    step.report.response_ns.p99 = None;
+    assert!(holds(&slo(), Purpose::Search, &step.report), "the search goes on upwards");
+    assert!(!holds(&slo(), Purpose::Confirm, &step.report));
+    let text = capacity(
+        &slo(),
+        &[step],
+        &Searched { rate_per_s: None, at_ceiling: false, failed_at_per_s: None, partial: false },
+    )
+    .text
+    .join("\n");
+    assert!(text.contains("too few for p99 < 10ms to be judged: give a longer --window"), "{text}");
+}
+
+#[test]
+fn errors_are_no_answers_unless_the_condition_is_on_them() {
+    let mut step = open(4_000.0, Purpose::Search);
+    step.report.errors.status = step.report.requests / 100;
+    assert!(!holds(&slo(), Purpose::Search, &step.report));
+    assert!(holds(&"error_rate < 2%".parse().unwrap(), Purpose::Search, &step.report));
+    let text = found(&[step]).text.join("\n");
+    assert!(text.contains("requests failed: where more than 0.1 % do"), "{text}");
+    let mut few = open(4_000.0, Purpose::Search);
+    few.report.errors.status = few.report.requests / 2000;
+    assert!(holds(&slo(), Purpose::Search, &few.report));
+}
+
+#[test]
+fn a_percentile_needs_a_hundred_requests_beyond_it() {
+    for (slo, needed) in [
+        ("p50 < 1ms", 200),
+        ("p99 < 1ms", 10_000),
+        ("p99.9 < 1ms", 100_000),
+        ("service.p99_9 <= 1ms", 100_000),
+        ("error_rate < 1%", 1),
+        ("pieces_answers < 1", 1),
+    ] {
+        let found = slo.parse::<Bound>().unwrap().requests_needed();
+        // 1 − 0.999 is not quite a thousandth.
+        assert!(found.abs_diff(needed) <= 1, "{slo}: {found}");
+    }
 }

@@ -246,8 +246,9 @@ impl Conductor<'_> {
         if let Some(start) = self.config.start_at {
             let left = start.duration_since(SystemTime::now()).unwrap_or_default();
             let start_ns = now_ns() + as_ns(left);
-            self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)?;
-            return Ok(start_ns.max(now_ns()));
+            let waited = self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)?;
+            // Whoever is stopped while it waits has a window that ends as it begins.
+            return Ok(if waited { start_ns.max(now_ns()) } else { now_ns() });
         }
         Ok(now_ns() + LEAD_NS)
     }
@@ -276,7 +277,9 @@ impl Conductor<'_> {
         let reports = std::mem::take(&mut self.done);
         let end_ns = reports.iter().map(|report| report.ended_ns).max().unwrap_or(end_ns);
         let span = Span { start_ns: span.start_ns, end_ns };
-        Ok(std::mem::take(&mut self.gathered).finish(span, reports, user_share, !whole, steady))
+        let measured = std::mem::take(&mut self.gathered).finish(span, reports, user_share, !whole, steady);
+        let cpus = std::thread::available_parallelism().ok().map(|cpus| cpus.get() as f64);
+        Ok(Measured { cpus, ..measured })
     }
 
     /// Waits for the last word of every worker.

@@ -61,6 +61,10 @@ fn check(config: &Config) -> Result<(), LoadError> {
         (config.shard.index < config.shard.of, "a shard I/N needs I from 0 to N-1"),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
+        (
+            config.timeout.is_none_or(|timeout| !timeout.is_zero()),
+            "a timeout of nothing would give every request up",
+        ),
         (config.warmup.min <= config.warmup.max, "the longest warm-up must not be below the shortest"),
     ];
     if let Some((_, sentence)) = rules.iter().find(|(kept, _)| !kept) {
@@ -130,9 +134,10 @@ pub(crate) fn part(config: &Config, thread: u32) -> Part {
     shard.split(thread.into(), config.threads.into())
 }
 
-/// Requests after which the window ends: those asked for, or those that a log has for it.
+/// Requests after which the window ends: those asked for, or all of a log that is over before it. Of a longer log the
+/// window has what is due in it, and lasts: what came at once and then nothing for long is no high rate.
 fn requests(config: &Config) -> Option<u64> {
-    let logged = config.list.as_ref().and_then(|list| list.due_within(config.window.as_secs_f64()));
+    let logged = config.list.as_ref().and_then(|list| list.whole_within(config.window.as_secs_f64()));
     match (config.requests, logged) {
         (Some(asked), Some(logged)) => Some(asked.min(logged)),
         (asked, logged) => asked.or(logged),

@@ -111,12 +111,23 @@ impl List {
         }
     }
 
-    /// How many requests are due in the first `window_s` seconds, if the list says.
+    /// When the last request is due, in seconds after the first, if the list says.
     #[must_use]
-    pub fn due_within(&self, window_s: f64) -> Option<u64> {
+    pub fn lasts_s(&self) -> Option<f64> {
         match &self.order {
             Order::Drawn { .. } => None,
-            Order::Logged { instants_s, .. } => Some(instants_s.partition_point(|at| *at < window_s) as u64),
+            Order::Logged { instants_s, .. } => instants_s.last().copied(),
+        }
+    }
+
+    /// How many requests there are, if the list says when each is due and all are within the first `window_s` seconds.
+    #[must_use]
+    pub fn whole_within(&self, window_s: f64) -> Option<u64> {
+        match &self.order {
+            Order::Logged { instants_s, .. } if self.lasts_s() < Some(window_s) => {
+                Some(instants_s.len() as u64)
+            }
+            _ => None,
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Measured {
     pub(crate) answers_per_lane: Vec<u64>,
     pub(crate) in_flight_ns: u128,
     pub(crate) cpu_ns: Vec<u64>,
+    /// CPUs that all workers together may use; not known of several processes.
+    pub(crate) cpus: Option<f64>,
     pub(crate) polled_ns: u64,
     /// Answers per second of each worker in each tick.
     pub(crate) thread_rates_per_s: Vec<f64>,
@@ -78,6 +80,7 @@ impl Measured {
             answers_per_lane: Vec::new(),
             in_flight_ns: 0,
             cpu_ns: Vec::new(),
+            cpus: None,
             polled_ns: 0,
             thread_rates_per_s: Vec::new(),
             user_share: 0.0,

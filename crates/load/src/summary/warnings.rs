@@ -18,6 +18,12 @@ const SEND_LAG_SHARE: f64 = 0.05;
 const LITTLE: f64 = 0.05;
 /// Jain's index below which some connections were starved.
 const JAIN: f64 = 0.9;
+/// Longest response as a share of the window, from which on the window is too short for it.
+const SHORT: f64 = 0.1;
+/// Answers per second on average, from which on a second without any is no chance.
+const MANY_A_SECOND: f64 = 30.0;
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
 /// Answers on each connection on average, below which their evenness is chance.
 const EVENNESS_ANSWERS: f64 = 10.0;
 
@@ -25,7 +31,7 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
 
 /// Most important first.
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     partial,
     connections,
     errors,
@@ -35,6 +41,7 @@ const CHECKS: [Check; 12] = [
     send_lag,
     little,
     evenness,
+    silence,
     unsteady,
     drift,
     few_requests,
@@ -92,37 +99,64 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
 fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
     let ratio = report.rate_ratio.filter(|ratio| *ratio < RATE_RATIO)?;
     let wanted = report.schedule.rate_per_s?;
-    warning(
-        "rate",
+    let answered = format!(
+        "Only {:.1} % of the requests that were due were answered ({} unfinished, {} unsent)",
+        ratio * 100.0,
+        report.unfinished,
+        report.unsent
+    );
+    // In a steady state as many come in after the window began late as are on their way when it ends.
+    let longest_ns = report.response_ns.max as f64;
+    let short = report.unsent == 0 && longest_ns > SHORT * report.window_ns as f64;
+    let why = if short {
         format!(
-            "Only {:.1} % of the requests that were due were answered ({} unfinished, {} unsent): the server does not keep up with {wanted:.0}/s, or there are too few connections. Lower the rate or add connections.",
-            ratio * 100.0,
-            report.unfinished,
-            report.unsent
-        ),
-    )
+            "answers take up to {} or more, and the window is no longer than {}: what is on its way at its end counts as at least so late, and percentiles are too low. Use a longer window, with a warm-up.",
+            format_ns(longest_ns),
+            format_ns(report.window_ns as f64)
+        )
+    } else {
+        format!(
+            "the server does not keep up with {wanted:.0}/s, or there are too few connections. Lower the rate or add connections."
+        )
+    };
+    warning("rate", format!("{answered}: {why}"))
 }
 
-fn busy(report: &LoadReport, _: &Measured) -> Option<Warning> {
+fn busy(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     let limit = if report.rate_ratio.is_some() { BUSY_OPEN } else { BUSY };
-    (report.busiest_thread > limit).then_some(())?;
+    if report.busiest_thread > limit {
+        return warning(
+            "generator_busy",
+            format!(
+                "A generator thread was {:.0} % busy, so that the figures may be the generator's own: add a thread (-t) and a CPU for it.",
+                report.busiest_thread * 100.0
+            ),
+        );
+    }
+    // Threads that share a CPU are each half busy when it is full.
+    let cpus = measured.cpus?;
+    let used = measured.cpu_ns.iter().sum::<u64>() as f64 / report.window_ns.max(1) as f64;
+    (used > limit * cpus).then_some(())?;
     warning(
         "generator_busy",
         format!(
-            "A generator thread was {:.0} % busy, so that the figures may be the generator's own: add a thread (-t) and a CPU for it.",
-            report.busiest_thread * 100.0
+            "The generator used {used:.2} of the {cpus} CPUs that it may use, so that the figures may be its own: more threads do not help; give it more CPUs (--cpus), or ask for less."
         ),
     )
 }
 
 fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    let lag = report.send_lag_ns.p99?;
+    // A window of fewer than 10 000 requests has no p99.
+    let (beyond, lag) = match (report.send_lag_ns.p99, report.send_lag_ns.p90) {
+        (Some(p99), _) => ("1 %", p99),
+        (None, p90) => ("10 %", p90?),
+    };
     let limit = report.response_ns.p50.map_or(0.0, |p50| p50 as f64 * SEND_LAG_SHARE).max(SEND_LAG_NS as f64);
     (lag as f64 > limit).then_some(())?;
     warning(
         "send_lag",
         format!(
-            "1 % of the requests were sent {} or more after they were due: the generator was late, or every connection was taken. Response times are charged with it; compare service times, or add connections or a CPU.",
+            "{beyond} of the requests were sent {} or more after they were due: the generator was late, or every connection was taken. Response times are charged with it; compare service times, or add connections or a CPU.",
             format_ns(lag as f64)
         ),
     )
@@ -151,6 +185,20 @@ fn evenness(report: &LoadReport, measured: &Measured) -> Option<Warning> {
         format!(
             "The server answered some connections more than others ({} to {} answers, Jain's index {:.2}), as one does whose threads share its connections unevenly or that goes on with whoever it is serving: percentiles hold mostly the favoured ones. Look at how it spreads its connections, or try more of them (-c).",
             even.min, even.max, even.jain
+        ),
+    )
+}
+
+/// A frozen server shows in no percentile of a closed loop, which waits with it.
+fn silence(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let whole = (report.window_ns / SECOND_NS) as usize;
+    let silent = report.seconds.iter().take(whole).filter(|second| second.requests == 0).count();
+    let busy = report.rate_per_s >= MANY_A_SECOND && silent > 0;
+    busy.then_some(())?;
+    warning(
+        "silent",
+        format!(
+            "In {silent} of {whole} seconds no answer came: the server stood still, and a closed loop, which then asks nothing, has it in no percentile. Look at the maximum and at the seconds, or use a rate (-R)."
         ),
     )
 }
@@ -205,7 +253,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 13] = [
+    const CASES: [Case; 16] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -217,6 +265,15 @@ mod tests {
         }),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));
+        }),
+        ("rate", "percentiles are too low", "Use a longer window", |report, _| {
+            (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.9), Some(RATE_PER_S));
+            report.response_ns.max = report.window_ns / 5;
+        }),
+        ("silent", "the server stood still", "use a rate (-R)", |report, _| report.seconds[4].requests = 0),
+        ("generator_busy", "0.97 of the 1 CPUs", "more CPUs (--cpus)", |report, measured| {
+            let half = report.window_ns * 97 / 200;
+            (measured.cpus, measured.cpu_ns) = (Some(1.0), vec![half, half]);
         }),
         ("generator_busy", "96 % busy", "add a thread (-t)", |report, _| report.busiest_thread = 0.96),
         ("generator_busy", "85 % busy", "add a thread (-t)", |report, _| {

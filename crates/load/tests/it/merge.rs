@@ -152,6 +152,10 @@ fn what_does_not_belong_together_is_refused_in_one_sentence() {
         assert!(text.contains(words) && !text.contains('\n'), "{words}: {text}");
     }
     let late = other(|record| record.last_start_ns += SECOND);
-    let warnings = merge(vec![(record.clone(), log.clone()), (late, log)]).unwrap().outcome.report.warnings;
-    assert!(warnings.iter().any(|warning| warning.id == "shards_skewed"), "{warnings:?}");
+    let short = other(|record| record.report.window_ns /= 2);
+    for (shard, id) in [(late, "shards_skewed"), (short, "shards_unlike")] {
+        let merged = merge(vec![(record.clone(), log.clone()), (shard, log.clone())]).unwrap();
+        let warnings = merged.outcome.report.warnings;
+        assert!(warnings.iter().any(|warning| warning.id == id), "{warnings:?}");
+    }
 }

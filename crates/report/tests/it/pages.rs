@@ -328,3 +328,21 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
     assert!(more.contains("They differ by -1.4 % [-3.0, -1.0], more than by chance:"), "{more}");
     assert!(!said(None).contains("differ"), "without an interval nothing is said of a difference");
 }
+
+#[test]
+fn what_is_known_only_as_at_least_so_late_is_printed_so() {
+    let mut report = testkit::load_report(20_000.0);
+    report.schedule.rate_per_s = Some(25_000.0);
+    // A twentieth was still on its way when the window ended.
+    report.unfinished = report.response_ns.count / 20;
+    let page = load_text(&report);
+    let row = page.lines().find(|line| line.trim_start().starts_with("response ")).unwrap();
+    assert_eq!(row.matches('≥').count(), 4, "p99, p99.9, max and mean: {row}");
+    assert!(page.contains("p99 3.20 ms or more"), "{page}");
+    report.unfinished = 1;
+    assert!(!load_text(&report).contains('≥'));
+    // Of a closed loop every connection has one on its way, at the end as at any other moment.
+    report.schedule.rate_per_s = None;
+    report.unfinished = report.response_ns.count / 20;
+    assert!(!load_text(&report).contains('≥'));
+}

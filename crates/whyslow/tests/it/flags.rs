@@ -139,7 +139,7 @@ fn lists_and_logs_are_what_is_asked() {
     type Case = (&'static [&'static str], u64, &'static [&'static str], f64);
     let cases: [Case; 3] = [
         (&["--urls", "urls", "--requests", "211"], 211, &["GET /a HTTP/1.1", "GET /b HTTP/1.1"], 0.0),
-        (&["--replay", "log", "-d1s"], 2, &["GET /a HTTP/1.1", "GET /b HTTP/1.1"], 0.5),
+        (&["--replay", "log", "-d1s"], 2, &["GET /a HTTP/1.1", "GET /b HTTP/1.1"], 1.0),
         (
             &["--replay", "log", "--speed", "10", "-d5s"],
             3,
