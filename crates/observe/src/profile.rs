@@ -17,6 +17,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use plan::SplitMix64;
 use record::{Profile, ProfileKind};
 use rustix::io::Errno;
 use units::CpuSet;
@@ -32,6 +33,12 @@ const HZ: [u32; 2] = [99, 997];
 /// How often the rings are emptied: at the highest rate and the deepest stacks (127 addresses), a ring of 512 KiB
 /// holds half a second; of 300 bytes for each switch, one of 8 MiB holds a million switches a second.
 const DRAIN_PERIOD: Duration = Duration::from_millis(20);
+/// Least and most of the steps between two samples of a CPU, over the one asked for. A step that never changes keeps time
+/// with what it watches: the kernel, which lets timers of sleeping threads be a little late, has all of them go off with the
+/// interrupt that takes the sample, so that each step begins at the same place of what repeats after it.
+const STEPS: [f64; 2] = [0.6, 1.4];
+/// How long each step is kept.
+const STEP_KEPT: Duration = Duration::from_millis(5);
 /// Events at most: each is a descriptor and takes kernel memory.
 const MAX_EVENTS: usize = 4096;
 /// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.
@@ -73,6 +80,8 @@ pub struct Samples {
 struct Drained {
     chains: Chains,
     forks: Forks,
+    /// Samples of CPUs on which nobody ran.
+    idle: u64,
     lost: u64,
     cost_ns: u64,
 }
@@ -127,10 +136,13 @@ impl Profiler {
 
     fn with(mut events: Events, kind: ProfileKind, among: Option<(Group, BTreeSet<u32>)>) -> Self {
         let rings: Vec<Ring> = events.rings.drain(..).collect();
+        let mut steps = Steps::of(&events, among.is_some());
         let (stop, stopped) = channel();
         let drain = std::thread::spawn(move || {
             let mut drainer = Drainer::new(kind, rings);
-            while stopped.recv_timeout(DRAIN_PERIOD) == Err(RecvTimeoutError::Timeout) {
+            let pause = if steps.events.is_empty() { DRAIN_PERIOD } else { STEP_KEPT };
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                steps.change();
                 drainer.drain();
             }
             drainer.drain();
@@ -158,14 +170,18 @@ impl Profiler {
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
         let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");
-        if let Some((group, mut members)) = self.among {
-            members.extend(group.pids().unwrap_or_default());
-            drained.keep_only(members);
-        }
-        let period_ns = match self.events.moment {
+        let mut period_ns = match self.events.moment {
             Moment::CpuTime(period_ns) => period_ns,
             Moment::Switch => MICROSECOND_NS,
         };
+        if let Some((group, mut members)) = self.among {
+            // Whoever ran, or nobody: together they are all of the time.
+            let all = drained.chains.values().sum::<u64>() + drained.idle + drained.lost;
+            let cpus_ns = wall_ns.saturating_mul(self.events.cpus.len() as u64);
+            period_ns = cpus_ns.checked_div(all).unwrap_or(period_ns);
+            members.extend(group.pids().unwrap_or_default());
+            drained.keep_only(members);
+        }
         Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel }
     }
 }
@@ -205,6 +221,37 @@ pub(crate) fn permitted(kernel: bool) -> bool {
     perf::open_sampling(Whose::Thread(0), 0, Moment::CpuTime(SECOND_NS), kernel).is_ok()
 }
 
+/// The steps between samples of whole CPUs.
+#[derive(Debug)]
+struct Steps {
+    /// Nothing where they stay.
+    events: Vec<OwnedFd>,
+    period_ns: u64,
+    random: SplitMix64,
+}
+
+impl Steps {
+    fn of(events: &Events, change: bool) -> Self {
+        let (events, period_ns) = match events.moment {
+            // Without a descriptor of its own a step stays as it is.
+            Moment::CpuTime(period_ns) if change => {
+                (events.all.iter().filter_map(|event| event.try_clone().ok()).collect(), period_ns)
+            }
+            _ => (Vec::new(), 0),
+        };
+        Self { events, period_ns, random: SplitMix64::new(period_ns) }
+    }
+
+    fn change(&mut self) {
+        let [least, most] = STEPS;
+        for event in &self.events {
+            let step = self.period_ns as f64 * (least + (most - least) * self.random.unit());
+            // One that may not be changed stays.
+            let _ = perf::set_period(event, step as u64);
+        }
+    }
+}
+
 /// A thread without a CPU: its stack, and since when.
 #[derive(Debug)]
 struct Away {
@@ -242,7 +289,7 @@ impl Drainer {
     fn take(&mut self, record: PerfRecord) {
         match record {
             // An idle CPU is nobody's.
-            PerfRecord::Sample { pid: 0, .. } => {}
+            PerfRecord::Sample { pid: 0, .. } => self.drained.idle += 1,
             PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
                 ProfileKind::Cpu => *self.drained.chains.entry((pid, chain, false)).or_default() += 1,
                 ProfileKind::OffCpu => {

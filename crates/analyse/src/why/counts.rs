@@ -240,7 +240,10 @@ pub(super) fn switching(pair: &Pair) -> f64 {
 /// What more switches cost by the profile: waking, waiting and switching on this machine's CPUs with this load, where the
 /// unit cost is that of two threads that do nothing else.
 fn scheduling(pair: &Pair, switches: f64) -> f64 {
-    if switches >= FEW { pair.more_time_in(&[Category::Scheduler, Category::Lock]) } else { 0.0 }
+    // Who waits for a lock in a loop is switched off it against its will, which costs little beside the loop.
+    let kinds: &[Category] =
+        if futexes(pair) >= FEW { &[Category::Scheduler, Category::Lock] } else { &[Category::Scheduler] };
+    if switches >= FEW { pair.more_time_in(kinds) } else { 0.0 }
 }
 
 fn futexes(pair: &Pair) -> f64 {

@@ -53,6 +53,7 @@ const FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
 const IOC_SET_OUTPUT: u32 = 0x2405;
+const IOC_PERIOD: u32 = 0x4008_2404;
 /// Any thread, or any CPU.
 const ANY: libc::c_int = -1;
 /// Where `data_head` and `data_tail` stand in the first page of a ring.
@@ -154,6 +155,18 @@ pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
 /// Those of ioctl(2).
 pub(crate) fn disable(event: &OwnedFd) -> io::Result<()> {
     control(event, IOC_DISABLE, 0)
+}
+
+/// Has `event` take its samples after so many nanoseconds from now on.
+///
+/// # Errors
+/// Those of ioctl(2).
+pub(crate) fn set_period(event: &OwnedFd, mut period_ns: u64) -> io::Result<()> {
+    // SAFETY: this request reads a word of 64 bits, which outlives the call.
+    if unsafe { libc::ioctl(event.as_raw_fd(), IOC_PERIOD as _, &raw mut period_ns) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Has `event` write its samples into the ring of `leader`, an event on the same CPU.

@@ -71,7 +71,7 @@ fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
         if !profile.kernel {
             return;
         }
-        let expected = used_ns * f64::from(HZ) / 1e9;
+        let expected = used_ns / profile.period_ns as f64;
         let off = (profile.samples as f64 - expected).abs();
         assert!(off < 0.1 * expected + 4.5 * expected.sqrt(), "{role:?}: {} of {expected}", profile.samples);
     }

@@ -93,21 +93,25 @@ pub(super) enum Watch {
 }
 
 impl Watch {
-    fn attach(kind: PassKind, target: &Group, bench: &Bench, log: &Path) -> anyhow::Result<Self> {
+    fn attach(
+        kind: PassKind,
+        own: &OwnCpus,
+        target: &Group,
+        bench: &Bench,
+        log: &Path,
+    ) -> anyhow::Result<Self> {
         let sampling = |profiler: Result<Profiler, ObserveError>, machines| match profiler {
             Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None, machines },
             Err(error) => Self::Refused(format!("no profile: {error}")),
         };
-        let placement = &bench.plan.placement;
-        let own = OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake };
         Ok(match kind {
             PassKind::Counting => {
-                let counting = Counting::attach(target, &own)?;
+                let counting = Counting::attach(target, own)?;
                 Self::Counting { counting, counts: Counts::default() }
             }
             PassKind::Sampling => {
                 let machines = MachineLogs::begin(target, bench.launcher, log);
-                sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
+                sampling(Profiler::attach(target, SAMPLES_HZ, own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
             PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),
@@ -208,7 +212,9 @@ impl Bench<'_> {
                 let window = window(bench.plan);
                 let plain = bench.phase(server, scratch, condition, &log);
                 let phase = Phase { warmup, warmup_until: warmup, window, ..plain };
-                record.passes.push(bench.pass(kind, &phase, server, releasing, progress)?);
+                let own = bench.own_cpus(kind, &record);
+                let pass = bench.pass(kind, &own, &phase, server, releasing, progress)?;
+                record.passes.push(pass);
             }
             Ok(())
         });
@@ -218,16 +224,29 @@ impl Bench<'_> {
         Ok(record)
     }
 
+    /// CPUs that may be watched in the place of the server's threads. What the kernel does with interrupts off while a thread
+    /// leaves a CPU is sampled in whoever comes next: of a server that is full this is another thread of it, of one that often
+    /// has nothing to do it is nobody, and of its CPU time two fifths were missing.
+    fn own_cpus(&self, kind: PassKind, record: &DiagnosticRecord) -> OwnCpus {
+        let placement = &self.plan.placement;
+        let plain = record.passes.iter().find(|pass| pass.kind == PassKind::Untouched);
+        if kind == PassKind::Sampling && plain.is_none_or(|pass| leaves_idle(&pass.window)) {
+            return OwnCpus::default();
+        }
+        OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake }
+    }
+
     fn pass(
         &self,
         kind: PassKind,
+        own: &OwnCpus,
         phase: &Phase,
         server: &mut Server,
         releasing: &mut Releasing,
         progress: &mut Progress,
     ) -> Result<Pass, Early> {
         let target = Group::below(server.process.supervisor_pid())?;
-        let mut watch = Watch::attach(kind, &target, self, phase.log)?;
+        let mut watch = Watch::attach(kind, own, &target, self, phase.log)?;
         let (measured, seen) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let seen = seen.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
         let window = joined(phase.condition, measured, seen);
