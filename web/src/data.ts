@@ -89,7 +89,7 @@ export interface Window {
   condition: string;
   values: Partial<Record<Metric, number>>;
   per_s: number[];
-  p99_ns: number[];
+  p99_ns: (number | null)[];
 }
 
 export interface Round {

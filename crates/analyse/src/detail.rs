@@ -55,8 +55,8 @@ pub struct WindowDetail {
     pub values: BTreeMap<Metric, f64>,
     /// Requests completed in each second.
     pub per_s: Vec<u64>,
-    /// 99 % response in each second, nanoseconds.
-    pub p99_ns: Vec<u64>,
+    /// 99 % response in each second, nanoseconds; absent where none came.
+    pub p99_ns: Vec<Option<u64>>,
 }
 
 /// Response times of one arm under one condition.

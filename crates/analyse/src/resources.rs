@@ -223,7 +223,9 @@ fn target_memory(input: &UseInput) -> Option<Seen> {
     let memory = input.resources?.memory;
     let limit = memory.cgroup_limit_bytes.unwrap_or(memory.total_bytes);
     let faults = per_s(input.target.major_faults, input.target.wall_ns);
-    Some(Seen::new(share(input.target.rss_bytes, limit), faults, memory.cgroup_limit_hits))
+    // A limit holds for all that its cgroup has, page cache included.
+    let used = memory.cgroup_limit_bytes.and(memory.cgroup_used_bytes).unwrap_or(input.target.rss_bytes);
+    Some(Seen::new(share(used, limit), faults, memory.cgroup_limit_hits))
 }
 
 fn host_memory(input: &UseInput) -> Option<Seen> {

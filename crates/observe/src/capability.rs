@@ -143,7 +143,8 @@ fn sock_diag() -> Capability {
         "sock_diag",
         sockets::all().is_ok(),
         "Accept queues, segments and retransmits of single connections (sock_diag).",
-        "No accept queues and no segments per request: the kernel lacks tcp_diag (modprobe tcp_diag).",
+        "No accept queues and no segments per request: the kernel lacks tcp_diag (modprobe tcp_diag), or a filter of system \
+         calls (a container's seccomp) refuses netlink sockets.",
     )
 }
 

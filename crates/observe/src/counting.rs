@@ -172,13 +172,14 @@ impl Counting {
             ));
         }
         let needed = (threads.len() * wanted.len()) as u64;
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        if needed + SPARE_DESCRIPTORS > limit {
+        let allowed = descriptors_allowed() as u64;
+        if needed > allowed {
             wanted.retain(|one| !one.syscall);
             missing.push(format!(
-                "system calls are not counted by name: that needs {} descriptors and {limit} are allowed; raise them \
+                "system calls are not counted by name: that needs {} descriptors and {} are allowed; raise them \
                  with ulimit -n",
-                needed + SPARE_DESCRIPTORS
+                needed + SPARE_DESCRIPTORS,
+                allowed + SPARE_DESCRIPTORS
             ));
         }
         let mut counters: Vec<Attached> = Vec::new();
@@ -209,6 +210,13 @@ impl Counting {
     pub fn detach(self) -> JoinHandle<()> {
         std::thread::spawn(move || drop(self))
     }
+}
+
+/// Descriptors that events may take: what is allowed, but for some that whatever else is done needs.
+pub(crate) fn descriptors_allowed() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let left = limit.map(|limit| limit.saturating_sub(SPARE_DESCRIPTORS));
+    left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX)
 }
 
 /// The difference of two readings of the same counters, name by name.

@@ -22,6 +22,7 @@ use record::{Profile, ProfileKind};
 use rustix::io::Errno;
 use units::CpuSet;
 
+use crate::counting::descriptors_allowed;
 use crate::parse::{PerfRecord, perf_records};
 use crate::sampler::own_cpu_ns;
 use crate::sys::perf::{self, Moment, Ring, Whose};
@@ -39,8 +40,8 @@ const DRAIN_PERIOD: Duration = Duration::from_millis(20);
 const STEPS: [f64; 2] = [0.6, 1.4];
 /// How long each step is kept.
 const STEP_KEPT: Duration = Duration::from_millis(5);
-/// Events at most: each is a descriptor and takes kernel memory.
-const MAX_EVENTS: usize = 4096;
+/// Events at most, where so many descriptors are allowed: each takes one, and one or two KiB of the kernel's memory.
+const MAX_EVENTS: usize = 16_384;
 /// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.
 const MAX_LOOKS: usize = 10;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -363,7 +364,7 @@ impl Events {
             if threads.is_empty() {
                 break;
             }
-            let most = MAX_EVENTS / (self.cpus.len() + 1);
+            let most = MAX_EVENTS.min(descriptors_allowed()) / (self.cpus.len() + 1);
             if self.attached.len() + threads.len() > most {
                 return Err(ObserveError::TooManyThreads {
                     found: self.attached.len() + threads.len(),

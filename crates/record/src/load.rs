@@ -136,10 +136,10 @@ pub struct Second {
     pub requests: u64,
     /// Errors.
     pub errors: u64,
-    /// Median response in nanoseconds.
-    pub p50_ns: u64,
-    /// 99 % response in nanoseconds.
-    pub p99_ns: u64,
+    /// Median response in nanoseconds; absent where none came.
+    pub p50_ns: Option<u64>,
+    /// 99 % response in nanoseconds, likewise.
+    pub p99_ns: Option<u64>,
 }
 
 /// Answers of which not all was there at once: between the first read that brought a part of one and the last, as the

@@ -11,12 +11,14 @@ const CUMULATIVE: u32 = 2;
 
 const NS_PER_S: f64 = 1e9;
 
-/// The window second by second: `second,requests,errors,p50_ns,p99_ns` and a row each.
+/// The window second by second: `second,requests,errors,p50_ns,p99_ns` and a row each; no percentile of a second in which
+/// no answer came.
 #[must_use]
 pub fn load_csv(report: &LoadReport) -> String {
     let mut text = "second,requests,errors,p50_ns,p99_ns\n".to_owned();
     for (index, second) in report.seconds.iter().enumerate() {
         let record::Second { requests, errors, p50_ns, p99_ns } = second;
+        let [p50_ns, p99_ns] = [p50_ns, p99_ns].map(|ns| ns.map_or_else(String::new, |ns| ns.to_string()));
         let _ = writeln!(text, "{index},{requests},{errors},{p50_ns},{p99_ns}");
     }
     text
@@ -137,6 +139,28 @@ fn gauges(report: &LoadReport) -> Vec<Gauge> {
             (cpu.user + cpu.system) / NS_PER_S,
         ),
     ];
+    let partial = u8::from(report.partial);
+    all.extend([
+        gauge(
+            "connections_established",
+            "Connections open when the window began.",
+            "{connection}",
+            report.connections.established as f64,
+        ),
+        gauge(
+            "generator_busiest_thread",
+            "Busy share of the generator's busiest thread.",
+            "1",
+            report.busiest_thread,
+        ),
+        gauge("partial", "1 where the window ended early.", "1", f64::from(partial)),
+        gauge(
+            "warnings",
+            "Warnings of the report, which says each.",
+            "{warning}",
+            report.warnings.len() as f64,
+        ),
+    ]);
     all.extend(
         report
             .rate_ratio

@@ -52,7 +52,12 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         autocorrelation: 0.0,
         effective_requests: requests,
         seconds: vec![
-            Second { requests: requests / 10, errors: 0, p50_ns: response_ns, p99_ns: response_ns };
+            Second {
+                requests: requests / 10,
+                errors: 0,
+                p50_ns: Some(response_ns),
+                p99_ns: Some(response_ns)
+            };
             10
         ],
         partial: false,

@@ -80,8 +80,8 @@ function seconds(view: View): Second[] {
     .filter((round) => isShown(view, round.arm))
     .flatMap((round) => {
       const of = { arm: round.arm, round: `block ${round.block + 1}.${round.position + 1}${round.attempt ? ` again ${round.attempt}` : ""}`, isVoid: round.void !== null };
-      const row = (begin: number, p99_ns: number[]) => (rate: number, index: number, all: number[]): Second => ({
-        ...of, at: begin + index + 0.5, rate, p99_ns: p99_ns[index], range: [Math.min(...all), Math.max(...all)],
+      const row = (begin: number, p99_ns: (number | null)[]) => (rate: number, index: number, all: number[]): Second => ({
+        ...of, at: begin + index + 0.5, rate, p99_ns: p99_ns[index] ?? undefined, range: [Math.min(...all), Math.max(...all)],
       });
       const window = round.windows[0];
       return [...round.warmup_per_s.map(row(-round.warmup_per_s.length, [])), ...(window?.per_s ?? []).map(row(0, window?.p99_ns ?? []))];

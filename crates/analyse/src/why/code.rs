@@ -168,7 +168,8 @@ fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<S
     one(Suspect {
         id: id.to_owned(),
         grade: Grade::BoundedBy,
-        ns: slow - fast,
+        // Each is switched to, which is not in its own time.
+        ns: slow - fast + super::counts::switching(pair) * super::waits::share_of_begun(pair),
         evidence: format!(
             "{what}: {} of CPU a request in them against {}",
             units::format_ns(slow),

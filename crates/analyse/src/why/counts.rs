@@ -191,15 +191,17 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     }
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
     let waits = super::waits::share_of_switches(pair);
-    let of_waits = match waits {
+    let reckoned = (waits + super::waits::share_of_begun(pair)).min(1.0);
+    let what = if waits > 0.0 { "waits" } else { "threads that begin" };
+    let of_waits = match reckoned {
         0.0 => String::new(),
-        1.0 => ", those more of waits that are reckoned by themselves".to_owned(),
-        _ => format!(", {:.3} of them of waits that are reckoned by themselves", waits * (slow - fast)),
+        1.0 => format!(", those more of {what} that are reckoned by themselves"),
+        _ => format!(", {:.3} of them of {what} that are reckoned by themselves", reckoned * (slow - fast)),
     };
     one(Suspect {
         id: "context_switches".to_owned(),
         grade: Grade::BoundedBy,
-        ns: switching(pair) * (1.0 - waits),
+        ns: switching(pair) * (1.0 - reckoned),
         evidence: format!("context switches: {slow:.3} a request against {fast:.3}{of_waits}"),
         usual: true,
     })

@@ -110,6 +110,9 @@ impl Kind {
     }
 }
 
+/// System calls that begin a thread or a process.
+const BEGIN_THREADS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+
 /// The share of the additional context switches that sleeps and waits for a disk make: whoever waits leaves the CPU, and
 /// one who waits for a disk is woken for every step on the way.
 pub(super) fn share_of_switches(pair: &Pair) -> f64 {
@@ -118,6 +121,15 @@ pub(super) fn share_of_switches(pair: &Pair) -> f64 {
         return 0.0;
     }
     if Kind::Sync.met(pair) >= MANY { 1.0 } else { (Kind::Sleep.met(pair) / more).min(1.0) }
+}
+
+/// The share of them that threads and processes make which the slow arm begins: each is switched to, and away from at its
+/// end.
+pub(super) fn share_of_begun(pair: &Pair) -> f64 {
+    const SWITCHES: f64 = 2.0;
+    let more = pair.more(Evidence::all_switches);
+    let begun = pair.more_calls(&BEGIN_THREADS).map_or(0.0, |(more, _)| more.max(0.0));
+    if more <= 0.0 { 0.0 } else { (SWITCHES * begun / more).min(1.0) }
 }
 
 /// How many more threads wait for this at a time.

@@ -434,6 +434,20 @@ fn what_came_and_went_is_named_by_its_time() {
 }
 
 #[test]
+fn a_thread_for_each_request_carries_the_switches_to_it_and_from_it() {
+    let plant = Plant { system_ns: 2000.0, calls: &[("clone3", 1.0)], switches: 2.0, ..Plant::NONE };
+    let mut run = planted(plant);
+    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 800 * window.load.requests);
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    // Of its own 800 ns, and twice 600 of switching.
+    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert!((first.ns_per_request - 2000.0).abs() < 100.0, "{first:?}");
+    let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+    assert!(switches.text.contains("of threads that begin"), "{switches:?}");
+}
+
+#[test]
 fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
     for (samples, carried) in [(1900, Some(1.0)), (1330, Some(0.7)), (150, None)] {
         let mut run = sampled("main;serve;price_of_everything");

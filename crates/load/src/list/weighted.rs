@@ -16,7 +16,9 @@ pub(super) fn entry(line: &str, template: &Request) -> Result<(f64, Request), St
     let (method, path) = match words[..] {
         [path] => (None, path),
         [method, path] => (Some(method), path),
-        _ => return Err("it is not '[WEIGHT] [METHOD] PATH'".to_owned()),
+        _ => {
+            return Err("it is not '[WEIGHT] [METHOD] PATH' (the log of a server is for --replay)".to_owned());
+        }
     };
     Ok((weight, asking(template, method, path)?))
 }

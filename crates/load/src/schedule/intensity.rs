@@ -33,13 +33,17 @@ pub struct Step {
 }
 
 impl Intensity {
-    /// Requests per second at the origin.
+    /// Requests per second to warm up with: those at the origin, or where these are none half of a ramp's end and the first
+    /// step that has some.
     #[must_use]
-    pub fn first_per_s(&self) -> f64 {
+    pub fn warmup_per_s(&self) -> f64 {
         match self {
             Self::Flat { per_s } => *per_s,
+            Self::Ramp { from_per_s: 0.0, to_per_s, .. } => to_per_s / 2.0,
             Self::Ramp { from_per_s, .. } => *from_per_s,
-            Self::Steps(steps) => steps.first().map_or(0.0, |step| step.per_s),
+            Self::Steps(steps) => {
+                steps.iter().map(|step| step.per_s).find(|per_s| *per_s > 0.0).unwrap_or(0.0)
+            }
             Self::Recorded(instants_s) => mean_per_s(instants_s),
         }
     }

@@ -38,13 +38,13 @@ impl Pace {
         Self::Open { intensity: Intensity::Flat { per_s }, arrival, dispatch: Dispatch::Shared }
     }
 
-    /// The same at the rate of its begin for ever.
+    /// The same at one rate for ever, to warm up with.
     #[must_use]
     pub fn steady(&self) -> Self {
         match self {
             Self::Closed => Self::Closed,
             Self::Open { intensity, arrival, dispatch } => Self::Open {
-                intensity: Intensity::Flat { per_s: intensity.first_per_s() },
+                intensity: Intensity::Flat { per_s: intensity.warmup_per_s() },
                 arrival: *arrival,
                 dispatch: *dispatch,
             },

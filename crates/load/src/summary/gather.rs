@@ -151,12 +151,8 @@ impl Gathered {
 
 /// What one second brought.
 pub(crate) fn second(requests: u64, errors: u64, response: &Latencies) -> Second {
-    Second {
-        requests,
-        errors,
-        p50_ns: response.value_at_quantile(0.5),
-        p99_ns: response.value_at_quantile(0.99),
-    }
+    let at = |quantile| (!response.is_empty()).then(|| response.value_at_quantile(quantile));
+    Second { requests, errors, p50_ns: at(0.5), p99_ns: at(0.99) }
 }
 
 fn add_report(sum: &mut Measured, report: Report) {

@@ -108,3 +108,11 @@ fn arrivals_of_a_ramp_never_go_back() {
         assert!(instants.is_sorted(), "{arrival:?}");
     }
 }
+
+#[test]
+fn a_warm_up_has_requests_where_the_window_begins_without() {
+    let ramp = |from_per_s| Intensity::Ramp { from_per_s, to_per_s: 300.0, over_s: 10.0 };
+    assert_eq!((ramp(0.0).warmup_per_s(), ramp(20.0).warmup_per_s()), (150.0, 20.0));
+    let steps = [0.0, 70.0, 90.0].map(|per_s| Step { per_s, for_s: 5.0 });
+    assert_eq!(Intensity::Steps(steps.to_vec()).warmup_per_s(), 70.0);
+}

@@ -10,15 +10,15 @@ fn report() -> record::LoadReport {
     report.response_ns.p99_999 = None;
     report.errors.timeout = 7;
     report.seconds = vec![
-        record::Second { requests: 10, errors: 1, p50_ns: 20, p99_ns: 30 },
-        record::Second { requests: 11, errors: 0, p50_ns: 21, p99_ns: 31 },
+        record::Second { requests: 10, errors: 1, p50_ns: Some(20), p99_ns: Some(30) },
+        record::Second { requests: 0, errors: 0, p50_ns: None, p99_ns: None },
     ];
     report
 }
 
 #[test]
 fn the_series_has_a_row_for_each_second() {
-    assert_eq!(load_csv(&report()), "second,requests,errors,p50_ns,p99_ns\n0,10,1,20,30\n1,11,0,21,31\n");
+    assert_eq!(load_csv(&report()), "second,requests,errors,p50_ns,p99_ns\n0,10,1,20,30\n1,0,0,,\n");
 }
 
 #[test]

@@ -131,7 +131,8 @@ impl Figures {
 
     fn lines(&self) -> [String; 2] {
         let record::Second { requests, errors, p50_ns, p99_ns } = self.last;
-        let (p50, p99) = (format_ns(p50_ns as f64), format_ns(p99_ns as f64));
+        let [p50, p99] =
+            [p50_ns, p99_ns].map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64)));
         [
             format!("{}: {requests} requests/s   p50 {p50}   p99 {p99}   errors {errors}/s", self.phase),
             format!("{} requests, {} errors so far; Ctrl-C stops and reports", self.requests, self.errors),
@@ -161,7 +162,12 @@ mod tests {
         assert!(figures.lines()[0].starts_with("warm-up: 5 requests/s "), "{figures:?}");
         assert!(figures.note(&Event::WindowStart { steady: true, at_ns: 7 }));
         for (index, (requests, errors, ms)) in [(1000, 0, 1), (2000, 3, 2)].into_iter().enumerate() {
-            let second = record::Second { requests, errors, p50_ns: ms * 1_000_000, p99_ns: ms * 10_000_000 };
+            let second = record::Second {
+                requests,
+                errors,
+                p50_ns: Some(ms * 1_000_000),
+                p99_ns: Some(ms * 10_000_000),
+            };
             assert!(figures.note(&Event::Second { index: index as u32, second, response: &response }));
         }
         assert!(!figures.note(&Event::WindowEnd { at_ns: 8 }), "that shows nothing new");
