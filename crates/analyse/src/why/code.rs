@@ -7,6 +7,7 @@ use record::ENDED;
 
 use super::evidence::Evidence;
 use super::gap::{Pair, SURE};
+use super::waits::BEGIN_THREADS;
 use super::{Suspect, one};
 use crate::findings::Grade;
 use crate::profile::{Category, ProfileRow, brief};
@@ -168,8 +169,10 @@ fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<S
     one(Suspect {
         id: id.to_owned(),
         grade: Grade::BoundedBy,
-        // Each is switched to, which is not in its own time.
-        ns: slow - fast + super::counts::switching(pair) * super::waits::share_of_begun(pair),
+        // Who begins one takes time for it, and each is switched to, which is not in its own time.
+        ns: slow - fast
+            + pair.more_time_in_calls(&BEGIN_THREADS)
+            + super::counts::switching(pair) * super::waits::share_of_begun(pair),
         evidence: format!(
             "{what}: {} of CPU a request in them against {}",
             units::format_ns(slow),

@@ -111,7 +111,7 @@ impl Kind {
 }
 
 /// System calls that begin a thread or a process.
-const BEGIN_THREADS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+pub(super) const BEGIN_THREADS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 
 /// The share of the additional context switches that sleeps and waits for a disk make: whoever waits leaves the CPU, and
 /// one who waits for a disk is woken for every step on the way.

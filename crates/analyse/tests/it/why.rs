@@ -448,6 +448,20 @@ fn a_thread_for_each_request_carries_the_switches_to_it_and_from_it() {
 }
 
 #[test]
+fn threads_carry_what_beginning_them_takes_where_calls_were_not_counted() {
+    let plant = Plant { system_ns: 9000.0, switches: 1.0, ..Plant::NONE };
+    let mut run = sampled_beside(plant, &["main;serve;do_syscall_64;__x64_sys_clone3"]);
+    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 900 * window.load.requests);
+    for record in &mut run.diagnostics {
+        record.passes.retain(|pass| pass.kind != PassKind::Counting);
+    }
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert!(first.ns_per_request > 5000.0, "{first:?}");
+}
+
+#[test]
 fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
     for (samples, carried) in [(1900, Some(1.0)), (1330, Some(0.7)), (150, None)] {
         let mut run = sampled("main;serve;price_of_everything");

@@ -412,9 +412,11 @@ impl Session {
     /// An answer is complete: whether it came in pieces, and how far apart.
     #[inline]
     fn note_pieces(&mut self, lane: u32, at: u64) {
-        let begun_ns = std::mem::take(&mut self.lanes[lane as usize].begun_ns);
-        if begun_ns != 0 && self.tally.covers(at) {
-            self.tally.pieces.note(at.saturating_sub(begun_ns));
+        if self.lanes[lane as usize].begun_ns != 0 {
+            let begun_ns = std::mem::take(&mut self.lanes[lane as usize].begun_ns);
+            if self.tally.covers(at) {
+                self.tally.pieces.note(at.saturating_sub(begun_ns));
+            }
         }
     }
 
