@@ -451,7 +451,7 @@ fn a_thread_for_each_request_carries_the_switches_to_it_and_from_it() {
 fn threads_carry_what_beginning_them_takes_where_calls_were_not_counted() {
     let plant = Plant { system_ns: 9000.0, switches: 1.0, ..Plant::NONE };
     let mut run = sampled_beside(plant, &["main;serve;do_syscall_64;__x64_sys_clone3"]);
-    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 900 * window.load.requests);
+    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 2000 * window.load.requests);
     for record in &mut run.diagnostics {
         record.passes.retain(|pass| pass.kind != PassKind::Counting);
     }
