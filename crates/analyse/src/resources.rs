@@ -223,8 +223,9 @@ fn target_memory(input: &UseInput) -> Option<Seen> {
     let memory = input.resources?.memory;
     let limit = memory.cgroup_limit_bytes.unwrap_or(memory.total_bytes);
     let faults = per_s(input.target.major_faults, input.target.wall_ns);
-    // A limit holds for all that its cgroup has, page cache included.
-    let used = memory.cgroup_limit_bytes.and(memory.cgroup_used_bytes).unwrap_or(input.target.rss_bytes);
+    // A limit holds for all that its cgroup has, page cache included; what a process had before it came there is not of it.
+    let charged = memory.cgroup_limit_bytes.and(memory.cgroup_used_bytes).unwrap_or(0);
+    let used = charged.max(input.target.rss_bytes);
     Some(Seen::new(share(used, limit), faults, memory.cgroup_limit_hits))
 }
 
