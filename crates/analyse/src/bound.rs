@@ -32,8 +32,6 @@ pub enum Judged {
     Absent,
 }
 
-/// Requests that lie beyond a percentile that is told.
-const BEYOND: f64 = 100.0;
 /// The orders, longest first so that `<=` is not read as `<`.
 const ORDERS: [(&str, Order); 4] =
     [("<=", Order::AtMost), (">=", Order::AtLeast), ("<", Order::Below), (">", Order::Above)];
@@ -79,7 +77,7 @@ enum Time {
 
 #[derive(Debug, Clone, Copy)]
 enum Figure {
-    Latency(Time, ReadTimes),
+    Latency(Time, Option<f64>, ReadTimes),
     Other(Unit, ReadReport),
 }
 
@@ -88,18 +86,18 @@ type ReadTimes = fn(&Percentiles) -> Option<f64>;
 /// Likewise of the whole report.
 type ReadReport = fn(&LoadReport) -> Option<f64>;
 
-/// Names of the latency figures, as in the JSON, with a point in the place of an underscore allowed.
-const LATENCIES: [(&str, ReadTimes); 10] = [
-    ("p50", |row| row.p50.map(|ns| ns as f64)),
-    ("p75", |row| row.p75.map(|ns| ns as f64)),
-    ("p90", |row| row.p90.map(|ns| ns as f64)),
-    ("p99", |row| row.p99.map(|ns| ns as f64)),
-    ("p99_9", |row| row.p99_9.map(|ns| ns as f64)),
-    ("p99_99", |row| row.p99_99.map(|ns| ns as f64)),
-    ("p99_999", |row| row.p99_999.map(|ns| ns as f64)),
-    ("max", |row| (row.count > 0).then_some(row.max as f64)),
-    ("mean", |row| (row.count > 0).then_some(row.mean)),
-    ("stdev", |row| (row.count > 0).then_some(row.stdev)),
+/// Names of the latency figures, as in the JSON, with a point in the place of an underscore allowed; of percentiles which.
+const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
+    ("p50", Some(0.5), |row| row.p50.map(|ns| ns as f64)),
+    ("p75", Some(0.75), |row| row.p75.map(|ns| ns as f64)),
+    ("p90", Some(0.9), |row| row.p90.map(|ns| ns as f64)),
+    ("p99", Some(0.99), |row| row.p99.map(|ns| ns as f64)),
+    ("p99_9", Some(0.999), |row| row.p99_9.map(|ns| ns as f64)),
+    ("p99_99", Some(0.9999), |row| row.p99_99.map(|ns| ns as f64)),
+    ("p99_999", Some(0.99999), |row| row.p99_999.map(|ns| ns as f64)),
+    ("max", None, |row| (row.count > 0).then_some(row.max as f64)),
+    ("mean", None, |row| (row.count > 0).then_some(row.mean)),
+    ("stdev", None, |row| (row.count > 0).then_some(row.stdev)),
 ];
 
 /// Names of the other figures, in the order in which they are told.
@@ -150,8 +148,8 @@ impl Figure {
             .into_iter()
             .find_map(|(prefix, time)| Some((time, name.strip_prefix(prefix)?)))
             .unwrap_or((Time::Response, name.strip_prefix("response_").unwrap_or(&name)));
-        if let Some((_, read)) = LATENCIES.iter().find(|(known, _)| *known == rest) {
-            return Some(Self::Latency(time, *read));
+        if let Some((_, quantile, read)) = LATENCIES.iter().find(|(known, ..)| *known == rest) {
+            return Some(Self::Latency(time, *quantile, *read));
         }
         OTHERS.iter().find(|(known, ..)| *known == name).map(|(_, unit, read)| Self::Other(*unit, *read))
     }
@@ -165,9 +163,9 @@ impl Figure {
 
     fn read(&self, report: &LoadReport) -> Option<f64> {
         match self {
-            Self::Latency(Time::Response, read) => read(&report.response_ns),
-            Self::Latency(Time::Service, read) => read(&report.service_ns),
-            Self::Latency(Time::SendLag, read) => read(&report.send_lag_ns),
+            Self::Latency(Time::Response, _, read) => read(&report.response_ns),
+            Self::Latency(Time::Service, _, read) => read(&report.service_ns),
+            Self::Latency(Time::SendLag, _, read) => read(&report.send_lag_ns),
             Self::Other(_, read) => read(report),
         }
     }
@@ -234,7 +232,7 @@ impl FromStr for Bound {
 }
 
 fn unknown(text: &str, name: &str) -> BoundError {
-    let names = LATENCIES.iter().map(|(name, _)| *name).chain(OTHERS.iter().map(|(name, ..)| *name));
+    let names = LATENCIES.iter().map(|(name, ..)| *name).chain(OTHERS.iter().map(|(name, ..)| *name));
     let names = names.collect::<Vec<_>>().join(", ");
     BoundError(format!(
         "'{text}' names no figure: there is no '{name}'; choose one of {names}, or service.p99, send_lag.p99 …"
@@ -261,21 +259,16 @@ impl Bound {
     /// Whether it is on requests that failed.
     #[must_use]
     pub fn is_on_errors(&self) -> bool {
-        self.name().starts_with("error")
+        self.text.starts_with("error")
     }
 
-    /// Requests that a window needs for the figure to be told: for a percentile so many that a hundred lie beyond it.
+    /// Requests that a window needs for the figure to be told.
     #[must_use]
     pub fn requests_needed(&self) -> u64 {
-        let name = self.name().replace('_', ".");
-        let percentile = name.rsplit_once(".p").map_or(name.strip_prefix('p'), |(_, digits)| Some(digits));
-        let beyond = percentile.and_then(|digits| digits.parse::<f64>().ok()).map(|q| 1.0 - q / 100.0);
-        beyond.map_or(1, |beyond| (BEYOND / beyond).ceil() as u64)
-    }
-
-    /// The figure's name as it was written.
-    fn name(&self) -> &str {
-        self.text.split(['<', '>']).next().unwrap_or_default().trim()
+        match self.figure {
+            Figure::Latency(_, Some(quantile), _) => stats::quantile::min_observations(quantile),
+            _ => 1,
+        }
     }
 
     /// The same bound on the service time in the place of the response; nothing where it is not one on the response.
@@ -284,8 +277,8 @@ impl Bound {
     #[must_use]
     pub fn of_service(&self) -> Option<Self> {
         match self.figure {
-            Figure::Latency(Time::Response, read) => {
-                Some(Self { figure: Figure::Latency(Time::Service, read), ..self.clone() })
+            Figure::Latency(Time::Response, quantile, read) => {
+                Some(Self { figure: Figure::Latency(Time::Service, quantile, read), ..self.clone() })
             }
             _ => None,
         }

@@ -159,12 +159,12 @@ pub fn holds(slo: &Bound, purpose: Purpose, report: &LoadReport) -> bool {
         Judged::Fails(_) => false,
         Judged::Absent => purpose != Purpose::Confirm,
     };
-    held && keeps_up(report) && (slo.is_on_errors() || !fails(report))
+    held && keeps_up(report) && (slo.is_on_errors() || !are_many(report.errors.total(), report.requests))
 }
 
-/// Whether more than a few requests ended in an error.
-fn fails(report: &LoadReport) -> bool {
-    report.errors.total() as f64 > FEW_ERRORS * report.requests as f64
+/// Whether so many of the requests failed that a rate was not served.
+fn are_many(errors: u64, requests: u64) -> bool {
+    errors as f64 > FEW_ERRORS * requests as f64
 }
 
 /// What a search found.
@@ -282,10 +282,7 @@ fn text(slo: &Bound, found: &Capacity) -> Vec<String> {
             "The knee is at about {knee:.0} requests/s: the highest rate tried that was answered in full."
         ));
     }
-    let worst = found.points.iter().filter(|point| point.backlog_per_s > 0.0);
-    if let Some(point) =
-        worst.min_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)))
-    {
+    if let Some(point) = lowest(found.points.iter().filter(|point| point.backlog_per_s > 0.0)) {
         text.push(format!(
             "Overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; latencies there are a \
              queue's, not the server's.",
@@ -299,13 +296,16 @@ fn text(slo: &Bound, found: &Capacity) -> Vec<String> {
     text
 }
 
+/// That of the lowest offered rate.
+fn lowest<'a>(points: impl Iterator<Item = &'a Point>) -> Option<&'a Point> {
+    let offered = |point: &Point| point.offered_per_s.unwrap_or(0.0);
+    points.min_by(|a, b| offered(a).total_cmp(&offered(b)))
+}
+
 /// The lowest rate at which errors were too many for the condition to hold.
 fn errors_text(found: &Capacity) -> Option<String> {
-    let failed = found.points.iter().filter(|point| {
-        point.holds == Some(false) && point.errors as f64 > FEW_ERRORS * point.requests as f64
-    });
-    let lowest =
-        failed.min_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)))?;
+    let failed = |point: &&Point| point.holds == Some(false) && are_many(point.errors, point.requests);
+    let lowest = lowest(found.points.iter().filter(failed))?;
     Some(format!(
         "At {:.0} requests/s {} of {} requests failed: where more than {} do, no condition holds but one on errors, such as \
          'error_rate < 1%'.",

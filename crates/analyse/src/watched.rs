@@ -175,11 +175,12 @@ fn watching(plain: &Seen, taken: &Profile, seen: &Seen) -> Vec<String> {
         ));
     }
     let share = coverage(taken, seen).filter(|_| taken.kind == ProfileKind::Cpu);
-    if let Some(share) =
-        share.filter(|share| passes::divides(Some(*share)).is_none_or(|divides| divides < 1.0))
-    {
-        let used =
-            if passes::divides(Some(share)).is_some() { "that part is divided" } else { "it is not used" };
+    let used = match passes::divides(share) {
+        None => Some("it is not used"),
+        Some(divides) if divides < 1.0 => Some("that part is divided"),
+        Some(_) => None,
+    };
+    if let Some((share, used)) = share.zip(used) {
         notes.push(format!(
             "The samples of the profile stand for {} of the CPU time, and {used}: threads that live for a millisecond or \
              less are not seen.",

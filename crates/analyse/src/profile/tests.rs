@@ -33,9 +33,16 @@ fn category(folded: &str) -> Category {
     category::of(profile.frames_of(&profile.stacks[0]).rev())
 }
 
+/// That stacks, folded, are of these kinds of work.
+fn assert_told(cases: &[(&str, Category)]) {
+    for (folded, expected) in cases {
+        assert_eq!(category(folded), *expected, "{folded}");
+    }
+}
+
 #[test]
-fn stacks_are_told_by_the_innermost_function_that_is_known() {
-    for (folded, expected) in [
+fn stacks_in_the_kernel_are_told_by_the_innermost_function_that_is_known() {
+    assert_told(&[
         (
             "main;serve;write;k:entry_SYSCALL_64_after_hwframe;k:do_syscall_64;k:ksys_write;k:tcp_sendmsg_locked;k:kmem_cache_alloc",
             Category::NetworkTransmit,
@@ -62,6 +69,15 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
             "main;tokio::runtime::task::poll;httparse::Request::parse;__memmove_avx_unaligned_erms",
             Category::Copying,
         ),
+        ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::GcJit),
+        ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
+        ("main;k:do_syscall_64;k:ep_poll;k:default_wake_function", Category::Polling),
+    ]);
+}
+
+#[test]
+fn stacks_of_the_program_are_told_by_the_innermost_function_that_is_known() {
+    assert_told(&[
         ("main;find;__strcasecmp_l_avx2", Category::Comparing),
         ("main;handle;_int_malloc", Category::Allocation),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
@@ -79,10 +95,8 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
         ("start_thread;serve;__pthread_spin_lock", Category::Lock),
         ("start_thread;serve;acquire;[spinning]", Category::Lock),
         ("start_thread;tokio::runtime::steal;[spinning]", Category::Runtime),
-        ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::GcJit),
         ("Interpreter;shop.Price.of;j:JVM_IHashCode;j:ObjectSynchronizer::hash", Category::Runtime),
         ("NimMain;dispatch__main_3;rawAlloc__system_4554", Category::Allocation),
-        ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
         ("main;my_handler", Category::Handler),
         ("start_thread;tokio::runtime::park;hyper::proto::h1::dispatch;shop::price", Category::Handler),
         ("start_thread;hyper::proto::h1::dispatch;shop::price;core::slice::sort", Category::Handler),
@@ -105,12 +119,9 @@ fn stacks_are_told_by_the_innermost_function_that_is_known() {
             "net/http.(*conn).serve;main.handler;encoding/json.Marshal;reflect.Value.Field",
             Category::Serialisation,
         ),
-        ("main;k:do_syscall_64;k:ep_poll;k:default_wake_function", Category::Polling),
         ("0x1234", Category::Handler),
         ("__libc_start_call_main;0x1234;0x5678", Category::Handler),
-    ] {
-        assert_eq!(category(folded), expected, "{folded}");
-    }
+    ]);
 }
 
 #[test]

@@ -138,7 +138,6 @@ fn a_percentile_needs_a_hundred_requests_beyond_it() {
         ("pieces_answers < 1", 1),
     ] {
         let found = slo.parse::<Bound>().unwrap().requests_needed();
-        // 1 − 0.999 is not quite a thousandth.
-        assert!(found.abs_diff(needed) <= 1, "{slo}: {found}");
+        assert_eq!(found, needed, "{slo}");
     }
 }

@@ -20,3 +20,4 @@ mod split;
 mod support;
 mod verdicts;
 mod why;
+mod why_seen;

@@ -6,7 +6,7 @@ ip link set dev lo up
 ip address add "$address/32" dev lo
 
 mkfifo end
-"$SERVER" --exact shards::a_server_for_other_hosts --ignored --nocapture <end >server.log &
+"$SERVER" 0 hosts "$address" <end >server.log &
 server=$!
 exec 3>end
 until port=$(sed -n "s/^listening on .*://p" server.log) && [ -n "$port" ]; do sleep 0.05; done

@@ -1,6 +1,5 @@
 //! One load from several processes: by hand, by MPI, and as a Kubernetes job.
 
-use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use testkit::{Behaviour, Server, ServerSpec, now_ns};
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, logged, repository, whyslow_in};
+use crate::support::{FIXTURE, Said, WHYSLOW, assert_schema, fresh_folder, logged, repository, whyslow_in};
 
 /// Requests over all shards: prime, so that no number of shards divides them.
 const PRIME: u64 = 1_009;
@@ -156,22 +155,12 @@ fn generators_on_hosts_of_their_own_share_the_schedule() {
         .args(["hosts", &OTHER_HOST.to_string()])
         .args(load("http://SERVER/"))
         .env("WHYSLOW", WHYSLOW)
-        .env("SERVER", std::env::current_exe().unwrap())
+        .env("SERVER", FIXTURE)
         .output();
     let said = Said::of(output.unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     let seen = said.out.lines().find_map(|line| line.strip_prefix("requests ")).unwrap();
     assert_merged(&folder, seen.parse().unwrap());
-}
-
-#[test]
-#[ignore = "run on a host of its own by the test above"]
-#[expect(clippy::print_stdout, reason = "it is a program of its own")]
-fn a_server_for_other_hosts() {
-    let server = Server::start(ServerSpec { address: OTHER_HOST, ..ServerSpec::new(Behaviour::Prompt) });
-    println!("\nlistening on {}", server.address);
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    println!("\nrequests {}", server.finish().entries.len());
 }
 
 #[test]

@@ -1,0 +1,441 @@
+//! Causes from what was seen of threads: stacks, waits, and what came and went.
+
+use analyse::{Grade, analyse};
+use record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage};
+
+use crate::support::change;
+use crate::why::{Plant, apply, named, planted};
+
+/// Beginnings of the names of the kernel's functions.
+const KERNEL: [&str; 8] = ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pipe_", "futex_", "hrtimer_"];
+
+/// A profile of stacks, outermost function first, with samples.
+fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let is_kernel = |name: &str| KERNEL.iter().any(|begin| name.starts_with(begin));
+    let mut profile = Profile {
+        period_ns: 1_000_000,
+        callers: true,
+        kernel: true,
+        kernel_symbols: true,
+        ..Profile::default()
+    };
+    for (folded, samples) in stacks {
+        let first = profile.frames.len() as u32;
+        profile.frames.extend(folded.split(';').map(|name| Frame {
+            name: name.to_owned(),
+            module: if is_kernel(name) { "[kernel]" } else { "server" }.to_owned(),
+            kernel: is_kernel(name),
+            resolved: true,
+        }));
+        profile.samples += samples;
+        profile
+            .stacks
+            .push(Stack { frames: (first..profile.frames.len() as u32).collect(), samples: *samples });
+    }
+    profile
+}
+
+/// A run whose second arm spends 9 µs more a request in `function`.
+fn sampled(function: &str) -> Run {
+    sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &[function])
+}
+
+/// The same with a plant of its own, nine samples of its stacks, each as many, beside ten of what both do.
+fn sampled_beside(plant: Plant, functions: &[&str]) -> Run {
+    let mut run = planted(plant);
+    let each = 900 / functions.len() as u64;
+    let plain = ("main;serve;send;tcp_sendmsg", 1000);
+    for record in &mut run.diagnostics {
+        let mut pass = record.passes[0].clone();
+        pass.kind = PassKind::Sampling;
+        let more = functions.iter().map(|function| (*function, each)).filter(|_| record.arm == "pr");
+        let stacks: Vec<(&str, u64)> = std::iter::once(plain).chain(more).collect();
+        pass.profile = Some(profile(&stacks));
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn time_of_its_own_is_named_by_what_the_functions_do() {
+    for (function, expected) in [
+        ("main;serve;store;__memmove_avx_unaligned_erms", "copying"),
+        ("main;serve;lookup;__strncasecmp_l_avx2", "comparing"),
+        ("main;serve;parse;malloc", "allocation"),
+        ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
+        ("main;serve;price_of_everything", "own_code"),
+        ("main;serve;wait_for;__vdso_clock_gettime", "busy_wait"),
+        (record::ENDED, "child_processes"),
+    ] {
+        let findings = analyse(&sampled(function));
+        let causes = named(&findings);
+        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!(ids, [expected], "{function}: {:?}", findings.causes);
+        assert!((causes[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", causes[0]);
+        assert_eq!(causes[0].grade, Grade::ConsistentWith);
+        let leaf = function.rsplit(';').next().unwrap();
+        assert!(causes[0].text.contains(leaf), "{}", causes[0].text);
+    }
+}
+
+#[test]
+fn clients_that_were_refused_are_told_of_though_the_server_is_as_fast() {
+    let findings = analyse(&planted(Plant { refused: 0.002, ..Plant::NONE }));
+    let causes = named(&findings);
+    assert_eq!((causes.len(), causes[0].id.as_str(), causes[0].share), (1, "listen_backlog", None));
+    assert!((causes[0].ns_per_request - 2e6).abs() < 1e4, "{:?}", causes[0]);
+    assert!(causes[0].text.contains("2.00 ms a request"), "{}", causes[0].text);
+    let mut both = planted(Plant { refused: 0.002, ..Plant::NONE });
+    change(&mut both, "main", 0, |window| apply(window, &Plant { refused: 0.0015, ..Plant::NONE }));
+    assert!(named(&analyse(&both)).is_empty());
+}
+
+#[test]
+fn what_came_and_went_is_named_by_its_time() {
+    type Clock = fn(&mut Usage) -> &mut u64;
+    let clocks: [(&str, Clock); 2] = [
+        ("child_processes", |usage| &mut usage.ended_processes_ns),
+        ("short_threads", |usage| &mut usage.ended_threads_ns),
+    ];
+    for (expected, clock) in clocks {
+        let ids = |per_request: u64| {
+            let mut run = planted(Plant { user_ns: 2000.0, ..Plant::NONE });
+            change(&mut run, "pr", 0, |window| {
+                *clock(&mut window.target) = per_request * window.load.requests
+            });
+            let findings = analyse(&run);
+            named(&findings).iter().map(|cause| (cause.id.clone(), cause.share.unwrap())).collect::<Vec<_>>()
+        };
+        let found = ids(1800);
+        assert_eq!((found.len(), found[0].0.as_str()), (1, expected), "{found:?}");
+        assert!((found[0].1 - 0.9).abs() < 0.05, "{found:?}");
+        // Of 10 µs, that is what two clocks may differ by.
+        assert_eq!(ids(300), []);
+    }
+}
+
+#[test]
+fn a_thread_for_each_request_carries_the_switches_to_it_and_from_it() {
+    let plant = Plant { system_ns: 2000.0, calls: &[("clone3", 1.0)], switches: 2.0, ..Plant::NONE };
+    let mut run = planted(plant);
+    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 800 * window.load.requests);
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    // Of its own 800 ns, and twice 600 of switching.
+    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert!((first.ns_per_request - 2000.0).abs() < 100.0, "{first:?}");
+    let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+    assert!(switches.text.contains("of threads that begin"), "{switches:?}");
+}
+
+#[test]
+fn threads_carry_what_beginning_them_takes_where_calls_were_not_counted() {
+    let plant = Plant { system_ns: 9000.0, switches: 1.0, ..Plant::NONE };
+    let mut run = sampled_beside(plant, &["main;serve;do_syscall_64;__x64_sys_clone3"]);
+    change(&mut run, "pr", 0, |window| window.target.ended_threads_ns = 2000 * window.load.requests);
+    for record in &mut run.diagnostics {
+        record.passes.retain(|pass| pass.kind != PassKind::Counting);
+    }
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert!(first.ns_per_request > 5000.0, "{first:?}");
+}
+
+#[test]
+fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
+    for (samples, carried) in [(1900, Some(1.0)), (1330, Some(0.7)), (150, None)] {
+        let mut run = sampled("main;serve;price_of_everything");
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            let Some(profile) = &mut pass.profile else { continue };
+            profile.wall_ns = pass.window.target.wall_ns;
+            profile.period_ns = pass.window.target.cpu.total_ns / 1900;
+            profile.samples = samples;
+        }
+        let findings = analyse(&run);
+        let share = named(&findings).first().map(|cause| cause.share.unwrap());
+        let near = |(share, carried): (f64, f64)| (share - carried).abs() < 0.05;
+        assert!(share.zip(carried).is_none_or(near) && share.is_some() == carried.is_some(), "{share:?}");
+        let passes = findings.passes.iter().filter(|pass| pass.kind == PassKind::Sampling);
+        for pass in passes {
+            let said = pass.text.contains("its samples stand for 7.9 % of the CPU time");
+            assert_eq!(said, carried.is_none(), "{}", pass.text);
+        }
+    }
+}
+
+#[test]
+fn a_hundred_small_functions_carry_a_gap_together() {
+    let functions: Vec<String> = (0..100).map(|n| format!("main;serve;step_{n}")).collect();
+    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let findings = analyse(&sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &functions));
+    assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", findings.causes);
+    assert!(findings.profiles[0].functions.len() < 100, "the largest alone are put out");
+}
+
+#[test]
+fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
+    let writes = Plant { system_ns: 6000.0, calls: &[("write", 3.0)], switches: 2.0, ..Plant::NONE };
+    for (stack, expected) in [
+        ("main;log;do_syscall_64;ksys_write;ext4_file_write_iter", "file_writes"),
+        ("main;wake;do_syscall_64;ksys_write;pipe_write", "thread_handoff"),
+        ("main;send;do_syscall_64;ksys_write;tcp_sendmsg", "small_writes"),
+    ] {
+        let findings = analyse(&sampled_beside(writes, &[stack]));
+        assert_eq!(named(&findings)[0].id, expected, "{stack}: {:?}", findings.causes);
+    }
+}
+
+#[test]
+fn cheap_writes_to_a_file_carry_the_time_inside_them() {
+    // Writes to a loopback socket would be 20 times 1000 ns by the calibration: more than twice the gap.
+    let cheap = Plant { system_ns: 9000.0, calls: &[("write", 20.0)], ..Plant::NONE };
+    let findings =
+        analyse(&sampled_beside(cheap, &["main;log;do_syscall_64;ksys_write;ext4_file_write_iter"]));
+    assert_eq!(named(&findings)[0].id, "file_writes", "{:?}", findings.causes);
+    assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.12, "{:?}", findings.causes);
+}
+
+#[test]
+fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
+    let calls = &[("clock_nanosleep", 1.0), ("futex", 2.0), ("fsync", 1.0), ("write", 1.0), ("read", 1.0)];
+    for (stacks, expected) in [
+        (&[("main;serve;futex_wait", 60_000), ("main;serve;hrtimer_nanosleep", 1000)][..], "lock_contention"),
+        (&[("main;serve;futex_wait", 1000), ("main;serve;hrtimer_nanosleep", 60_000)], "sleep"),
+        // Whoever waits for the lock waits for the disk of its holder.
+        (&[("main;serve;futex_wait", 60_000), ("main;serve;ext4_sync_file", 1000)], "sync_writes"),
+    ] {
+        let findings = analyse(&waiting_in(calls, stacks));
+        assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
+    }
+}
+
+/// A server that makes these calls and whose threads were seen to wait in these stacks.
+fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
+    let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
+    let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
+    waits.kind = record::ProfileKind::OffCpu;
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn waits_are_not_told_apart_without_the_kernels_names() {
+    let mut run = waiting_in(&[("clock_nanosleep", 1.0)], &[("main;serve;[kernel]", 60_000)]);
+    let passes = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    passes.filter_map(|pass| pass.profile.as_mut()).for_each(|profile| profile.kernel_symbols = false);
+    // What was counted still tells.
+    assert_eq!(named(&analyse(&run))[0].id, "sleep");
+}
+
+#[test]
+fn calls_that_were_not_counted_are_not_none() {
+    let mut run = waiting_in(&[("futex", 2.0)], &[("main;serve;futex_wait", 60_000)]);
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        record.passes.retain(|pass| pass.kind != PassKind::Counting);
+    }
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert_eq!(first.id, "lock_contention", "{:?}", findings.causes);
+    assert!(!first.text.contains("futex calls"), "{}", first.text);
+    let calls: Vec<_> = findings.ledger.iter().filter(|line| line.id.starts_with("syscall:")).collect();
+    assert!(calls.is_empty(), "{calls:?}");
+}
+
+#[test]
+fn switches_of_a_server_that_drops_connections_are_told_of_the_dropping() {
+    let plant =
+        Plant { refused: 0.01, switches: 2.0, system_ns: 3000.0, idle_rate: Some(0.8), ..Plant::NONE };
+    let findings = analyse(&planted(plant));
+    let causes: Vec<(&str, f64)> =
+        named(&findings).iter().map(|cause| (cause.id.as_str(), cause.ns_per_request)).collect();
+    assert!(
+        matches!(causes[..], [("listen_backlog", most), ("context_switches", less), ..] if most > less),
+        "{:?}",
+        findings.causes
+    );
+}
+
+#[test]
+fn a_request_that_is_seldom_waited_for_carries_less_than_one_that_always_is() {
+    let calls = &[("clock_nanosleep", 0.2), ("read", 1.0), ("write", 1.0)];
+    let findings = analyse(&planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE }));
+    let ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!(ids[0], "backend_wait", "{ids:?}");
+    let reads = Plant { calls: &[("read", 1.0)], idle_rate: Some(0.1), ..Plant::NONE };
+    let findings = analyse(&planted(reads));
+    assert!(named(&findings).iter().all(|cause| cause.id != "backend_wait"), "nobody was asked");
+}
+
+#[test]
+fn work_that_one_thread_does_is_told_where_the_other_server_uses_all_cpus() {
+    let mut run = planted(Plant::NONE);
+    for arm in ["main", "pr"] {
+        change(&mut run, arm, 0, |window| {
+            let cores = if arm == "main" { 2 } else { 1 };
+            let busy_ns = cores * window.target.wall_ns * 98 / 100;
+            window.target.cpu.total_ns = busy_ns;
+            window.target.cpu.user_ns = busy_ns / 2;
+            window.target.cpu.system_ns = busy_ns / 2;
+            window.target.busiest_thread_ns = window.target.wall_ns * 98 / 100;
+            window.server_cpus.user_ns = busy_ns;
+            window.server_cpus.idle_ns = 2 * window.target.wall_ns - busy_ns;
+            if arm == "pr" {
+                window.load.requests /= 2;
+                window.load.bytes_read /= 2;
+                window.load.rate_per_s /= 2.0;
+            }
+        });
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "one_thread", "{:?}", findings.causes);
+    assert!(cause.text.contains("0.98 CPUs busy, against 1.96"), "{}", cause.text);
+}
+
+#[test]
+fn causes_come_before_what_only_accounts_for_the_gap_and_that_before_what_was_ruled_out() {
+    let findings = analyse(&planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE }));
+    let grades: Vec<Grade> = findings.causes.iter().map(|cause| cause.grade).collect();
+    let place = |grade| grades.iter().position(|other| *other == grade).unwrap();
+    assert_eq!(findings.causes[0].id, "extra_syscalls");
+    assert!(place(Grade::AccountsFor) < place(Grade::RuledOut), "{grades:?}");
+    let arm = findings.arms.iter().find(|arm| arm.name == "pr").unwrap();
+    assert!((arm.syscalls_per_request["getppid"] - 10.0).abs() < 0.01, "{:?}", arm.syscalls_per_request);
+}
+
+#[test]
+fn collectors_and_compilers_are_told_by_their_threads() {
+    let threads = |names: &[(&str, f64)]| {
+        let mut run = planted(Plant { user_ns: 9000.0, ..Plant::NONE });
+        for (arm, names) in [("main", &[("VM Thread", 0.0), ("C2 CompilerThre", 10.0)][..]), ("pr", names)] {
+            change(&mut run, arm, 0, |window| {
+                let ns = |ns: f64| (window.load.requests as f64 * ns) as u64;
+                window.target.threads_ns =
+                    names.iter().map(|(name, each)| ((*name).to_owned(), ns(*each))).collect();
+            });
+        }
+        analyse(&run)
+    };
+    let collecting = threads(&[("VM Thread", 8000.0), ("C2 CompilerThre", 10.0)]);
+    assert_eq!(named(&collecting)[0].id, "gc", "{:?}", collecting.causes);
+    let interpreted = threads(&[("VM Thread", 0.0), ("main", 19_000.0)]);
+    assert_eq!(named(&interpreted)[0].id, "interpreter", "{:?}", interpreted.causes);
+}
+
+#[test]
+fn a_collector_does_not_carry_more_idle_time_than_it_stops_the_world_for() {
+    // Nine tenths of the time the server waits for something else, and its collector takes a hundredth of a request.
+    let mut run = planted(Plant { delayed: 50, idle_rate: Some(0.1), ..Plant::NONE });
+    for (arm, each) in [("main", 10.0), ("pr", 100.0)] {
+        change(&mut run, arm, 0, |window| {
+            let ns = (window.load.requests as f64 * each) as u64;
+            window.target.threads_ns = [("VM Thread".to_owned(), ns)].into();
+        });
+    }
+    let findings = analyse(&run);
+    assert_eq!(named(&findings)[0].id, "delayed_ack", "{:?}", findings.causes);
+    assert!(named(&findings).iter().all(|cause| cause.id != "gc"), "{:?}", findings.causes);
+}
+
+#[test]
+fn a_wait_is_told_with_the_function_that_waits() {
+    let mut run = planted(Plant { calls: &[("clock_nanosleep", 1.0)], idle_rate: Some(0.1), ..Plant::NONE });
+    let mut waits = profile(&[("main;serve;ask_backend;nanosleep", 900), ("main;serve;epoll_wait", 99_000)]);
+    waits.kind = record::ProfileKind::OffCpu;
+    for frame in &mut waits.frames {
+        if frame.name == "nanosleep" {
+            frame.module = "libc.so.6".to_owned();
+        }
+        if frame.name == "epoll_wait" {
+            (frame.name, frame.kernel) = ("ep_poll".to_owned(), true);
+        }
+    }
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
+        record.passes.push(pass);
+    }
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert!(cause.text.starts_with("sleeps (in ask_backend): "), "{}", cause.text);
+}
+
+/// A run whose slower arm was seen for 600 of 1600 ms inside this system call, below its entry; the rest sends answers.
+fn inside(plant: Plant, entry: &str) -> Run {
+    let mut run = planted(plant);
+    let frame = |name: &str| Frame {
+        name: name.to_owned(),
+        module: "[kernel]".to_owned(),
+        kernel: true,
+        resolved: true,
+    };
+    for record in &mut run.diagnostics {
+        let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
+        profile.frames = ["do_syscall_64", entry, "what_it_does", "__x64_sys_sendto"].map(frame).to_vec();
+        profile.stacks = vec![Stack { frames: vec![0, 3], samples: 1000 }];
+        if record.arm == "pr" {
+            profile.stacks.push(Stack { frames: vec![0, 1, 2], samples: 600 });
+        }
+        profile.samples = profile.stacks.iter().map(|stack| stack.samples).sum();
+        let mut pass = record.passes[0].clone();
+        (pass.kind, pass.profile) = (PassKind::Sampling, Some(profile));
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn a_system_call_carries_what_the_kernel_did_inside_it() {
+    let plant = Plant { system_ns: 6000.0, calls: &[("openat", 3.0)], ..Plant::NONE };
+    let findings = analyse(&inside(plant, "__x64_sys_openat"));
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "extra_syscalls");
+    assert!(
+        cause.share.unwrap() > 0.9,
+        "3 calls of 100 ns are 5 %, their insides are all of it: {}",
+        cause.text
+    );
+    assert!(cause.text.contains("openat +3.00"), "{}", cause.text);
+}
+
+#[test]
+fn a_wait_that_looks_through_many_sockets_is_named_and_one_that_sleeps_is_not() {
+    let plant = Plant { system_ns: 6000.0, ..Plant::NONE };
+    let findings = analyse(&inside(plant, "__x64_sys_poll"));
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "readiness");
+    assert!(cause.share.unwrap() > 0.9, "{}", cause.text);
+    let findings = analyse(&inside(Plant { switches: 2.0, ..plant }, "__x64_sys_poll"));
+    assert!(findings.causes.iter().all(|cause| cause.id != "readiness"), "{:?}", findings.causes);
+}
+
+#[test]
+fn calls_that_were_not_counted_by_name_have_no_name_but_that_of_where_their_time_is() {
+    let mut run = inside(Plant { system_ns: 6000.0, ..Plant::NONE }, "__x64_sys_execve");
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let requests = record.passes[1].window.load.requests;
+        let counts = record.passes[1].counts.as_mut().unwrap();
+        *counts.events.get_mut("syscalls").unwrap() += 3 * requests;
+    }
+    let findings = analyse(&run);
+    let cause = findings.causes.iter().find(|cause| cause.id == "extra_syscalls").unwrap();
+    assert!(cause.text.contains("others +3.00, most of their time in execve"), "{}", cause.text);
+}
+
+#[test]
+fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
+    let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+    for record in &mut run.diagnostics {
+        let counting = record.passes.iter().position(|pass| pass.kind == PassKind::Counting).unwrap();
+        let traced = Pass { kind: PassKind::Tracing, ..record.passes[counting].clone() };
+        record.passes[counting].counts = Some(Counts::default());
+        record.passes.push(traced);
+    }
+    let findings = analyse(&run);
+    assert_eq!(named(&findings)[0].id, "extra_syscalls", "{:?}", findings.causes);
+}
