@@ -86,6 +86,9 @@ pub(crate) struct Args {
     /// For why: put the causes named to the test, too
     #[arg(long)]
     confirm: bool,
+    /// For why: measure nothing, let the program judge anew the runs that are kept
+    #[arg(long)]
+    again: bool,
     /// The program [default: a release build of this workspace]
     #[arg(long)]
     program: Option<String>,

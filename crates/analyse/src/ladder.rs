@@ -40,6 +40,31 @@ pub struct Rung {
     pub void_by: Vec<String>,
 }
 
+/// The change of one step by itself, and what the steps below do to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Alone {
+    /// The step.
+    pub step: String,
+    /// The arm with its change alone against the first step.
+    pub by_itself: Rung,
+    /// What the step brings on top of the others over what it brings by itself, both as ratios, paired by block; 1 is no
+    /// interaction. Absent where no block has all four figures.
+    pub interaction: Option<f64>,
+    /// Low end of its interval.
+    pub ci_low: Option<f64>,
+    /// High end.
+    pub ci_high: Option<f64>,
+    /// Level that the interval attains.
+    pub level: Option<f64>,
+    /// Blocks behind it.
+    pub blocks: u32,
+    /// What is said of the step against what its change brings by itself: `faster` where it brings more on top of the
+    /// others, `slower` where less, `equal` where any difference is too small to matter.
+    pub verdict: Verdict,
+    /// Gates that void it.
+    pub void_by: Vec<String>,
+}
+
 /// All rungs in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricLadder {
@@ -55,6 +80,9 @@ pub struct MetricLadder {
     /// than three blocks have every step.
     #[serde(default)]
     pub product_over_whole_ci: Option<[f64; 2]>,
+    /// Changes measured by themselves, in the order of their steps.
+    #[serde(default)]
+    pub alone: Vec<Alone>,
 }
 
 /// A run as a ladder.
@@ -74,7 +102,10 @@ pub struct Ladder {
 #[must_use]
 pub fn ladder(run: &Run) -> Ladder {
     let sheet = Sheet::new(run);
-    let steps: Vec<String> = sheet.plan().arms.iter().map(|arm| arm.name.clone()).collect();
+    let plan = sheet.plan();
+    let is_step = |name: &str| !plan.alone.values().any(|alone| alone == name);
+    let names = plan.arms.iter().map(|arm| arm.name.clone());
+    let steps: Vec<String> = names.filter(|name| is_step(name)).collect();
     let metrics = Metric::PRIMARY.into_iter().filter(|metric| sheet.condition_of(*metric).is_some());
     Ladder {
         schema: FINDINGS_SCHEMA,
@@ -89,7 +120,45 @@ fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
     let (first, last) = (&steps[0], &steps[steps.len() - 1]);
     let product = rungs.iter().map(|rung| rung.ratio).product();
     let product_over_whole_ci = product_over_whole(sheet, steps, metric);
-    MetricLadder { metric, whole: rung(sheet, first, last, metric), product, product_over_whole_ci, rungs }
+    let with_own = steps.windows(2).filter_map(|pair| {
+        let by_itself = sheet.plan().alone.get(&pair[1])?;
+        Some(alone(sheet, [first, &pair[0], &pair[1], by_itself], metric))
+    });
+    let alone = with_own.collect();
+    MetricLadder {
+        metric,
+        whole: rung(sheet, first, last, metric),
+        product,
+        product_over_whole_ci,
+        alone,
+        rungs,
+    }
+}
+
+/// A step against the one before it, over its change alone against the first.
+fn alone(sheet: &Sheet, [first, below, step, by_itself]: [&str; 4], metric: Metric) -> Alone {
+    let on_top = by_block(&sheet.values(below, metric), &sheet.values(step, metric));
+    let apart = by_block(&sheet.values(first, metric), &sheet.values(by_itself, metric));
+    let gain = |[from, to]: [f64; 2]| (to / from).ln();
+    let differences: Vec<f64> = on_top
+        .into_iter()
+        .filter_map(|(block, pair)| {
+            let (_, other) = apart.iter().find(|(other, _)| *other == block)?;
+            Some(gain(pair) - gain(*other))
+        })
+        .collect();
+    let found = Weighed::new(sheet, &differences, &[first, below, step, by_itself], metric);
+    Alone {
+        step: step.to_owned(),
+        by_itself: rung(sheet, first, by_itself, metric),
+        interaction: found.ratio,
+        ci_low: found.ends.map(|ends| ends[0]),
+        ci_high: found.ends.map(|ends| ends[1]),
+        level: found.level,
+        blocks: differences.len() as u32,
+        verdict: found.verdict,
+        void_by: found.void_by,
+    }
 }
 
 /// How far apart the product of the rungs and the whole may be, as a ratio.
@@ -123,29 +192,51 @@ fn product_over_whole(sheet: &Sheet, steps: &[String], metric: Metric) -> Option
 fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
     let both = by_block(&sheet.values(from, metric), &sheet.values(to, metric));
     let differences: Vec<f64> = both.into_iter().map(|(_, [below, value])| (value / below).ln()).collect();
-    let estimate = paired::estimate_or_widest(&differences, LEVEL).ok();
-    let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
-    let void_by = void_by(sheet, [from, to], metric);
-    let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
-    let verdict = match &estimate {
-        _ if !void_by.is_empty() => Verdict::Invalid,
-        Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),
-        _ => Verdict::Inconclusive,
-    };
+    let found = Weighed::new(sheet, &differences, &[from, to], metric);
     Rung {
         from: from.to_owned(),
         to: to.to_owned(),
-        verdict,
-        ratio: estimate.as_ref().map(stats::Estimate::ratio),
-        ci_low: interval.as_ref().map(|interval| interval.low),
-        ci_high: interval.as_ref().map(|interval| interval.high),
-        level: interval.as_ref().map(|interval| interval.level),
+        verdict: found.verdict,
+        ratio: found.ratio,
+        ci_low: found.ends.map(|ends| ends[0]),
+        ci_high: found.ends.map(|ends| ends[1]),
+        level: found.level,
         blocks: differences.len() as u32,
-        void_by,
+        void_by: found.void_by,
     }
 }
 
-fn void_by(sheet: &Sheet, arms: [&str; 2], metric: Metric) -> Vec<String> {
+/// What differences by block come to.
+struct Weighed {
+    ratio: Option<f64>,
+    ends: Option<[f64; 2]>,
+    level: Option<f64>,
+    verdict: Verdict,
+    void_by: Vec<String>,
+}
+
+impl Weighed {
+    fn new(sheet: &Sheet, differences: &[f64], arms: &[&str], metric: Metric) -> Self {
+        let estimate = paired::estimate_or_widest(differences, LEVEL).ok();
+        let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
+        let void_by = void_by(sheet, arms, metric);
+        let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
+        let verdict = match &estimate {
+            _ if !void_by.is_empty() => Verdict::Invalid,
+            Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),
+            _ => Verdict::Inconclusive,
+        };
+        Self {
+            ratio: estimate.as_ref().map(stats::Estimate::ratio),
+            ends: interval.as_ref().map(|interval| [interval.low, interval.high]),
+            level: interval.as_ref().map(|interval| interval.level),
+            verdict,
+            void_by,
+        }
+    }
+}
+
+fn void_by(sheet: &Sheet, arms: &[&str], metric: Metric) -> Vec<String> {
     let concerns = |arm: &Option<String>| arm.as_deref().is_none_or(|arm| arms.contains(&arm));
     let mut ids: Vec<String> = gates::all(sheet)
         .into_iter()

@@ -47,7 +47,7 @@ pub use findings::{
 pub use gates::{
     MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed,
 };
-pub use ladder::{Ladder, MetricLadder, Rung, ladder};
+pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};

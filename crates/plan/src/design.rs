@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
@@ -165,6 +167,9 @@ pub struct Plan {
     /// What this run tries, where it puts causes of another run to the test.
     #[serde(default)]
     pub intervention: Option<Intervention>,
+    /// Of a ladder: the arms that have the change of one step alone, by the step's arm. They are no steps.
+    #[serde(default)]
+    pub alone: BTreeMap<String, String>,
 }
 
 impl Plan {

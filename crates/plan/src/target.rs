@@ -88,6 +88,9 @@ pub struct Variant {
     /// Causes of slowness that it takes away, by the names that findings give them: `--confirm` tries it against them.
     #[serde(default)]
     pub removes: Vec<String>,
+    /// Of a rung of a ladder: the variant that has its change alone.
+    #[serde(default)]
+    pub alone: Option<String>,
 }
 
 /// A `target.toml`: a server that whyslow can build, start and recognise.
@@ -145,7 +148,17 @@ impl TargetFile {
         if let Some(unknown) = target.ladder.iter().find(|name| target.variant(name).is_err()) {
             return Err(wrong(format!("'ladder' names '{unknown}', which is no variant")));
         }
+        let alone = target.variants.iter().filter_map(|variant| variant.alone.as_ref());
+        if let Some(unknown) = alone.into_iter().find(|name| target.variant(name).is_err()) {
+            return Err(wrong(format!("'alone' names '{unknown}', which is no variant")));
+        }
         Ok(target)
+    }
+
+    /// The variant that has the change of rung `name` alone, where there is one.
+    #[must_use]
+    pub fn alone(&self, name: &str) -> Option<&str> {
+        self.variant(name).ok()?.alone.as_deref()
     }
 
     /// The variants that a ladder climbs, in its order.

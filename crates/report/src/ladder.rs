@@ -1,6 +1,6 @@
 //! What a ladder says: each rung with its interval, then the whole against the product of the rungs.
 
-use analyse::{Ladder, MetricLadder, Rung, Verdict};
+use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
 use crate::document::{Block, Document};
 
@@ -15,26 +15,53 @@ pub(crate) fn document(ladder: &Ladder) -> Document {
             rungs.chain([whole]).collect(),
         ));
         page.extend(product(metric).map(Block::Paragraph));
+        if !metric.alone.is_empty() {
+            page.push(Block::Paragraph(
+                "Each change by itself, over the first step; and what it brings on top of the others over that, paired by block."
+                    .to_owned(),
+            ));
+            page.push(Block::table(
+                ["by itself", "ratio", "interval", "on top / alone", "interval", "effect"],
+                metric.alone.iter().map(by_itself).collect(),
+            ));
+        }
     }
     page
 }
 
 fn row(rung: &Rung, name: &str) -> [String; 5] {
-    let ratio = rung.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
-    let interval = match (rung.ci_low, rung.ci_high) {
-        (Some(low), Some(high)) => format!("[{low:.3}, {high:.3}]"),
-        _ => "-".to_owned(),
-    };
-    [name.to_owned(), ratio, interval, rung.blocks.to_string(), effect(rung)]
+    let effect = effect(rung.verdict, &rung.void_by).unwrap_or_else(|| rung.verdict.word().to_owned());
+    let interval = interval(rung.ci_low, rung.ci_high);
+    [name.to_owned(), ratio(rung.ratio), interval, rung.blocks.to_string(), effect]
 }
 
-/// "none" was shown; "unknown" was not.
-fn effect(rung: &Rung) -> String {
-    match rung.verdict {
-        Verdict::Equal => "none".to_owned(),
-        Verdict::Inconclusive => "unknown: more blocks".to_owned(),
-        Verdict::Invalid => format!("void: {}", rung.void_by.join(", ")),
-        other => other.word().to_owned(),
+fn by_itself(one: &Alone) -> [String; 6] {
+    let word = || if one.verdict == Verdict::Faster { "more on top" } else { "less on top" }.to_owned();
+    [
+        one.by_itself.to.clone(),
+        ratio(one.by_itself.ratio),
+        interval(one.by_itself.ci_low, one.by_itself.ci_high),
+        ratio(one.interaction),
+        interval(one.ci_low, one.ci_high),
+        effect(one.verdict, &one.void_by).unwrap_or_else(word),
+    ]
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
+}
+
+fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    low.zip(high).map_or_else(|| "-".to_owned(), |(low, high)| format!("[{low:.3}, {high:.3}]"))
+}
+
+/// "none" was shown; "unknown" was not. Nothing for an effect that has a direction.
+fn effect(verdict: Verdict, void_by: &[String]) -> Option<String> {
+    match verdict {
+        Verdict::Equal => Some("none".to_owned()),
+        Verdict::Inconclusive => Some("unknown: more blocks".to_owned()),
+        Verdict::Invalid => Some(format!("void: {}", void_by.join(", "))),
+        Verdict::Faster | Verdict::Slower => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! `whyslow ladder`: the variants of a target one after another, each against the one before it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use analyse::Ladder;
 use anyhow::bail;
 
@@ -10,8 +12,10 @@ use crate::exit::{Outcome, Stop};
 
 pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let steps = steps(args).map_err(Stop::usage)?;
+    let alone = if args.alone { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
+    let arms = steps.into_iter().chain(alone.values().cloned().collect::<BTreeSet<_>>()).collect();
     // Causes of a rung are for `compare` to find: a ladder measures many small steps.
-    let design = CompareArgs { arms: steps, no_why: true, ..args.design.clone() };
+    let design = CompareArgs { arms, alone, no_why: true, ..args.design.clone() };
     compare::run_with(&design, |run, format| render(&analyse::ladder(run), format))
 }
 
@@ -31,6 +35,23 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     }
     let steps = names.iter().map(|name| format!("{}@{name}", args.target));
     Ok(std::iter::once(args.target.clone()).chain(steps).collect())
+}
+
+/// The arms that have the change of one step alone, by the step, as the target's file says. The first step is its own.
+fn alone(target: &str, steps: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
+    let files = Catalogue::find().files()?;
+    let file = files.into_iter().map(|(_, file)| file).find(|file| file.name == target);
+    let of = |step: &String| {
+        let alone = file.as_ref()?.alone(step.rsplit_once('@')?.1)?;
+        Some((step.clone(), format!("{target}@{alone}"))).filter(|(_, arm)| !steps.contains(arm))
+    };
+    let found: BTreeMap<String, String> = steps.iter().skip(2).filter_map(of).collect();
+    if found.is_empty() {
+        bail!(
+            "no variant of '{target}' has the change of one of these steps alone: its target.toml may name them (alone = \"NAME\")"
+        );
+    }
+    Ok(found)
 }
 
 fn render(ladder: &Ladder, format: Format) -> String {

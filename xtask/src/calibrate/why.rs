@@ -68,10 +68,16 @@ const PLANTS: [Plant; 29] = [
     plant("planted-jvm@nojit", "planted-jvm@none", &["interpreter"]),
 ];
 
+/// Where sessions are kept between calls.
+const SESSIONS: &str = "why.ndjson";
 /// Repetitions of every planted cause where `--runs` names no number.
 const RUNS: u32 = 5;
 /// Arms that share the rounds of a baseline in one session.
 const ARMS_TOGETHER: usize = 6;
+/// Blocks of a session: the fewest whose exact interval attains 95 %.
+const BLOCKS: u32 = 6;
+/// Blocks of the second session of arms whose first reached no verdict: on a noisy host it takes more of them.
+const MORE_BLOCKS: u32 = 20;
 
 /// What one session named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +95,16 @@ struct Named {
     /// in which it was not kept, or where there is nothing to split.
     #[serde(default)]
     residual: Option<f64>,
+    /// Blocks of its session.
+    #[serde(default = "fewest")]
+    blocks: u32,
+    /// Name of the run's directory.
+    #[serde(default)]
+    folder: String,
+}
+
+fn fewest() -> u32 {
+    BLOCKS
 }
 
 impl Named {
@@ -105,12 +121,28 @@ impl Named {
 pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let folder = root().join("target/calibrate");
     fs::create_dir_all(&folder).context("cannot make target/calibrate")?;
-    let file = folder.join("why.ndjson");
+    let file = folder.join(SESSIONS);
     if args.fresh && file.exists() {
         fs::remove_file(&file).context("cannot forget earlier sessions")?;
     }
     let program = args.program()?;
     let mut found: Vec<Named> = read(&file)?;
+    if args.again {
+        judge_again(&program, &mut found, &folder)?;
+        fs::remove_file(&file).context("cannot replace what was found")?;
+        found.iter().try_for_each(|one| append(&file, one))?;
+    } else {
+        measure(args, &program, &mut found, &folder)?;
+    }
+    let text = page(&found);
+    print!("{text}");
+    let page = root().join("docs/benchmarks/why.md");
+    fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
+    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+/// Runs the sessions that are missing.
+fn measure(args: &Args, program: &str, found: &mut Vec<Named>, folder: &Path) -> anyhow::Result<()> {
     let mut left = args.sessions.unwrap_or(u32::MAX);
     for number in 0..args.runs.unwrap_or(RUNS) {
         let missing = PLANTS.iter().filter(|plant| {
@@ -119,22 +151,32 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
         });
         for plants in together(missing) {
             if left == 0 {
-                break;
+                return Ok(());
             }
             left -= 1;
-            for (plant, one) in plants.iter().zip(session(&program, &plants, number, args.confirm, &folder)?)
-            {
-                println!("{} {}: {:?} -> {:?}", number + 1, plant.arm, one.causes, one.place(plant));
-                append(&file, &one)?;
+            let session = Session { program, number, confirm: args.confirm, folder };
+            for one in session.decided(&plants)? {
+                println!("{} {}: {:?}", number + 1, one.arm, one.causes);
+                append(&folder.join(SESSIONS), &one)?;
                 found.push(one);
             }
         }
     }
-    let text = page(&found);
-    print!("{text}");
-    let page = root().join("docs/benchmarks/why.md");
-    fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
-    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+    Ok(())
+}
+
+/// What the program as it is now says of runs that were measured before.
+fn judge_again(program: &str, found: &mut [Named], folder: &Path) -> anyhow::Result<()> {
+    for one in found {
+        let dir = folder.join(&one.folder);
+        let plant = PLANTS.iter().find(|plant| plant.arm == one.arm);
+        let Some(plant) = plant.filter(|_| !one.folder.is_empty() && dir.exists()) else { continue };
+        let output = command(&[program, "analyse", "--format", "json"]).arg(&dir).output();
+        let findings = serde_json::from_slice(&output.context("cannot run whyslow")?.stdout)
+            .with_context(|| format!("whyslow analyse {} printed no JSON", dir.display()))?;
+        *one = Named { blocks: one.blocks, folder: one.folder.clone(), ..named(plant, one.run, &findings)? };
+    }
+    Ok(())
 }
 
 /// Plants in sessions: those with the same baseline and load share one, up to a number of arms.
@@ -146,45 +188,85 @@ fn together<'a>(plants: impl Iterator<Item = &'a Plant>) -> Vec<Vec<&'a Plant>> 
     alike.values().flat_map(|group| group.chunks(ARMS_TOGETHER)).map(<[_]>::to_vec).collect()
 }
 
-/// One comparison of planted causes with their baseline, in the shortest design that decides: 6 blocks of 1 s windows.
-fn session(
-    program: &str,
-    plants: &[&Plant],
+/// How sessions are run.
+struct Session<'a> {
+    program: &'a str,
     number: u32,
     confirm: bool,
-    folder: &Path,
-) -> anyhow::Result<Vec<Named>> {
-    let first = plants.first().context("a session has an arm")?;
-    let dir = folder.join(format!("why-{}-{number}", first.arm));
-    if dir.exists() {
-        fs::remove_dir_all(&dir).context("cannot remove an earlier run")?;
-    }
-    let seed = (2000 + number).to_string();
-    let warmup = if first.arm.contains("jvm") { "3s" } else { "500ms" };
-    let mut argv = vec![program, "compare", first.baseline];
-    argv.extend(plants.iter().map(|plant| plant.arm));
-    argv.extend(["--equal-rates", "none", "--blocks", "6", "--window", "1s", "--seed", &seed]);
-    argv.extend(["--warmup", warmup, "--warmup-cap", warmup, "--format", "json"]);
-    argv.extend(["--out", dir.to_str().context("the workspace's name is not text")?]);
-    argv.extend(first.load);
-    if confirm {
-        argv.push("--confirm");
-    }
-    let output = command(&argv).output().context("cannot run whyslow")?;
-    if !matches!(output.status.code(), Some(0 | 4 | 5)) {
-        bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let findings: Value =
-        serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")?;
-    let named: Vec<Named> =
-        plants.iter().map(|plant| named(plant, number, &findings)).collect::<anyhow::Result<_>>()?;
-    // A run is worth keeping only where a right cause was not first.
-    if plants.iter().zip(&named).all(|(plant, one)| one.place(plant) == Some(1)) {
-        fs::remove_dir_all(&dir).context("cannot remove a session's run")?;
-    }
-    Ok(named)
+    folder: &'a Path,
 }
 
+impl Session<'_> {
+    /// A session of `plants`, and one of more blocks for those of which it reached no verdict, as the program then advises.
+    fn decided(&self, plants: &[&Plant]) -> anyhow::Result<Vec<Named>> {
+        let findings = self.compare(plants, BLOCKS)?;
+        let (decided, open): (Vec<&Plant>, Vec<&Plant>) =
+            plants.iter().partition(|plant| plant.right.is_empty() || is_decided(&findings, plant.arm));
+        let mut all = self.named(plants, &decided, BLOCKS, &findings)?;
+        if !open.is_empty() {
+            let findings = self.compare(&open, MORE_BLOCKS)?;
+            all.extend(self.named(&open, &open, MORE_BLOCKS, &findings)?);
+        }
+        Ok(all)
+    }
+
+    fn named(
+        &self,
+        session: &[&Plant],
+        of: &[&Plant],
+        blocks: u32,
+        findings: &Value,
+    ) -> anyhow::Result<Vec<Named>> {
+        let folder = self.name(session, blocks)?;
+        let one = |plant: &&Plant| {
+            Ok(Named { blocks, folder: folder.clone(), ..named(plant, self.number, findings)? })
+        };
+        of.iter().map(one).collect()
+    }
+
+    fn name(&self, plants: &[&Plant], blocks: u32) -> anyhow::Result<String> {
+        let first = plants.first().context("a session has an arm")?;
+        Ok(format!("why-{}-{}-{blocks}", first.arm, self.number))
+    }
+
+    /// One comparison of planted causes with their baseline, in 1 s windows.
+    fn compare(&self, plants: &[&Plant], blocks: u32) -> anyhow::Result<Value> {
+        let first = plants.first().context("a session has an arm")?;
+        let dir = self.folder.join(self.name(plants, blocks)?);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).context("cannot remove an earlier run")?;
+        }
+        let seed = (2000 + self.number).to_string();
+        let warmup = if first.arm.contains("jvm") { "3s" } else { "500ms" };
+        let blocks = blocks.to_string();
+        let mut argv = vec![self.program, "compare", first.baseline];
+        argv.extend(plants.iter().map(|plant| plant.arm));
+        argv.extend(["--equal-rates", "none", "--blocks", &blocks, "--window", "1s", "--seed", &seed]);
+        argv.extend(["--warmup", warmup, "--warmup-cap", warmup, "--format", "json"]);
+        argv.extend(["--out", dir.to_str().context("the workspace's name is not text")?]);
+        argv.extend(first.load);
+        if self.confirm {
+            argv.push("--confirm");
+        }
+        let output = command(&argv).output().context("cannot run whyslow")?;
+        if !matches!(output.status.code(), Some(0 | 4 | 5)) {
+            bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")
+    }
+}
+
+/// Whether `arm` was told from its baseline, or shown to be equal to it, by one of the metrics that decide.
+fn is_decided(findings: &Value, arm: &str) -> bool {
+    let rows = findings["comparisons"].as_array();
+    rows.into_iter().flatten().any(|row| {
+        row["arm"] == arm
+            && ["cpu_per_request", "rate"].iter().any(|metric| row["metric"] == **metric)
+            && ["slower", "faster", "equal"].iter().any(|verdict| row["verdict"] == **verdict)
+    })
+}
+
+/// What `findings` name for `plant`.
 fn named(plant: &Plant, number: u32, findings: &Value) -> anyhow::Result<Named> {
     let causes: Vec<&Value> = findings["causes"]
         .as_array()
@@ -217,6 +299,8 @@ fn named(plant: &Plant, number: u32, findings: &Value) -> anyhow::Result<Named> 
             .collect(),
         confirmed: of_grade(&["confirmed_by"]).map(id).collect(),
         residual: residual.filter(|_| !plant.right.is_empty()),
+        blocks: BLOCKS,
+        folder: String::new(),
     })
 }
 
@@ -247,7 +331,7 @@ fn page(found: &[Named]) -> String {
         "# Explanation accuracy\n\nPlanted causes, each against the same server without it: the right cause is named first in {} of {all} \
          sessions ({:.0} %), among the first three in {} ({:.0} %); {confirmed} causes \
          confirmed by taking them away (`--confirm`), {wrong} of them wrongly; a server against itself names no cause \
-         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, 6 blocks of \
+         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, {BLOCKS} blocks of \
          1 s windows at capacity over 64 connections, and a diagnostic round of each arm (two in \
          sessions of one arm). Repeat with `cargo xtask calibrate why`.\n\n",
         placed(1),
@@ -265,6 +349,12 @@ fn page(found: &[Named]) -> String {
             100.0 * median,
             100.0 * most,
             residuals.len()
+        ));
+    }
+    let again = found.iter().filter(|one| one.blocks > BLOCKS).count();
+    if again > 0 {
+        text.push_str(&format!(
+            "In {again} of them {BLOCKS} blocks had reached no verdict; these are sessions of {MORE_BLOCKS} blocks.\n\n"
         ));
     }
     text.push_str(

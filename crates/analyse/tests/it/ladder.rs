@@ -51,6 +51,34 @@ fn how_far_the_product_may_be_from_the_whole_has_an_interval() {
 }
 
 #[test]
+fn what_a_step_brings_on_top_is_weighed_against_what_it_brings_by_itself() {
+    // Each change by itself saves a fifth; on top of the first the second saves a tenth, and the third as much as alone.
+    let arms = [
+        arm("plain", 10_000.0),
+        arm("a", 8000.0),
+        arm("ab", 7200.0),
+        arm("abc", 5760.0),
+        arm("b", 8000.0),
+        arm("c", 8000.0),
+    ];
+    let mut climbed = run(1, 10, &arms);
+    for (step, alone) in [("ab", "b"), ("abc", "c")] {
+        climbed.manifest.plan.alone.insert(step.to_owned(), alone.to_owned());
+    }
+    let found = ladder(&climbed);
+    assert_eq!(found.steps, ["plain", "a", "ab", "abc"]);
+    let of = |metric| &found.metrics.iter().find(|ladder| ladder.metric == metric).unwrap().alone;
+    let near = |ratio: Option<f64>, want: f64| (ratio.unwrap() - want).abs() < 0.01;
+    let [b, c] = &of(Metric::CpuPerRequest)[..] else { panic!("{found:?}") };
+    assert_eq!((b.step.as_str(), b.by_itself.from.as_str(), b.by_itself.to.as_str()), ("ab", "plain", "b"));
+    assert!(near(b.by_itself.ratio, 0.8) && near(b.interaction, 0.9 / 0.8), "{b:?}");
+    assert!(b.verdict == Verdict::Slower && b.ci_low.unwrap() > 1.0 && b.blocks == 10, "{b:?}");
+    assert!(c.verdict == Verdict::Equal && near(c.interaction, 1.0), "{c:?}");
+    // More is better of a rate: the same step brings less there, too.
+    assert!(of(Metric::Rate)[0].verdict == Verdict::Slower && of(Metric::Rate)[0].interaction.unwrap() < 1.0);
+}
+
+#[test]
 fn one_rung_is_the_whole() {
     let found = ladder(&run(1, 10, &[arm("plain", 10_000.0), arm("lto", 8000.0)]));
     assert!(found.metrics.iter().all(|metric| metric.product_over_whole_ci.is_none()));

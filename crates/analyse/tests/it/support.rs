@@ -103,6 +103,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
+        alone: Default::default(),
     }
 }
 

@@ -52,5 +52,6 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
         },
         placement: Placement::choose(&allowed, None, None).unwrap(),
         intervention: None,
+        alone: Default::default(),
     }
 }

@@ -108,6 +108,10 @@ fn a_bad_file_is_named_with_what_is_wrong() {
         (GOOD.replace("name = \"x\"\n", ""), "name"),
         (GOOD.replace("run = [\"{build}/x\", \"{port}\"]", "run = []"), "'run' is empty"),
         (format!("ladder = [\"up\"]\n{GOOD}"), "'ladder' names 'up', which is no variant"),
+        (
+            format!("{GOOD}\n[[variant]]\nname = \"b\"\nalone = \"up\""),
+            "'alone' names 'up', which is no variant",
+        ),
         (GOOD.replace("path = \"/plaintext\"", "path = 3"), "line 5"),
         (GOOD.replace("body", "status = 99999\nbody"), "99999"),
         ("name = ".to_owned(), "line 1"),

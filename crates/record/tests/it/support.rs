@@ -76,6 +76,7 @@ fn plan() -> Plan {
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
+        alone: Default::default(),
     }
 }
 

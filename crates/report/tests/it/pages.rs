@@ -312,6 +312,17 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
             whole: rung("a", "c", 0.73),
             product: Some(0.72),
             product_over_whole_ci: ci,
+            alone: vec![analyse::Alone {
+                step: "c".to_owned(),
+                by_itself: rung("a", "c-alone", 0.7),
+                interaction: Some(0.8 / 0.7),
+                ci_low: Some(1.1),
+                ci_high: Some(1.2),
+                level: Some(0.95),
+                blocks: 10,
+                verdict: Verdict::Slower,
+                void_by: Vec::new(),
+            }],
         };
         let ladder = analyse::Ladder {
             schema: 1,
@@ -326,6 +337,8 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
     assert!(chance.contains("They differ by -1.4 % [-3.0, +1.0], no more than by chance:"), "{chance}");
     let more = said(Some([0.97, 0.99]));
     assert!(more.contains("They differ by -1.4 % [-3.0, -1.0], more than by chance:"), "{more}");
+    let row = "c-alone 0.700 [0.690, 0.710] 1.143 [1.100, 1.200] less on top";
+    assert!(chance.contains(row), "{chance}");
     assert!(!said(None).contains("differ"), "without an interval nothing is said of a difference");
 }
 

@@ -1,5 +1,6 @@
 //! Flags of the commands that start servers and hold them against each other.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -22,6 +23,9 @@ pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
     #[arg(value_name = "TARGET|NAME=COMMAND")]
     pub(crate) arms: Vec<String>,
+    /// Of a ladder: arms with one step's change alone, by the step.
+    #[arg(skip)]
+    pub(crate) alone: BTreeMap<String, String>,
     /// A command as one more arm: NAME='COMMAND with {port}'
     #[arg(long = "cmd", value_name = "NAME=COMMAND")]
     pub(crate) commands: Vec<String>,
@@ -123,7 +127,9 @@ pub(crate) struct CompareArgs {
 const LADDER_EXAMPLE: &str = "\
 Example:
   whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
-      what each step brings, and whether their product is the whole";
+      what each step brings, and whether their product is the whole
+  whyslow ladder warp --alone
+      and what each brings by itself: whether one takes from another";
 
 #[derive(Debug, Args)]
 #[command(after_help = LADDER_EXAMPLE)]
@@ -134,6 +140,9 @@ pub(crate) struct LadderArgs {
     /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub(crate) steps: Vec<String>,
+    /// Measure the change of each step by itself, too, where the target has a variant for it: what steps do to each other
+    #[arg(long)]
+    pub(crate) alone: bool,
     #[command(flatten)]
     pub(crate) design: CompareArgs,
 }

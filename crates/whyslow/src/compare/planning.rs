@@ -54,6 +54,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             .kept_awake(keep_awake(args.keep_awake)),
         arms,
         intervention: None,
+        alone: args.alone.clone(),
     };
     plan.validate()?;
     Ok(plan)
