@@ -33,7 +33,7 @@ use crate::sheet::Sheet;
 use evidence::Evidence;
 use gap::Pair;
 
-/// Below this share of the gap a suspect is ruled out.
+/// Below this share of the gap a suspect is not named, and ruled out where the gap's interval does not leave it more.
 const RULED_OUT: f64 = 0.10;
 
 /// What a detector says.
@@ -152,17 +152,23 @@ fn explain_pair(sheet: &Sheet, pair: &Pair, why: &mut Why) {
     why.ledger.extend(ledger::lines(pair));
     let mut suspects = suspects(pair);
     let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
+    let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
     // What is too small to be said is known all the same.
-    suspects.retain(|one| one.usual || pair.share(one.ns) >= RULED_OUT);
-    if !suspects.is_empty() {
+    suspects.retain(|one| is_named(pair, one) || (one.usual && pair.share_at_most(one.ns) < RULED_OUT));
+    if looked {
         why.unattributed.push((pair.arm.to_owned(), (1.0 - carried).max(0.0)));
     }
-    if let Some(first) = suspects.first().filter(|first| pair.waits() && pair.share(first.ns) >= RULED_OUT) {
+    if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
         why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
     }
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
     confirm::put_to_the_test(pair, &sheet.run.interventions, &mut causes);
     why.causes.extend(causes);
+}
+
+/// Whether a suspect is said to be a cause.
+fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
+    pair.share(suspect.ns) >= RULED_OUT
 }
 
 /// All suspects of a pair, those that carry most first.
@@ -177,9 +183,11 @@ fn suspects(pair: &Pair) -> Vec<Suspect> {
 
 fn cause(pair: &Pair, suspect: Suspect) -> Cause {
     let share = pair.share(suspect.ns);
-    let ruled_out = share < RULED_OUT;
+    let ruled_out = !is_named(pair, &suspect);
     let can = match (ruled_out, suspect.grade) {
-        (true, _) => format!("can carry at most {} of the gap", percent(share.max(0.0))),
+        (true, _) => {
+            format!("can carry at most {} of the gap", percent(pair.share_at_most(suspect.ns).max(0.0)))
+        }
         (false, Grade::ConsistentWith) => {
             format!(
                 "consistent with {} of the gap ({})",

@@ -74,13 +74,6 @@ struct Wanted {
     kind: Kind,
 }
 
-impl Wanted {
-    /// Whether these are system calls: one kind, or all.
-    fn counts_calls(&self) -> bool {
-        self.syscall || self.name == ALL_CALLS
-    }
-}
-
 #[derive(Debug, Clone)]
 enum Kind {
     Software(Software),
@@ -92,10 +85,10 @@ impl Counting {
     /// Attaches counters to all threads of `group`: everything that can be counted here, with the common system calls
     /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
     ///
-    /// Where a group has CPUs to itself and it is allowed, system calls, cycles and instructions are counted on those:
-    /// whatever happens there is counted. Counters of threads are stored and loaded at every switch between two of them,
-    /// and where the counters are a hypervisor's each is a trap: a server that switches for each request was seen to take
-    /// six times the CPU.
+    /// Where a group has CPUs to itself and it is allowed, everything is counted on those: whatever happens there is
+    /// counted. Counters of threads are stored and loaded at every switch between two of them, and where the counters are
+    /// a hypervisor's each is a trap: a server that switches for each request was seen to take six times the CPU with
+    /// cycles among them, and twice with no more than eight counters of the kernel's own.
     ///
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone. What may not be counted is no error but said in [`Counts`].
@@ -413,17 +406,24 @@ fn stays_on(thread: u32, cpus: &CpuSet) -> bool {
 /// Counters of `what` on each of the group's own CPUs, or none where they would count the wrong thing; an error where it
 /// is for threads to count, or the kernel refuses.
 fn attached_to_cpus(what: &Wanted, own: &OwnCpus) -> Result<Option<Attached>, ()> {
-    let on = |cpu: u32| match &what.kind {
-        Kind::Tracepoint(id) if what.counts_calls() => {
-            Counter::new(Tracepoint { id: *id }, (Proc::ALL, Cpu(cpu)), at_once()).map_err(drop)
-        }
-        Kind::Hardware(event) => Counter::new(event.clone(), (Proc::ALL, Cpu(cpu)), at_once()).map_err(drop),
-        _ => Err(()),
+    let not_the_groups = match what.kind {
+        Kind::Hardware(_) => own.kept_awake,
+        // Of a CPU these would be those of its idle thread, too. Of the group the kernel keeps them anyway.
+        Kind::Software(Software::TaskClock | Software::CtxSwitch) => true,
+        _ => false,
     };
-    if matches!(what.kind, Kind::Hardware(_)) && own.kept_awake {
+    if not_the_groups {
         return Ok(None);
     }
-    let counters = own.cpus.iter().map(on).collect::<Result<_, ()>>()?;
+    let on = |cpu: u32| {
+        let place = (Proc::ALL, Cpu(cpu));
+        match &what.kind {
+            Kind::Software(event) => Counter::new(*event, place, at_once()),
+            Kind::Hardware(event) => Counter::new(event.clone(), place, at_once()),
+            Kind::Tracepoint(id) => Counter::new(Tracepoint { id: *id }, place, at_once()),
+        }
+    };
+    let counters = own.cpus.iter().map(on).collect::<io::Result<_>>().map_err(drop)?;
     Ok(Some(Attached { what: what.clone(), counters }))
 }
 

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Counts {
     /// Events by name: `task_clock_ns`, `context_switches`, `cpu_migrations`, `minor_faults`, `major_faults`, `syscalls`
     /// (all of them), `wakeups`, `packets_sent`, `retransmits`, and `cycles`, `instructions`, `cache_misses`,
-    /// `branch_misses` where the machine has counters.
+    /// `branch_misses` where the machine has counters. Where a target's CPUs are counted rather than its threads, the
+    /// first two are not, for the idle threads of these CPUs have them, too.
     pub events: BTreeMap<String, u64>,
     /// System calls by name: those that servers use; the rest is only in `events["syscalls"]`.
     pub syscalls: BTreeMap<String, u64>,

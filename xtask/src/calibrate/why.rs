@@ -357,14 +357,20 @@ fn page(found: &[Named]) -> String {
             "In {again} of them {BLOCKS} blocks had reached no verdict; these are sessions of {MORE_BLOCKS} blocks.\n\n"
         ));
     }
-    text.push_str(
-        "| planted | right | sessions | first | first three | named first |\n|---|---|--:|--:|--:|---|\n",
-    );
+    text + &table(found)
+}
+
+/// A row for each plant.
+fn table(found: &[Named]) -> String {
+    let mut text =
+        "| planted | right | sessions | first | first three | named first |\n|---|---|--:|--:|--:|---|\n"
+            .to_owned();
     for plant in &PLANTS {
-        let places: Vec<Option<usize>> = of(plant.arm).map(|one| one.place(plant)).collect();
+        let of = || found.iter().filter(|one| one.arm == plant.arm);
+        let places: Vec<Option<usize>> = of().map(|one| one.place(plant)).collect();
         let within = |limit| places.iter().filter(|place| place.is_some_and(|place| place <= limit)).count();
         let mut firsts: BTreeMap<String, u32> = BTreeMap::new();
-        for one in of(plant.arm) {
+        for one in of() {
             let first = one.causes.first().map_or_else(|| "nothing".to_owned(), |(id, _)| id.clone());
             *firsts.entry(first).or_default() += 1;
         }

@@ -24,6 +24,8 @@ pub(crate) struct Pair<'a> {
     pub(crate) cpu_ns: f64,
     /// Idle time of the server's CPUs per request, slow minus fast; 0 where the slow server is full.
     pub(crate) idle_ns: f64,
+    /// The least that the gap may be by the interval of the verdict, as a share of what it is found to be.
+    pub(crate) at_least: f64,
     /// Where in the code the difference is, arm minus baseline, where both were sampled.
     pub(crate) profile: Option<&'a ProfileDifference>,
     /// What one of each costs here; where that is not known, what a count can carry is not either.
@@ -40,8 +42,10 @@ impl<'a> Pair<'a> {
     ) -> Option<Self> {
         let row =
             |metric| material.comparisons.iter().find(|row| row.arm == arm.name && row.metric == metric);
-        let rate = row(Metric::Rate).and_then(|row| slower_in_rate(row, baseline, arm));
-        let cpu = row(Metric::CpuPerRequest).and_then(decided);
+        let of_rate = row(Metric::Rate);
+        let of_cpu = row(Metric::CpuPerRequest);
+        let rate = of_rate.and_then(|row| slower_in_rate(row, baseline, arm));
+        let cpu = of_cpu.and_then(decided);
         // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time. One whose
         // only thread is full lets CPUs idle that another one uses.
         let waits = rate.filter(|arm_slower| {
@@ -59,6 +63,7 @@ impl<'a> Pair<'a> {
             sign: if arm_slower { 1.0 } else { -1.0 },
             cpu_ns: slow.cpu.total - fast.cpu.total,
             idle_ns,
+            at_least: if waits.is_some() { of_rate } else { of_cpu }.map_or(1.0, least_share),
             profile: material.profiles.iter().find(|profile| profile.arm == arm.name),
             costs: sheet.run.host.unit_costs,
         })
@@ -90,6 +95,11 @@ impl<'a> Pair<'a> {
         if total > 0.0 { ns / total } else { 0.0 }
     }
 
+    /// Share of the gap where the gap is as small as its interval allows: what is small even then is ruled out.
+    pub(crate) fn share_at_most(&self, ns: f64) -> f64 {
+        self.share(ns) / self.at_least
+    }
+
     /// Slow minus fast of a figure.
     pub(crate) fn more(&self, figure: impl Fn(&Evidence) -> f64) -> f64 {
         figure(self.slow) - figure(self.fast)
@@ -118,6 +128,14 @@ impl<'a> Pair<'a> {
         let counts = [self.slow.calls(names)?, self.fast.calls(names)?];
         Some((counts[0] - counts[1], counts))
     }
+}
+
+/// What is left of a difference that was shown at the end of its interval that is nearer to none.
+fn least_share(row: &Comparison) -> f64 {
+    let away = |ratio: f64| (ratio.ln()).abs().exp() - 1.0;
+    let nearer = row.ci_low.zip(row.ci_high).map(|(low, high)| away(low).min(away(high)));
+    let found = row.ratio.map(away).filter(|found| *found > 0.0);
+    found.zip(nearer).map_or(1.0, |(found, nearer)| (nearer / found).min(1.0))
 }
 
 /// Whether the arm is the one with more CPU time; nothing where no difference was shown.

@@ -1,7 +1,8 @@
 //! `whyslow load` by itself: it counts, and says so in every format.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use load::latencies;
 use rustix::process::{Pid, Signal, kill_process};
@@ -184,18 +185,7 @@ fn interrupted_it_prints_what_was_measured_and_says_that_it_is_partial() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let (url, folder) = (server.url(), fresh_folder());
     for pace in [&["-R", "500"][..], &["--repeat", "3"]] {
-        let mut command = Command::new(WHYSLOW);
-        command.args(["load", "-t1", "-c2", "-d", "300s", "--format", "json", "--csv", "a.csv"]).args(pace);
-        command.arg(&url).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // It runs until it is told not to, and ends soon once it is.
-        std::thread::sleep(Duration::from_secs(3));
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
-        let ended = within(Duration::from_secs(60), || child.try_wait().unwrap().is_some());
-        assert!(ended, "it does not end");
-        let said = Said::of(child.wait_with_output().unwrap());
+        let said = interrupted(&[&["-d", "300s", "--csv", "a.csv"], pace, &[&url]].concat(), &folder);
         let report = said.json();
         assert_schema("load", &report);
         assert_eq!(report["partial"], true, "{said:?}");
@@ -206,6 +196,34 @@ fn interrupted_it_prints_what_was_measured_and_says_that_it_is_partial() {
         assert!(folder.join("a.csv").exists(), "files are written of what there is");
         std::fs::remove_file(folder.join("a.csv")).unwrap();
     }
+}
+
+#[test]
+fn interrupted_before_its_start_it_ends_and_has_asked_nothing() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(3600);
+    let start = format!("@{}", start.as_secs());
+    let said = interrupted(&["-d", "1s", "-R", "500", "--start-at", &start, &url], &fresh_folder());
+    let report = said.json();
+    assert_schema("load", &report);
+    assert_eq!((&report["partial"], &report["requests"]), (&true.into(), &0.into()), "{said:?}");
+    assert_eq!(server.finish().entries.len(), 0);
+}
+
+/// What a load of two connections says that is interrupted after three seconds.
+fn interrupted(args: &[&str], folder: &Path) -> Said {
+    let mut command = Command::new(WHYSLOW);
+    command.args(["load", "-t1", "-c2", "--format", "json"]).args(args).current_dir(folder);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It runs until it is told not to, and ends soon once it is.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let ended = within(Duration::from_secs(60), || child.try_wait().unwrap().is_some());
+    assert!(ended, "it does not end");
+    Said::of(child.wait_with_output().unwrap())
 }
 
 #[test]
