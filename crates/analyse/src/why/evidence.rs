@@ -13,7 +13,7 @@ use crate::metric::in_window;
 use crate::sheet::Sheet;
 
 /// A server this busy has nothing left to wait for.
-const FULL: f64 = 0.95;
+pub(super) const FULL: f64 = 0.95;
 
 /// Functions of the kernel in which a thread waits for the next request or connection.
 const FOR_REQUESTS: [&str; 7] = [

@@ -252,6 +252,24 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
     );
 }
 
+/// Ticks find a server that a timer wakes in what it does first, whatever that is.
+#[test]
+fn user_time_by_ticks_says_what_counting_changed_only_where_the_server_is_full() {
+    let used = |busy: f64| {
+        let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            let cpu = &mut pass.window.target.cpu;
+            let cpus = f64::from(pass.window.server_cpus.cpus.max(1));
+            pass.window.load.window_ns = (cpu.total_ns as f64 / (busy * cpus)) as u64;
+            if pass.kind == PassKind::Counting {
+                (cpu.user_ns, cpu.system_ns) = (cpu.user_ns / 10, cpu.total_ns - cpu.user_ns / 10);
+            }
+        }
+        analyse(&run).passes.into_iter().map(|pass| pass.used).collect::<Vec<_>>()
+    };
+    assert_eq!((used(0.99), used(0.5)), (vec![false; 2], vec![true; 2]));
+}
+
 #[test]
 fn what_differs_as_much_while_nobody_watches_is_not_laid_to_watching() {
     let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });

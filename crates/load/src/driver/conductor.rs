@@ -241,25 +241,31 @@ impl Conductor<'_> {
         }
     }
 
-    /// The instant at which the window begins: soon, or when all shards begin theirs.
-    fn await_start(&mut self) -> Result<u64, LoadError> {
+    /// The window: soon, or when all shards begin theirs. Whoever is stopped while it waits, which is told, has one that ends
+    /// as it begins.
+    fn await_start(&mut self) -> Result<(Span, bool), LoadError> {
         if let Some(start) = self.config.start_at {
             let left = start.duration_since(SystemTime::now()).unwrap_or_default();
             let start_ns = now_ns() + as_ns(left);
-            let waited = self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)?;
-            // Whoever is stopped while it waits has a window that ends as it begins.
-            return Ok(if waited { start_ns.max(now_ns()) } else { now_ns() });
+            if !self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)? {
+                let now = now_ns();
+                return Ok((Span { start_ns: now, end_ns: now }, true));
+            }
+            return Ok((self.lasting(start_ns.max(now_ns())), false));
         }
-        Ok(now_ns() + LEAD_NS)
+        Ok((self.lasting(now_ns() + LEAD_NS), false))
+    }
+
+    fn lasting(&self, start_ns: u64) -> Span {
+        Span { start_ns, end_ns: start_ns + as_ns(self.config.window) }
     }
 
     fn window(&mut self, steady: bool) -> Result<Measured, LoadError> {
-        let start_ns = self.await_start()?;
-        let span = Span { start_ns, end_ns: start_ns + as_ns(self.config.window) };
+        let (span, stopped) = self.await_start()?;
         // Without a warm-up, the workers go from ready to the window.
         self.control.set_window(span);
         self.wake_all();
-        let begun = self.listen(span.start_ns, |_| false)?;
+        let begun = self.listen(span.start_ns, |_| false)? && !stopped;
         (self.events)(Event::WindowStart { steady, at_ns: span.start_ns });
         let ticks = Ticks::read();
         let whole = begun && self.listen(span.end_ns, |this| this.done.len() == this.handles.len())?;
