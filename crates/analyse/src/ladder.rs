@@ -47,22 +47,9 @@ pub struct Alone {
     pub step: String,
     /// The arm with its change alone against the first step.
     pub by_itself: Rung,
-    /// What the step brings on top of the others over what it brings by itself, both as ratios, paired by block; 1 is no
-    /// interaction. Absent where no block has all four figures.
-    pub interaction: Option<f64>,
-    /// Low end of its interval.
-    pub ci_low: Option<f64>,
-    /// High end.
-    pub ci_high: Option<f64>,
-    /// Level that the interval attains.
-    pub level: Option<f64>,
-    /// Blocks behind it.
-    pub blocks: u32,
-    /// What is said of the step against what its change brings by itself: `faster` where it brings more on top of the
-    /// others, `slower` where less, `equal` where any difference is too small to matter.
-    pub verdict: Verdict,
-    /// Gates that void it.
-    pub void_by: Vec<String>,
+    /// What the step brings on top of the others over what its change brings by itself, both as ratios, paired by block: 1
+    /// is no interaction, `faster` says that it brings more on top of the others, `slower` that it brings less.
+    pub interaction: Rung,
 }
 
 /// All rungs in one metric.
@@ -137,27 +124,14 @@ fn of_metric(sheet: &Sheet, steps: &[String], metric: Metric) -> MetricLadder {
 
 /// A step against the one before it, over its change alone against the first.
 fn alone(sheet: &Sheet, [first, below, step, by_itself]: [&str; 4], metric: Metric) -> Alone {
-    let on_top = by_block(&sheet.values(below, metric), &sheet.values(step, metric));
-    let apart = by_block(&sheet.values(first, metric), &sheet.values(by_itself, metric));
-    let gain = |[from, to]: [f64; 2]| (to / from).ln();
-    let differences: Vec<f64> = on_top
-        .into_iter()
-        .filter_map(|(block, pair)| {
-            let (_, other) = apart.iter().find(|(other, _)| *other == block)?;
-            Some(gain(pair) - gain(*other))
-        })
-        .collect();
-    let found = Weighed::new(sheet, &differences, &[first, below, step, by_itself], metric);
+    let gains = [gains(sheet, [first, by_itself], metric), gains(sheet, [below, step], metric)];
+    let both = by_block(&gains[0], &gains[1]);
+    let differences: Vec<f64> = both.into_iter().map(|(_, [apart, on_top])| on_top - apart).collect();
+    let void_by = void_by(sheet, &[first, below, step, by_itself], metric);
     Alone {
         step: step.to_owned(),
         by_itself: rung(sheet, first, by_itself, metric),
-        interaction: found.ratio,
-        ci_low: found.ends.map(|ends| ends[0]),
-        ci_high: found.ends.map(|ends| ends[1]),
-        level: found.level,
-        blocks: differences.len() as u32,
-        verdict: found.verdict,
-        void_by: found.void_by,
+        interaction: weighed([by_itself, step], &differences, void_by, metric),
     }
 }
 
@@ -190,49 +164,36 @@ fn product_over_whole(sheet: &Sheet, steps: &[String], metric: Metric) -> Option
 }
 
 fn rung(sheet: &Sheet, from: &str, to: &str, metric: Metric) -> Rung {
+    let differences: Vec<f64> = gains(sheet, [from, to], metric).into_iter().map(|(_, gain)| gain).collect();
+    weighed([from, to], &differences, void_by(sheet, &[from, to], metric), metric)
+}
+
+/// ln(to / from) in each block that has both.
+fn gains(sheet: &Sheet, [from, to]: [&str; 2], metric: Metric) -> Vec<(u32, f64)> {
     let both = by_block(&sheet.values(from, metric), &sheet.values(to, metric));
-    let differences: Vec<f64> = both.into_iter().map(|(_, [below, value])| (value / below).ln()).collect();
-    let found = Weighed::new(sheet, &differences, &[from, to], metric);
-    Rung {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        verdict: found.verdict,
-        ratio: found.ratio,
-        ci_low: found.ends.map(|ends| ends[0]),
-        ci_high: found.ends.map(|ends| ends[1]),
-        level: found.level,
-        blocks: differences.len() as u32,
-        void_by: found.void_by,
-    }
+    both.into_iter().map(|(block, [below, value])| (block, (value / below).ln())).collect()
 }
 
 /// What differences by block come to.
-struct Weighed {
-    ratio: Option<f64>,
-    ends: Option<[f64; 2]>,
-    level: Option<f64>,
-    verdict: Verdict,
-    void_by: Vec<String>,
-}
-
-impl Weighed {
-    fn new(sheet: &Sheet, differences: &[f64], arms: &[&str], metric: Metric) -> Self {
-        let estimate = paired::estimate_or_widest(differences, LEVEL).ok();
-        let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
-        let void_by = void_by(sheet, arms, metric);
-        let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
-        let verdict = match &estimate {
-            _ if !void_by.is_empty() => Verdict::Invalid,
-            Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),
-            _ => Verdict::Inconclusive,
-        };
-        Self {
-            ratio: estimate.as_ref().map(stats::Estimate::ratio),
-            ends: interval.as_ref().map(|interval| [interval.low, interval.high]),
-            level: interval.as_ref().map(|interval| interval.level),
-            verdict,
-            void_by,
-        }
+fn weighed([from, to]: [&str; 2], differences: &[f64], void_by: Vec<String>, metric: Metric) -> Rung {
+    let estimate = paired::estimate_or_widest(differences, LEVEL).ok();
+    let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
+    let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
+    let verdict = match &estimate {
+        _ if !void_by.is_empty() => Verdict::Invalid,
+        Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),
+        _ => Verdict::Inconclusive,
+    };
+    Rung {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        verdict,
+        ratio: estimate.as_ref().map(stats::Estimate::ratio),
+        ci_low: interval.as_ref().map(|interval| interval.low),
+        ci_high: interval.as_ref().map(|interval| interval.high),
+        level: interval.as_ref().map(|interval| interval.level),
+        blocks: differences.len() as u32,
+        void_by,
     }
 }
 

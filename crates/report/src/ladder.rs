@@ -30,38 +30,37 @@ pub(crate) fn document(ladder: &Ladder) -> Document {
 }
 
 fn row(rung: &Rung, name: &str) -> [String; 5] {
-    let effect = effect(rung.verdict, &rung.void_by).unwrap_or_else(|| rung.verdict.word().to_owned());
-    let interval = interval(rung.ci_low, rung.ci_high);
-    [name.to_owned(), ratio(rung.ratio), interval, rung.blocks.to_string(), effect]
-}
-
-fn by_itself(one: &Alone) -> [String; 6] {
-    let word = || if one.verdict == Verdict::Faster { "more on top" } else { "less on top" }.to_owned();
+    let [ratio, interval] = figures(rung);
     [
-        one.by_itself.to.clone(),
-        ratio(one.by_itself.ratio),
-        interval(one.by_itself.ci_low, one.by_itself.ci_high),
-        ratio(one.interaction),
-        interval(one.ci_low, one.ci_high),
-        effect(one.verdict, &one.void_by).unwrap_or_else(word),
+        name.to_owned(),
+        ratio,
+        interval,
+        rung.blocks.to_string(),
+        effect(rung, [Verdict::Faster, Verdict::Slower].map(Verdict::word)),
     ]
 }
 
-fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
+fn by_itself(one: &Alone) -> [String; 6] {
+    let [[ratio, interval], [over, of_over]] = [&one.by_itself, &one.interaction].map(figures);
+    let effect = effect(&one.interaction, ["more on top", "less on top"]);
+    [one.by_itself.to.clone(), ratio, interval, over, of_over, effect]
 }
 
-fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    low.zip(high).map_or_else(|| "-".to_owned(), |(low, high)| format!("[{low:.3}, {high:.3}]"))
+/// Ratio and interval.
+fn figures(rung: &Rung) -> [String; 2] {
+    let ratio = rung.ratio.map(|ratio| format!("{ratio:.3}"));
+    let interval = rung.ci_low.zip(rung.ci_high).map(|(low, high)| format!("[{low:.3}, {high:.3}]"));
+    [ratio, interval].map(|figure| figure.unwrap_or_else(|| "-".to_owned()))
 }
 
-/// "none" was shown; "unknown" was not. Nothing for an effect that has a direction.
-fn effect(verdict: Verdict, void_by: &[String]) -> Option<String> {
-    match verdict {
-        Verdict::Equal => Some("none".to_owned()),
-        Verdict::Inconclusive => Some("unknown: more blocks".to_owned()),
-        Verdict::Invalid => Some(format!("void: {}", void_by.join(", "))),
-        Verdict::Faster | Verdict::Slower => None,
+/// "none" was shown; "unknown" was not.
+fn effect(rung: &Rung, [faster, slower]: [&str; 2]) -> String {
+    match rung.verdict {
+        Verdict::Equal => "none".to_owned(),
+        Verdict::Inconclusive => "unknown: more blocks".to_owned(),
+        Verdict::Invalid => format!("void: {}", rung.void_by.join(", ")),
+        Verdict::Faster => faster.to_owned(),
+        Verdict::Slower => slower.to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Explanation accuracy: servers into which a cause is planted, each against itself without it; which cause is named?
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::Path;
 
@@ -68,6 +69,8 @@ const PLANTS: [Plant; 29] = [
     plant("planted-jvm@nojit", "planted-jvm@none", &["interpreter"]),
 ];
 
+/// What follows it on the page was written by hand, and stays.
+const BY_HAND: &str = "<!-- by hand -->";
 /// Where sessions are kept between calls.
 const SESSIONS: &str = "why.ndjson";
 /// Repetitions of every planted cause where `--runs` names no number.
@@ -129,16 +132,19 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let mut found: Vec<Named> = read(&file)?;
     if args.again {
         judge_again(&program, &mut found, &folder)?;
-        fs::remove_file(&file).context("cannot replace what was found")?;
-        found.iter().try_for_each(|one| append(&file, one))?;
+        let lines: Vec<String> = found.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        record::write_atomically(&file, (lines.join("\n") + "\n").as_bytes())?;
     } else {
         measure(args, &program, &mut found, &folder)?;
     }
     let text = page(&found);
     print!("{text}");
     let page = root().join("docs/benchmarks/why.md");
+    let before = fs::read_to_string(&page).unwrap_or_default();
+    let by_hand = before.split_once(BY_HAND).map_or("\n", |(_, rest)| rest);
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
-    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+    record::write_atomically(&page, format!("{text}\n{BY_HAND}{by_hand}").as_bytes())
+        .with_context(|| format!("cannot write {}", page.display()))
 }
 
 /// Runs the sessions that are missing.
@@ -167,16 +173,24 @@ fn measure(args: &Args, program: &str, found: &mut Vec<Named>, folder: &Path) ->
 
 /// What the program as it is now says of runs that were measured before.
 fn judge_again(program: &str, found: &mut [Named], folder: &Path) -> anyhow::Result<()> {
+    let mut judged: BTreeMap<String, Value> = BTreeMap::new();
     for one in found {
         let dir = folder.join(&one.folder);
         let plant = PLANTS.iter().find(|plant| plant.arm == one.arm);
         let Some(plant) = plant.filter(|_| !one.folder.is_empty() && dir.exists()) else { continue };
-        let output = command(&[program, "analyse", "--format", "json"]).arg(&dir).output();
-        let findings = serde_json::from_slice(&output.context("cannot run whyslow")?.stdout)
-            .with_context(|| format!("whyslow analyse {} printed no JSON", dir.display()))?;
-        *one = Named { blocks: one.blocks, folder: one.folder.clone(), ..named(plant, one.run, &findings)? };
+        let findings = match judged.entry(one.folder.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(findings_of(program, &dir)?),
+        };
+        *one = Named { blocks: one.blocks, folder: one.folder.clone(), ..named(plant, one.run, findings)? };
     }
     Ok(())
+}
+
+fn findings_of(program: &str, dir: &Path) -> anyhow::Result<Value> {
+    let output = command(&[program, "analyse", "--format", "json"]).arg(dir).output();
+    serde_json::from_slice(&output.context("cannot run whyslow")?.stdout)
+        .with_context(|| format!("whyslow analyse {} printed no JSON", dir.display()))
 }
 
 /// Plants in sessions: those with the same baseline and load share one, up to a number of arms.

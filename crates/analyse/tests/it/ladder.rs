@@ -71,11 +71,16 @@ fn what_a_step_brings_on_top_is_weighed_against_what_it_brings_by_itself() {
     let near = |ratio: Option<f64>, want: f64| (ratio.unwrap() - want).abs() < 0.01;
     let [b, c] = &of(Metric::CpuPerRequest)[..] else { panic!("{found:?}") };
     assert_eq!((b.step.as_str(), b.by_itself.from.as_str(), b.by_itself.to.as_str()), ("ab", "plain", "b"));
-    assert!(near(b.by_itself.ratio, 0.8) && near(b.interaction, 0.9 / 0.8), "{b:?}");
-    assert!(b.verdict == Verdict::Slower && b.ci_low.unwrap() > 1.0 && b.blocks == 10, "{b:?}");
-    assert!(c.verdict == Verdict::Equal && near(c.interaction, 1.0), "{c:?}");
+    assert!(near(b.by_itself.ratio, 0.8) && near(b.interaction.ratio, 0.9 / 0.8), "{b:?}");
+    let on_top = &b.interaction;
+    assert!(
+        on_top.verdict == Verdict::Slower && on_top.ci_low.unwrap() > 1.0 && on_top.blocks == 10,
+        "{b:?}"
+    );
+    assert!(c.interaction.verdict == Verdict::Equal && near(c.interaction.ratio, 1.0), "{c:?}");
     // More is better of a rate: the same step brings less there, too.
-    assert!(of(Metric::Rate)[0].verdict == Verdict::Slower && of(Metric::Rate)[0].interaction.unwrap() < 1.0);
+    let rate = &of(Metric::Rate)[0].interaction;
+    assert!(rate.verdict == Verdict::Slower && rate.ratio.unwrap() < 1.0, "{rate:?}");
 }
 
 #[test]

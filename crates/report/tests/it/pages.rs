@@ -315,13 +315,12 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
             alone: vec![analyse::Alone {
                 step: "c".to_owned(),
                 by_itself: rung("a", "c-alone", 0.7),
-                interaction: Some(0.8 / 0.7),
-                ci_low: Some(1.1),
-                ci_high: Some(1.2),
-                level: Some(0.95),
-                blocks: 10,
-                verdict: Verdict::Slower,
-                void_by: Vec::new(),
+                interaction: analyse::Rung {
+                    verdict: Verdict::Slower,
+                    ci_low: Some(1.1),
+                    ci_high: Some(1.2),
+                    ..rung("c-alone", "c", 0.8 / 0.7)
+                },
             }],
         };
         let ladder = analyse::Ladder {
