@@ -110,7 +110,8 @@ impl Warmup {
 /// How a worker waits for the next arrival or answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// Sleep in the kernel with a nanosecond timer.
+    /// Sleep in the kernel with a nanosecond timer, asked for as much earlier as such timers are late here; poll for what is
+    /// due sooner than that.
     #[default]
     Sleep,
     /// Sleep until shortly before the next arrival, then poll.

@@ -114,11 +114,9 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", words.join(" ")))?;
-        let mut server = Self {
-            child,
-            awake: awake::keep(&format!("{},{}", cpus.server, cpus.load))?,
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-        };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut server = Self { child, awake: None, address };
+        server.keep_cpus_awake(cpus)?;
         let begin = Instant::now();
         while TcpStream::connect(server.address).is_err() {
             if begin.elapsed() > PATIENCE || server.child.try_wait()?.is_some() {
@@ -132,6 +130,12 @@ impl Server {
     /// Where no CPU time is measured: what keeps a CPU awake takes half of it from whoever has a session of its own.
     pub(crate) fn let_cpus_idle(&mut self) {
         self.awake = None;
+    }
+
+    /// As it was from the start.
+    pub(crate) fn keep_cpus_awake(&mut self, cpus: &Cpus) -> anyhow::Result<()> {
+        self.awake = awake::keep(&format!("{},{}", cpus.server, cpus.load))?;
+        Ok(())
     }
 
     /// All of its processes.

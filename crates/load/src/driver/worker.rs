@@ -24,7 +24,7 @@ use crate::histogram::Pool;
 use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
-use waiting::Vain;
+use waiting::{Lateness, Vain};
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
 const READ_BYTES: usize = 128 * 1024;
@@ -127,6 +127,7 @@ struct Worker<'a> {
     span: Span,
     cpu_before_ns: u64,
     vain: Vain,
+    lateness: Lateness,
     established: u64,
     /// Why no connection will ever be any good.
     hopeless: Option<LoadError>,
@@ -173,6 +174,7 @@ impl<'a> Worker<'a> {
             span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
             cpu_before_ns: 0,
             vain: Vain::default(),
+            lateness: Lateness::default(),
             established: 0,
             hopeless: None,
             setup,

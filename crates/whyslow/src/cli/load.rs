@@ -206,7 +206,7 @@ pub(crate) enum ScheduleKind {
 /// How a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdleKind {
-    /// In the kernel, with a nanosecond timer
+    /// In the kernel, with a nanosecond timer asked for as much earlier as such timers are late here
     Sleep,
     /// In the kernel until shortly before the next arrival, then polling
     Spin,
