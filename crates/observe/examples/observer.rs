@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler, counts_since};
+use observe::{Counting, Group, HostWatch, OwnCpus, Profiler, Sampler};
 
 /// Samples per second of CPU time in a comparison's sampling pass.
 const HZ: u32 = 997;
@@ -19,9 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match mode.as_str() {
         "tier0" => tier0(group, length),
         "tier1" => {
-            // The one that is watched has its CPUs to itself, as in a comparison.
-            let own = OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false };
-            let counting = Counting::attach(&group, &own)?;
+            let own = own_cpus(&group)?;
+            let counting = Counting::attach(&group, &own)?.sparingly(&own);
             std::thread::sleep(length);
             drop(counting);
             Ok(())
@@ -40,8 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         }
         "tier2" => {
-            let own = OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false };
-            let mut profiler = Profiler::attach(&group, HZ, &own)?;
+            let mut profiler = Profiler::attach(&group, HZ, &own_cpus(&group)?)?;
             profiler.begin();
             std::thread::sleep(length);
             drop(profiler.stop());
@@ -52,6 +50,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
+/// The one that is watched has its CPUs to itself, as in a comparison, and does not switch for each request.
+fn own_cpus(group: &Group) -> Result<OwnCpus, Box<dyn std::error::Error>> {
+    Ok(OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false, switched_often: false })
+}
+
 /// Both readings of CPU time come in the same order at both ends, so that their intervals are equally long.
 fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let counting = Counting::attach_software(group)?;
@@ -59,7 +62,7 @@ fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Erro
     let (counts, before) = read()?;
     std::thread::sleep(length);
     let (now, after) = read()?;
-    let counted = counts_since(&now, &counts);
+    let counted = now.since(&counts);
     let task_clock = counted.event("task_clock_ns").ok_or_else(|| counted.missing.join("; "))?;
     let usage = after.since(&before);
     let switches = usage.voluntary_switches + usage.involuntary_switches;

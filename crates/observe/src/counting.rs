@@ -1,5 +1,8 @@
 //! Tier 1: what the kernel counts for exactly the threads of a group.
 
+mod sparing;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::thread::JoinHandle;
 
@@ -8,9 +11,10 @@ use perf_event_open::count::Counter;
 use perf_event_open::event::hw::Hardware;
 use perf_event_open::event::sw::Software;
 use perf_event_open::event::tp::Tracepoint;
-use record::Counts;
+use record::{Counts, call_name};
 use units::CpuSet;
 
+use self::sparing::Sparing;
 use crate::error::likely_reason;
 use crate::file::numbered;
 use crate::tracefs::Tracefs;
@@ -44,6 +48,8 @@ pub struct OwnCpus {
     pub cpus: CpuSet,
     /// Whether something keeps them from going idle: its cycles are not the group's.
     pub kept_awake: bool,
+    /// Whether the group's threads take turns so often that what is done at each switch would be felt.
+    pub switched_often: bool,
 }
 
 impl OwnCpus {
@@ -56,7 +62,15 @@ impl OwnCpus {
 /// Counters attached to all threads of a group, and to those that they start.
 pub struct Counting {
     counters: Vec<Attached>,
+    sparing: Option<Sparing>,
     missing: Vec<String>,
+}
+
+/// What was counted up to one moment.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    counts: Counts,
+    sparing: Option<sparing::Reading>,
 }
 
 /// One thing that is counted, thread by thread or CPU by CPU.
@@ -85,18 +99,25 @@ impl Counting {
     /// Attaches counters to all threads of `group`: everything that can be counted here, with the common system calls
     /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
     ///
-    /// Where a group has CPUs to itself and it is allowed, everything is counted on those: whatever happens there is
-    /// counted. Counters of threads are stored and loaded at every switch between two of them, and where the counters are
+    /// Where a group has CPUs to itself and it is allowed, everything is counted on those, and system calls by BPF: whatever
+    /// happens there is counted. Counters of threads are stored and loaded at every switch between two of them, and where the counters are
     /// a hypervisor's each is a trap: a server that switches for each request was seen to take six times the CPU with
     /// cycles among them, and twice with no more than eight counters of the kernel's own.
     ///
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone. What may not be counted is no error but said in [`Counts`].
     pub fn attach(group: &Group, own: &OwnCpus) -> Result<Self, ObserveError> {
-        let (mut wanted, missing) = wanted();
+        let (mut wanted, mut missing) = wanted();
         let mut threads = threads_of(group)?;
         let mut on_cpus = Vec::new();
+        let mut sparing = None;
         if own.are_of(&threads) {
+            let process = group.pids()?.first().copied().unwrap_or_else(|| group.root());
+            sparing = Sparing::attach(&own.cpus, process).ok();
+            if sparing.is_some() {
+                wanted.retain(|one| !Sparing::counts(&one.name, one.syscall));
+                missing.clear();
+            }
             wanted.retain(|one| match attached_to_cpus(one, own) {
                 Ok(counters) => {
                     on_cpus.extend(counters);
@@ -107,6 +128,7 @@ impl Counting {
         }
         let mut counting = Self::attach_to_threads(group, &mut threads, &wanted, &missing)?;
         counting.counters.append(&mut on_cpus);
+        counting.sparing = sparing;
         counting.say_what_is_missing(own);
         Ok(counting)
     }
@@ -182,19 +204,27 @@ impl Counting {
             // Refusals of one kind are told once, below.
             counters.extend(opened.ok().map(|counters| Attached { what, counters }));
         }
-        Self { counters, missing }
+        Self { counters, sparing: None, missing }
+    }
+
+    /// From now on does not count system calls all of the time where that would take more than 0.2 % of the group's CPUs, but
+    /// in slices of it, which stand for the rest. Only where whole CPUs are counted by BPF; else nothing changes.
+    #[must_use]
+    pub fn sparingly(mut self, own: &OwnCpus) -> Self {
+        self.sparing = self.sparing.map(|sparing| sparing.with_pauses(own.cpus.len()));
+        self
     }
 
     /// What was counted so far; threads that ended are included. A counter that cannot be read is left out.
     #[must_use]
-    pub fn read(&self) -> Counts {
+    pub fn read(&self) -> Tally {
         let mut counts = Counts { missing: self.missing.clone(), ..Counts::default() };
         for Attached { what, counters } in &self.counters {
             let sum: io::Result<u64> = counters.iter().map(total).sum();
             let place = if what.syscall { &mut counts.syscalls } else { &mut counts.events };
             place.extend(sum.ok().map(|sum| (what.name.clone(), sum)));
         }
-        counts
+        Tally { counts, sparing: self.sparing.as_ref().map(Sparing::read) }
     }
 
     /// Lets the counters go in a thread of its own, which takes the kernel some 40 ms for each tracepoint. Until it ends,
@@ -212,18 +242,20 @@ pub(crate) fn descriptors_allowed() -> usize {
     left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX)
 }
 
-/// The difference of two readings of the same counters, name by name.
-#[must_use]
-pub fn counts_since(now: &Counts, earlier: &Counts) -> Counts {
-    let since = |now: &std::collections::BTreeMap<String, u64>,
-                 earlier: &std::collections::BTreeMap<String, u64>| {
-        let before = |name| earlier.get(name).copied().unwrap_or(0);
-        now.iter().map(|(name, count)| (name.clone(), count.saturating_sub(before(name)))).collect()
-    };
-    Counts {
-        events: since(&now.events, &earlier.events),
-        syscalls: since(&now.syscalls, &earlier.syscalls),
-        missing: now.missing.clone(),
+impl Tally {
+    /// What was counted since an earlier reading of the same counters.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Counts {
+        let since = |now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>| {
+            let before = |name| earlier.get(name).copied().unwrap_or(0);
+            now.iter().map(|(name, count)| (name.clone(), count.saturating_sub(before(name)))).collect()
+        };
+        let sparing = self.sparing.as_ref().zip(earlier.sparing.as_ref());
+        let mut counts = sparing.map(|(now, earlier)| now.since(earlier)).unwrap_or_default();
+        counts.events.append(&mut since(&self.counts.events, &earlier.counts.events));
+        counts.syscalls.append(&mut since(&self.counts.syscalls, &earlier.counts.syscalls));
+        counts.missing.clone_from(&self.counts.missing);
+        counts
     }
 }
 
@@ -243,11 +275,16 @@ const BUILT_IN: [(&str, Kind); 9] = [
 /// What the sum of all system calls is called.
 const ALL_CALLS: &str = "syscalls";
 
+/// What threads that are made ready to run are called.
+const WAKEUPS: &str = "wakeups";
+/// What packets are called.
+const PACKETS: &str = "packets_sent";
+
 /// Tracepoints that are counted: name, system, tracepoint. They count for the thread in whose name the kernel works.
 const TRACED: [(&str, &str, &str); 4] = [
     (ALL_CALLS, "raw_syscalls", "sys_enter"),
-    ("wakeups", "sched", "sched_wakeup"),
-    ("packets_sent", "net", "net_dev_queue"),
+    (WAKEUPS, "sched", "sched_wakeup"),
+    (PACKETS, "net", "net_dev_queue"),
     ("retransmits", "tcp", "tcp_retransmit_skb"),
 ];
 
@@ -324,7 +361,7 @@ fn wanted() -> (Vec<Wanted>, Vec<String>) {
     wanted.extend(built_in);
     for name in SYSCALLS {
         let id = tracefs.id("syscalls", &format!("sys_enter_{name}"));
-        wanted.extend(id.map(|id| one(name, true, Kind::Tracepoint(id))));
+        wanted.extend(id.map(|id| one(call_name(name), true, Kind::Tracepoint(id))));
     }
     let missing = if wanted.iter().any(|one| one.syscall) { Vec::new() } else { vec![NO_NAMES.to_owned()] };
     (wanted, missing)
@@ -384,6 +421,12 @@ pub(crate) fn try_tracepoint(id: u64) -> io::Result<()> {
     try_on_itself(&Kind::Tracepoint(id))
 }
 
+/// Whether system calls can be counted on whole CPUs in slices.
+pub(crate) fn may_count_in_slices() -> bool {
+    let first = CpuSet::from_iter([0]);
+    Sparing::attach(&first, std::process::id()).is_ok()
+}
+
 /// Counts the instructions of this thread for a moment.
 pub(crate) fn try_instructions() -> io::Result<()> {
     try_on_itself(&Kind::Hardware(Hardware::Instr))
@@ -408,8 +451,10 @@ fn stays_on(thread: u32, cpus: &CpuSet) -> bool {
 fn attached_to_cpus(what: &Wanted, own: &OwnCpus) -> Result<Option<Attached>, ()> {
     let not_the_groups = match what.kind {
         Kind::Hardware(_) => own.kept_awake,
-        // Of a CPU these would be those of its idle thread, too. Of the group the kernel keeps them anyway.
-        Kind::Software(Software::TaskClock | Software::CtxSwitch) => true,
+        // Of a CPU these would be those of its idle thread, too. Of the group the kernel keeps them anyway, so that nobody
+        // has to pay at every switch.
+        Kind::Software(Software::TaskClock | Software::CtxSwitch) if own.switched_often => true,
+        Kind::Software(Software::TaskClock | Software::CtxSwitch) => return Err(()),
         _ => false,
     };
     if not_the_groups {

@@ -4,7 +4,8 @@
 //! it, [`HostWatch`] for a set of CPUs, and [`Sampler`] for both at once. A reading is a snapshot; what happened between
 //! two of them is [`Snapshot::since`], pure arithmetic into the types of `record`.
 //!
-//! Tier 1 ([`Counting`]) attaches counting perf events to every thread of a group. [`unit_costs`] measures what one
+//! Tier 1 ([`Counting`]) counts perf events and system calls of a group, on the CPUs that it has to itself or on each of
+//! its threads. [`unit_costs`] measures what one
 //! system call, write or switch costs here.
 //!
 //! Tier 2 samples stacks by perf events: [`Profiler`]. It costs the target something, so no figure comes from a window in
@@ -37,7 +38,7 @@ mod unit_costs;
 
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
-pub use counting::{Counting, OwnCpus, counts_since};
+pub use counting::{Counting, OwnCpus, Tally};
 pub use distance::DistanceWatch;
 pub use error::ObserveError;
 pub use fingerprint::fingerprint;

@@ -1,6 +1,7 @@
 //! The system calls that have no safe wrapper.
 #![allow(unsafe_code)]
 
+pub(crate) mod bpf;
 pub(crate) mod perf;
 
 use std::io;

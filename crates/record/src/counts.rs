@@ -5,17 +5,32 @@ use serde::{Deserialize, Serialize};
 
 /// What the kernel counted for exactly the threads of a target over one window (perf events, tier 1). What this host
 /// cannot count is absent and named in `missing`, never 0.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Events by name: `task_clock_ns`, `context_switches`, `cpu_migrations`, `minor_faults`, `major_faults`, `syscalls`
     /// (all of them), `wakeups`, `packets_sent`, `retransmits`, and `cycles`, `instructions`, `cache_misses`,
-    /// `branch_misses` where the machine has counters. Where a target's CPUs are counted rather than its threads, the
-    /// first two are not, for the idle threads of these CPUs have them, too.
+    /// `branch_misses` where the machine has counters. Where a target's CPUs are counted rather than its threads, and it
+    /// switches often, the first two are not, for that would be paid for at every switch.
     pub events: BTreeMap<String, u64>,
     /// System calls by name: those that servers use; the rest is only in `events["syscalls"]`.
     pub syscalls: BTreeMap<String, u64>,
+    /// Share of the window in which system calls, wake-ups and packets were counted, by the bytes that went through the network meanwhile.
+    /// Below 1 what is told of them is what was counted over this share.
+    #[serde(default = "whole")]
+    pub counted_share: f64,
     /// What could not be counted and what would allow it, one sentence each.
     pub missing: Vec<String>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let (events, syscalls, missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { events, syscalls, counted_share: whole(), missing }
+    }
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 impl Counts {
@@ -23,5 +38,20 @@ impl Counts {
     #[must_use]
     pub fn event(&self, name: &str) -> Option<u64> {
         self.events.get(name).copied()
+    }
+}
+
+/// The name of a system call as manuals and strace have it, of the one that the kernel has for its function or tracepoint.
+/// Source: Linux, arch/x86/entry/syscalls/syscall_64.tbl, whose third and fourth columns differ for these.
+#[must_use]
+pub fn call_name(of_kernel: &str) -> &str {
+    match of_kernel {
+        "newstat" => "stat",
+        "newlstat" => "lstat",
+        "newfstat" => "fstat",
+        "newuname" => "uname",
+        "sendfile64" => "sendfile",
+        "umount" => "umount2",
+        same => same,
     }
 }

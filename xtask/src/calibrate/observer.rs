@@ -97,15 +97,15 @@ fn page(all: &[Cost]) -> String {
          of {WINDOW_S} s in pairs, watched and not, in alternating order; a pair between whose windows a CPU was moved is \
          repeated. Ratio watched / unwatched: Hodges–Lehmann, exact \
          Wilcoxon interval at {:.0} %. What it may cost: tier 0 0.5 %, tier 1 1 % of CPU per request; what costs more is \
-         never in a scored window. System calls are counted by tracepoints, with which each call of every thread goes the \
-         kernel's slow way in and out: that is nearly all that tier 1 costs.\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",
+         never in a scored window. While system calls are counted, each call of every thread goes the kernel's slow way in and \
+         out: that is nearly all that tier 1 costs, and why it counts in slices (docs/decisions/0016).\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",
         LEVEL * 100.0
     );
     let ratio = |[value, low, high]: [f64; 3]| format!("{value:.4} [{low:.4}, {high:.4}]");
     for cost in all {
         let name = match cost.mode.as_str() {
             "tier0" => "tier 0: all readings, once a second",
-            "tier1" => "tier 1: counting perf events",
+            "tier1" => "tier 1: counting events and system calls",
             "tier1-software" => "of these, what needs no tracepoint: task clock, switches, faults",
             "tier2" => "tier 2: stacks at 997 Hz",
             "tier3" => "tier 3: a stack at every switch",

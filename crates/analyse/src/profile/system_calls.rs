@@ -1,6 +1,6 @@
 //! Time inside system calls: everything that the kernel did for one, and not only its entry.
 
-use record::{Frame, Profile};
+use record::{Frame, Profile, call_name};
 
 use super::Counts;
 
@@ -48,7 +48,7 @@ fn name(kernel: &[&Frame]) -> Option<String> {
         return is_in(&FAULT_HANDLERS).then(|| PAGE_FAULTS.to_owned());
     };
     // Link-time optimisation leaves suffixes such as `.isra.0`.
-    let name = entered.split('.').next()?;
+    let name = call_name(entered.split('.').next()?);
     let name = match name {
         write if !WRITES.contains(&write) || is_in(&SOCKETS) => write,
         _ if is_in(&PIPES) => PIPE_WRITES,

@@ -1,5 +1,7 @@
 //! Suspects that are counted: a change in a count times what one of them costs on this host.
 
+use std::collections::BTreeSet;
+
 use super::evidence::Counted;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
@@ -95,10 +97,12 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     };
     let is_accounted = |name: &str| ACCOUNTED.iter().any(|names| names.contains(&name));
-    let names = slow.syscalls.keys().filter(|name| !is_accounted(name));
-    let mut more: Vec<(f64, &str)> = names
-        .map(|name| (slow.syscalls[name] - fast.syscalls.get(name).copied().unwrap_or(0.0), name.as_str()))
-        .collect();
+    let names: BTreeSet<&str> =
+        slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();
+    let calls = |counts: &Counted, name| counts.syscalls.get(name).copied().unwrap_or(0.0);
+    let names = names.into_iter().filter(|name| !is_accounted(name));
+    let mut more: Vec<(f64, &str)> =
+        names.map(|name| (calls(slow, name) - calls(fast, name), name)).collect();
     more.sort_by(|a, b| b.0.total_cmp(&a.0));
     let unnamed = unnamed_calls(slow, fast);
     let named: f64 = more.iter().map(|(count, _)| count).sum();

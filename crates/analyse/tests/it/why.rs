@@ -252,6 +252,27 @@ fn what_was_seen_while_the_server_was_another_one_is_not_used() {
     );
 }
 
+/// A cause that carries 6 % of the gap carries more of the least that the gap may be.
+#[test]
+fn what_the_interval_of_the_gap_leaves_a_tenth_is_neither_named_nor_ruled_out() {
+    let switches = |scatter_ns: f64| {
+        let plant = Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], switches: 0.13, ..Plant::NONE };
+        let mut run = planted(plant);
+        for (index, record) in run.rounds.iter_mut().filter(|record| record.arm == "pr").enumerate() {
+            let window = &mut record.windows[0];
+            let more = window.load.requests as f64 * scatter_ns * [-1.0, 1.0][index % 2];
+            let cpu = &mut window.target.cpu;
+            cpu.system_ns = (cpu.system_ns as f64 + more) as u64;
+            cpu.total_ns = cpu.user_ns + cpu.system_ns;
+        }
+        let causes = analyse(&run).causes;
+        causes.into_iter().find(|cause| cause.id == "context_switches")
+    };
+    let sure = switches(0.0).unwrap();
+    assert!(sure.grade == Grade::RuledOut && (0.03..0.10).contains(&sure.share.unwrap()), "{sure:?}");
+    assert_eq!(switches(1000.0), None);
+}
+
 /// Ticks find a server that a timer wakes in what it does first, whatever that is.
 #[test]
 fn user_time_by_ticks_says_what_counting_changed_only_where_the_server_is_full() {

@@ -58,7 +58,7 @@ fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
             return;
         }
         let group = Group::of(told.pid()).unwrap();
-        let own = OwnCpus { cpus: "0".parse().unwrap(), kept_awake: false };
+        let own = OwnCpus { cpus: "0".parse().unwrap(), ..OwnCpus::default() };
         let Ok(mut profiler) = Profiler::attach(&group, HZ, &own) else { return };
         let before = group.snapshot().unwrap();
         profiler.begin();

@@ -60,7 +60,8 @@ fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
         assert!(said.contains(FILTER) && said.contains("perf_event_open"), "{said}");
         assert_eq!(said.matches(words).count(), 1, "{said}");
         let counts = refusing(CALLS[0], errno, || {
-            Counting::attach(&group, &OwnCpus::default()).map(|counting| counting.read())
+            Counting::attach(&group, &OwnCpus::default())
+                .map(|counting| counting.read().since(&counting.read()))
         });
         let missing = counts.unwrap().missing;
         assert!(missing.len() == 1 && missing[0].contains(FILTER), "{missing:?}");

@@ -110,6 +110,7 @@ fn unit_costs() -> UnitCosts {
 /// A diagnostic round of two passes.
 pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
     let counts = Counts {
+        counted_share: 1.0,
         events: [("task_clock_ns".to_owned(), u64::MAX)].into(),
         syscalls: [("epoll_wait".to_owned(), 7)].into(),
         missing: vec!["no hardware counters".to_owned()],

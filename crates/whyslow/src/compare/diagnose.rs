@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use launch::Launcher;
-use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, counts_since};
+use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally};
 use plan::{Arm, Condition, Plan, ROUND_OVERHEAD_S, Round, WarmupClass};
 use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
 use units::Span;
@@ -24,6 +24,8 @@ const MANY_ARMS: usize = 3;
 const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
 /// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
 const IDLE: f64 = 0.05;
+/// Switches a second from which on counters of threads, changed at each, would be felt: some 0.2 µs for each.
+const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 /// Samples per second of CPU time: as many as there may be, for a window is short.
 const SAMPLES_HZ: u32 = 997;
 /// Longest window of a pass: counts need no more, and sampling at the highest rate has 2000 samples of a busy CPU.
@@ -74,7 +76,9 @@ pub(super) enum Watch {
     Counting {
         /// The counters.
         counting: Counting,
-        /// Their reading at the window's begin, and then what was counted until its end.
+        /// Their reading at the window's begin.
+        before: Option<Tally>,
+        /// What was counted until its end.
         counts: Counts,
     },
     /// Sampled stacks: the profiler until the window ends, then its samples.
@@ -106,8 +110,8 @@ impl Watch {
         };
         Ok(match kind {
             PassKind::Counting => {
-                let counting = Counting::attach(target, own)?;
-                Self::Counting { counting, counts: Counts::default() }
+                let counting = Counting::attach(target, own)?.sparingly(own);
+                Self::Counting { counting, before: None, counts: Counts::default() }
             }
             PassKind::Sampling => {
                 let machines = MachineLogs::begin(target, bench.launcher, log);
@@ -122,7 +126,7 @@ impl Watch {
     /// The window begins.
     pub(super) fn begin(&mut self) {
         match self {
-            Self::Counting { counting, counts } => *counts = counting.read(),
+            Self::Counting { counting, before, .. } => *before = Some(counting.read()),
             Self::Sampling { profiler: Some(profiler), machines, .. } => {
                 profiler.begin();
                 machines.iter_mut().for_each(MachineLogs::window_begins);
@@ -135,7 +139,9 @@ impl Watch {
     /// The window ended.
     pub(super) fn end(&mut self) {
         match self {
-            Self::Counting { counting, counts } => *counts = counts_since(&counting.read(), counts),
+            Self::Counting { counting, before: Some(before), counts } => {
+                *counts = counting.read().since(before);
+            }
             Self::Sampling { profiler, samples, machines } => {
                 machines.iter_mut().for_each(MachineLogs::window_ends);
                 *samples = profiler.take().map(Profiler::stop);
@@ -148,7 +154,7 @@ impl Watch {
     /// Puts what was seen into the pass.
     fn finish(self, pass: &mut Pass, target: &Group, launcher: &Launcher, releasing: &mut Releasing) {
         match self {
-            Self::Counting { counting, counts } => {
+            Self::Counting { counting, counts, .. } => {
                 pass.missing.extend(counts.missing.iter().cloned());
                 pass.counts = Some(counts);
                 wait(releasing);
@@ -189,6 +195,11 @@ fn next_pass(record: &DiagnosticRecord) -> Option<PassKind> {
 fn leaves_idle(window: &Window) -> bool {
     let offered = window.target.wall_ns.saturating_mul(u64::from(window.server_cpus.cpus.max(1)));
     (window.target.cpu.total_ns as f64) < (1.0 - IDLE) * offered as f64
+}
+
+fn switches_often(window: &Window) -> bool {
+    let switches = window.target.voluntary_switches + window.target.involuntary_switches;
+    switches as f64 > MANY_SWITCHES_PER_S * window.target.wall_ns as f64 / 1e9
 }
 
 impl Bench<'_> {
@@ -233,7 +244,8 @@ impl Bench<'_> {
         if kind == PassKind::Sampling && plain.is_none_or(|pass| leaves_idle(&pass.window)) {
             return OwnCpus::default();
         }
-        OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake }
+        let switched_often = plain.is_some_and(|pass| switches_often(&pass.window));
+        OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake, switched_often }
     }
 
     fn pass(
