@@ -248,8 +248,9 @@ impl Bench {
         for block in 0..self.blocks {
             let host = self.cpus.on_load(|| lateness::measure(50_000, self.window_s));
             let ran = Tool::Whyslow.run(&load, &self.server.address.to_string(), &self.cpus.load)?;
+            let us = |p999: Option<f64>| page::figure(p999, 1);
+            println!("{block} p99.9: timer {} us, send lag {} us", us(Some(host.us[2])), us(ran.lag_us[2]));
             rows.push((host, ran));
-            println!("{block} done");
         }
         self.server.keep_cpus_awake(&self.cpus)?;
         let medians = |read: fn(&Block) -> [Option<f64>; 3]| {
