@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use crate::counting;
-use crate::error::{below_filter, likely_reason};
+use crate::error::{PERF, below_filter, likely_reason};
 use crate::file::optional;
 use crate::host::own_hierarchies;
 use crate::tracefs::Tracefs;
@@ -203,14 +203,14 @@ fn sampling() -> Capability {
         "sampling",
         profile::permitted(false),
         "Profiles of user code (perf events).",
-        &format!("No profiles: {}.", below_filter(advice)),
+        &format!("No profiles: {}.", below_filter(PERF, advice)),
     )
 }
 
 fn sampling_kernel() -> Capability {
     let advice = "set kernel.perf_event_paranoid to 1 or below, or give CAP_PERFMON";
     // A filter that lets the one sampling pass is not what refuses the other.
-    let advice = if profile::permitted(false) { advice.to_owned() } else { below_filter(advice) };
+    let advice = if profile::permitted(false) { advice.to_owned() } else { below_filter(PERF, advice) };
     Capability::new(
         "sampling_kernel",
         profile::permitted(true),
@@ -243,7 +243,7 @@ fn tracepoints() -> Capability {
         Some(Ok(())) => String::new(),
         Some(Err(error)) => format!(
             "No counts of system calls: tracepoints can be read, but a counter of one is refused ({error}): {}.",
-            likely_reason(&error, counting::ADVICE)
+            likely_reason(&error, PERF, counting::ADVICE)
         ),
         None => "No counts of system calls: as root, mount -t tracefs nodev /sys/kernel/tracing (then for other users \
                  mount -o remount,gid=GROUP,mode=0750)."
@@ -258,15 +258,14 @@ fn tracepoints() -> Capability {
 }
 
 fn calls_in_slices() -> Capability {
-    let advice = "run as root, or give CAP_BPF and CAP_PERFMON";
+    let bad = counting::try_slices()
+        .err()
+        .map_or_else(String::new, |error| format!("No slices: {}.", counting::without_slices(&error)));
     Capability::new(
         "calls_in_slices",
-        counting::may_count_in_slices(),
+        bad.is_empty(),
         "System calls counted in slices, which costs a server next to nothing (BPF).",
-        &format!(
-            "Counting system calls slows a server by 5 to 30 %, for it cannot pause: {}.",
-            below_filter(advice)
-        ),
+        &bad,
     )
 }
 
@@ -277,7 +276,7 @@ fn hardware_counters() -> Capability {
         // What is forbidden may be there or not; anything else is the kernel's word that there is none.
         Err(error) if Errno::from_io_error(error).is_some_and(|errno| refused.contains(&errno)) => format!(
             "No instructions, cycles and misses: a counter is refused ({error}): {}.",
-            likely_reason(error, counting::ADVICE)
+            likely_reason(error, PERF, counting::ADVICE)
         ),
         _ => "No instructions, cycles and misses: this machine shows no performance counters, as most virtual machines."
             .to_owned(),

@@ -1,4 +1,4 @@
-//! Tier 1: what the kernel counts for exactly the threads of a group.
+//! Tier 1: what the kernel counts for the threads of a group, or on CPUs that it has to itself.
 
 mod sparing;
 
@@ -15,7 +15,7 @@ use record::{Counts, call_name};
 use units::CpuSet;
 
 use self::sparing::Sparing;
-use crate::error::likely_reason;
+use crate::error::{PERF, likely_reason};
 use crate::file::numbered;
 use crate::tracefs::Tracefs;
 use crate::{Group, ObserveError};
@@ -99,10 +99,10 @@ impl Counting {
     /// Attaches counters to all threads of `group`: everything that can be counted here, with the common system calls
     /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
     ///
-    /// Where a group has CPUs to itself and it is allowed, everything is counted on those, and system calls by BPF: whatever
-    /// happens there is counted. Counters of threads are stored and loaded at every switch between two of them, and where the counters are
-    /// a hypervisor's each is a trap: a server that switches for each request was seen to take six times the CPU with
-    /// cycles among them, and twice with no more than eight counters of the kernel's own.
+    /// Where a group has CPUs to itself and it is allowed, everything is counted on those, and system calls by BPF:
+    /// whatever happens there is counted. Counters of threads are stored and loaded at every switch between two of them,
+    /// and where the counters are a hypervisor's each is a trap: a server that switches for each request was seen to take
+    /// six times the CPU with cycles among them, and twice with no more than eight counters of the kernel's own.
     ///
     /// # Errors
     /// [`ObserveError::Ended`] where the group is gone. What may not be counted is no error but said in [`Counts`].
@@ -110,13 +110,16 @@ impl Counting {
         let (mut wanted, mut missing) = wanted();
         let mut threads = threads_of(group)?;
         let mut on_cpus = Vec::new();
-        let mut sparing = None;
+        let (mut sparing, mut refusal) = (None, None);
         if own.are_of(&threads) {
             let process = group.pids()?.first().copied().unwrap_or_else(|| group.root());
-            sparing = Sparing::attach(&own.cpus, process).ok();
-            if sparing.is_some() {
-                wanted.retain(|one| !Sparing::counts(&one.name, one.syscall));
-                missing.clear();
+            match Sparing::attach(&own.cpus, process) {
+                Ok(begun) => {
+                    wanted.retain(|one| !Sparing::counts(&one.name, one.syscall));
+                    missing.clear();
+                    sparing = Some(begun);
+                }
+                Err(error) => refusal = Some(error),
             }
             wanted.retain(|one| match attached_to_cpus(one, own) {
                 Ok(counters) => {
@@ -130,6 +133,8 @@ impl Counting {
         counting.counters.append(&mut on_cpus);
         counting.sparing = sparing;
         counting.say_what_is_missing(own);
+        let calls = counting.counters.iter().any(|one| one.what.name == ALL_CALLS);
+        counting.missing.extend(refusal.filter(|_| calls).map(|error| without_slices(&error)));
         Ok(counting)
     }
 
@@ -207,8 +212,9 @@ impl Counting {
         Self { counters, sparing: None, missing }
     }
 
-    /// From now on does not count system calls all of the time where that would take more than 0.2 % of the group's CPUs, but
-    /// in slices of it, which stand for the rest. Only where whole CPUs are counted by BPF; else nothing changes.
+    /// From now on does not count system calls all of the time where that would take more than 0.2 % of the group's CPUs,
+    /// but in slices of it, which stand for the rest; above 400 000 calls a second of one CPU it takes more. Only where
+    /// whole CPUs are counted by BPF; else nothing changes.
     #[must_use]
     pub fn sparingly(mut self, own: &OwnCpus) -> Self {
         self.sparing = self.sparing.map(|sparing| sparing.with_pauses(own.cpus.len()));
@@ -254,7 +260,7 @@ impl Tally {
         let mut counts = sparing.map(|(now, earlier)| now.since(earlier)).unwrap_or_default();
         counts.events.append(&mut since(&self.counts.events, &earlier.counts.events));
         counts.syscalls.append(&mut since(&self.counts.syscalls, &earlier.counts.syscalls));
-        counts.missing.clone_from(&self.counts.missing);
+        counts.missing.extend(self.counts.missing.iter().cloned());
         counts
     }
 }
@@ -289,8 +295,9 @@ const TRACED: [(&str, &str, &str); 4] = [
 ];
 
 /// System calls that are counted by name, as tracepoints call them: what servers do for a request, a connection, a
-/// thread, memory and time; those that tell most come first, for a server with many threads has only these. The kernel takes some 40 ms to let the counters of one go, so that it is not all of them;
-/// `syscalls` counts those too that are not named here.
+/// thread, memory and time; those that tell most come first, for a server with many threads has only these. The kernel
+/// takes some 40 ms to let the counters of one go, so that it is not all of them; `syscalls` counts those too that are not
+/// named here.
 const SYSCALLS: [&str; 53] = [
     "recvfrom",
     "sendto",
@@ -412,7 +419,7 @@ fn total(counter: &Counter) -> io::Result<u64> {
 fn no_events() -> String {
     // What refuses us the plainest counter of ourselves refuses all others too.
     let refusal = try_on_itself(&Kind::Software(Software::TaskClock)).err();
-    let advice = refusal.map_or_else(|| ADVICE.to_owned(), |error| likely_reason(&error, ADVICE));
+    let advice = refusal.map_or_else(|| ADVICE.to_owned(), |error| likely_reason(&error, PERF, ADVICE));
     format!("nothing is counted by perf events: {advice}")
 }
 
@@ -421,10 +428,24 @@ pub(crate) fn try_tracepoint(id: u64) -> io::Result<()> {
     try_on_itself(&Kind::Tracepoint(id))
 }
 
-/// Whether system calls can be counted on whole CPUs in slices.
-pub(crate) fn may_count_in_slices() -> bool {
-    let first = CpuSet::from_iter([0]);
-    Sparing::attach(&first, std::process::id()).is_ok()
+/// What is said where calls are counted, but not in slices: what it costs, and what would allow it.
+pub(crate) fn without_slices(refusal: &io::Error) -> String {
+    // Source: Linux before 5.11, kernel/bpf/syscall.c: a map counts as locked memory.
+    const ADVICE: &str =
+        "run as root, or give CAP_BPF and CAP_PERFMON; with a kernel before 5.11 also raise ulimit -l";
+    format!(
+        "system calls cannot be counted in slices of the time, so that counting them slows a server by 5 to 30 %: bpf is \
+         refused ({refusal}): {}",
+        likely_reason(refusal, "bpf", ADVICE)
+    )
+}
+
+/// Counts system calls in slices for a moment, on the last CPU that this process may use.
+pub(crate) fn try_slices() -> io::Result<()> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
+    let last = last.and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
+    Sparing::attach(&CpuSet::from_iter([last]), std::process::id()).map(drop)
 }
 
 /// Counts the instructions of this thread for a moment.
@@ -439,11 +460,15 @@ fn try_on_itself(kind: &Kind) -> io::Result<()> {
 
 /// Whether a thread may run on these CPUs only.
 fn stays_on(thread: u32, cpus: &CpuSet) -> bool {
-    let thread = i32::try_from(thread).ok().and_then(rustix::process::Pid::from_raw);
-    thread.and_then(|thread| rustix::thread::sched_getaffinity(Some(thread)).ok()).is_some_and(|allowed| {
-        let all = u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u32::MAX);
-        (0..all).filter(|cpu| allowed.is_set(*cpu as usize)).all(|cpu| cpus.contains(cpu))
-    })
+    let Some(thread) = i32::try_from(thread).ok().and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    let all = u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    match rustix::thread::sched_getaffinity(Some(thread)) {
+        Ok(allowed) => (0..all).filter(|cpu| allowed.is_set(*cpu as usize)).all(|cpu| cpus.contains(cpu)),
+        // One that has ended runs nowhere else.
+        Err(error) => error == rustix::io::Errno::SRCH,
+    }
 }
 
 /// Counters of `what` on each of the group's own CPUs, or none where they would count the wrong thing; an error where it

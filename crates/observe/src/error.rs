@@ -65,25 +65,28 @@ impl ObserveError {
             }
             _ => "the kernel refused a perf event",
         };
-        let hint = likely_reason(&source, hint);
+        let hint = likely_reason(&source, PERF, hint);
         Self::Sampling { source, hint }
     }
 }
 
-/// `advice` for a perf event that was refused with `error`, after the filter that may have refused it: filters answer
-/// EPERM or ENOSYS, while the kernel's own rules answer EACCES.
-pub(crate) fn likely_reason(error: &io::Error, advice: &str) -> String {
+/// The system call that opens perf events.
+pub(crate) const PERF: &str = "perf_event_open";
+
+/// `advice` for a system call that was refused with `error`, after the filter that may have refused it: filters answer
+/// EPERM or ENOSYS, while the kernel's own rules for perf events answer EACCES.
+pub(crate) fn likely_reason(error: &io::Error, call: &str, advice: &str) -> String {
     match Errno::from_io_error(error) {
-        Some(Errno::PERM | Errno::NOSYS) => below_filter(advice),
+        Some(Errno::PERM | Errno::NOSYS) => below_filter(call, advice),
         _ => advice.to_owned(),
     }
 }
 
-/// `advice` for a perf event that was refused, after the filter that this thread is below, where it is below one.
-pub(crate) fn below_filter(advice: &str) -> String {
+/// `advice` for a system call that was refused, after the filter that this thread is below, where it is below one.
+pub(crate) fn below_filter(call: &str, advice: &str) -> String {
     if own_status("Seccomp").as_deref() == Some(FILTERED) {
         format!(
-            "a seccomp filter is a likely reason, so allow perf_event_open in it (containers have one); else {advice}"
+            "a seccomp filter is a likely reason, so allow {call} in it (containers have one); else {advice}"
         )
     } else {
         advice.to_owned()

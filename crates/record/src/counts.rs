@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the kernel counted for exactly the threads of a target over one window (perf events, tier 1). What this host
-/// cannot count is absent and named in `missing`, never 0.
+/// What the kernel counted for the threads of a target, or on CPUs that it has to itself, over one window (tier 1: perf
+/// events, BPF). What this host cannot count is absent and named in `missing`, never 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Events by name: `task_clock_ns`, `context_switches`, `cpu_migrations`, `minor_faults`, `major_faults`, `syscalls`
@@ -12,10 +12,11 @@ pub struct Counts {
     /// `branch_misses` where the machine has counters. Where a target's CPUs are counted rather than its threads, and it
     /// switches often, the first two are not, for that would be paid for at every switch.
     pub events: BTreeMap<String, u64>,
-    /// System calls by name: those that servers use; the rest is only in `events["syscalls"]`.
+    /// System calls by name: all that were made where BPF counted them; else those that servers use, and the rest is only
+    /// in `events["syscalls"]`.
     pub syscalls: BTreeMap<String, u64>,
-    /// Share of the window in which system calls, wake-ups and packets were counted, by the bytes that went through the network meanwhile.
-    /// Below 1 what is told of them is what was counted over this share.
+    /// Share of the window in which system calls, wake-ups and packets were counted, by the bytes that went over loopback
+    /// meanwhile. Below 1 what is told of them is what was counted over this share.
     #[serde(default = "whole")]
     pub counted_share: f64,
     /// What could not be counted and what would allow it, one sentence each.

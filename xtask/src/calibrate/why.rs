@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stats::descriptive::quantile;
@@ -131,6 +131,11 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let program = args.program()?;
     let mut found: Vec<Named> = read(&file)?;
     if args.again {
+        ensure!(
+            !found.is_empty(),
+            "no sessions are kept in {}: there is nothing to judge again",
+            folder.display()
+        );
         judge_again(&program, &mut found, &folder)?;
         let lines: Vec<String> = found.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         record::write_atomically(&file, (lines.join("\n") + "\n").as_bytes())?;

@@ -99,10 +99,8 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let is_accounted = |name: &str| ACCOUNTED.iter().any(|names| names.contains(&name));
     let names: BTreeSet<&str> =
         slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();
-    let calls = |counts: &Counted, name| counts.syscalls.get(name).copied().unwrap_or(0.0);
     let names = names.into_iter().filter(|name| !is_accounted(name));
-    let mut more: Vec<(f64, &str)> =
-        names.map(|name| (calls(slow, name) - calls(fast, name), name)).collect();
+    let mut more: Vec<(f64, &str)> = names.map(|name| (slow.more_calls(fast, &[name]), name)).collect();
     more.sort_by(|a, b| b.0.total_cmp(&a.0));
     let unnamed = unnamed_calls(slow, fast);
     let named: f64 = more.iter().map(|(count, _)| count).sum();
@@ -136,7 +134,7 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: "extra_syscalls".to_owned(),
         grade: Grade::BoundedBy,
-        ns: ((named.max(0.0) + unnamed) * costs.syscall_ns).max(inside_ns),
+        ns: ((named + unnamed).max(0.0) * costs.syscall_ns).max(inside_ns),
         evidence: format!(
             "system calls other than writes and waits: {:.2} a request against {:.2}{list}{inside}",
             others(slow),
@@ -167,13 +165,13 @@ pub(super) fn readiness(pair: &Pair) -> Vec<Suspect> {
     })
 }
 
-/// How many more calls are made of which only the sum was counted.
+/// How many more calls are made of which only the sum was counted; fewer where the other arm's have no names.
 fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
     let others = |counts: &Counted| {
         let all = counts.events.get("syscalls")?;
         Some(all - counts.syscalls.values().sum::<f64>())
     };
-    others(slow).zip(others(fast)).map_or(0.0, |(slow, fast)| (slow - fast).max(0.0))
+    others(slow).zip(others(fast)).map_or(0.0, |(slow, fast)| slow - fast)
 }
 
 /// The system call that was not counted by name and in which the slow arm spends most more time, by the profile.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
 
+use super::gap::SURE;
 use super::shape::Shape;
 use super::{Material, PassFindings, is_used};
 use crate::findings::CpuPerRequest;
@@ -125,6 +126,41 @@ pub(crate) struct Machine {
 pub(crate) struct Counted {
     pub(crate) events: BTreeMap<String, f64>,
     pub(crate) syscalls: BTreeMap<String, f64>,
+    /// What was seen while they were counted, where that was not all of the time.
+    slices: Option<Slices>,
+}
+
+/// What went by while system calls were counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slices {
+    requests: f64,
+    seconds: f64,
+}
+
+impl Slices {
+    /// Standard error of a count, as a share of it, after one second of slices: their edges fall into the middle of requests.
+    /// It goes with the root of the time, as slices are of one length. docs/benchmarks/observer.md has what was seen.
+    const EDGES: f64 = 0.01;
+
+    /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, their edges count.
+    fn error(self, calls: f64) -> f64 {
+        let rare = (calls * self.requests).max(1.0).sqrt() / self.requests;
+        rare.hypot(calls * Self::EDGES / self.seconds.sqrt())
+    }
+}
+
+impl Counted {
+    /// How many of these system calls are made.
+    pub(crate) fn calls(&self, names: &[&str]) -> f64 {
+        names.iter().filter_map(|name| self.syscalls.get(*name)).sum()
+    }
+
+    /// How many more of these are made than `other` makes; 0 where that is not sure.
+    pub(crate) fn more_calls(&self, other: &Self, names: &[&str]) -> f64 {
+        let error = |counted: &Self| counted.slices.map_or(0.0, |slices| slices.error(counted.calls(names)));
+        let more = self.calls(names) - other.calls(names);
+        if more.abs() > SURE * error(self).hypot(error(other)) { more } else { 0.0 }
+    }
 }
 
 impl Evidence {
@@ -189,8 +225,7 @@ impl Evidence {
 
     /// System calls per request whose names are in `names`; absent where none are counted by name.
     pub(crate) fn calls(&self, names: &[&str]) -> Option<f64> {
-        let counted = self.counted.as_ref().filter(|counted| !counted.syscalls.is_empty())?;
-        Some(names.iter().filter_map(|name| counted.syscalls.get(*name)).sum())
+        Some(self.counted.as_ref().filter(|counted| !counted.syscalls.is_empty())?.calls(names))
     }
 
     /// Switches of both kinds.
@@ -286,9 +321,15 @@ pub(super) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
 /// Counts of passes over their requests.
 fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
+    let (mut seen, mut seconds) = (Slices::default(), 0.0);
     for pass in passes {
-        let Some(counts) = &pass.counts else { continue };
-        requests += pass.window.load.requests as f64;
+        let Some(counts) = pass.counts.as_ref().filter(|counts| counts.counted_share > 0.0) else { continue };
+        let (of_window, window_s) =
+            (pass.window.load.requests as f64, pass.window.load.window_ns as f64 / 1e9);
+        requests += of_window;
+        seconds += window_s;
+        seen.requests += of_window * counts.counted_share;
+        seen.seconds += window_s * counts.counted_share;
         let add = |to: &mut BTreeMap<String, f64>, from: &BTreeMap<String, u64>| {
             for (name, count) in from {
                 *to.entry(name.clone()).or_default() += in_window(&pass.window, *count);
@@ -297,6 +338,7 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
     }
+    sums.slices = (seen.seconds < seconds).then_some(seen);
     let per_request = |count: &mut f64| *count /= requests;
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
@@ -359,4 +401,27 @@ fn threads(windows: &[&Window]) -> BTreeMap<String, f64> {
         }
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counted, Slices};
+
+    #[test]
+    fn what_slices_may_have_missed_is_no_difference() {
+        let counted = |calls: f64, slices: Option<Slices>| Counted {
+            syscalls: [("read".to_owned(), calls)].into(),
+            slices,
+            ..Counted::default()
+        };
+        let more = |slow: f64, fast: f64, slices| {
+            counted(slow, slices).more_calls(&counted(fast, slices), &["read"])
+        };
+        let [few, all] = [Some(Slices { requests: 4_000.0, seconds: 0.04 }), None];
+        // Edges: of 25 calls a request 5 % may be missed in 40 ms, in each arm.
+        assert!(more(25.4, 25.0, few) == 0.0 && more(25.4, 25.0, all) > 0.0);
+        assert!(more(35.0, 25.0, few) > 0.0 && more(25.0, 35.0, few) < 0.0);
+        // Two calls that were seen are not more than none.
+        assert!(more(0.000_5, 0.0, few) == 0.0 && more(0.01, 0.0, few) > 0.0);
+    }
 }

@@ -123,10 +123,10 @@ impl<'a> Pair<'a> {
         if ns > SURE * error_ns { ns } else { 0.0 }
     }
 
-    /// How many more of these system calls the slow arm makes, and both counts: slow, then fast.
+    /// How many more of these system calls the slow arm makes, 0 where that is not sure, and both counts: slow, then fast.
     pub(crate) fn more_calls(&self, names: &[&str]) -> Option<(f64, [f64; 2])> {
-        let counts = [self.slow.calls(names)?, self.fast.calls(names)?];
-        Some((counts[0] - counts[1], counts))
+        let [slow, fast] = [self.slow.counted.as_ref()?, self.fast.counted.as_ref()?];
+        Some((slow.more_calls(fast, names), [self.slow.calls(names)?, self.fast.calls(names)?]))
     }
 }
 

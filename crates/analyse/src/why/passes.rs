@@ -212,11 +212,8 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
     let shares = of(kind).filter_map(|pass| pass.counts.as_ref()).map(|counts| counts.counted_share);
     let share = shares.fold(1.0, f64::min);
-    let slices = if share < 1.0 {
-        format!(", system calls counted in {} of the time", percent(share))
-    } else {
-        String::new()
-    };
+    let slices =
+        if share < 1.0 { format!(", {} of the system calls counted", percent(share)) } else { String::new() };
     let cpu = slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
     let mut missing: Vec<String> = of(kind).flat_map(|pass| pass.missing.clone()).collect();
     missing.sort();

@@ -9,7 +9,6 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use units::CpuSet;
@@ -137,9 +136,8 @@ impl Table {
         let of_cpu = |cpu: u32| {
             let index = cpu as usize * SLOTS + slot;
             // SAFETY: the word lies in the mapping, for `new` takes no higher CPU, and is aligned; the mapping lives as long
-            // as `self`, and the kernel writes whole words.
-            unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast::<u64>().add(index)) }
-                .load(Ordering::Relaxed)
+            // as `self`. The kernel writes whole words, at any time, and so each read is one of its own.
+            unsafe { self.base.as_ptr().cast::<u64>().add(index).read_volatile() }
         };
         self.cpus.iter().map(of_cpu).sum()
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// Numbers of perf_event_open(2) and ptrace(2), and of the errors that filters answer with.
+/// Numbers of perf_event_open(2), ptrace(2) and bpf(2), and of the errors that filters answer with.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const CALLS: [i64; 2] = [298, 101];
+pub(crate) const CALLS: [i64; 3] = [298, 101, 321];
 #[cfg(target_arch = "aarch64")]
-pub(crate) const CALLS: [i64; 2] = [241, 117];
+pub(crate) const CALLS: [i64; 3] = [241, 117, 280];
 pub(crate) const EPERM: u32 = 1;
 pub(crate) const ENOSYS: u32 = 38;
 
