@@ -139,8 +139,8 @@ struct Slices {
 
 impl Slices {
     /// Standard error of a count, as a share of it, after one second of slices: their edges fall into the middle of requests.
-    /// It goes with the root of the time, as slices are of one length. docs/benchmarks/observer.md has what was seen.
-    const EDGES: f64 = 0.01;
+    /// It goes with the root of the time, as slices are of one length. docs/decisions/0016 has what was seen.
+    const EDGES: f64 = 0.004;
 
     /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, their edges count.
     fn error(self, calls: f64) -> f64 {
@@ -418,7 +418,7 @@ mod tests {
             counted(slow, slices).more_calls(&counted(fast, slices), &["read"])
         };
         let [few, all] = [Some(Slices { requests: 4_000.0, seconds: 0.04 }), None];
-        // Edges: of 25 calls a request 5 % may be missed in 40 ms, in each arm.
+        // Edges: of 25 calls a request 2 % may be missed in 40 ms, in each arm.
         assert!(more(25.4, 25.0, few) == 0.0 && more(25.4, 25.0, all) > 0.0);
         assert!(more(35.0, 25.0, few) > 0.0 && more(25.0, 35.0, few) < 0.0);
         // Two calls that were seen are not more than none.
