@@ -228,6 +228,7 @@ impl Session {
         let due_ns = self.dispatcher.due_ns();
         match (self.again.is_empty(), self.quota) {
             (true, 0) => NEVER,
+            (true, _) if self.tally.is_over_by(due_ns) => NEVER,
             (true, _) => due_ns,
             // A returned request is due at once, given a connection.
             (false, _) if self.dispatcher.has_idle() => AT_ONCE,

@@ -147,6 +147,13 @@ impl Tally {
         self.span.is_some_and(|span| at >= span.start_ns && at <= span.end_ns)
     }
 
+    /// Whether the schedule has ended by `due_ns`. Who polls meets the end of the window itself, and what is due then is no
+    /// part of it.
+    #[inline]
+    pub(crate) fn is_over_by(&self, due_ns: u64) -> bool {
+        self.span.is_some_and(|span| due_ns >= span.end_ns)
+    }
+
     /// Whether a request of this stamp belongs to the window.
     #[inline]
     fn owns(&self, stamp: Stamp) -> bool {

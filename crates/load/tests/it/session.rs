@@ -301,6 +301,19 @@ fn requests_due_before_the_window_do_not_count() {
     assert_eq!((tally.requests, tally.answers, tally.unfinished, tally.unsent), (0, 3, 1, 0));
 }
 
+/// Who polls looks at the clock at the end of the window itself.
+#[test]
+fn what_is_due_when_the_window_ends_is_no_part_of_it() {
+    let mut session = Session::new(spec(2_000, constant(1000.0)));
+    (0..2_000).for_each(|lane| session.opened(lane));
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    for ms in 0..=1000 {
+        write_all(&mut session, ORIGIN + ms * MILLI);
+    }
+    let tally = session.finish(ORIGIN + SECOND).tally;
+    assert_eq!((tally.unfinished, tally.unsent, tally.censored.len()), (1000, 0, 1000));
+}
+
 #[test]
 fn a_body_waits_until_the_server_asks_for_it_or_a_second_has_passed() {
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
