@@ -1,8 +1,8 @@
 //! System calls counted in slices of time, so that counting them takes a small share of the server however many it makes.
 //!
 //! While anybody counts system calls, the kernel sends each of them, of every process, the slow way in and out. How many
-//! there were in all of the time is told by the bytes that went through the network, which the kernel counts anyway and
-//! which go with the answers.
+//! there were in all of the time is told by the bytes that went over loopback, which the kernel counts anyway and which go
+//! with the answers.
 
 use std::ffi::CStr;
 use std::io;
@@ -76,7 +76,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slices {
     /// What was counted in those that are over.
-    over: Tally,
+    over: Seen,
     /// The one that is not: what keeps it going, and everything when it began.
     now: Option<(Vec<OwnedFd>, Edge)>,
 }
@@ -92,7 +92,7 @@ struct Edge {
 
 /// What was counted, by slot, and while how many bytes and how much time went by.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Tally {
+struct Seen {
     counts: Vec<u64>,
     bytes: u64,
     time: Duration,
@@ -101,7 +101,7 @@ struct Tally {
 /// What was counted so far.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
-    in_slices: Tally,
+    in_slices: Seen,
     bytes: u64,
     at: Instant,
 }
@@ -175,14 +175,9 @@ impl Shared {
     }
 
     fn edge(&self) -> Edge {
-        let mut edge = self.edge_at_once();
-        for _ in 1..ATTEMPTS {
-            if edge.1 <= ONE_MOMENT {
-                break;
-            }
-            edge = self.edge_at_once();
-        }
-        edge.0
+        let mut tries = (1..ATTEMPTS).map(|_| self.edge_at_once());
+        let (edge, _) = tries.find(|(_, took)| *took <= ONE_MOMENT).unwrap_or_else(|| self.edge_at_once());
+        edge
     }
 
     /// Everything, and how long it took to read.
@@ -211,29 +206,29 @@ impl Shared {
     }
 
     /// What the slice that is not over has counted.
-    fn slice(&self) -> Tally {
+    fn slice(&self) -> Seen {
         let slices = self.slices();
         let now = self.edge();
-        slices.now.as_ref().map_or_else(Tally::default, |(_, begin)| now.since(begin))
+        slices.now.as_ref().map_or_else(Seen::default, |(_, begin)| now.since(begin))
     }
 }
 
 impl Slices {
     /// What they have counted up to `now`.
-    fn until(&self, now: &Edge) -> Tally {
+    fn until(&self, now: &Edge) -> Seen {
         let last = self.now.as_ref().map(|(_, begin)| now.since(begin));
         last.map_or_else(|| self.over.clone(), |last| self.over.and(&last))
     }
 }
 
 impl Edge {
-    fn since(&self, begin: &Self) -> Tally {
+    fn since(&self, begin: &Self) -> Seen {
         let counts = self.counts.iter().zip(&begin.counts).map(|(now, then)| now - then).collect();
-        Tally { counts, bytes: self.bytes.saturating_sub(begin.bytes), time: self.at - begin.at }
+        Seen { counts, bytes: self.bytes.saturating_sub(begin.bytes), time: self.at - begin.at }
     }
 }
 
-impl Tally {
+impl Seen {
     fn count(&self, slot: usize) -> u64 {
         self.counts.get(slot).copied().unwrap_or(0)
     }
@@ -278,7 +273,7 @@ impl Reading {
 }
 
 /// What share of everything between two readings was counted.
-fn share_counted(counted: &Tally, bytes: u64, time: Duration) -> f64 {
+fn share_counted(counted: &Seen, bytes: u64, time: Duration) -> f64 {
     if (FEW_BYTES..=bytes).contains(&counted.bytes) {
         counted.bytes as f64 / bytes as f64
     } else {
@@ -287,7 +282,7 @@ fn share_counted(counted: &Tally, bytes: u64, time: Duration) -> f64 {
 }
 
 /// How long to pause after a slice, for counting to take no more of so many CPUs than it may.
-fn pause_after(slice: &Tally, cpus: usize) -> Duration {
+fn pause_after(slice: &Seen, cpus: usize) -> Duration {
     let cost = COST.as_secs_f64() * slice.calls() as f64;
     let allowed = slice.time.as_secs_f64() * cpus as f64 * MOST_COST;
     let pause = slice.time.as_secs_f64() * (cost / allowed.max(f64::MIN_POSITIVE) - 1.0);
@@ -298,35 +293,35 @@ fn pause_after(slice: &Tally, cpus: usize) -> Duration {
 mod tests {
     use super::*;
 
-    fn tally(calls: u64, bytes: u64, ms: u64) -> Tally {
-        Tally { counts: vec![calls], bytes, time: Duration::from_millis(ms) }
+    fn seen(calls: u64, bytes: u64, ms: u64) -> Seen {
+        Seen { counts: vec![calls], bytes, time: Duration::from_millis(ms) }
     }
 
     #[test]
     fn what_was_counted_stands_for_as_many_bytes_as_there_were() {
         let second = Duration::from_secs(1);
         // Counting slows the server, so that fewer bytes than their share of the time fall into slices.
-        assert_eq!(share_counted(&tally(0, 90_000, 100), 1_000_000, second), 0.09);
-        assert_eq!(share_counted(&tally(0, 9_900, 100), 500_000, second), 0.1);
-        assert_eq!(share_counted(&tally(0, 0, 0), 0, Duration::ZERO), 0.0);
+        assert_eq!(share_counted(&seen(0, 90_000, 100), 1_000_000, second), 0.09);
+        assert_eq!(share_counted(&seen(0, 9_900, 100), 500_000, second), 0.1);
+        assert_eq!(share_counted(&seen(0, 0, 0), 0, Duration::ZERO), 0.0);
         // The process whose interfaces told them has ended.
-        assert_eq!(share_counted(&tally(0, 90_000, 100), 0, second), 0.1);
+        assert_eq!(share_counted(&seen(0, 90_000, 100), 0, second), 0.1);
     }
 
     #[test]
     fn a_pause_is_as_long_as_what_counting_cost_asks_for() {
         // 200 ns of each 100 µs are allowed on one CPU: two calls.
-        assert_eq!(pause_after(&tally(400, 0, 20), 1), Duration::ZERO);
-        assert_eq!(pause_after(&tally(800, 0, 20), 1).as_millis(), 20);
-        assert_eq!(pause_after(&tally(800, 0, 20), 2), Duration::ZERO);
-        assert_eq!(pause_after(&tally(1_000_000, 0, 20), 1), LONGEST_PAUSE);
+        assert_eq!(pause_after(&seen(400, 0, 20), 1), Duration::ZERO);
+        assert_eq!(pause_after(&seen(800, 0, 20), 1).as_millis(), 20);
+        assert_eq!(pause_after(&seen(800, 0, 20), 2), Duration::ZERO);
+        assert_eq!(pause_after(&seen(1_000_000, 0, 20), 1), LONGEST_PAUSE);
     }
 
     #[test]
     fn what_came_before_a_reading_is_not_in_the_next() {
         let at = Instant::now();
         let reading = |calls, bytes, ms| Reading {
-            in_slices: tally(calls, bytes / 2, ms / 2),
+            in_slices: seen(calls, bytes / 2, ms / 2),
             bytes,
             at: at + Duration::from_millis(ms),
         };

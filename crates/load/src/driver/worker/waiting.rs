@@ -74,9 +74,15 @@ impl Lateness {
         if self.ns < MOST_AHEAD_NS { left_ns.saturating_sub(self.ns as u64) } else { left_ns }
     }
 
-    /// A sleep has ended so late. However late it was, it counts as one.
+    /// A sleep that was to end at `due_ns` has ended.
     #[inline]
-    fn learn(&mut self, late_ns: u64) {
+    fn learn(&mut self, due_ns: u64) {
+        self.learn_from(now_ns().saturating_sub(due_ns));
+    }
+
+    /// However late it was, it counts as one.
+    #[inline]
+    fn learn_from(&mut self, late_ns: u64) {
         let step = if (late_ns as f64) < self.ns { EARLY - 1.0 } else { EARLY };
         self.ns = (self.ns + step * LESSON_NS).clamp(0.0, MOST_LEARNED_NS);
     }
@@ -97,11 +103,11 @@ impl Worker<'_> {
             return self.poll(wait_ns);
         }
         self.vain.useful();
-        let asked_ns = now_ns() + wait_ns;
+        let due_ns = now_ns() + wait_ns;
         let slept = clock_nanosleep_relative(ClockId::Monotonic, &timespec(wait_ns));
         // A signal only makes a sleep short, and teaches nothing.
         if matches!(slept, NanosleepRelativeResult::Ok) {
-            self.lateness.learn(now_ns().saturating_sub(asked_ns));
+            self.lateness.learn(due_ns);
         }
         self.poll(0)
     }
@@ -147,12 +153,10 @@ impl Worker<'_> {
     fn poll(&mut self, wait_ns: u64) -> Result<(), LoadError> {
         self.events.clear();
         let timeout = timespec(wait_ns);
-        // In a closed loop nothing is due but the end.
-        let asked_ns =
-            (wait_ns > 0 && self.setup.spec.pace != Pace::Closed).then(|| now_ns().saturating_add(wait_ns));
+        let due_ns = if wait_ns > 0 { now_ns() + wait_ns } else { 0 };
         let waited = epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout));
-        if let Some(asked_ns) = asked_ns.filter(|_| waited == Ok(0)) {
-            self.lateness.learn(now_ns().saturating_sub(asked_ns));
+        if wait_ns > 0 && waited == Ok(0) {
+            self.lateness.learn(due_ns);
         }
         // Whoever sleeps uses no CPU.
         if wait_ns > 0 || !self.events.is_empty() {
@@ -220,11 +224,11 @@ mod tests {
         let mut lateness = Lateness::default();
         assert_eq!(lateness.ahead(40_000), 40_000);
         let seen = [14_000, 15_000, 16_000, 90_000_000];
-        (0..4_000).for_each(|turn| lateness.learn(seen[turn % seen.len()]));
+        (0..4_000).for_each(|turn| lateness.learn_from(seen[turn % seen.len()]));
         let left = lateness.ahead(40_000);
         assert!((24_900..=26_100).contains(&left), "between the first and the second of four: {left}");
         assert_eq!(lateness.ahead(10_000), 0, "a sleep would be longer");
-        (0..8_000).for_each(|_| lateness.learn(900_000));
+        (0..8_000).for_each(|_| lateness.learn_from(900_000));
         assert_eq!(
             lateness.ahead(10_000),
             10_000,
