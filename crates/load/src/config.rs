@@ -12,6 +12,9 @@ pub const MAX_CONNECTIONS: u32 = 1_000_000;
 /// Threads of one run at most; Linux is built for at most 8192 CPUs, and no thread gains from sharing one.
 pub const MAX_THREADS: u32 = 8192;
 
+/// Slack of a schedule at most: what waits for longer is no schedule but a burst.
+pub const MAX_SLACK: Duration = Duration::from_millis(100);
+
 /// What a run does.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -50,6 +53,9 @@ pub struct Config {
     pub expected_status: Option<u16>,
     /// How a worker waits.
     pub idle: Idle,
+    /// How long an arrival of an open loop may wait for the next ones, so that one waking sends them all; it is part of their
+    /// send lag and response.
+    pub slack: Duration,
     /// Local addresses that connections come from, in turn; empty for the system's choice. Each has ports of its own.
     pub sources: Vec<IpAddr>,
     /// When the window begins, so that shards begin together: the warm-up goes on until then. A time that has passed
@@ -79,6 +85,7 @@ impl Config {
             timeout: None,
             expected_status: None,
             idle: Idle::Sleep,
+            slack: Duration::ZERO,
             sources: Vec::new(),
             start_at: None,
         }

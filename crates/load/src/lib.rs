@@ -33,7 +33,7 @@ mod target;
 mod tls;
 pub mod wrk;
 
-pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Shard, Warmup};
+pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, run, run_fed};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};

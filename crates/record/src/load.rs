@@ -25,6 +25,9 @@ pub struct ScheduleFacts {
     pub arrival: Option<String>,
     /// Seed of the arrival times.
     pub seed: u64,
+    /// How long an arrival was allowed to wait for the next ones, so that one waking sent them all; absent where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slack_ns: Option<u64>,
     /// Where the rate is not one, how it moves: the corners of its line as `[seconds after the begin of the window,
     /// requests per second]`. Absent where it is one, and in a replay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

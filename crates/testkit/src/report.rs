@@ -27,6 +27,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
             rate_per_s: None,
             arrival: None,
             seed: 1,
+            slack_ns: None,
             shape: Vec::new(),
         },
         window_ns: WINDOW_NS,

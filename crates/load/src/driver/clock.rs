@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds of a second.
@@ -18,6 +20,12 @@ pub(crate) fn wall_ns() -> u64 {
 /// CPU time of the calling thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     to_ns(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// A length of time in nanoseconds.
+pub(crate) fn as_ns(time: Duration) -> u64 {
+    // A century is enough, and leaves room for sums.
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(100 * 365 * 86_400 * SECOND_NS)
 }
 
 #[inline]

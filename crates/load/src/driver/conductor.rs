@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use super::Event;
-use super::clock::{SECOND_NS, now_ns};
+use super::clock::{SECOND_NS, as_ns, now_ns};
 use super::control::{Control, Handle, Told};
 use super::cpu::Ticks;
 use super::link::Refusal;
@@ -303,9 +303,4 @@ impl Conductor<'_> {
         }
         Ok(())
     }
-}
-
-fn as_ns(time: Duration) -> u64 {
-    // A century is enough, and leaves room for sums.
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(100 * 365 * 86_400 * SECOND_NS)
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::clock::as_ns;
 use crate::schedule::{Arrival, Intensity, Pace, Part};
 use crate::session::Spec;
 use crate::tls::Client;
-use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, Scheme};
+use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Scheme};
 
 /// Descriptors beside those of connections and workers: standard streams, libraries, the caller's files.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -66,6 +67,14 @@ fn check(config: &Config) -> Result<(), LoadError> {
             "a timeout of nothing would give every request up",
         ),
         (config.warmup.min <= config.warmup.max, "the longest warm-up must not be below the shortest"),
+        (
+            config.slack <= MAX_SLACK,
+            "a slack must be at most 100 ms: what waits for longer is sent in bursts",
+        ),
+        (
+            config.slack.is_zero() || config.pace != Pace::Closed,
+            "a slack is of a schedule: it goes only with a rate",
+        ),
     ];
     if let Some((_, sentence)) = rules.iter().find(|(kept, _)| !kept) {
         return Err(LoadError::Config(sentence));
@@ -124,7 +133,8 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         part,
         requests: requests(config).map(|all| part.share(all)),
         expected_status: config.expected_status,
-        timeout_ns: config.timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
+        timeout_ns: config.timeout.map(as_ns),
+        slack_ns: as_ns(config.slack),
     }
 }
 

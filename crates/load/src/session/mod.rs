@@ -66,6 +66,8 @@ pub struct Spec {
     pub requests: Option<u64>,
     /// Age after sending at which a request is given up.
     pub timeout_ns: Option<u64>,
+    /// How long an arrival may wait for the next ones, so that one waking sends them all; 0 for none. It is in the send lag.
+    pub slack_ns: u64,
     /// The only status that is no error; `None` where every one below 400 is none.
     pub expected_status: Option<u16>,
 }
@@ -426,6 +428,7 @@ impl Session {
     #[must_use]
     pub fn wake_ns(&self) -> u64 {
         self.dispatch_ns()
+            .saturating_add(self.spec.slack_ns)
             .min(self.expiry_ns)
             .min(self.tally.wake_ns())
             .min(self.rest_end_ns())

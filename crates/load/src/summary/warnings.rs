@@ -153,10 +153,20 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
     };
     let limit = report.response_ns.p50.map_or(0.0, |p50| p50 as f64 * SEND_LAG_SHARE).max(SEND_LAG_NS as f64);
     (lag as f64 > limit).then_some(())?;
+    let (why, remedy) = match report.schedule.slack_ns {
+        Some(slack) if lag <= slack + SEND_LAG_NS => (
+            format!("they may wait for {} (--slack)", format_ns(slack as f64)),
+            "compare service times, or give less slack",
+        ),
+        _ => (
+            "the generator was late, or every connection was taken".to_owned(),
+            "compare service times, or add connections or a CPU",
+        ),
+    };
     warning(
         "send_lag",
         format!(
-            "{beyond} of the requests were sent {} or more after they were due: the generator was late, or every connection was taken. Response times are charged with it; compare service times, or add connections or a CPU.",
+            "{beyond} of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
             format_ns(lag as f64)
         ),
     )
@@ -253,7 +263,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 16] = [
+    const CASES: [Case; 17] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -281,6 +291,11 @@ mod tests {
         }),
         ("send_lag", "the generator was late, or", "add connections or a CPU", |report, _| {
             report.send_lag_ns.p99 = report.response_ns.p50;
+        }),
+        ("send_lag", "they may wait for 1.00 ms (--slack)", "give less slack", |report, _| {
+            report.schedule.slack_ns = Some(1_000_000);
+            report.send_lag_ns.p99 = Some(990_000);
+            report.response_ns.p50 = Some(500_000);
         }),
         ("little", "by Little's law", "Use a longer window", |report, _| report.in_flight *= 1.1),
         ("uneven", "whose threads share its connections", "Look at how it spreads", |report, _| {

@@ -78,6 +78,7 @@ fn asked(head: bool) -> Session {
         part: Part { part: 0, parts: 1 },
         requests: Some(u64::from(ASKED)),
         timeout_ns: None,
+        slack_ns: 0,
         expected_status: None,
     });
     session.opened(0);

@@ -109,6 +109,27 @@ fn answers_may_wait_only_where_no_request_waits_for_one() {
 }
 
 #[test]
+fn slack_lets_requests_wait_for_the_next_but_never_longer_and_loses_none() {
+    // One each millisecond; the fourth of each lot comes when the first has waited for 3 ms.
+    let with = |slack_ns| Spec { slack_ns, requests: Some(997), ..spec(8, constant(1000.0)) };
+    let lots = |slack_ns| {
+        let mut session = Session::new(with(slack_ns));
+        (0..8).for_each(|lane| session.opened(lane));
+        session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+        let wake_ns = session.wake_ns();
+        session.pace(wake_ns);
+        (wake_ns - ORIGIN, std::iter::from_fn(|| session.next_write()).count())
+    };
+    assert_eq!((lots(0), lots(3 * MILLI)), ((0, 1), (3 * MILLI, 4)));
+    let (finished, received) = simulate(with(3 * MILLI), Behaviour::Delay { by_ns: MILLI / 2 }, 2 * SECOND);
+    let split = finished.tally.split.as_ref().unwrap();
+    assert_eq!((finished.tally.requests, received), (997, 997));
+    assert_near(split.send_lag.max(), 3 * MILLI, "send lag");
+    assert_near(split.service.max(), MILLI / 2, "the server is charged with none of it");
+    assert_near(response(&finished).max(), 7 * MILLI / 2, "the response has all of it");
+}
+
+#[test]
 fn a_count_is_kept_to_the_letter() {
     for (lanes, depth, count) in [(1, 1, 7), (13, 4, 10_007), (64, 16, 101)] {
         let spec = Spec { depth, requests: Some(count), ..spec(lanes, Pace::Closed) };

@@ -21,6 +21,7 @@ pub(crate) fn spec(lanes: u32, pace: Pace) -> Spec {
         part: Part { part: 0, parts: 1 },
         requests: None,
         timeout_ns: None,
+        slack_ns: 0,
         expected_status: None,
     }
 }

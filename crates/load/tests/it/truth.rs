@@ -237,23 +237,26 @@ fn an_answer_that_ends_with_its_connection_is_timed_when_it_ends() {
 
 #[test]
 fn however_a_worker_waits_and_whoever_serves_an_arrival_all_are_counted() {
-    for (idle, dispatch, connections) in [
-        (Idle::Sleep, Dispatch::Shared, 1_000),
-        (Idle::Sleep, Dispatch::Connection, 32),
-        (Idle::Spin, Dispatch::Shared, 32),
-        (Idle::Poll, Dispatch::Connection, 32),
+    for (idle, dispatch, connections, slack_ms) in [
+        (Idle::Sleep, Dispatch::Shared, 1_000, 0),
+        // More requests come due in a slack than there are connections.
+        (Idle::Sleep, Dispatch::Shared, 32, 10),
+        (Idle::Sleep, Dispatch::Connection, 32, 0),
+        (Idle::Sleep, Dispatch::Connection, 32, 1),
+        (Idle::Spin, Dispatch::Shared, 32, 0),
+        (Idle::Poll, Dispatch::Connection, 32, 0),
     ] {
         let run = drive(ServerSpec::new(Behaviour::Prompt), |config| {
             let intensity = Intensity::Flat { per_s: 10_000.0 };
             config.pace = Pace::Open { intensity, arrival: Arrival::Poisson, dispatch };
-            config.idle = idle;
+            (config.idle, config.slack) = (idle, Duration::from_millis(slack_ms));
             (config.threads, config.connections) = (2, connections);
             config.requests = Some(2_003);
             config.window = Duration::from_secs(20);
         });
         let report = &run.outcome.report;
         let counts = (report.requests, report.errors.total(), report.response_ns.count);
-        assert_eq!(counts, (2_003, 0, 2_003), "{idle:?} {dispatch:?}");
+        assert_eq!(counts, (2_003, 0, 2_003), "{idle:?} {dispatch:?} {slack_ms} ms");
         assert_eq!(run.log.entries.len(), 2_003, "{idle:?} {dispatch:?}");
     }
 }

@@ -133,6 +133,10 @@ pub(crate) struct LoadArgs {
     /// How a thread waits for the next arrival or answer
     #[arg(long, value_enum, default_value_t = IdleKind::Sleep)]
     pub(crate) idle: IdleKind,
+    /// How long a request of an open loop may wait for the next ones, so that one waking of the generator sends them all:
+    /// less CPU, and the wait is in the send lag and the response
+    #[arg(long, value_name = "T", default_value = "0s")]
+    pub(crate) slack: Span,
     /// Write the latencies as an HdrHistogram log (V2), second by second
     #[arg(long, value_name = "FILE")]
     pub(crate) hlog: Option<PathBuf>,

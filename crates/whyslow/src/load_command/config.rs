@@ -34,6 +34,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Spin => Idle::Spin,
         IdleKind::Poll => Idle::Poll,
     };
+    config.slack = args.slack.0;
     args.asking.apply(&mut config)?;
     // A generator that `compare` follows is a whole one, whatever started `compare`.
     if !args.events {

@@ -116,7 +116,7 @@ fn a_server_that_is_not_there_is_said_in_one_line_before_anything_is_sent() {
 }
 
 /// Flags of a load, and what its one sentence says.
-const REFUSED: [(&[&str], &str); 14] = [
+const REFUSED: [(&[&str], &str); 16] = [
     (&["-t", "0"], "threads must be from 1 to 8192"),
     (&["-d", "0s"], "the window must be longer than nothing"),
     (&["-d", "soon"], "'soon' is not a duration"),
@@ -128,6 +128,8 @@ const REFUSED: [(&[&str], &str); 14] = [
     (&["--steps", "5,fast"], "'fast' is not a rate"),
     (&["--rates", "no-such-file"], "cannot read --rates no-such-file"),
     (&["-R", "5", "--ramp", "1..2"], "cannot be used with"),
+    (&["--slack", "1ms"], "it goes only with a rate"),
+    (&["-R", "5", "--slack", "200ms"], "a slack must be at most 100 ms"),
     (&["--fail-if", "p99"], "--fail-if"),
     (&["--streams", "0", "--http2"], "there must be from 1 to 1024 streams"),
     (&["--arrival", "sometimes"], "invalid value 'sometimes'"),
@@ -241,6 +243,26 @@ fn a_condition_that_holds_makes_exit_code_3_and_says_the_figure() {
     let wrong = load("p98 > 1us");
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert_eq!(server.finish().entries.len(), 3 * 211, "nothing was sent for the wrong one");
+}
+
+#[test]
+fn slack_is_in_the_report_its_send_lag_and_its_warnings() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let url = server.url();
+    let load = |slack: &str| {
+        let all = ["load", "-t1", "-c64", "-R", "2000", "-d1s", "--slack", slack, "--format", "json", &url];
+        let said = whyslow(&all).json();
+        assert_schema("load", &said);
+        said
+    };
+    let (with, without) = (load("20ms"), load("0s"));
+    assert_eq!(with["schedule"]["slack_ns"], 20_000_000);
+    assert!(without["schedule"].get("slack_ns").is_none());
+    // Of requests that wait for 0 to 20 ms, half wait for more than 10.
+    let lag = |report: &serde_json::Value| report["send_lag_ns"]["p50"].as_f64().unwrap();
+    assert!(lag(&with) > 8e6 && lag(&without) < 4e6, "{} {}", lag(&with), lag(&without));
+    let text = with["warnings"].to_string();
+    assert!(text.contains("20.0 ms (--slack)"), "{text}");
 }
 
 #[test]

@@ -15,17 +15,22 @@ pub(super) const CLOSED: [Tool; 4] = [Tool::Whyslow, Tool::Wrk, Tool::H2load, To
 /// Tools that pipeline.
 pub(super) const PIPELINED: [Tool; 2] = [Tool::Whyslow, Tool::Wrk];
 /// Tools with a schedule that does not wait for answers, or nearly so.
-pub(super) const OPEN: [Tool; 2] = [Tool::Whyslow, Tool::Oha];
+pub(super) const OPEN: [Tool; 3] = [Tool::Whyslow, Tool::InLots, Tool::Oha];
 
 /// How often the memory of a running tool is read: its peak is kept by the kernel, so that only the last reading counts.
 const LOOK: Duration = Duration::from_millis(100);
 /// Clock ticks of `/proc/PID/stat` in a second. Source: `proc(5)`; USER_HZ is 100 on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
+/// Slack of [`Tool::InLots`]: the grain of the timers that oha (tokio) and wrk2 wait by.
+const SLACK: &str = "1ms";
+
 /// A generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
     Whyslow,
+    /// whyslow where requests may wait for each other for [`SLACK`].
+    InLots,
     Wrk,
     H2load,
     Oha,
@@ -66,6 +71,7 @@ impl Tool {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Whyslow => "whyslow load",
+            Self::InLots => "whyslow load --slack 1ms",
             Self::Wrk => "wrk",
             Self::H2load => "h2load",
             Self::Oha => "oha",
@@ -74,7 +80,7 @@ impl Tool {
 
     pub(super) fn is_here(self) -> bool {
         match self {
-            Self::Whyslow => true,
+            Self::Whyslow | Self::InLots => true,
             // wrk has no option that only prints and succeeds; its version ends with 1.
             Self::Wrk => Command::new("wrk").arg("--version").output().is_ok(),
             Self::H2load => exists("h2load"),
@@ -82,10 +88,14 @@ impl Tool {
         }
     }
 
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Whyslow | Self::InLots)
+    }
+
     /// Its name and version, in its own words.
     pub(super) fn version(self) -> String {
         let whyslow = whyslow::release().join("whyslow").to_string_lossy().into_owned();
-        let program = if self == Self::Whyslow { whyslow.as_str() } else { self.name() };
+        let program = if self.is_ours() { whyslow.as_str() } else { self.name() };
         let output = Command::new(program).arg("--version").output();
         let text =
             output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -100,11 +110,12 @@ impl Tool {
         let url = format!("http://{address}/plaintext");
         let program = whyslow::release().join("whyslow");
         let line = match self {
-            Self::Whyslow => {
+            Self::Whyslow | Self::InLots => {
                 let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
+                let slack = if self == Self::InLots { format!("--slack {SLACK}") } else { String::new() };
                 let program = program.display();
                 format!(
-                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} -d {seconds}s --format json {url}"
+                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} -d {seconds}s --format json {url}"
                 )
             }
             Self::Wrk if *pipeline > 1 => {
@@ -140,8 +151,7 @@ impl Tool {
         let (text, mib) = finish(&words, every, look)?;
         let cpu_s = children_cpu_s()? - before;
         let requests = self.requests(&text).with_context(|| format!("{} printed no count", self.name()))?;
-        let report: Option<LoadReport> =
-            (self == Self::Whyslow).then(|| serde_json::from_str(&text)).transpose()?;
+        let report: Option<LoadReport> = self.is_ours().then(|| serde_json::from_str(&text)).transpose()?;
         let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
         Ok(Ran {
             cpu_us: cpu_s * 1e6 / requests,
@@ -160,7 +170,7 @@ impl Tool {
     fn requests(self, text: &str) -> Option<f64> {
         let json = || serde_json::from_str::<serde_json::Value>(text).ok();
         match self {
-            Self::Whyslow => json()?["requests"].as_f64(),
+            Self::Whyslow | Self::InLots => json()?["requests"].as_f64(),
             // "1234567 requests in 6.00s, 155.42MB read"
             Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
             // "requests: 1234567 total, …, 1234560 succeeded, …"

@@ -116,7 +116,7 @@ impl Worker<'_> {
     /// answer.
     #[inline]
     fn may_leave_unread(&self, wait_ns: u64) -> bool {
-        (1..=UNREAD_NS).contains(&wait_ns)
+        (1..=UNREAD_NS.max(self.setup.spec.slack_ns)).contains(&wait_ns)
             && self.stamps.as_ref().is_some_and(Stamps::may_wait)
             && self.session.has_spare()
     }
