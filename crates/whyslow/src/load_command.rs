@@ -18,6 +18,7 @@ use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use keep::Seconds;
+pub(crate) use keep::keep_figures;
 use record::LoadReport;
 use scripted::{Given, Scripted};
 use watch::Watch;

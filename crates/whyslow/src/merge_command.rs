@@ -1,6 +1,6 @@
 //! `whyslow merge`: shards of one run → one report.
 
-use load::{Merged, export};
+use load::Merged;
 use record::{ShardDir, write_atomically};
 
 use crate::cli::{Format, MergeArgs};
@@ -33,8 +33,5 @@ fn keep(args: &MergeArgs, merged: &Merged) -> anyhow::Result<()> {
     if let Some(file) = &args.hlog {
         write_atomically(file, load::shard_log(outcome, &[]).as_bytes())?;
     }
-    if let Some(file) = &args.hgrm {
-        write_atomically(file, export::hgrm(&outcome.response).as_bytes())?;
-    }
-    Ok(())
+    load_command::keep_figures(&args.figures, outcome)
 }

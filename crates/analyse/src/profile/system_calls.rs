@@ -9,12 +9,14 @@ use super::Counts;
 const ENTRIES: [&str; 6] = ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_", "ksys_"];
 /// System calls that write to whatever a descriptor is.
 const WRITES: [&str; 3] = ["write", "writev", "sendfile"];
+/// System calls that send to a socket, whatever that leads to.
+const SENDS: [&str; 4] = ["send", "sendto", "sendmsg", "sendmmsg"];
 /// Parts of the names of functions through which whatever goes to a socket goes.
-const SOCKETS: [&str; 3] = ["sock_", "tcp_", "unix_stream"];
-/// Parts of the names of functions through which a thread tells another one that there is work.
-const PIPES: [&str; 2] = ["pipe_write", "eventfd_write"];
-/// What writes to a pipe or an event descriptor are called.
-pub(crate) const PIPE_WRITES: &str = "write (to a pipe)";
+const SOCKETS: [&str; 2] = ["sock_", "tcp_"];
+/// Parts of the names of functions through which a thread tells another one on this machine that there is work.
+const PIPES: [&str; 4] = ["pipe_write", "eventfd_write", "unix_dgram_sendmsg", "unix_stream_sendmsg"];
+/// What writes to a pipe, an event descriptor or a local socket are called.
+pub(crate) const PIPE_WRITES: &str = "write (to a pipe or local socket)";
 /// What all other writes that do not go to a socket are called.
 pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
 
@@ -49,10 +51,11 @@ fn name(kernel: &[&Frame]) -> Option<String> {
     };
     // Link-time optimisation leaves suffixes such as `.isra.0`.
     let name = call_name(entered.split('.').next()?);
+    let (writes, sends) = (WRITES.contains(&name), SENDS.contains(&name));
     let name = match name {
-        write if !WRITES.contains(&write) || is_in(&SOCKETS) => write,
-        _ if is_in(&PIPES) => PIPE_WRITES,
-        _ => FILE_WRITES,
+        _ if (writes || sends) && is_in(&PIPES) => PIPE_WRITES,
+        _ if writes && !is_in(&SOCKETS) => FILE_WRITES,
+        call => call,
     };
     Some(name.to_owned())
 }

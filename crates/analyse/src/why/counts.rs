@@ -209,7 +209,7 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     })
 }
 
-/// Requests that are passed from thread to thread: futexes, or writes to pipes, with switches.
+/// Requests that are passed from thread to thread: futexes, or writes to pipes or local sockets, with switches.
 pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let (futexes, pipes) = (futexes(pair), writes(pair).pipes);
@@ -221,15 +221,20 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
     let counted_ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
     let ns = counted_ns.max(scheduling(pair, switches) + pair.more_time_in_calls(&[PIPE_WRITES]));
-    let piped = if pipes < FEW { String::new() } else { format!(", {pipes:.2} more writes to pipes") };
+    let told: Vec<String> = [
+        (futexes, "futex calls"),
+        (pipes, "writes to pipes or local sockets"),
+        (switches, "context switches"),
+    ]
+    .iter()
+    .filter(|(more, _)| *more >= FEW)
+    .map(|(more, what)| format!("{more:.2} more {what}"))
+    .collect();
     one(Suspect {
         id: "thread_handoff".to_owned(),
         grade: Grade::BoundedBy,
         ns,
-        evidence: format!(
-            "hand-over between threads: {futexes:.2} more futex calls{piped} and {switches:.2} more context switches a \
-             request"
-        ),
+        evidence: format!("hand-over between threads: {} a request", told.join(", ")),
         usual: true,
     })
 }

@@ -132,7 +132,7 @@ impl Sums {
     }
 }
 
-/// A figure of a pass as a logarithm, with its variance.
+/// A figure of a pass and its variance, of logarithms as of times.
 type Figure = fn(&Sums) -> Option<(f64, f64)>;
 
 /// Every kind of pass of every arm, against its untouched passes.
@@ -190,7 +190,12 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
     let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
     let untouched = of(PassKind::Untouched).map(|pass| &pass.window).chain(sheet.windows(arm, sheet.main));
-    let few_switches = few_switches.max(by_chance(untouched, plain.rounds, watched.rounds));
+    let untouched: Vec<Sums> = untouched.map(|window| Sums::default().add(window)).collect();
+    let by_chance = |figure: Figure| {
+        let each = untouched.iter().filter_map(|window| Some(figure(window)?.0));
+        by_chance(each, plain.rounds, watched.rounds)
+    };
+    let few_switches = few_switches.max(by_chance(|sums| Some((sums.switches_per_request(), 0.0))));
     let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
     let moved =
         ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
@@ -206,7 +211,7 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         // What a request takes tells nothing of watching where a CPU was moved; how often it calls does not hang on that.
         switched(&plain, &watched, few_switches)
     } else {
-        fault(kind, &plain, &watched, few_switches)
+        fault(kind, &plain, &watched, few_switches, by_chance)
     };
     let whole = if kind == PassKind::Tracing { "only the mix of calls is used" } else { "used" };
     let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
@@ -264,12 +269,11 @@ pub(crate) fn stands_for(profile: &Profile, target: &Usage) -> (f64, f64) {
     (sampled_ns, used as f64 * profile.wall_ns as f64 / target.wall_ns.max(1) as f64)
 }
 
-/// How far apart the switches per request of two servers are by chance, so many windows of each, where those that nobody
-/// watched differ as these do.
-fn by_chance<'a>(untouched: impl Iterator<Item = &'a Window>, ours: u32, theirs: u32) -> f64 {
-    let switches = untouched.map(|window| Sums::default().add(window).switches_per_request());
-    let switches: Vec<f64> = switches.filter(|per_request| per_request.is_finite()).collect();
-    let spread = stats::descriptive::sd(&switches).unwrap_or(0.0);
+/// How far apart a figure of two servers is by chance, so many windows of each, where it differs as here between windows that
+/// nobody watched.
+fn by_chance(untouched: impl Iterator<Item = f64>, ours: u32, theirs: u32) -> f64 {
+    let figures: Vec<f64> = untouched.filter(|figure| figure.is_finite()).collect();
+    let spread = stats::descriptive::sd(&figures).unwrap_or(0.0);
     CHANCE * spread * (1.0 / f64::from(ours.max(1)) + 1.0 / f64::from(theirs.max(1))).sqrt()
 }
 
@@ -280,8 +284,14 @@ fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<String> {
     much.then(|| format!("context switches went from {from:.2} to {to:.2} a request"))
 }
 
-/// Why a watched server is not the one that was scored.
-fn fault(kind: PassKind, plain: &Sums, watched: &Sums, few_switches: f64) -> Option<String> {
+/// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
+fn fault(
+    kind: PassKind,
+    plain: &Sums,
+    watched: &Sums,
+    few_switches: f64,
+    by_chance: impl Fn(Figure) -> f64,
+) -> Option<String> {
     if kind == PassKind::Tracing {
         return None;
     }
@@ -301,6 +311,8 @@ fn fault(kind: PassKind, plain: &Sums, watched: &Sums, few_switches: f64) -> Opt
         _ => ("the ratio of user to system time", Sums::split),
     };
     let ((before, variance), (after, more)) = figure(plain).zip(figure(watched))?;
-    let moved = (after - before).abs() - CHANCE * (variance + more).sqrt();
+    // Ticks are a sample; and a server whose threads queue for each other has more than one state to be found in.
+    let chance = (CHANCE * (variance + more).sqrt()).max(by_chance(figure));
+    let moved = (after - before).abs() - chance;
     (moved > MAX_MOVED.ln_1p()).then(|| format!("{what} went from {:.3} to {:.3}", before.exp(), after.exp()))
 }

@@ -1,13 +1,14 @@
 //! Causes from what was seen of threads: stacks, waits, and what came and went.
 
 use analyse::{Grade, analyse};
-use record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage};
+use record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
 
 use crate::support::change;
 use crate::why::{Plant, apply, named, planted};
 
 /// Beginnings of the names of the kernel's functions.
-const KERNEL: [&str; 8] = ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pipe_", "futex_", "hrtimer_"];
+const KERNEL: [&str; 10] =
+    ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pipe_", "futex_", "hrtimer_", "sock_", "unix_"];
 
 /// A profile of stacks, outermost function first, with samples.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
@@ -164,6 +165,29 @@ fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
     }
 }
 
+/// Threads that queue for a spin lock are found now in one state and now in another, by nobody's doing.
+#[test]
+fn a_split_that_moves_by_itself_is_not_laid_to_sampling() {
+    let used = |shares: [f64; 2]| {
+        let mut run = sampled("main;serve;price_of_everything");
+        let split = |window: &mut Window, user: f64| {
+            let cpu = &mut window.target.cpu;
+            cpu.user_ns = (cpu.total_ns as f64 * user) as u64;
+            cpu.system_ns = cpu.total_ns - cpu.user_ns;
+        };
+        for (index, record) in run.rounds.iter_mut().enumerate() {
+            record.windows.iter_mut().for_each(|window| split(window, shares[index / 2 % 2]));
+        }
+        for pass in run.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+            split(&mut pass.window, if pass.kind == PassKind::Sampling { 0.92 } else { 0.78 });
+        }
+        let passes = analyse(&run).passes;
+        let sampling = passes.iter().filter(|pass| pass.kind == PassKind::Sampling);
+        sampling.map(|pass| pass.used).collect::<Vec<_>>()
+    };
+    assert_eq!((used([0.78, 0.94]), used([0.78, 0.78])), (vec![true; 2], vec![false; 2]));
+}
+
 #[test]
 fn a_hundred_small_functions_carry_a_gap_together() {
     let functions: Vec<String> = (0..100).map(|n| format!("main;serve;step_{n}")).collect();
@@ -179,6 +203,8 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     for (stack, expected) in [
         ("main;log;do_syscall_64;ksys_write;ext4_file_write_iter", "file_writes"),
         ("main;wake;do_syscall_64;ksys_write;pipe_write", "thread_handoff"),
+        ("main;wake;do_syscall_64;ksys_write;sock_write_iter;unix_stream_sendmsg", "thread_handoff"),
+        ("main;audit;do_syscall_64;__x64_sys_sendto;sock_sendmsg;unix_dgram_sendmsg", "thread_handoff"),
         ("main;send;do_syscall_64;ksys_write;tcp_sendmsg", "small_writes"),
     ] {
         let findings = analyse(&sampled_beside(writes, &[stack]));

@@ -140,9 +140,8 @@ pub(crate) struct LoadArgs {
     /// Write the latencies as an HdrHistogram log (V2), second by second
     #[arg(long, value_name = "FILE")]
     pub(crate) hlog: Option<PathBuf>,
-    /// Write the percentile distribution as HdrHistogram prints it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) hgrm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) figures: FigureArgs,
     #[command(flatten)]
     pub(crate) rates: RateArgs,
     #[command(flatten)]
@@ -189,9 +188,8 @@ pub(crate) struct MergeArgs {
     /// Write the latencies as an HdrHistogram log (V2)
     #[arg(long, value_name = "FILE")]
     pub(crate) hlog: Option<PathBuf>,
-    /// Write the percentile distribution as HdrHistogram prints it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) hgrm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) figures: FigureArgs,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -233,12 +231,12 @@ pub(crate) struct RateArgs {
     pub(crate) rates: Option<PathBuf>,
 }
 
-/// What becomes of the figures.
-#[derive(Debug, Default, Args)]
-pub(crate) struct KeepArgs {
-    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
-    #[arg(long = "fail-if", value_name = "CONDITION")]
-    pub(crate) fail_if: Vec<String>,
+/// Files of the figures, of one generator or of several that were merged.
+#[derive(Debug, Args)]
+pub(crate) struct FigureArgs {
+    /// Write the percentile distribution as HdrHistogram prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
     /// Write the window second by second as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
@@ -248,6 +246,14 @@ pub(crate) struct KeepArgs {
     /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line)
     #[arg(long, value_name = "FILE")]
     pub(crate) otlp: Option<PathBuf>,
+}
+
+/// What becomes of the figures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct KeepArgs {
+    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
     /// Show rate, percentiles and errors second by second in the terminal
     #[arg(long)]
     pub(crate) live: bool,

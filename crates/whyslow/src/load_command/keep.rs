@@ -6,17 +6,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use load::export::{Interval, hlog_line};
 use load::{Event, Latencies, Outcome as Measured, export, latencies};
 
-use crate::cli::LoadArgs;
+use crate::cli::{FigureArgs, LoadArgs};
 
 /// Writes everything that was asked for; a file is whole or absent.
 pub(super) fn keep(args: &LoadArgs, seconds: &Seconds, measured: &Measured) -> anyhow::Result<()> {
-    let report = &measured.report;
     write(args.hlog.as_ref(), || load::hlog(measured, &seconds.lines))?;
-    write(args.hgrm.as_ref(), || export::hgrm(&measured.response))?;
-    write(args.keep.csv.as_ref(), || report::load_csv(report))?;
-    write(args.keep.prometheus.as_ref(), || report::load_prometheus(report))?;
-    write(args.keep.otlp.as_ref(), || report::load_otlp(report, unix_ns(SystemTime::now())))?;
-    Ok(())
+    keep_figures(&args.figures, measured)
+}
+
+/// Writes the files of figures that were asked for.
+pub(crate) fn keep_figures(files: &FigureArgs, measured: &Measured) -> anyhow::Result<()> {
+    let report = &measured.report;
+    write(files.hgrm.as_ref(), || export::hgrm(&measured.response))?;
+    write(files.csv.as_ref(), || report::load_csv(report))?;
+    write(files.prometheus.as_ref(), || report::load_prometheus(report))?;
+    write(files.otlp.as_ref(), || report::load_otlp(report, unix_ns(SystemTime::now())))
 }
 
 fn write(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> anyhow::Result<()> {

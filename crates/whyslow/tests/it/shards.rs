@@ -22,7 +22,18 @@ fn load(url: &str) -> Vec<String> {
 
 /// What `whyslow merge run` says in `folder`, checked against the number of requests that the server saw.
 fn assert_merged(folder: &Path, seen: u64) {
-    let files = ["--hgrm", "all.hgrm", "--hlog", "all.hlog"];
+    let files = [
+        "--hgrm",
+        "all.hgrm",
+        "--hlog",
+        "all.hlog",
+        "--csv",
+        "all.csv",
+        "--prometheus",
+        "all.prom",
+        "--otlp",
+        "all.json",
+    ];
     let said = whyslow_in(folder, &[&["merge", "run", "--format", "json"], &files[..]].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
     let report = said.json();
@@ -35,6 +46,12 @@ fn assert_merged(folder: &Path, seen: u64) {
     assert_eq!(judged.code, Some(3), "a condition is judged on all shards together: {judged:?}");
     let hgrm = std::fs::read_to_string(folder.join("all.hgrm")).unwrap();
     assert!(hgrm.contains(&format!("Total count    = {PRIME:12}]")), "{hgrm}");
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let seconds = text("all.csv");
+    let of_second = |line: &str| line.split(',').nth(1).unwrap().parse::<u64>().unwrap();
+    assert_eq!(seconds.lines().skip(1).map(of_second).sum::<u64>(), PRIME, "{seconds}");
+    assert!(text("all.prom").contains(&format!(" {PRIME}\n")), "{}", text("all.prom"));
+    assert!(text("all.json").contains(&PRIME.to_string()), "{}", text("all.json"));
     let log = logged(&folder.join("all.hlog"));
     assert_eq!(log.len(), LOGGED.len());
     for (interval, (tag, name)) in log.iter().zip(LOGGED) {
