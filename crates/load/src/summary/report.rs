@@ -130,7 +130,7 @@ fn schedule_facts(config: &Config) -> ScheduleFacts {
             (kind, Some(mean_rate_per_s(config, intensity)), arrival, intensity.corners())
         }
     };
-    let slack_ns = (!config.slack.is_zero()).then(|| config.slack.as_nanos() as u64);
+    let slack_ns = (!config.slack.is_zero()).then_some(config.slack.as_nanos() as u64);
     ScheduleFacts { kind: kind.to_owned(), rate_per_s, arrival, seed: config.seed, slack_ns, shape }
 }
 
