@@ -114,10 +114,14 @@ fn a_link_called_wrk2_wants_a_rate_and_prints_the_spectrum() {
         "\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n",
         "     1.000000         1000          inf\n#[Mean    = ",
         "(HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))",
-        "  1000 requests in ",
     ] {
         assert!(said.out.contains(want), "'{want}' is not in {}", said.out);
     }
+    // The last are on their way when the window ends, where the machine is busy: they are in the spectrum and no answers.
+    let requests =
+        said.out.split_once(" requests in ").and_then(|(before, _)| before.split_whitespace().last());
+    let requests: u32 = requests.and_then(|count| count.parse().ok()).unwrap();
+    assert!((950..=1000).contains(&requests), "{}", said.out);
     assert!(said.err.contains("wrk2 leaves out its first 10 s"), "{said:?}");
     assert_eq!(said.err.lines().filter(|line| line.starts_with("note: ")).count(), 1, "{said:?}");
 }
