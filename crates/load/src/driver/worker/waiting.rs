@@ -25,7 +25,8 @@ const FORGOTTEN_NS: f64 = 0.1;
 const MOST_AHEAD_NS: f64 = 40_000.0;
 /// Most that is learned: so much above the former that it is not crossed by chance.
 const MOST_LEARNED_NS: f64 = 2.0 * MOST_AHEAD_NS;
-/// Longest time for which answers are left unread: a connection that the server closes is missed for no longer.
+/// Longest time for which answers are left unread, or the slack where that is longer: a connection that the server closes is
+/// missed for no longer.
 const UNREAD_NS: u64 = 500_000;
 
 /// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
