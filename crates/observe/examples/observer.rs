@@ -57,7 +57,8 @@ fn own_cpus(group: &Group) -> Result<OwnCpus, Box<dyn std::error::Error>> {
 
 /// Both readings of CPU time come in the same order at both ends, so that their intervals are equally long.
 fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let counting = Counting::attach_software(group)?;
+    let own = own_cpus(group)?;
+    let counting = Counting::attach(group, &own)?.sparingly(&own);
     let read = || Ok::<_, observe::ObserveError>((counting.read(), group.snapshot()?));
     let (counts, before) = read()?;
     std::thread::sleep(length);

@@ -1,6 +1,7 @@
 //! Tier 1: what the kernel counts for the threads of a group, or on CPUs that it has to itself.
 
 mod sparing;
+mod stopwatch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +16,7 @@ use record::{Counts, call_name};
 use units::CpuSet;
 
 use self::sparing::Sparing;
+use self::stopwatch::Stopwatch;
 use crate::error::{PERF, likely_reason};
 use crate::file::numbered;
 use crate::tracefs::Tracefs;
@@ -63,6 +65,7 @@ impl OwnCpus {
 pub struct Counting {
     counters: Vec<Attached>,
     sparing: Option<Sparing>,
+    stopwatch: Option<Stopwatch>,
     missing: Vec<String>,
 }
 
@@ -99,8 +102,8 @@ impl Counting {
     /// Attaches counters to all threads of `group`: everything that can be counted here, with the common system calls
     /// by name. Each name costs one descriptor for each thread; where there are too few, calls are not counted by name.
     ///
-    /// Where a group has CPUs to itself and it is allowed, everything is counted on those, and system calls by BPF:
-    /// whatever happens there is counted. Counters of threads are stored and loaded at every switch between two of them,
+    /// Where a group has CPUs to itself and it is allowed, everything is counted on those, system calls, switches and the
+    /// task clock by BPF: whatever happens there is counted. Counters of threads are stored and loaded at every switch between two of them,
     /// and where the counters are a hypervisor's each is a trap: a server that switches for each request was seen to take
     /// six times the CPU with cycles among them, and twice with no more than eight counters of the kernel's own.
     ///
@@ -110,9 +113,13 @@ impl Counting {
         let (mut wanted, mut missing) = wanted();
         let mut threads = threads_of(group)?;
         let mut on_cpus = Vec::new();
-        let (mut sparing, mut refusal) = (None, None);
+        let (mut sparing, mut stopwatch, mut refusal) = (None, None, None);
         if own.are_of(&threads) {
-            let process = group.pids()?.first().copied().unwrap_or_else(|| group.root());
+            let processes = group.pids()?;
+            let process = processes.first().copied().unwrap_or_else(|| group.root());
+            // Where it is refused the kernel's own clock and counter are used, as far as they can be borne.
+            stopwatch = Stopwatch::start(&own.cpus, &processes).ok();
+            wanted.retain(|one| stopwatch.is_none() || !of_stopwatch(&one.name));
             match Sparing::attach(&own.cpus, process) {
                 Ok(begun) => {
                     wanted.retain(|one| !Sparing::counts(&one.name, one.syscall));
@@ -132,6 +139,7 @@ impl Counting {
         let mut counting = Self::attach_to_threads(group, &mut threads, &wanted, &missing)?;
         counting.counters.append(&mut on_cpus);
         counting.sparing = sparing;
+        counting.stopwatch = stopwatch;
         counting.say_what_is_missing(own);
         let calls = counting.counters.iter().any(|one| one.what.name == ALL_CALLS);
         counting.missing.extend(refusal.filter(|_| calls).map(|error| without_slices(&error)));
@@ -209,7 +217,7 @@ impl Counting {
             // Refusals of one kind are told once, below.
             counters.extend(opened.ok().map(|counters| Attached { what, counters }));
         }
-        Self { counters, sparing: None, missing }
+        Self { counters, sparing: None, stopwatch: None, missing }
     }
 
     /// From now on does not count system calls all of the time where that would take more than 0.2 % of the group's CPUs,
@@ -229,6 +237,10 @@ impl Counting {
             let sum: io::Result<u64> = counters.iter().map(total).sum();
             let place = if what.syscall { &mut counts.syscalls } else { &mut counts.events };
             place.extend(sum.ok().map(|sum| (what.name.clone(), sum)));
+        }
+        if let Some(stopwatch) = &self.stopwatch {
+            counts.events.insert(TASK_CLOCK.to_owned(), stopwatch.busy_ns());
+            counts.events.insert(SWITCHES.to_owned(), stopwatch.switches());
         }
         Tally { counts, sparing: self.sparing.as_ref().map(Sparing::read) }
     }
@@ -265,10 +277,20 @@ impl Tally {
     }
 }
 
+/// What the group's CPU time is called, by a clock that is none of the scheduler's.
+const TASK_CLOCK: &str = "task_clock_ns";
+/// What a thread's leaving a CPU is called.
+const SWITCHES: &str = "context_switches";
+
+/// Whether a [`Stopwatch`] tells what is called so.
+fn of_stopwatch(name: &str) -> bool {
+    name == TASK_CLOCK || name == SWITCHES
+}
+
 /// What the kernel counts by itself, or with a counter unit where the machine has one.
 const BUILT_IN: [(&str, Kind); 9] = [
-    ("task_clock_ns", Kind::Software(Software::TaskClock)),
-    ("context_switches", Kind::Software(Software::CtxSwitch)),
+    (TASK_CLOCK, Kind::Software(Software::TaskClock)),
+    (SWITCHES, Kind::Software(Software::CtxSwitch)),
     ("cpu_migrations", Kind::Software(Software::CpuMigration)),
     ("minor_faults", Kind::Software(Software::MinorPageFault)),
     ("major_faults", Kind::Software(Software::MajorPageFault)),

@@ -1,4 +1,5 @@
-//! Two accounts of the same CPU time: user and system time as `/proc` tells them, and the task clock of perf events.
+//! Two accounts of the same CPU time: user and system time as the scheduler charges them, and the task clock that is read
+//! at every switch of the server's CPUs.
 
 use std::fs;
 
@@ -99,10 +100,12 @@ pub(super) fn section() -> anyhow::Result<String> {
     }
     Ok(format!(
         "\n## Two accounts of the same CPU time\n\n`cargo xtask calibrate clock`: user plus system time by `/proc` over the task \
-         clock of perf events, both read in the same order at both ends of a window under the same load, with no \
-         tracepoint attached. They are to agree within 2 %. The task clock of a thread is stopped before a switch and started after \
-         it, so that the switch itself, and the starting and stopping, are in the first account only: the last column is \
-         what that comes to, and in comparisons no task clock is told of a server on CPUs of its own that switches more than 5000 times a second.\n\n| server | windows | median | least | most | switches/s | ns apart per switch |\n\
+         clock, both read in the same order at both ends of a window under the same load, and counted as in a comparison. They are to agree \
+         within 2 %. The task clock is read by BPF wherever a CPU goes from one thread to another, and so has the switches \
+         in it, as the scheduler's account has; that of perf events, which is stopped for each switch, was 7 % short for `handoff` and 31 % for \
+         `mutex` (2026-11-24), and is used only where BPF is refused, of servers that seldom switch. The last column is what is between \
+         the two accounts: of `mutex`, whose threads sleep and wake one by one, that the scheduler charges a thread from when it is made ready on an idle CPU, not \
+         from when it runs (docs/decisions/0018).\n\n| server | windows | median | least | most | switches/s | ns apart per switch |\n\
          |---|--:|--:|--:|--:|--:|--:|\n{}",
         rows.concat()
     ))

@@ -113,9 +113,9 @@ impl Sparing {
     /// Those of bpf(2); nearly always that it is not allowed.
     pub(super) fn attach(cpus: &CpuSet, pid: u32) -> io::Result<Self> {
         let table = Table::new(cpus)?;
-        let mut programs = vec![(table.program(Slot::OfCall)?, ENTRY)];
+        let mut programs = vec![(table.counter(Slot::OfCall)?, ENTRY)];
         for (_, tracepoint, slot) in EVENTS {
-            programs.push((table.program(Slot::Fixed(slot))?, tracepoint));
+            programs.push((table.counter(Slot::Fixed(slot))?, tracepoint));
         }
         let interfaces = format!("/proc/{pid}/net/dev");
         let shared = Shared { table, programs, interfaces, slices: Mutex::default() };

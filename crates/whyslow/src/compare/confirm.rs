@@ -38,26 +38,34 @@ const SHIM: &str = include_str!("shim.c");
 /// Grades that can be put to the test.
 const OPEN: [Grade; 2] = [Grade::BoundedBy, Grade::ConsistentWith];
 
-/// Tries every change against the causes that the run in `bench.dir` names; what cannot be tried is said.
+/// Tries changes against the causes that the run in `bench.dir` names, until each is confirmed or no change is left; what
+/// cannot be tried is said.
 pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
     let run = bench.dir.read()?;
-    let findings = analyse::analyse(&run);
+    let mut findings = analyse::analyse(&run);
     let all = trials(&findings, bench.plan);
     if all.is_empty() {
         crate::say("nothing to confirm: no cause was named that a change from outside can take away");
     }
+    let mut tried = 0;
     for (number, trial) in all.iter().enumerate() {
         if bench.interrupt.is_set() {
             break;
         }
-        if number >= MOST {
+        if trial.is_needless(&findings, bench.plan) {
+            crate::say(&format!("not needed: {}, for that is confirmed already", trial.said()));
+            continue;
+        }
+        if tried == MOST {
             crate::say(&format!("not tried: {} (at most {MOST} changes in one run)", trial.said()));
             continue;
         }
-        crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len().min(MOST), trial.said()));
+        tried += 1;
+        crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len(), trial.said()));
         if let Err(error) = trial.run(bench, &run.manifest.pilot_per_s) {
             crate::say(&format!("not tried: {}: {error:#}", trial.said()));
         }
+        findings = analyse::analyse(&bench.dir.read()?);
     }
     Ok(())
 }
@@ -66,6 +74,8 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
 struct Trial {
     pair: [usize; 2],
     remedy: Remedy,
+    /// The causes that it is tried against.
+    causes: Vec<String>,
 }
 
 /// Every change that could take away a cause of these findings, the most important cause first; each pair and change
@@ -78,8 +88,9 @@ fn trials(findings: &Findings, plan: &Plan) -> Vec<Trial> {
         let (Some(baseline), Some(arm)) = (place(&cause.baseline), place(&cause.arm)) else { continue };
         let pair = [baseline, arm];
         for remedy in against(&cause.id, pair.map(|index| &plan.arms[index]), plan, &catalogue) {
-            if !trials.iter().any(|trial| trial.pair == pair && trial.remedy == remedy) {
-                trials.push(Trial { pair, remedy });
+            match trials.iter_mut().find(|trial| trial.pair == pair && trial.remedy == remedy) {
+                Some(known) => known.causes.push(cause.id.clone()),
+                None => trials.push(Trial { pair, remedy, causes: vec![cause.id.clone()] }),
             }
         }
     }
@@ -89,6 +100,15 @@ fn trials(findings: &Findings, plan: &Plan) -> Vec<Trial> {
 impl Trial {
     fn said(&self) -> String {
         format!("{} with {}", self.remedy.intervention.causes.join(" or "), self.remedy.intervention.with)
+    }
+
+    /// Whether every cause that it is tried against has been confirmed by another change.
+    fn is_needless(&self, findings: &Findings, plan: &Plan) -> bool {
+        let [baseline, arm] = self.pair.map(|index| &plan.arms[index].name);
+        let of_pair = findings.causes.iter().filter(|one| one.baseline == *baseline && one.arm == *arm);
+        let confirmed =
+            |id: &String| of_pair.clone().any(|cause| cause.id == *id && cause.grade == Grade::ConfirmedBy);
+        self.causes.iter().all(confirmed)
     }
 
     fn run(&self, bench: &Bench, pilot_per_s: &[f64]) -> anyhow::Result<()> {

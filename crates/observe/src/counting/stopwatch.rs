@@ -1,0 +1,62 @@
+//! The CPU time of a group by a clock of its own: read wherever a CPU goes from one thread to another.
+//!
+//! The task clock of perf events is stopped before a switch and started after it, so that it tells a few hundred
+//! nanoseconds less for each switch than the scheduler charges: a third of the CPU time of a server that switches for each
+//! request. This one has the switches in it, and costs less.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use units::CpuSet;
+
+use crate::file::numbered;
+use crate::sys::bpf::{BUSY_NS, Processes, SWITCHES, Table};
+
+/// Where a CPU goes from one thread to another.
+const SWITCH: &CStr = c"sched_switch";
+/// What comes with every tick of the scheduler, so that the time of a thread that nobody stops is at most that old (1 to
+/// 10 ms) when it is read.
+const TICK: &CStr = c"hrtimer_expire_entry";
+
+/// What `/proc/self/ns/pid` leads to where process ids are those that the kernel itself uses.
+/// Source: Linux, include/uapi/linux/nsfs.h, PID_NS_INIT_INO.
+const KERNELS_OWN_IDS: &str = "pid:[4026531836]";
+
+/// Times who runs on CPUs that a group has to itself.
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    table: Table,
+    /// Keep the programs where they are.
+    _links: [OwnedFd; 2],
+}
+
+impl Stopwatch {
+    /// Begins to time the processes `of_group`, and those that begin from now on; none of those that are there already and
+    /// do not belong to it, among them the kernel's own.
+    ///
+    /// # Errors
+    /// Those of bpf(2), nearly always that it is not allowed; `Unsupported` in a container that numbers processes anew.
+    pub(super) fn start(cpus: &CpuSet, of_group: &[u32]) -> io::Result<Self> {
+        if std::fs::read_link("/proc/self/ns/pid")? != Path::new(KERNELS_OWN_IDS) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut others = numbered("/proc")?;
+        others.retain(|pid| !of_group.contains(pid));
+        let others = Processes::new(&others)?;
+        let table = Table::new(cpus)?;
+        let at = |tracepoint, switch| table.stopwatch(&others, switch)?.attach(tracepoint);
+        Ok(Self { _links: [at(SWITCH, true)?, at(TICK, false)?], table })
+    }
+
+    /// CPU time in nanoseconds so far.
+    pub(super) fn busy_ns(&self) -> u64 {
+        self.table.count(BUSY_NS)
+    }
+
+    /// How often a thread of the group left a CPU so far.
+    pub(super) fn switches(&self) -> u64 {
+        self.table.count(SWITCHES)
+    }
+}

@@ -1,0 +1,150 @@
+//! What the programs do, in the kernel's instructions. Each runs on the CPU where a tracepoint is reached, adds to words
+//! of that CPU only, and the kernel moves it to no other meanwhile, so that nothing has to be locked.
+
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use units::CpuSet;
+
+use super::{BUSY_NS, CALLS, CPUS, SLOTS, SWITCHES, Slot, TOLD_UNTIL};
+
+/// One instruction. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+// Operations, as the manual names them.
+const LDXDW: u8 = 0x79;
+const STXDW: u8 = 0x7b;
+const STXW: u8 = 0x63;
+const LDDW: u8 = 0x18;
+const MOV: u8 = 0xb7;
+const MOV_REGISTER: u8 = 0xbf;
+const ADD: u8 = 0x07;
+const ADD_REGISTER: u8 = 0x0f;
+const SUB_REGISTER: u8 = 0x1f;
+const AND: u8 = 0x57;
+const LSH: u8 = 0x67;
+const RSH: u8 = 0x77;
+const RSH_REGISTER: u8 = 0x7f;
+const JEQ: u8 = 0x15;
+const JNE: u8 = 0x55;
+const JGT: u8 = 0x25;
+const JLE: u8 = 0xb5;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+
+// Functions of the kernel, and kinds of addresses. Source: Linux, include/uapi/linux/bpf.h.
+const MAP_LOOKUP: i32 = 1;
+const TIME_NS: i32 = 5;
+const CURRENT_CPU: i32 = 8;
+const CURRENT_PROCESS: i32 = 14;
+const MAP: u8 = 1;
+const MAP_VALUE: u8 = 2;
+
+/// The register that points behind the program's own memory.
+const FRAME: u8 = 10;
+const WORD: i16 = size_of::<u64>() as i16;
+
+fn one(code: u8, [to, from]: [u8; 2], offset: i16, immediate: i32) -> Instruction {
+    Instruction { code, registers: from << 4 | to, offset, immediate }
+}
+
+/// Where a table keeps a slot of one CPU, from that CPU's first.
+fn place(slot: usize) -> i16 {
+    slot as i16 * WORD
+}
+
+/// Puts the address of this CPU's first slot into register 9, or goes to the end, `rest` instructions further on, where
+/// the CPU is none of these.
+fn slots_of_this_cpu(cpus: &CpuSet, map: BorrowedFd<'_>, rest: i16) -> [Instruction; 10] {
+    let mask = cpus.iter().fold(0u64, |mask, cpu| mask | 1 << cpu);
+    let bytes = SLOTS * size_of::<u64>();
+    // Distances of jumps are counted from the next instruction.
+    [
+        one(CALL, [0, 0], 0, CURRENT_CPU),
+        one(JGT, [0, 0], 8 + rest, CPUS as i32 - 1),
+        one(LDDW, [1, 0], 0, mask as u32 as i32),
+        one(0, [0, 0], 0, (mask >> 32) as u32 as i32),
+        one(RSH_REGISTER, [1, 0], 0, 0),
+        one(AND, [1, 0], 0, 1),
+        one(JEQ, [1, 0], 3 + rest, 0),
+        one(LSH, [0, 0], 0, bytes.trailing_zeros() as i32),
+        one(LDDW, [9, MAP_VALUE], 0, map.as_raw_fd()),
+        one(0, [0, 0], 0, 0),
+    ]
+}
+
+const END: [Instruction; 2] = [
+    Instruction { code: MOV, registers: 0, offset: 0, immediate: 0 },
+    Instruction { code: EXIT, registers: 0, offset: 0, immediate: 0 },
+];
+
+/// Adds one to a slot.
+pub(super) fn counter(slot: Slot, cpus: &CpuSet, map: BorrowedFd<'_>) -> Vec<Instruction> {
+    let last_call = CALLS as i32 - 1;
+    let (first, second) = match slot {
+        Slot::OfCall => (one(LDXDW, [7, 1], WORD, 0), one(JLE, [7, 0], 1, last_call)),
+        Slot::Fixed(slot) => (one(MOV, [7, 0], 0, slot as i32), one(JLE, [7, 0], 1, SLOTS as i32 - 1)),
+    };
+    let add = [
+        one(ADD_REGISTER, [9, 0], 0, 0),
+        one(LSH, [7, 0], 0, size_of::<u64>().trailing_zeros() as i32),
+        one(ADD_REGISTER, [9, 7], 0, 0),
+        one(LDXDW, [2, 9], 0, 0),
+        one(ADD, [2, 0], 0, 1),
+        one(STXDW, [9, 2], 0, 0),
+    ];
+    let which = [first, second, one(MOV, [7, 0], 0, last_call)];
+    [&which[..], &slots_of_this_cpu(cpus, map, add.len() as i16), &add, &END].concat()
+}
+
+/// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is neither the idle one nor one of
+/// `others`; and one to [`SWITCHES`], if the event is a switch.
+pub(super) fn stopwatch(
+    switch: bool,
+    cpus: &CpuSet,
+    map: BorrowedFd<'_>,
+    others: BorrowedFd<'_>,
+) -> Vec<Instruction> {
+    let add = [
+        one(LDXDW, [1, 9], place(BUSY_NS), 0),
+        one(ADD_REGISTER, [1, 8], 0, 0),
+        one(STXDW, [9, 1], place(BUSY_NS), 0),
+        one(LDXDW, [1, 9], place(SWITCHES), 0),
+        one(ADD, [1, 0], 0, i32::from(switch)),
+        one(STXDW, [9, 1], place(SWITCHES), 0),
+    ];
+    let rest = add.len() as i16;
+    let weigh = [
+        one(ADD_REGISTER, [9, 0], 0, 0),
+        one(LDXDW, [6, 9], place(TOLD_UNTIL), 0),
+        one(STXDW, [9, 8], place(TOLD_UNTIL), 0),
+        // The first event of a CPU only begins.
+        one(JEQ, [6, 0], 9 + rest, 0),
+        one(SUB_REGISTER, [8, 6], 0, 0),
+        one(JEQ, [7, 0], 7 + rest, 0),
+        one(STXW, [FRAME, 7], -4, 0),
+        one(LDDW, [1, MAP], 0, others.as_raw_fd()),
+        one(0, [0, 0], 0, 0),
+        one(MOV_REGISTER, [2, FRAME], 0, 0),
+        one(ADD, [2, 0], 0, -4),
+        one(CALL, [0, 0], 0, MAP_LOOKUP),
+        one(JNE, [0, 0], rest, 0),
+    ];
+    let begin = [
+        one(CALL, [0, 0], 0, CURRENT_PROCESS),
+        one(MOV_REGISTER, [7, 0], 0, 0),
+        // The process's id is above the thread's.
+        one(RSH, [7, 0], 0, 32),
+        one(CALL, [0, 0], 0, TIME_NS),
+        one(MOV_REGISTER, [8, 0], 0, 0),
+    ];
+    let slots = slots_of_this_cpu(cpus, map, weigh.len() as i16 + rest);
+    [&begin[..], &slots, &weigh, &add, &END].concat()
+}
