@@ -211,6 +211,9 @@ pub struct ArmFindings {
     /// How its responses are spread over time, one for each condition at which that was kept.
     #[serde(default)]
     pub response_shapes: Vec<ResponseShape>,
+    /// Times in which it answered nobody, where they are a fiftieth of the watched time at least.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
     /// How far a rate asked for is above what it can serve; absent where it kept up.
     #[serde(default)]
     pub overload: Option<Overload>,
@@ -246,6 +249,36 @@ pub struct ResponsePeak {
     pub windows: u32,
     /// What was seen to take as long, by the id of the cause that it would be: `delayed_ack`, `sleep` or `sync_writes`.
     pub coincides_with: Option<String>,
+}
+
+/// Times in which an arm answered nobody though requests waited, seen in passes that watch what it does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// How long one is on average, in nanoseconds.
+    pub mean_ns: f64,
+    /// Share of the watched time, 0 to 1.
+    pub share: f64,
+    /// Time that was watched, in nanoseconds.
+    pub watched_ns: u64,
+    /// What it does meanwhile far more than at other times; nothing where that was not seen.
+    pub activities: Vec<StallActivity>,
+    /// One sentence.
+    pub text: String,
+}
+
+/// What a server does during stalls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StallActivity {
+    /// `runs`, by samples of CPU time, or `waits`, by the time that its threads are without a CPU.
+    pub does: String,
+    /// The functions in which it does, each called by the one before.
+    pub functions: Vec<String>,
+    /// Threads that are at a time in the first of them, on average.
+    pub threads: f64,
+    /// The same at other times.
+    pub threads_otherwise: f64,
 }
 
 /// What is said of an arm against the baseline.

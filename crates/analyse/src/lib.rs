@@ -42,7 +42,8 @@ pub use detail::{
 pub use figures::{Figure, figures};
 pub use findings::{
     ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
-    ResponsePeak, ResponseShape, Segments, Split, SplitIntervals, Switches, Verdict, VoidRound,
+    ResponsePeak, ResponseShape, Segments, Split, SplitIntervals, StallActivity, Stalls, Switches, Verdict,
+    VoidRound,
 };
 pub use gates::{
     MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed,
@@ -54,7 +55,7 @@ pub use resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_tabl
 pub use sheet::{counted_rounds, is_compared, main_condition};
 pub use stacks::{ArmStacks, stacks};
 pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};
-pub use why::{LedgerLine, PassFindings};
+pub use why::{LedgerLine, PassFindings, stalls};
 
 use sheet::Sheet;
 
@@ -80,6 +81,7 @@ pub fn analyse(run: &Run) -> Findings {
         let alone = why::alone(&sheet, &arm.name, &passes);
         arm.limiter = limiter::name(&sheet, &arm.name, &gates, &alone);
         arm.response_shapes = alone.shapes;
+        arm.stalls = alone.stalls;
     }
     let profiles = profile::all(&sheet, &arms, |arm| {
         why::used(&passes, arm, PassKind::Sampling).map(PassFindings::divides)

@@ -14,12 +14,14 @@ mod ledger;
 pub(crate) mod passes;
 mod peaks;
 mod shape;
+mod stalls;
 mod waits;
 
 pub(crate) use alone::{Alone, Wait, alone};
 pub(crate) use evidence::Blocked;
 pub use ledger::LedgerLine;
 pub use passes::PassFindings;
+pub use stalls::stalls;
 
 use std::collections::BTreeMap;
 
@@ -82,8 +84,8 @@ const DETECTORS: [Detector; 25] = [
     code::other_work,
 ];
 
-/// What is looked for where none of these says what a server waits for.
-const OTHERWISE: Detector = waits::timer_wait;
+/// What is looked for, one after the other, where none of these says what a server waits for.
+const OTHERWISE: [Detector; 2] = [stalls::idle_stalls, waits::timer_wait];
 
 /// The one suspect that most detectors have.
 fn one(suspect: Suspect) -> Vec<Suspect> {
@@ -174,8 +176,10 @@ fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
 /// All suspects of a pair, those that carry most first.
 fn suspects(pair: &Pair) -> Vec<Suspect> {
     let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
-    if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
-        suspects.extend(OTHERWISE(pair));
+    for detect in OTHERWISE {
+        if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
+            suspects.extend(detect(pair));
+        }
     }
     suspects.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     suspects

@@ -49,8 +49,43 @@ const MICROSECOND_NS: u64 = 1_000;
 
 /// Stacks of one process, as the kernel wrote them; with the mark that the thread would have gone on.
 type Chain = (u32, Vec<u64>, bool);
-/// Stacks and their weights.
-type Chains = HashMap<Chain, u64>;
+/// Stacks and when they were met.
+type Chains = HashMap<Chain, Met>;
+
+/// How often one stack was met, or for how long a thread left with it.
+#[derive(Debug, Default)]
+struct Met {
+    /// Samples, or microseconds.
+    weight: u64,
+    /// Begin and end of each, in nanoseconds of the monotonic clock; a sample begins when it ends.
+    times: Vec<[u64; 2]>,
+}
+
+impl Met {
+    fn at(&mut self, time_ns: u64) {
+        self.weight += 1;
+        self.times.push([time_ns, time_ns]);
+    }
+
+    fn during(&mut self, since_ns: u64, until_ns: u64) {
+        self.weight += until_ns.saturating_sub(since_ns) / MICROSECOND_NS;
+        self.times.push([since_ns, until_ns]);
+    }
+
+    /// What of the weight falls into `stalls`, which are in the order of time and do not overlap.
+    fn within(&self, stalls: &[[u64; 2]]) -> u64 {
+        let overlap = |[begin, end]: &[u64; 2]| -> u64 {
+            let first = stalls.partition_point(|[_, until]| until < begin);
+            let met = stalls[first..].iter().take_while(|[from, _]| from <= end);
+            if begin == end {
+                return u64::from(met.count() > 0);
+            }
+            met.map(|[from, until]| until.min(end).saturating_sub(*from.max(begin))).sum::<u64>()
+                / MICROSECOND_NS
+        };
+        self.times.iter().map(overlap).sum()
+    }
+}
 
 /// Processes that began others: when, which, and the new one.
 type Forks = Vec<(u64, u32, u32)>;
@@ -177,7 +212,8 @@ impl Profiler {
         };
         if let Some((group, mut members)) = self.among {
             // Whoever ran, or nobody: together they are all of the time.
-            let all = drained.chains.values().sum::<u64>() + drained.idle + drained.lost;
+            let met: u64 = drained.chains.values().map(|met| met.weight).sum();
+            let all = met + drained.idle + drained.lost;
             let cpus_ns = wall_ns.saturating_mul(self.events.cpus.len() as u64);
             period_ns = cpus_ns.checked_div(all).unwrap_or(period_ns);
             members.extend(group.pids().unwrap_or_default());
@@ -193,10 +229,14 @@ impl Samples {
     /// Symbols come from ELF files and their debug information, from `/proc/kallsyms`, and of just-in-time compiled
     /// code from `/tmp/perf-PID.map` where its runtime wrote one. It takes CPU time of the caller: up to seconds for
     /// large programs with debug information.
+    ///
+    /// What was met during `stalls` is told apart: begin and end in nanoseconds of the monotonic clock, in the order of
+    /// time, none overlapping another.
     #[must_use]
-    pub fn resolve(self) -> Profile {
+    pub fn resolve(self, stalls: &[[u64; 2]]) -> Profile {
         let begin_ns = own_cpu_ns();
-        let mut profile = symbols::resolve(&self.drained.chains);
+        let mut profile = symbols::resolve(&self.drained.chains, stalls);
+        profile.stalls_ns = stalls.iter().map(|[begin, end]| end.saturating_sub(*begin)).collect();
         profile.schema = record::SCHEMA_VERSION;
         profile.kind = self.kind;
         profile.period_ns = self.period_ns;
@@ -292,7 +332,7 @@ impl Drainer {
             // An idle CPU is nobody's.
             PerfRecord::Sample { pid: 0, .. } => self.drained.idle += 1,
             PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
-                ProfileKind::Cpu => *self.drained.chains.entry((pid, chain, false)).or_default() += 1,
+                ProfileKind::Cpu => self.drained.chains.entry((pid, chain, false)).or_default().at(time_ns),
                 ProfileKind::OffCpu => {
                     let chain = (pid, chain, false);
                     self.away.insert(tid, Away { chain, since_ns: time_ns });
@@ -305,8 +345,7 @@ impl Drainer {
             }
             PerfRecord::Came { tid, time_ns } => {
                 if let Some(Away { chain, since_ns }) = self.away.remove(&tid) {
-                    let us = time_ns.saturating_sub(since_ns) / MICROSECOND_NS;
-                    *self.drained.chains.entry(chain).or_default() += us;
+                    self.drained.chains.entry(chain).or_default().during(since_ns, time_ns);
                 }
             }
             PerfRecord::Forked { parent, child, time_ns } => {

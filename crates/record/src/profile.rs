@@ -70,6 +70,12 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Every stack met, most frequent first.
     pub stacks: Vec<Stack>,
+    /// Lengths in nanoseconds of the times in which no answer came to the load, far longer than between two answers.
+    #[serde(default)]
+    pub stalls_ns: Vec<u64>,
+    /// What of `stacks` falls into those times, most first.
+    #[serde(default)]
+    pub stalled: Vec<Stack>,
 }
 
 impl Profile {

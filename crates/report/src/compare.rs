@@ -235,11 +235,13 @@ pub(crate) fn limits(findings: &Findings) -> Vec<String> {
     findings.arms.iter().filter_map(|arm| Some(format!("{}: {}", arm.name, arm.limiter.as_ref()?))).collect()
 }
 
-/// How responses are spread, of arms where they gather in more than one place: of the others percentiles tell all.
+/// How responses are spread, of arms where they gather in more than one place: of the others percentiles tell all; and
+/// when an arm answers nobody.
 pub(crate) fn shapes(findings: &Findings) -> Vec<String> {
     let of_arm = |arm: &ArmFindings| {
         let several = arm.response_shapes.iter().filter(|shape| shape.peaks.len() > 1);
-        several.map(|shape| format!("{}: {}", arm.name, shape.text)).collect::<Vec<_>>()
+        let said = several.map(|shape| &shape.text).chain(arm.stalls.iter().map(|stalls| &stalls.text));
+        said.map(|text| format!("{}: {text}", arm.name)).collect::<Vec<_>>()
     };
     findings.arms.iter().flat_map(of_arm).collect()
 }

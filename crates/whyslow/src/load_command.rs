@@ -190,7 +190,8 @@ fn show(args: &LoadArgs, measured: &Measured) -> anyhow::Result<()> {
     if args.events {
         let response_buckets = export::octave_buckets(&measured.response);
         let (report, polled_ns) = (Box::new(measured.report.clone()), measured.shard.polled_ns);
-        return print_event(&Told::Report { report, response_buckets, polled_ns });
+        let silences_ns = measured.silences.iter().map(|span| [span.start_ns, span.end_ns]).collect();
+        return print_event(&Told::Report { report, response_buckets, polled_ns, silences_ns });
     }
     let report = &measured.report;
     crate::print(&match args.format {

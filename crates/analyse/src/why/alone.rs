@@ -6,8 +6,9 @@ use super::PassFindings;
 use super::counts::FUTEX;
 use super::evidence::{self, Blocked};
 use super::shape::{self, Clue, Shape};
+use super::stalls;
 use super::waits::{SLEEPS, SYNCS};
-use crate::findings::{ResponsePeak, ResponseShape};
+use crate::findings::{ResponsePeak, ResponseShape, Stalls};
 use crate::sheet::Sheet;
 
 /// Pauses of one length from which on they are a habit.
@@ -49,6 +50,8 @@ pub(crate) struct Alone {
     pub(crate) waits: Vec<Wait>,
     /// How its responses are spread, at each condition at which that was kept.
     pub(crate) shapes: Vec<ResponseShape>,
+    /// When it answers nobody.
+    pub(crate) stalls: Option<Stalls>,
     /// The longest share of the time of its responses at the main condition that is spent in stalls of one length, and
     /// the peak that they make.
     pub(crate) stall: Option<(f64, ResponsePeak)>,
@@ -75,7 +78,8 @@ pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone 
     let conditions = 0..sheet.plan().workload.conditions.len();
     let told = |index| shape::told(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(told).collect();
-    Alone { waits, shapes, stall: stall(&sheet.windows(arm, sheet.main), &clues) }
+    let stalls = stalls::told(sheet, arm, passes);
+    Alone { waits, shapes, stalls, stall: stall(&sheet.windows(arm, sheet.main), &clues) }
 }
 
 /// Of the peaks that coincide with something, the one in which most of the time is spent.

@@ -6,8 +6,8 @@ use record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
 
 use super::gap::SURE;
 use super::shape::Shape;
-use super::{Material, PassFindings, is_used};
-use crate::findings::CpuPerRequest;
+use super::{Material, PassFindings, is_used, stalls};
+use crate::findings::{CpuPerRequest, Stalls};
 use crate::gates::{server_busy, set_busy};
 use crate::limiter::{self, REFUSED, busiest_thread};
 use crate::metric::in_window;
@@ -100,6 +100,8 @@ pub(crate) struct Evidence {
     /// What was counted by perf events, where a pass counts.
     pub(crate) counted: Option<Counted>,
     pub(crate) shape: Shape,
+    /// When it answered nobody.
+    pub(crate) stalled: Option<Stalls>,
     /// The program's functions in which its threads waited for something other than requests, longest first.
     pub(crate) waits_in: Vec<String>,
     /// Threads that waited at a time on average, by what they waited for; empty where that was not seen.
@@ -213,6 +215,7 @@ impl Evidence {
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
             counted: counted(sheet, arm, material.passes),
             shape: Shape::of(&windows),
+            stalled: stalls::told(sheet, arm, material.passes),
             machine: machine(sheet, arm, material.passes),
             waits_in: waits_in(&waiting),
             blocked: blocked(&waiting),
@@ -274,6 +277,19 @@ pub(super) fn waiting<'a>(
     // Without the names of the kernel's functions a wait for requests looks like any other.
     let named = timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?)));
     named.filter(|(_, profile)| profile.kernel_symbols).collect()
+}
+
+/// Profiles of `arm` in its passes of one kind, where these are used.
+pub(super) fn profiles<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+    kind: PassKind,
+) -> Vec<&'a Profile> {
+    if !is_used(passes, arm, kind) {
+        return Vec::new();
+    }
+    passes_of(sheet, arm, kind).filter_map(|pass| pass.profile.as_ref()).collect()
 }
 
 /// Logs of the virtual machines of `arm` in its sampling passes, each with its window, where these passes are used.

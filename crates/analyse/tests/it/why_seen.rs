@@ -1,7 +1,7 @@
 //! Causes from what was seen of threads: stacks, waits, and what came and went.
 
 use analyse::{Grade, analyse};
-use record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
+use record::{Counts, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Usage, Window};
 
 use crate::support::change;
 use crate::why::{Plant, apply, named, planted};
@@ -464,4 +464,60 @@ fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
     }
     let findings = analyse(&run);
     assert_eq!(named(&findings)[0].id, "extra_syscalls", "{:?}", findings.causes);
+}
+
+/// A run whose second arm is idle for a fifth of the time, in stalls in which one more thread waits in `function`; a pass
+/// that times waits saw it, in profiles of a second.
+fn stalled(function: &str) -> Run {
+    let mut run = planted(Plant { idle_rate: Some(0.8), ..Plant::NONE });
+    for record in &mut run.diagnostics {
+        let mut pass = record.passes[0].clone();
+        pass.kind = PassKind::Waiting;
+        let held = format!("main;tick;{function};hrtimer_nanosleep");
+        // A thread of a pool waits all the time.
+        let pool = ("pool;take;futex_wait", 1_000_000);
+        let stacks: Vec<(&str, u64)> = match &*record.arm {
+            "pr" => vec![pool, (&held, 200_000)],
+            _ => vec![pool],
+        };
+        let mut seen = Profile { kind: ProfileKind::OffCpu, period_ns: 1_000, ..profile(&stacks) };
+        seen.wall_ns = 1_000_000_000;
+        if record.arm == "pr" {
+            seen.stalls_ns = vec![50_000_000; 4];
+            seen.stalled =
+                seen.stacks.iter().map(|stack| Stack { samples: 200_000, ..stack.clone() }).collect();
+        }
+        pass.profile = Some(seen);
+        record.passes.push(pass);
+    }
+    run
+}
+
+#[test]
+fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwhile() {
+    let findings = analyse(&stalled("save"));
+    let text = "answers nobody 8 times in 2.00 s watched, for 50.0 ms on average (20 % of the time); meanwhile it waits in \
+                main > tick > save (1.00 threads at a time, 0.00 at other times)";
+    assert_eq!(findings.arms[0].stalls, None);
+    assert_eq!(findings.arms[1].stalls.as_ref().unwrap().text, text);
+    let causes = named(&findings);
+    assert_eq!(
+        causes.iter().map(|cause| &*cause.id).collect::<Vec<_>>(),
+        ["stalls"],
+        "{:?}",
+        findings.causes
+    );
+    assert!(
+        causes[0].text.contains("50.0 ms at a time (20 % of the time against 0.0 %)"),
+        "{}",
+        causes[0].text
+    );
+    let mut without = stalled("save");
+    for pass in without.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
+        pass.profile
+            .iter_mut()
+            .for_each(|profile| (profile.stalls_ns, profile.stalled) = (Vec::new(), Vec::new()));
+    }
+    let findings = analyse(&without);
+    assert!(named(&findings).iter().all(|cause| cause.id != "stalls"), "{:?}", findings.causes);
 }

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::list::ListFeed;
 use crate::merge::Together;
-use crate::session::Feed;
+use crate::session::{Feed, Span};
 use crate::summary::{Facts, Measured, outcome};
 use crate::{Config, Latencies, LoadError, Requests, Supply};
 use record::{LoadReport, ShardRecord};
@@ -79,6 +79,9 @@ pub struct Outcome {
     pub send_lag: Option<Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
+    /// When no answer came on any connection, on the monotonic clock, in the order of time; nothing is known of several
+    /// processes.
+    pub silences: Vec<Span>,
     /// Everything that shards are merged from, beside the histograms.
     pub shard: ShardRecord,
 }

@@ -21,6 +21,7 @@ mod held_back;
 mod occupancy;
 mod pairs;
 mod ring;
+mod silence;
 mod source;
 mod streams;
 mod tally;
@@ -30,6 +31,8 @@ pub use drift::{Drift, SLICES, Slice};
 pub use ending::Finished;
 pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use pairs::Pairs;
+pub use silence::Silences;
+pub(crate) use silence::of_both;
 pub use tally::{SecondTally, Span, Split, Tally};
 
 use crate::histogram::Latencies;

@@ -3,6 +3,7 @@ use record::{Errors, Pieces};
 use super::drift::Drift;
 use super::pairs::Pairs;
 use super::ring::Stamp;
+use super::silence::Silences;
 use crate::histogram::{Latencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
@@ -82,6 +83,8 @@ pub struct Tally {
     pub drift: Drift,
     /// How each response went with the next.
     pub pairs: Pairs,
+    /// When no answer came.
+    pub silences: Silences,
     /// Requests that were unanswered or unsent when the window ended, each with its age then.
     pub censored: Latencies,
     /// Answers to requests of the window, in the window.
@@ -118,6 +121,7 @@ impl Tally {
             split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
             drift: Drift::new(0, 0),
             pairs: Pairs::default(),
+            silences: Silences::default(),
             censored: latencies(),
             requests: 0,
             answers: 0,
@@ -132,6 +136,7 @@ impl Tally {
     pub(crate) fn open(&mut self, span: Span) {
         self.span = Some(span);
         self.drift = Drift::new(span.start_ns, span.end_ns);
+        self.silences.begin(span.start_ns);
         self.second_end_ns = span.start_ns.saturating_add(SECOND_NS);
         self.tick_end_ns = span.start_ns.saturating_add(TICK_NS);
     }
@@ -208,6 +213,7 @@ impl Tally {
             return;
         }
         self.roll(done);
+        self.silences.end(done);
         self.answers += 1;
         if !self.owns(stamp) {
             return;
@@ -297,6 +303,7 @@ impl Tally {
     pub(crate) fn close(&mut self, end: u64) {
         self.roll(end);
         if self.span.is_some() {
+            self.silences.end(end);
             if end == self.tick_end_ns {
                 self.push_tick();
             }

@@ -4,7 +4,7 @@ use record::{Errors, Pieces, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
-use crate::session::{SLICES, SecondTally, Slice, Span, Split};
+use crate::session::{SLICES, SecondTally, Slice, Span, Split, of_both};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Measured {
     pub(crate) slices: [Slice; SLICES],
     /// Pairs of one response and the next, of all workers.
     pub(crate) pairs: Vec<(u64, u64)>,
+    /// When no worker was answered; not known of several processes.
+    pub(crate) silences: Option<Vec<Span>>,
     /// Why the first connection that failed did.
     pub(crate) connect_error: Option<String>,
 }
@@ -87,6 +89,7 @@ impl Measured {
             malformed: None,
             slices: Default::default(),
             pairs: Vec::new(),
+            silences: None,
             connect_error: None,
         }
     }
@@ -179,6 +182,9 @@ fn add_report(sum: &mut Measured, report: Report) {
         sum.log_sum += slice.log_sum;
     }
     sum.pairs.extend(tally.pairs.kept);
+    let silences = tally.silences.kept;
+    sum.silences =
+        Some(sum.silences.as_ref().map_or_else(|| silences.clone(), |all| of_both(all, &silences)));
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.polled_ns += report.polled_ns;

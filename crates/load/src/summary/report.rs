@@ -64,6 +64,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         service: measured.service,
         send_lag: measured.send_lag,
         thread_rates_per_s: measured.thread_rates_per_s,
+        silences: measured.silences.unwrap_or_default(),
         shard,
     }
 }

@@ -139,6 +139,21 @@ fn percentiles_are_those_of_the_servers_own_log() {
     }
 }
 
+/// Two threads, each with connections of its own: a silence is one of both.
+#[test]
+fn a_server_that_stops_is_silent_for_as_long_as_it_does() {
+    let stall = Behaviour::Stall { every_ns: 500 * MILLI, for_ns: 100 * MILLI };
+    let attempt = |_| {
+        let run = drive(ServerSpec::new(stall), |config| config.threads = 2);
+        let lengths = run.outcome.silences.iter().map(|span| (span.end_ns - span.start_ns) / MILLI);
+        let long: Vec<u64> = lengths.filter(|ms| *ms >= 50).collect();
+        let right = (5..=6).contains(&long.len()) && long.iter().all(|ms| (98..130).contains(ms));
+        (!right).then_some(long)
+    };
+    let wrong: Vec<Vec<u64>> = (0..3).map_while(attempt).collect();
+    assert!(wrong.len() < 3, "{wrong:?}");
+}
+
 #[test]
 fn a_prime_number_asked_for_is_counted_on_both_sides() {
     for (pace, pipeline, threads, count) in [

@@ -43,14 +43,16 @@ const PLACES_TOLD: usize = 5;
 /// Share of samples in one module without symbols from which it is told.
 const UNNAMED_SHARE: f64 = 0.05;
 
-/// A profile with everything that follows from the stacks.
-pub(super) fn resolve(chains: &Chains) -> Profile {
+/// A profile with everything that follows from the stacks, what was met during `stalls` told apart.
+pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
     let names = Names::new(chains);
-    let mut stacks: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
+    // Samples in all and during stalls.
+    let mut stacks: BTreeMap<Vec<u32>, [u64; 2]> = BTreeMap::new();
     // Samples whose callers are unknown, by the module that they were met in.
     let mut flat: BTreeMap<String, u64> = BTreeMap::new();
     let mut user_samples = 0;
-    for ((pid, chain, preempted), samples) in chains {
+    for ((pid, chain, preempted), met) in chains {
+        let samples = met.weight;
         let (kernel, user) = split_chain(chain);
         let mut frames = names.user(*pid, &user);
         if !user.is_empty() {
@@ -62,22 +64,35 @@ pub(super) fn resolve(chains: &Chains) -> Profile {
         frames.extend(names.kernel(&kernel));
         frames.extend(names.spinning(*pid, chain));
         frames.extend(preempted.then_some(names.run_queue).flatten());
-        *stacks.entry(frames).or_default() += samples;
+        let sums = stacks.entry(frames).or_default();
+        sums[0] += samples;
+        sums[1] += met.within(stalls);
     }
+    let stalled =
+        stacks.iter().map(|(frames, [_, samples])| Stack { frames: frames.clone(), samples: *samples });
+    let stalled = ordered(stalled.filter(|stack| stack.samples > 0).collect());
+    let stacks = stacks.into_iter().map(|(frames, [samples, _])| Stack { frames, samples }).collect();
+    let stacks = ordered(stacks);
     let flat_samples: u64 = flat.values().sum();
     let callers = user_samples == 0 || (flat_samples as f64) < FLAT_SHARE * user_samples as f64;
     let flat_in = flat.into_iter().max_by_key(|(_, samples)| *samples).map(|(module, _)| module);
     let mut profile = Profile {
-        samples: stacks.values().sum(),
+        samples: stacks.iter().map(|stack| stack.samples).sum(),
         kernel_symbols: names.kernel_symbols,
         callers,
-        stacks: stacks.into_iter().map(|(frames, samples)| Stack { frames, samples }).collect(),
+        stacks,
+        stalled,
         ..Profile::default()
     };
-    profile.stacks.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.frames.cmp(&b.frames)));
     profile.frames = names.frames;
     profile.notes = notes(&profile, flat_in.as_deref());
     profile
+}
+
+/// Most frequent first.
+fn ordered(mut stacks: Vec<Stack>) -> Vec<Stack> {
+    stacks.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.frames.cmp(&b.frames)));
+    stacks
 }
 
 fn notes(profile: &Profile, flat_in: Option<&str>) -> Vec<String> {

@@ -26,7 +26,7 @@ fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<P
     };
     profiler.begin();
     told.work();
-    Some(profiler.stop().resolve())
+    Some(profiler.stop().resolve(&[]))
 }
 
 /// Samples whose stack has a function that `fits`.
@@ -67,7 +67,7 @@ fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
             told.work();
         });
         let used_ns = group.snapshot().unwrap().since(&before).cpu.total_ns as f64;
-        let profile = profiler.stop().resolve();
+        let profile = profiler.stop().resolve(&[]);
         if !profile.kernel {
             return;
         }
@@ -241,6 +241,36 @@ fn off_cpu(role: &[&str]) -> Option<Profile> {
     let told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();
     watched(told, Profiler::attach_off_cpu(&group))
+}
+
+/// Half of the time is called a stall: what was met in it is told apart, of samples and of waits.
+#[test]
+fn what_was_met_during_a_stall_is_told_apart() {
+    let seen = |role: &[&str], attach: fn(&Group) -> Result<Profiler, ObserveError>| {
+        let mut told = Told::new(role);
+        let mut profiler = attach(&Group::of(told.pid()).unwrap()).ok()?;
+        profiler.begin();
+        let begin = monotonic_ns();
+        told.work();
+        let end = monotonic_ns();
+        let samples = profiler.stop();
+        Some(samples.resolve(&[[begin, begin + (end - begin) / 2]]))
+    };
+    let half = |profile: &Profile| {
+        let stalled: u64 = profile.stalled.iter().map(|stack| stack.samples).sum();
+        stalled as f64 / profile.samples as f64
+    };
+    let cpu = seen(&["spin", "400"], |group| Profiler::attach(group, 997, &OwnCpus::default()));
+    let waits = seen(&["sleep", "1000"], Profiler::attach_off_cpu);
+    for profile in cpu.iter().chain(&waits).filter(|profile| profile.samples > 0) {
+        assert!((0.4..0.6).contains(&half(profile)), "{}", half(profile));
+        assert_eq!(profile.stalls_ns.len(), 1);
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// What an ordinary user may do: this thread's capabilities are put away while `work` runs.

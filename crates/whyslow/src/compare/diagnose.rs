@@ -151,8 +151,15 @@ impl Watch {
         }
     }
 
-    /// Puts what was seen into the pass.
-    fn finish(self, pass: &mut Pass, target: &Group, launcher: &Launcher, releasing: &mut Releasing) {
+    /// Puts what was seen into the pass; what was sampled during `stalls` is told apart.
+    fn finish(
+        self,
+        pass: &mut Pass,
+        target: &Group,
+        stalls: &[[u64; 2]],
+        launcher: &Launcher,
+        releasing: &mut Releasing,
+    ) {
         match self {
             Self::Counting { counting, counts, .. } => {
                 pass.missing.extend(counts.missing.iter().cloned());
@@ -162,7 +169,7 @@ impl Watch {
             }
             Self::Sampling { samples: Some(samples), machines, .. } => {
                 crate::jvm::write_maps(target, launcher);
-                pass.profile = Some(samples.resolve());
+                pass.profile = Some(samples.resolve(stalls));
                 if let Some(machines) = machines {
                     pass.machine = machines.read();
                     pass.missing.extend(machines.missing);
@@ -261,9 +268,10 @@ impl Bench<'_> {
         let mut watch = Watch::attach(kind, own, &target, self, phase.log)?;
         let (measured, seen) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
         let seen = seen.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
+        let stalls = measured.stalls();
         let window = joined(phase.condition, measured, seen);
         let mut pass = Pass { kind, window, counts: None, profile: None, machine: None, missing: Vec::new() };
-        watch.finish(&mut pass, &target, self.launcher, releasing);
+        watch.finish(&mut pass, &target, &stalls, self.launcher, releasing);
         Ok(pass)
     }
 }

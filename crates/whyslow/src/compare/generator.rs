@@ -36,6 +36,8 @@ pub(crate) enum Event {
         response_buckets: Vec<[u64; 2]>,
         /// Time that the generator polled in vain.
         polled_ns: u64,
+        /// When no answer came at all: begin and end of each time, in nanoseconds of the monotonic clock.
+        silences_ns: Vec<[u64; 2]>,
     },
 }
 

@@ -49,6 +49,14 @@ pub(super) struct Measured {
     load: LoadReport,
     buckets: Vec<[u64; 2]>,
     polled_ns: u64,
+    silences_ns: Vec<[u64; 2]>,
+}
+
+impl Measured {
+    /// Silences that are no mere pause between two answers, as the generator saw them.
+    pub(super) fn stalls(&self) -> Vec<[u64; 2]> {
+        analyse::stalls(&self.silences_ns, self.load.window_ns, self.load.requests)
+    }
 }
 
 /// What was seen in a window from outside.
@@ -271,8 +279,8 @@ impl Bench<'_> {
                         cpu_distances_ns: distances.map(DistanceWatch::stop).unwrap_or_default(),
                     });
                 }
-                Some(Event::Report { report, response_buckets: buckets, polled_ns }) => {
-                    break Measured { load: *report, buckets, polled_ns };
+                Some(Event::Report { report, response_buckets: buckets, polled_ns, silences_ns }) => {
+                    break Measured { load: *report, buckets, polled_ns, silences_ns };
                 }
             }
             progress.tick();
@@ -301,7 +309,7 @@ impl Bench<'_> {
 
 /// What the generator measured and what was seen meanwhile.
 pub(super) fn joined(condition: Condition, measured: Measured, seen: Seen) -> Window {
-    let Measured { load, buckets, polled_ns } = measured;
+    let Measured { load, buckets, polled_ns, .. } = measured;
     let cpu_distances_ns = seen.cpu_distances_ns;
     let observed = seen.observed.without_polling(polled_ns, load.busiest_thread);
     Window {
