@@ -44,6 +44,8 @@ const STEP_KEPT: Duration = Duration::from_millis(5);
 const MAX_EVENTS: usize = 16_384;
 /// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.
 const MAX_LOOKS: usize = 10;
+/// Samples and waits whose times are kept, 16 bytes each; of more nobody is told when they were.
+const MOST_DATED: usize = 2_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const MICROSECOND_NS: u64 = 1_000;
 
@@ -62,16 +64,6 @@ struct Met {
 }
 
 impl Met {
-    fn at(&mut self, time_ns: u64) {
-        self.weight += 1;
-        self.times.push([time_ns, time_ns]);
-    }
-
-    fn during(&mut self, since_ns: u64, until_ns: u64) {
-        self.weight += until_ns.saturating_sub(since_ns) / MICROSECOND_NS;
-        self.times.push([since_ns, until_ns]);
-    }
-
     /// What of the weight falls into `stalls`, which are in the order of time and do not overlap.
     fn within(&self, stalls: &[[u64; 2]]) -> u64 {
         let overlap = |[begin, end]: &[u64; 2]| -> u64 {
@@ -115,6 +107,8 @@ pub struct Samples {
 #[derive(Debug, Default)]
 struct Drained {
     chains: Chains,
+    /// Times in `chains`.
+    dated: usize,
     forks: Forks,
     /// Samples of CPUs on which nobody ran.
     idle: u64,
@@ -123,6 +117,15 @@ struct Drained {
 }
 
 impl Drained {
+    fn meet(&mut self, chain: Chain, weight: u64, time_ns: [u64; 2]) {
+        let met = self.chains.entry(chain).or_default();
+        met.weight += weight;
+        if self.dated < MOST_DATED {
+            met.times.push(time_ns);
+            self.dated += 1;
+        }
+    }
+
     /// Leaves the samples of these processes, and of those that they began.
     fn keep_only(&mut self, mut members: BTreeSet<u32>) {
         self.forks.sort_unstable();
@@ -235,6 +238,7 @@ impl Samples {
     #[must_use]
     pub fn resolve(self, stalls: &[[u64; 2]]) -> Profile {
         let begin_ns = own_cpu_ns();
+        let stalls = if self.drained.dated < MOST_DATED { stalls } else { &[] };
         let mut profile = symbols::resolve(&self.drained.chains, stalls);
         profile.stalls_ns = stalls.iter().map(|[begin, end]| end.saturating_sub(*begin)).collect();
         profile.schema = record::SCHEMA_VERSION;
@@ -332,7 +336,7 @@ impl Drainer {
             // An idle CPU is nobody's.
             PerfRecord::Sample { pid: 0, .. } => self.drained.idle += 1,
             PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
-                ProfileKind::Cpu => self.drained.chains.entry((pid, chain, false)).or_default().at(time_ns),
+                ProfileKind::Cpu => self.drained.meet((pid, chain, false), 1, [time_ns, time_ns]),
                 ProfileKind::OffCpu => {
                     let chain = (pid, chain, false);
                     self.away.insert(tid, Away { chain, since_ns: time_ns });
@@ -345,7 +349,8 @@ impl Drainer {
             }
             PerfRecord::Came { tid, time_ns } => {
                 if let Some(Away { chain, since_ns }) = self.away.remove(&tid) {
-                    self.drained.chains.entry(chain).or_default().during(since_ns, time_ns);
+                    let us = time_ns.saturating_sub(since_ns) / MICROSECOND_NS;
+                    self.drained.meet(chain, us, [since_ns, time_ns]);
                 }
             }
             PerfRecord::Forked { parent, child, time_ns } => {
