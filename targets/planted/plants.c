@@ -29,6 +29,7 @@ enum {
     SPEED_EVERY = 1024,  /* requests, so that measuring the speed costs 3 ns in each */
     TIMED_EVERY = 64,    /* requests, likewise */
     SHARE_OF = 10000,    /* a share is given in hundredths of a percent */
+    PAUSE_EVERY_NS = 250000000,
     NAMES = 1000, /* header names that are known to the linear search */
 };
 
@@ -108,6 +109,24 @@ static void wait_in_poll(const char *head, size_t n, long amount)
     struct timespec t = {.tv_sec = amount / 1000000000, .tv_nsec = amount % 1000000000};
     (void)head, (void)n;
     ppoll(NULL, 0, &t, NULL);
+}
+
+/* Stops four times a second, and everybody waits. */
+static void save_snapshot(const char *head, size_t n, long amount)
+{
+    static struct timespec due;
+    struct timespec now;
+    (void)head, (void)n;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec < due.tv_sec || (now.tv_sec == due.tv_sec && now.tv_nsec < due.tv_nsec))
+        return;
+    wait_ns(amount);
+    due = now;
+    due.tv_nsec += PAUSE_EVERY_NS;
+    if (due.tv_nsec >= 1000000000) {
+        due.tv_sec++;
+        due.tv_nsec -= 1000000000;
+    }
 }
 
 static long backend_ns;
@@ -375,6 +394,7 @@ const struct plant *find_plant(const char *name)
         {"threads", 1, 1, UNCHANGED, NULL, run_thread},
         {"backend", 1000000, 1, UNCHANGED, NULL, query_backend},
         {"timer", 1000000, 1, UNCHANGED, NULL, wait_in_poll},
+        {"pause", 50000000, 1, UNCHANGED, NULL, save_snapshot},
         {"openfile", 3, 1, UNCHANGED, name_settings, read_settings},
         {"mapping", 65536, 1, UNCHANGED, NULL, map_buffer},
         {"dates", 20, 1, UNCHANGED, NULL, format_dates},

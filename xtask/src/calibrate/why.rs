@@ -32,7 +32,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 29] = [
+const PLANTS: [Plant; 30] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -56,6 +56,7 @@ const PLANTS: [Plant; 29] = [
     plant("planted@backend", "planted@none", &["backend_wait"]),
     plant("planted@timer", "planted@none", &["timer_wait"]),
     plant("planted@spin", "planted@none", &["own_code"]),
+    plant("planted@pause", "planted@none", &["stalls"]),
     plant("planted@openfile", "planted@none", &["extra_syscalls"]),
     plant("planted@mapping", "planted@none", &["kernel_memory"]),
     plant("planted@scan", "planted@none", &["readiness"]),

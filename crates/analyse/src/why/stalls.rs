@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::{Frame, PassKind, Profile, Stack};
-
 use units::format_ns;
 
 use super::evidence::{self, Evidence};
