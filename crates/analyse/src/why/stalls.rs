@@ -147,9 +147,12 @@ fn functions<'a>(profiles: &[&'a Profile]) -> BTreeMap<&'a Frame, Seen> {
 pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     let share = |evidence: &Evidence| evidence.stalled.as_ref().map_or(0.0, |stalled| stalled.share);
     let Some(stalled) = &pair.slow.stalled else { return Vec::new() };
-    let Some(waits) = stalled.activities.iter().find(|activity| activity.does == WAITS) else {
+    let activity = |does| stalled.activities.iter().find(|activity| activity.does == does);
+    if activity(RUNS).is_some() {
         return Vec::new();
-    };
+    }
+    // Without privilege nobody sees what threads wait in.
+    let meanwhile = activity(WAITS).map_or_else(|| "waits for something unseen".to_owned(), said);
     let offered_ns = pair.slow.cpu.total + pair.slow.idle_ns;
     one(Suspect {
         id: "stalls".to_owned(),
@@ -160,7 +163,7 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
             format_ns(stalled.mean_ns),
             percent(share(pair.slow)),
             percent(share(pair.fast)),
-            said(waits)
+            meanwhile
         ),
         usual: false,
     })
