@@ -86,8 +86,13 @@ pub fn analyse(run: &Run) -> Findings {
     let profiles = profile::all(&sheet, &arms, |arm| {
         why::used(&passes, arm, PassKind::Sampling).map(PassFindings::divides)
     });
-    let material =
-        why::Material { gates: &gates, comparisons: &comparisons, passes: &passes, profiles: &profiles };
+    let material = why::Material {
+        arms: &arms,
+        gates: &gates,
+        comparisons: &comparisons,
+        passes: &passes,
+        profiles: &profiles,
+    };
     let why = if plan.design.why { why::explain(&sheet, &material) } else { why::Why::default() };
     for (arm, evidence) in &why.waits {
         arms.iter_mut().filter(|row| row.name == *arm).for_each(|row| {

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use record::PassKind;
 
-use crate::findings::{Cause, Comparison, Gate, Grade};
+use crate::findings::{ArmFindings, Cause, Comparison, Gate, Grade};
 use crate::percent;
 use crate::profile::ProfileDifference;
 use crate::sheet::Sheet;
@@ -105,6 +105,7 @@ pub(crate) struct Why {
 
 /// What is concluded before causes are looked for.
 pub(crate) struct Material<'a> {
+    pub(crate) arms: &'a [ArmFindings],
     pub(crate) gates: &'a [Gate],
     pub(crate) comparisons: &'a [Comparison],
     pub(crate) passes: &'a [PassFindings],

@@ -6,7 +6,7 @@ use record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
 
 use super::gap::SURE;
 use super::shape::Shape;
-use super::{Material, PassFindings, is_used, stalls};
+use super::{Material, PassFindings, is_used};
 use crate::findings::{CpuPerRequest, Stalls};
 use crate::gates::{server_busy, set_busy};
 use crate::limiter::{self, REFUSED, busiest_thread};
@@ -215,7 +215,7 @@ impl Evidence {
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
             counted: counted(sheet, arm, material.passes),
             shape: Shape::of(&windows),
-            stalled: stalls::told(sheet, arm, material.passes),
+            stalled: material.arms.iter().find(|row| row.name == arm).and_then(|row| row.stalls.clone()),
             machine: machine(sheet, arm, material.passes),
             waits_in: waits_in(&waiting),
             blocked: blocked(&waiting),
