@@ -103,9 +103,8 @@ pub(super) fn section() -> anyhow::Result<String> {
          clock, both read in the same order at both ends of a window under the same load, and counted as in a comparison. They are to agree \
          within 2 %. The task clock is read by BPF wherever a CPU goes from one thread to another, and so has the switches \
          in it, as the scheduler's account has; that of perf events, which is stopped for each switch, was 7 % short for `handoff` and 31 % for \
-         `mutex` (2026-11-24), and is used only where BPF is refused, of servers that seldom switch. The last column is what is between \
-         the two accounts: of `mutex`, whose threads sleep and wake one by one, that the scheduler charges a thread from when it is made ready on an idle CPU, not \
-         from when it runs (docs/decisions/0018).\n\n| server | windows | median | least | most | switches/s | ns apart per switch |\n\
+         `mutex` (2026-11-24), and is used only where BPF is refused, of servers that seldom switch. A thread's time begins there with its waking, as it does for the scheduler \
+         (docs/decisions/0018).\n\n| server | windows | median | least | most | switches/s | ns apart per switch |\n\
          |---|--:|--:|--:|--:|--:|--:|\n{}",
         rows.concat()
     ))

@@ -12,10 +12,13 @@ use std::path::Path;
 use units::CpuSet;
 
 use crate::file::numbered;
-use crate::sys::bpf::{BUSY_NS, Processes, SWITCHES, Table};
+use crate::sys::bpf::{BUSY_NS, Moment, Processes, SWITCHES, Table};
 
 /// Where a CPU goes from one thread to another.
 const SWITCH: &CStr = c"sched_switch";
+/// Where a thread is made ready. An interrupt that does so has still to end, to set its timer anew and to switch, which the
+/// scheduler charges to the thread: whose CPU is taken for it, until then, had no use of that.
+const WAKING: &CStr = c"sched_wakeup";
 /// What comes with every tick of the scheduler, so that the time of a thread that nobody stops is at most that old (1 to
 /// 10 ms) when it is read.
 const TICK: &CStr = c"hrtimer_expire_entry";
@@ -29,7 +32,7 @@ const KERNELS_OWN_IDS: &str = "pid:[4026531836]";
 pub(super) struct Stopwatch {
     table: Table,
     /// Keep the programs where they are.
-    _links: [OwnedFd; 2],
+    _links: [OwnedFd; 3],
 }
 
 impl Stopwatch {
@@ -46,8 +49,9 @@ impl Stopwatch {
         others.retain(|pid| !of_group.contains(pid));
         let others = Processes::new(&others)?;
         let table = Table::new(cpus)?;
-        let at = |tracepoint, switch| table.stopwatch(&others, switch)?.attach(tracepoint);
-        Ok(Self { _links: [at(SWITCH, true)?, at(TICK, false)?], table })
+        let at = |tracepoint, moment| table.stopwatch(&others, moment)?.attach(tracepoint);
+        let links = [at(SWITCH, Moment::Switch)?, at(WAKING, Moment::Waking)?, at(TICK, Moment::Tick)?];
+        Ok(Self { _links: links, table })
     }
 
     /// CPU time in nanoseconds so far.

@@ -40,6 +40,10 @@ pub(crate) const BUSY_NS: usize = 0;
 pub(crate) const SWITCHES: usize = 1;
 /// In a table of time: up to which moment a CPU's time has been told.
 const TOLD_UNTIL: usize = 2;
+/// In a table of time: whether that moment was a waking.
+const WOKEN: usize = 3;
+/// In a table of time: how long ago the thread that a CPU went to last had been woken.
+const OWED_NS: usize = 4;
 const TABLE_BYTES: usize = CPUS * SLOTS * size_of::<u64>();
 
 /// What is counted where a tracepoint is reached.
@@ -49,6 +53,17 @@ pub(crate) enum Slot {
     OfCall,
     /// Always the same slot, from [`CALLS`] on.
     Fixed(usize),
+}
+
+/// When time is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A CPU goes from one thread to another.
+    Switch,
+    /// A thread is made ready.
+    Waking,
+    /// Something that comes at least with every tick.
+    Tick,
 }
 
 #[repr(C)]
@@ -133,12 +148,13 @@ impl Table {
     }
 
     /// Prepares timing: wherever a tracepoint is reached, the time since the last one on that CPU is told as that of the
-    /// process that runs there, unless it is the idle one or one of `others`. A `switch` is also counted as one.
+    /// process that runs there, unless it is the idle one or one of `others`. From those a CPU goes to another thread at the
+    /// moment in which that is woken. A switch is also counted as one.
     ///
     /// # Errors
     /// As [`Table::counter`].
-    pub(crate) fn stopwatch(&self, others: &Processes, switch: bool) -> io::Result<Program> {
-        Program::load(&programs::stopwatch(switch, &self.cpus, self.map.as_fd(), others.0.as_fd()))
+    pub(crate) fn stopwatch(&self, others: &Processes, moment: Moment) -> io::Result<Program> {
+        Program::load(&programs::stopwatch(moment, &self.cpus, self.map.as_fd(), others.0.as_fd()))
     }
 
     /// What was counted in a slot so far, on all CPUs together.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use units::CpuSet;
 
-use super::{BUSY_NS, CALLS, CPUS, SLOTS, SWITCHES, Slot, TOLD_UNTIL};
+use super::{BUSY_NS, CALLS, CPUS, Moment, OWED_NS, SLOTS, SWITCHES, Slot, TOLD_UNTIL, WOKEN};
 
 /// One instruction. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
 #[repr(C)]
@@ -29,6 +29,8 @@ const ADD: u8 = 0x07;
 const ADD_REGISTER: u8 = 0x0f;
 const SUB_REGISTER: u8 = 0x1f;
 const AND: u8 = 0x57;
+const MUL: u8 = 0x27;
+const MUL_REGISTER: u8 = 0x2f;
 const LSH: u8 = 0x67;
 const RSH: u8 = 0x77;
 const RSH_REGISTER: u8 = 0x7f;
@@ -106,28 +108,44 @@ pub(super) fn counter(slot: Slot, cpus: &CpuSet, map: BorrowedFd<'_>) -> Vec<Ins
 
 /// Adds the time since this CPU's last event to [`BUSY_NS`], if the process that runs is neither the idle one nor one of
 /// `others`; and one to [`SWITCHES`], if the event is a switch.
+///
+/// If the process that runs is one of those and is switched from because of a waking just before, the time since then is kept
+/// as owed, to be added with that of the process that runs next.
 pub(super) fn stopwatch(
-    switch: bool,
+    moment: Moment,
     cpus: &CpuSet,
     map: BorrowedFd<'_>,
     others: BorrowedFd<'_>,
 ) -> Vec<Instruction> {
+    let (switch, waking) = (i32::from(moment == Moment::Switch), i32::from(moment == Moment::Waking));
     let add = [
         one(LDXDW, [1, 9], place(BUSY_NS), 0),
         one(ADD_REGISTER, [1, 8], 0, 0),
+        one(ADD_REGISTER, [1, 6], 0, 0),
         one(STXDW, [9, 1], place(BUSY_NS), 0),
         one(LDXDW, [1, 9], place(SWITCHES), 0),
-        one(ADD, [1, 0], 0, i32::from(switch)),
+        one(ADD, [1, 0], 0, switch),
         one(STXDW, [9, 1], place(SWITCHES), 0),
+        one(MOV, [1, 0], 0, 0),
+        one(STXDW, [9, 1], place(OWED_NS), 0),
     ];
     let rest = add.len() as i16;
+    // The time goes to register 8, what was owed before to 6.
     let weigh = [
         one(ADD_REGISTER, [9, 0], 0, 0),
         one(LDXDW, [6, 9], place(TOLD_UNTIL), 0),
         one(STXDW, [9, 8], place(TOLD_UNTIL), 0),
         // The first event of a CPU only begins.
-        one(JEQ, [6, 0], 9 + rest, 0),
+        one(JEQ, [6, 0], 16 + rest, 0),
         one(SUB_REGISTER, [8, 6], 0, 0),
+        one(LDXDW, [6, 9], place(OWED_NS), 0),
+        // What will be owed, unless the process that runs is timed itself.
+        one(LDXDW, [1, 9], place(WOKEN), 0),
+        one(MUL_REGISTER, [1, 8], 0, 0),
+        one(MUL, [1, 0], 0, switch),
+        one(STXDW, [9, 1], place(OWED_NS), 0),
+        one(MOV, [1, 0], 0, waking),
+        one(STXDW, [9, 1], place(WOKEN), 0),
         one(JEQ, [7, 0], 7 + rest, 0),
         one(STXW, [FRAME, 7], -4, 0),
         one(LDDW, [1, MAP], 0, others.as_raw_fd()),
