@@ -13,7 +13,8 @@ struct connection {
     bool closing, blocked; /* close once the output is gone; waiting for room */
     size_t in, out;
     size_t chunk; /* the most bytes that one write takes */
-    void *owner;  /* the includer's own */
+    void *owner;  /* the includer's own, and so is `answered` */
+    unsigned long answered;
     char input[INPUT_BYTES], output[OUTPUT_BYTES];
 };
 

@@ -38,7 +38,9 @@ static struct worker workers[THREADS_MAX];
 static void write_answer(struct connection *c, const struct request *r)
 {
     struct worker *w = c->owner;
-    const struct answer *a = &w->answers.of[r->route][r->close];
+    if (config.plant->change == SHORT_LIVED && ++c->answered >= (unsigned long)config.amount)
+        c->closing = true;
+    const struct answer *a = &w->answers.of[r->route][c->closing];
     size_t n = r->head ? a->head_length : a->length;
     if (config.work_ns)
         burn(config.work_ns);

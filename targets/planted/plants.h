@@ -12,6 +12,7 @@ enum change {
     NAGLE,        /* the same, and TCP_NODELAY left off */
     HANDOFF,      /* another thread makes the answer */
     ACCEPT_THREAD, /* one thread accepts, `amount` ns each */
+    SHORT_LIVED,  /* a connection ends with its `amount`th answer */
     BACKLOG,      /* `amount` connections may wait to be accepted */
     SCAN,         /* each wait looks through `amount` idle descriptors, for few events */
 };

@@ -56,10 +56,12 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 25] = [
+const DETECTORS: [Detector; 27] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
+    counts::costlier_calls,
+    counts::new_connections,
     counts::readiness,
     counts::context_switches,
     counts::thread_handoff,
@@ -85,7 +87,7 @@ const DETECTORS: [Detector; 25] = [
 ];
 
 /// What is looked for, one after the other, where none of these says what a server waits for.
-const OTHERWISE: [Detector; 2] = [stalls::idle_stalls, waits::timer_wait];
+const OTHERWISE: [Detector; 3] = [stalls::idle_stalls, waits::few_at_a_time, waits::timer_wait];
 
 /// The one suspect that most detectors have.
 fn one(suspect: Suspect) -> Vec<Suspect> {
@@ -177,6 +179,9 @@ fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
 /// All suspects of a pair, those that carry most first.
 fn suspects(pair: &Pair) -> Vec<Suspect> {
     let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
+    if suspects.iter().all(|one| one.ns < pair.total_ns() / 2.0) {
+        suspects.extend(code::kernel_work(pair));
+    }
     for detect in OTHERWISE {
         if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
             suspects.extend(detect(pair));

@@ -32,7 +32,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 30] = [
+const PLANTS: [Plant; 32] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -58,6 +58,8 @@ const PLANTS: [Plant; 30] = [
     plant("planted@spin", "planted@none", &["own_code"]),
     plant("planted@pause", "planted@none", &["stalls"]),
     plant("planted@openfile", "planted@none", &["extra_syscalls"]),
+    plant("planted@readtable", "planted@readrecord", &["costlier_calls"]),
+    plant("planted@shortlived", "planted@none", &["new_connections"]),
     plant("planted@mapping", "planted@none", &["kernel_memory"]),
     plant("planted@scan", "planted@none", &["readiness"]),
     plant("planted@spawn", "planted@none", &["child_processes"]),

@@ -202,6 +202,32 @@ pub(super) fn other_work(pair: &Pair) -> Vec<Suspect> {
     KINDS.iter().flat_map(|kind| of_category(pair, &id(*kind), *kind)).collect()
 }
 
+/// Work of the kernel by its kind, where no call of the program accounts for it: what the network is made to do, for instance.
+pub(super) fn kernel_work(pair: &Pair) -> Vec<Suspect> {
+    const KINDS: [Category; 7] = [
+        Category::NetworkTransmit,
+        Category::NetworkReceive,
+        Category::Polling,
+        Category::SyscallEntry,
+        Category::File,
+        Category::Memory,
+        Category::KernelOther,
+    ];
+    let suspect = |kind: &Category| Suspect {
+        id: format!("kernel_{}", kind.word().replace(' ', "_")),
+        grade: Grade::ConsistentWith,
+        ns: pair.more_time_in(&[*kind]),
+        evidence: format!(
+            "work of the kernel, {}: {} more a request{}",
+            kind.word(),
+            units::format_ns(pair.more_time_in(&[*kind])),
+            most_in_kernel(pair, |row| row.category == kind.word())
+        ),
+        usual: false,
+    };
+    KINDS.iter().map(suspect).filter(|one| one.ns > 0.0).collect()
+}
+
 fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
     names.iter().any(|name| row.name.contains(name))
 }
@@ -226,6 +252,16 @@ fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
 fn under(pair: &Pair, kind: Category) -> Option<String> {
     let mut rows = pair.profile.iter().flat_map(|profile| &profile.categories);
     rows.find(|row| row.name == kind.word())?.under.as_deref().map(brief)
+}
+
+/// The function of the kernel, of those that fit, in which the slower arm spends most more time, as an addition to what is said.
+pub(super) fn most_in_kernel(pair: &Pair, fits: impl Fn(&ProfileRow) -> bool) -> String {
+    let functions = pair.profile.iter().flat_map(|profile| &profile.functions);
+    let grown = functions.filter(|row| {
+        row.package == "[kernel]" && fits(row) && pair.sign * row.difference_ns > SURE * row.error_ns
+    });
+    let most = grown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)));
+    most.map_or_else(String::new, |row| format!(", most in {}", brief(&row.name)))
 }
 
 /// The time of some functions, where it is sure to be more in the slower arm.

@@ -16,6 +16,27 @@ const FILE_WRITES: [&str; 4] = ["pwrite64", "pwritev", "pwritev2", "fallocate"];
 const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mremap", "mprotect"];
 /// System calls by which threads wait for each other and wake each other.
 pub(super) const FUTEX: [&str; 1] = ["futex"];
+/// System calls that a connection needs once, from its opening to its end.
+const OF_CONNECTIONS: [&str; 14] = [
+    "accept",
+    "accept4",
+    "bind",
+    "close",
+    "connect",
+    "epoll_ctl",
+    "fcntl",
+    "getpeername",
+    "getsockname",
+    "getsockopt",
+    "ioctl",
+    "setsockopt",
+    "shutdown",
+    "socket",
+];
+/// System calls that read from a socket and from nothing else.
+const RECEIVES: [&str; 4] = ["recv", "recvfrom", "recvmsg", "recvmmsg"];
+/// System calls that read from whatever a descriptor is.
+const READS: [&str; 2] = ["read", "readv"];
 /// System calls that other detectors speak of, or that every server makes for every request or connection.
 const ACCOUNTED: [&[&str]; 5] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &super::waits::WAITING];
 /// System calls that wait for others: the time inside them is that of switching, and has a suspect of its own.
@@ -96,7 +117,10 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let Some((slow, fast)) = pair.slow.counted.as_ref().zip(pair.fast.counted.as_ref()) else {
         return Vec::new();
     };
-    let is_accounted = |name: &str| ACCOUNTED.iter().any(|names| names.contains(&name));
+    let reconnects = reconnects(pair);
+    let is_accounted = |name: &str| {
+        ACCOUNTED.iter().any(|names| names.contains(&name)) || (reconnects && OF_CONNECTIONS.contains(&name))
+    };
     let names: BTreeSet<&str> =
         slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();
     let names = names.into_iter().filter(|name| !is_accounted(name));
@@ -141,6 +165,80 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
             others(fast)
         ),
         usual: true,
+    })
+}
+
+/// More connections that clients open to the server, and that it opens itself. The host counts what is accepted on it, by a
+/// service beside the server, too.
+fn more_connections(pair: &Pair) -> [f64; 2] {
+    let opened = pair.more_calls(&["connect"]).map_or(0.0, |(more, _)| more);
+    [pair.more(|evidence| evidence.accepted) - opened.max(0.0), opened]
+}
+
+fn reconnects(pair: &Pair) -> bool {
+    more_connections(pair).iter().any(|more| *more >= FEW)
+}
+
+/// Connections that do not last: clients that are sent away, or another service that is connected to again and again.
+pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
+    /// Where the segments that open and close one are sent and received, on either side of the calls.
+    const KINDS: [Category; 3] =
+        [Category::NetworkReceive, Category::NetworkTransmit, Category::SyscallEntry];
+    let Some(costs) = pair.costs.filter(|_| reconnects(pair)) else { return Vec::new() };
+    let [accepted, opened] = more_connections(pair);
+    let told: Vec<String> = [(accepted, "accepted"), (opened, "opened to another service")]
+        .iter()
+        .filter(|(more, _)| *more >= FEW)
+        .map(|(more, what)| format!("{more:.2} more {what}"))
+        .collect();
+    let (calls, _) = pair.more_calls(&OF_CONNECTIONS).unwrap_or_default();
+    let inside_ns = pair.more_time_in_calls(&OF_CONNECTIONS).max(pair.more_time_in(&KINDS));
+    one(Suspect {
+        id: "new_connections".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: (calls.max(0.0) * costs.syscall_ns).max(inside_ns),
+        evidence: format!(
+            "new connections: {} a request, and {calls:.2} more calls for them",
+            told.join(", ")
+        ),
+        usual: false,
+    })
+}
+
+/// As many system calls in which the kernel has more to do: a disk that is read and not its cache, a larger file.
+pub(super) fn costlier_calls(pair: &Pair) -> Vec<Suspect> {
+    /// How many more calls are as many.
+    const AS_MANY: f64 = 0.1;
+    let Some(profile) = pair.profile else { return Vec::new() };
+    let reads_files = pair.more_time_in(&[Category::File]) > 0.0;
+    let is_others = |name: &str| {
+        ACCOUNTED.iter().chain([&&POLLS[..], &&RECEIVES[..]]).any(|names| names.contains(&name))
+            || (READS.contains(&name) && !reads_files)
+    };
+    let as_many = |name: &str| {
+        pair.more_calls(&[name]).is_some_and(|(more, [_, fast])| fast >= FEW && more <= AS_MANY * fast)
+    };
+    let names = profile.system_calls.iter().map(|row| &*row.name);
+    let grown: Vec<&str> = names
+        .filter(|name| !is_others(name) && as_many(name) && pair.more_time_in_calls(&[name]) > 0.0)
+        .collect();
+    if grown.is_empty() {
+        return Vec::new();
+    }
+    let ns = pair.more_time_in_calls(&grown);
+    let [slow, fast] = pair.more_calls(&grown).map_or([0.0; 2], |(_, both)| both);
+    one(Suspect {
+        id: "costlier_calls".to_owned(),
+        grade: Grade::BoundedBy,
+        ns,
+        evidence: format!(
+            "system calls that do more, and are not more ({}): {slow:.2} a request against {fast:.2}, {} more inside them by \
+             the profile{}",
+            grown.join(", "),
+            units::format_ns(ns),
+            super::code::most_in_kernel(pair, |_| true)
+        ),
+        usual: false,
     })
 }
 
@@ -259,6 +357,14 @@ fn futexes(pair: &Pair) -> f64 {
     pair.more_calls(&FUTEX).map_or(0.0, |(more, _)| more)
 }
 
+/// Which of these calls are more, as an addition to what is said.
+fn more_of(pair: &Pair, names: &[&str]) -> String {
+    let more = names.iter().filter_map(|name| Some((pair.more_calls(&[name])?.0, name)));
+    let told: Vec<String> =
+        more.filter(|(more, _)| *more >= FEW).map(|(more, name)| format!("{name} +{more:.2}")).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
 /// Pages that have to be had from the kernel, and the calls for them.
 pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
@@ -273,7 +379,7 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
         id: "kernel_memory".to_owned(),
         grade: Grade::BoundedBy,
         ns: faults_ns + inside_ns.max(calls.max(0.0) * costs.syscall_ns),
-        evidence: format!("page faults: {slow:.3} a request against {fast:.3}"),
+        evidence: format!("page faults: {slow:.3} a request against {fast:.3}{}", more_of(pair, &MEMORY)),
         usual: true,
     })
 }

@@ -89,6 +89,10 @@ pub(crate) struct Evidence {
     pub(crate) run_wait_ns: f64,
     /// Time between request and answer of one connection.
     pub(crate) response_ns: f64,
+    /// The same, median, at the equal rate, where the main condition is another one: most servers have nothing to queue then.
+    pub(crate) unhurried_ns: Option<f64>,
+    /// Requests under way at a time.
+    pub(crate) in_flight: f64,
     /// Share of the answers that came in pieces, and how far apart the first and the last of one were on average.
     pub(crate) pieces: Option<(f64, f64)>,
     /// CPU time by the name of the thread.
@@ -128,26 +132,31 @@ pub(crate) struct Machine {
 pub(crate) struct Counted {
     pub(crate) events: BTreeMap<String, f64>,
     pub(crate) syscalls: BTreeMap<String, f64>,
-    /// What was seen while they were counted, where that was not all of the time.
-    slices: Option<Slices>,
+    /// How exact that is, where it was not all of the time that was counted.
+    part: Option<Part>,
 }
 
-/// What went by while system calls were counted.
-#[derive(Debug, Clone, Copy, Default)]
-struct Slices {
+/// A part of a window that stands for all of it.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Requests answered in it.
     requests: f64,
-    seconds: f64,
+    /// Standard error of a count, as a share of it: the part's edges fall into the middle of requests.
+    edges: f64,
 }
 
-impl Slices {
-    /// Standard error of a count, as a share of it, after one second of slices: their edges fall into the middle of requests.
-    /// It goes with the root of the time, as slices are of one length. docs/decisions/0016 has what was seen.
-    const EDGES: f64 = 0.004;
+impl Part {
+    /// Error by the edges of slices, after one second of them: it goes with the root of the time, as slices are of one length.
+    /// docs/decisions/0016 has what was seen.
+    const OF_SLICES: f64 = 0.004;
+    /// Error by the edges of what strace sees: it has to stop every thread before it begins, some milliseconds after the
+    /// window did, while requests are under way.
+    const OF_STRACE: f64 = 0.02;
 
-    /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, their edges count.
+    /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, the edges count.
     fn error(self, calls: f64) -> f64 {
         let rare = (calls * self.requests).max(1.0).sqrt() / self.requests;
-        rare.hypot(calls * Self::EDGES / self.seconds.sqrt())
+        rare.hypot(calls * self.edges)
     }
 }
 
@@ -159,7 +168,7 @@ impl Counted {
 
     /// How many more of these are made than `other` makes; 0 where that is not sure.
     pub(crate) fn more_calls(&self, other: &Self, names: &[&str]) -> f64 {
-        let error = |counted: &Self| counted.slices.map_or(0.0, |slices| slices.error(counted.calls(names)));
+        let error = |counted: &Self| counted.part.map_or(0.0, |part| part.error(counted.calls(names)));
         let more = self.calls(names) - other.calls(names);
         if more.abs() > SURE * error(self).hypot(error(other)) { more } else { 0.0 }
     }
@@ -210,6 +219,10 @@ impl Evidence {
             run_wait_ns: pooled(|window| window.target.run_wait_ns)?,
             pieces: pieces(&windows),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
+            unhurried_ns: sheet.latency.filter(|latency| *latency != index).and_then(|latency| {
+                sheet.median(arm, latency, |window| Some(window.load.response_ns.p50? as f64))
+            }),
+            in_flight: median(&|window| Some(window.load.rate_per_s * window.load.response_ns.mean / 1e9)),
             threads_ns: threads(&windows),
             ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
@@ -328,24 +341,24 @@ pub(super) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
     let mut all: Vec<Counted> = [PassKind::Counting, PassKind::Tracing]
         .into_iter()
         .filter(|kind| is_used(passes, arm, *kind))
-        .filter_map(|kind| summed(passes_of(sheet, arm, kind)))
+        .filter_map(|kind| summed(kind, passes_of(sheet, arm, kind)))
         .collect();
     let named = all.iter().position(|one| !one.syscalls.is_empty());
     (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
 }
 
-/// Counts of passes over their requests.
-fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
+/// Counts of passes of one kind over their requests.
+fn summed<'a>(kind: PassKind, passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
-    let (mut seen, mut seconds) = (Slices::default(), 0.0);
+    let (mut seen, mut seen_s, mut seconds) = (0.0, 0.0, 0.0);
     for pass in passes {
         let Some(counts) = pass.counts.as_ref().filter(|counts| counts.counted_share > 0.0) else { continue };
         let (of_window, window_s) =
             (pass.window.load.requests as f64, pass.window.load.window_ns as f64 / 1e9);
         requests += of_window;
         seconds += window_s;
-        seen.requests += of_window * counts.counted_share;
-        seen.seconds += window_s * counts.counted_share;
+        seen += of_window * counts.counted_share;
+        seen_s += window_s * counts.counted_share;
         let add = |to: &mut BTreeMap<String, f64>, from: &BTreeMap<String, u64>| {
             for (name, count) in from {
                 *to.entry(name.clone()).or_default() += in_window(&pass.window, *count);
@@ -354,7 +367,10 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
     }
-    sums.slices = (seen.seconds < seconds).then_some(seen);
+    sums.part = match kind {
+        PassKind::Tracing => Some(Part { requests: seen, edges: Part::OF_STRACE }),
+        _ => (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() }),
+    };
     let per_request = |count: &mut f64| *count /= requests;
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
@@ -421,22 +437,23 @@ fn threads(windows: &[&Window]) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counted, Slices};
+    use super::{Counted, Part};
 
     #[test]
-    fn what_slices_may_have_missed_is_no_difference() {
-        let counted = |calls: f64, slices: Option<Slices>| Counted {
+    fn what_a_part_may_have_missed_is_no_difference() {
+        let counted = |calls: f64, part: Option<Part>| Counted {
             syscalls: [("read".to_owned(), calls)].into(),
-            slices,
+            part,
             ..Counted::default()
         };
-        let more = |slow: f64, fast: f64, slices| {
-            counted(slow, slices).more_calls(&counted(fast, slices), &["read"])
-        };
-        let [few, all] = [Some(Slices { requests: 4_000.0, seconds: 0.04 }), None];
+        let more =
+            |slow: f64, fast: f64, part| counted(slow, part).more_calls(&counted(fast, part), &["read"]);
+        let [few, all] = [Some(Part { requests: 4_000.0, edges: Part::OF_SLICES / 0.2 }), None];
         // Edges: of 25 calls a request 2 % may be missed in 40 ms, in each arm.
         assert!(more(25.4, 25.0, few) == 0.0 && more(25.4, 25.0, all) > 0.0);
         assert!(more(35.0, 25.0, few) > 0.0 && more(25.0, 35.0, few) < 0.0);
+        let straced = Some(Part { requests: 6_000.0, edges: Part::OF_STRACE });
+        assert!(more(1.05, 1.0, straced) == 0.0 && more(2.0, 1.0, straced) > 0.0);
         // Two calls that were seen are not more than none.
         assert!(more(0.000_5, 0.0, few) == 0.0 && more(0.01, 0.0, few) > 0.0);
     }

@@ -292,6 +292,33 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     one(wait("delayed_ack", pair.idle_ns * (shares[0] - shares[1]), evidence))
 }
 
+/// Share of the response at capacity below which that without hurry is told from it.
+const UNHURRIED: f64 = 0.5;
+
+/// Whether requests wait for each other, by how much sooner they are answered when there are few of them; nothing where that
+/// was not measured.
+fn queues(slow: &Evidence) -> Option<bool> {
+    Some(slow.unhurried_ns? < UNHURRIED * slow.response_ns)
+}
+
+/// A server that leaves its CPUs idle and yet lets requests wait, each of which it would answer soon, takes few at a time: a
+/// pool of connections or threads, a semaphore. How many, is Little's law: its rate times the response without hurry.
+pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
+    let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| queues(pair.slow) == Some(true)) else {
+        return Vec::new();
+    };
+    let in_flight = pair.slow.in_flight;
+    let evidence = format!(
+        "taking about {:.1} requests at a time of {in_flight:.0} that are under way{}: at the equal rate it answers in {}, at \
+         capacity in {}, while its CPUs are idle (a pool or a limit with few places)",
+        in_flight * unhurried_ns / pair.slow.response_ns,
+        place(pair),
+        units::format_ns(unhurried_ns),
+        units::format_ns(pair.slow.response_ns),
+    );
+    one(wait("few_at_a_time", idle_after_accept(pair), evidence))
+}
+
 /// Where no call that waits is counted and even the quickest answers are late, a time has to pass: a timer of an event
 /// loop makes no system call of its own.
 pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
@@ -301,8 +328,12 @@ pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
     if late_ns == 0.0 || late_ns < pair.more(|evidence| evidence.response_ns) / 2.0 {
         return Vec::new();
     }
+    let what = match queues(pair.slow) {
+        Some(_) => "waiting for a time to pass",
+        None => "waiting for a time to pass, or for a turn (an equal rate would tell)",
+    };
     let evidence = format!(
-        "waiting for a time to pass{}: even the quickest twentieth of the answers take {}, against {}, while its CPUs are idle \
+        "{what}{}: even the quickest twentieth of the answers take {}, against {}, while its CPUs are idle \
          and {}",
         place(pair),
         units::format_ns(slow_ns as f64),

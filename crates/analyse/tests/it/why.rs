@@ -59,6 +59,10 @@ pub(crate) fn planted(plant: Plant) -> Run {
     run.host.unit_costs = Some(COSTS);
     for (arm, plant) in [("main", Plant::NONE), ("pr", plant)] {
         change(&mut run, arm, 0, |window| apply(window, &plant));
+        let late = |window: &mut Window| {
+            window.load.response_ns.p50 = window.load.response_ns.p50.map(|ns| ns + plant.late_ns);
+        };
+        change(&mut run, arm, 1, late);
         let window = run.rounds.iter().find(|record| record.arm == arm).unwrap().windows[0].clone();
         for block in 0..2 {
             run.diagnostics.push(diagnostic(arm, block, &window, plant.calls));

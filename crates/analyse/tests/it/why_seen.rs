@@ -298,6 +298,25 @@ fn a_request_that_is_seldom_waited_for_carries_less_than_one_that_always_is() {
 }
 
 #[test]
+fn who_answers_soon_when_there_are_few_requests_takes_few_at_a_time() {
+    let slow = |unhurried_ns| {
+        let mut run = planted(Plant { late_ns: 9_000_000, idle_rate: Some(0.1), ..Plant::NONE });
+        change(&mut run, "pr", 1, |window| window.load.response_ns.p50 = unhurried_ns);
+        analyse(&run)
+    };
+    let pool = slow(Some(1_000_000));
+    let cause = named(&pool)[0];
+    assert_eq!(cause.id, "few_at_a_time", "{:?}", pool.causes);
+    assert!(cause.text.contains("at the equal rate it answers in 1.00 ms, at capacity in"), "{}", cause.text);
+    let timer = slow(Some(9_500_000));
+    assert_eq!(named(&timer)[0].id, "timer_wait", "{:?}", timer.causes);
+    assert!(!named(&timer)[0].text.contains("for a turn"), "{}", named(&timer)[0].text);
+    let unknown = slow(None);
+    assert_eq!(named(&unknown)[0].id, "timer_wait", "{:?}", unknown.causes);
+    assert!(named(&unknown)[0].text.contains("or for a turn"), "{}", named(&unknown)[0].text);
+}
+
+#[test]
 fn work_that_one_thread_does_is_told_where_the_other_server_uses_all_cpus() {
     let mut run = planted(Plant::NONE);
     for arm in ["main", "pr"] {
@@ -427,6 +446,64 @@ fn a_system_call_carries_what_the_kernel_did_inside_it() {
         cause.text
     );
     assert!(cause.text.contains("openat +3.00"), "{}", cause.text);
+}
+
+/// Both arms make one more call of this name for each request.
+fn with_a_call(mut run: Run, name: &str) -> Run {
+    for record in &mut run.diagnostics {
+        for pass in &mut record.passes {
+            let requests = pass.window.load.requests;
+            if let Some(counts) = &mut pass.counts {
+                *counts.syscalls.entry(name.to_owned()).or_default() += requests;
+            }
+        }
+    }
+    run
+}
+
+#[test]
+fn a_call_that_takes_longer_and_is_not_made_more_often_is_named() {
+    let plant = Plant { system_ns: 6000.0, ..Plant::NONE };
+    let findings = analyse(&with_a_call(inside(plant, "__x64_sys_pread64"), "pread64"));
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "costlier_calls", "{:?}", findings.causes);
+    assert!(cause.share.unwrap() > 0.9, "{}", cause.text);
+    assert!(cause.text.contains("(pread64): 1.00 a request against 1.00"), "{}", cause.text);
+    let more = Plant { calls: &[("pread64", 1.0)], ..plant };
+    let findings = analyse(&with_a_call(inside(more, "__x64_sys_pread64"), "pread64"));
+    assert_eq!(
+        named(&findings)[0].id,
+        "extra_syscalls",
+        "two calls against one are more: {:?}",
+        findings.causes
+    );
+}
+
+#[test]
+fn what_nothing_else_carries_is_told_by_the_kind_of_the_kernels_work() {
+    let findings = analyse(&inside(Plant { system_ns: 6000.0, ..Plant::NONE }, "__x64_sys_recvfrom"));
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "kernel_network_receive", "{:?}", findings.causes);
+    assert!(cause.text.contains("most in what_it_does"), "{}", cause.text);
+}
+
+#[test]
+fn connections_that_do_not_last_are_told_by_who_opens_them() {
+    let plant = Plant { system_ns: 6000.0, calls: &[("accept4", 1.0), ("close", 1.0)], ..Plant::NONE };
+    let mut run = inside(plant, "__x64_sys_close");
+    let opens = |window: &mut Window| window.server_cpus.tcp.passive_opens = window.load.requests;
+    change(&mut run, "pr", 0, opens);
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert_eq!(cause.id, "new_connections", "{:?}", findings.causes);
+    assert!(cause.text.contains("1.00 more accepted a request, and 2.00 more calls"), "{}", cause.text);
+    assert!(named(&findings).iter().all(|cause| cause.id != "extra_syscalls"), "{:?}", findings.causes);
+    let plant = Plant { calls: &[("connect", 1.0), ("close", 1.0)], ..plant };
+    let mut run = inside(plant, "__x64_sys_connect");
+    change(&mut run, "pr", 0, opens);
+    let findings = analyse(&run);
+    let cause = named(&findings)[0];
+    assert!(cause.text.contains("1.00 more opened to another service a request"), "{}", cause.text);
 }
 
 #[test]
