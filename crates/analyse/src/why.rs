@@ -56,12 +56,13 @@ pub(crate) struct Suspect {
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
 /// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 27] = [
+const DETECTORS: [Detector; 28] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
     counts::costlier_calls,
     counts::new_connections,
+    counts::backend_calls,
     counts::readiness,
     counts::context_switches,
     counts::thread_handoff,

@@ -32,7 +32,7 @@ const fn plant(arm: &'static str, baseline: &'static str, right: &'static [&'sta
 }
 
 /// Every planted cause. The first row is a server against itself, for which no cause is right.
-const PLANTS: [Plant; 32] = [
+const PLANTS: [Plant; 33] = [
     plant("planted", "planted@none", &[]),
     plant("planted@syscall", "planted@none", &["extra_syscalls"]),
     plant("planted@bytewrites", "planted@none", &["small_writes"]),
@@ -59,6 +59,7 @@ const PLANTS: [Plant; 32] = [
     plant("planted@pause", "planted@none", &["stalls"]),
     plant("planted@openfile", "planted@none", &["extra_syscalls"]),
     plant("planted@readtable", "planted@readrecord", &["costlier_calls"]),
+    plant("planted@questions", "planted@question", &["backend_calls"]),
     plant("planted@shortlived", "planted@none", &["new_connections"]),
     plant("planted@mapping", "planted@none", &["kernel_memory"]),
     plant("planted@scan", "planted@none", &["readiness"]),

@@ -49,10 +49,12 @@ const FEW: f64 = 0.05;
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs else { return Vec::new() };
     let Some((_, [all, fast])) = pair.more_calls(&WRITES) else { return Vec::new() };
-    let Writes { network: more, pipes, files } = writes(pair);
-    let slow = all - (pipes + files).max(0.0);
+    let Writes { network, pipes, files } = writes(pair);
+    let [asked, _] = exchanges(pair);
+    let more = network - asked;
+    let slow = all - (pipes + files).max(0.0) - asked;
     // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
-    let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) } else { 0.0 };
+    let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) * more / network } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
         id: "small_writes".to_owned(),
@@ -60,6 +62,39 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
         ns: (more * costs.loopback_write_ns).max(inside_ns),
         evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
         usual: true,
+    })
+}
+
+/// More writes to the network by which something is asked elsewhere, and more reads of what is answered: not the server's own
+/// answer in smaller pieces. Without both it is neither.
+fn exchanges(pair: &Pair) -> [f64; 2] {
+    /// More answers in pieces than by chance, as a share of all.
+    const IN_PIECES: f64 = 0.01;
+    let reads = pair.more_calls(&[&READS[..], &RECEIVES].concat()).map_or(0.0, |(more, _)| more);
+    let network = writes(pair).network;
+    let pieces = pair.slow.pieces.zip(pair.fast.pieces);
+    let whole = pieces.is_some_and(|((slow, _), (fast, _))| slow - fast < IN_PIECES);
+    // One read may take several answers that another service sent together.
+    let asked = if whole { network } else { network.min(reads) };
+    if asked.min(reads) >= FEW { [asked, reads] } else { [0.0; 2] }
+}
+
+/// Another service that is asked more often for one answer.
+pub(super) fn backend_calls(pair: &Pair) -> Vec<Suspect> {
+    const KINDS: [Category; 2] = [Category::NetworkTransmit, Category::NetworkReceive];
+    let [asked, reads] = exchanges(pair);
+    let Some(costs) = pair.costs.filter(|_| asked > 0.0) else { return Vec::new() };
+    let inside_ns = pair.more_time_in_calls(&[&WRITES[..], &READS, &RECEIVES].concat());
+    one(Suspect {
+        id: "backend_calls".to_owned(),
+        grade: Grade::BoundedBy,
+        ns: (asked * (costs.loopback_write_ns + costs.syscall_ns))
+            .max(inside_ns)
+            .max(pair.more_time_in(&KINDS)),
+        evidence: format!(
+            "asking other services more often: {asked:.2} more writes to the network a request, and {reads:.2} more reads"
+        ),
+        usual: false,
     })
 }
 
@@ -117,9 +152,11 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let Some((slow, fast)) = pair.slow.counted.as_ref().zip(pair.fast.counted.as_ref()) else {
         return Vec::new();
     };
-    let reconnects = reconnects(pair);
+    let (reconnects, asks) = (reconnects(pair), exchanges(pair) != [0.0; 2]);
     let is_accounted = |name: &str| {
-        ACCOUNTED.iter().any(|names| names.contains(&name)) || (reconnects && OF_CONNECTIONS.contains(&name))
+        ACCOUNTED.iter().any(|names| names.contains(&name))
+            || (reconnects && OF_CONNECTIONS.contains(&name))
+            || (asks && READS.iter().chain(&RECEIVES).any(|read| *read == name))
     };
     let names: BTreeSet<&str> =
         slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();

@@ -142,6 +142,16 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
             0.9,
             Plant { system_ns: 2000.0, calls: &[("futex", 4.0)], switches: 2.0, ..plain },
         ),
+        (
+            "backend_calls",
+            0.83,
+            Plant {
+                system_ns: 6000.0,
+                calls: &[("sendto", 5.0), ("recvfrom", 5.0)],
+                segments: 10.0,
+                ..plain
+            },
+        ),
         ("context_switches", 0.6, Plant { system_ns: 2000.0, switches: 2.0, ..plain }),
         ("kernel_memory", 0.9, Plant { system_ns: 2222.0, faults: 2.0, ..plain }),
         ("sleep", 1.0, Plant { calls: &[("clock_nanosleep", 1.0)], switches: 1.0, ..idle(0.1) }),
