@@ -213,19 +213,18 @@ pub(super) fn kernel_work(pair: &Pair) -> Vec<Suspect> {
         Category::Memory,
         Category::KernelOther,
     ];
-    let suspect = |kind: &Category| Suspect {
-        id: format!("kernel_{}", kind.word().replace(' ', "_")),
-        grade: Grade::ConsistentWith,
-        ns: pair.more_time_in(&[*kind]),
-        evidence: format!(
-            "work of the kernel, {}: {} more a request{}",
-            kind.word(),
-            units::format_ns(pair.more_time_in(&[*kind])),
-            most_in_kernel(pair, |row| row.category == kind.word())
-        ),
-        usual: false,
+    let suspect = |kind: Category| {
+        let (word, ns) = (kind.word(), pair.more_time_in(&[kind]));
+        let most = most_in_kernel(pair, |row| row.category == word);
+        Suspect {
+            id: format!("kernel_{}", word.replace(' ', "_")),
+            grade: Grade::ConsistentWith,
+            ns,
+            evidence: format!("work of the kernel, {word}: {} more a request{most}", units::format_ns(ns)),
+            usual: false,
+        }
     };
-    KINDS.iter().map(suspect).filter(|one| one.ns > 0.0).collect()
+    KINDS.into_iter().map(suspect).filter(|one| one.ns > 0.0).collect()
 }
 
 fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
@@ -254,14 +253,15 @@ fn under(pair: &Pair, kind: Category) -> Option<String> {
     rows.find(|row| row.name == kind.word())?.under.as_deref().map(brief)
 }
 
-/// The function of the kernel, of those that fit, in which the slower arm spends most more time, as an addition to what is said.
+/// The function of the kernel, of those that fit, in which the slower arm spends most more time, whoever called it: an addition
+/// to what is said.
 pub(super) fn most_in_kernel(pair: &Pair, fits: impl Fn(&ProfileRow) -> bool) -> String {
     let functions = pair.profile.iter().flat_map(|profile| &profile.functions);
     let grown = functions.filter(|row| {
         row.package == "[kernel]" && fits(row) && pair.sign * row.difference_ns > SURE * row.error_ns
     });
     let most = grown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)));
-    most.map_or_else(String::new, |row| format!(", most in {}", brief(&row.name)))
+    most.map_or_else(String::new, |row| format!("; of the kernel's functions {} grew most", brief(&row.name)))
 }
 
 /// The time of some functions, where it is sure to be more in the slower arm.

@@ -73,9 +73,13 @@ fn exchanges(pair: &Pair) -> [f64; 2] {
     let reads = pair.more_calls(&[&READS[..], &RECEIVES].concat()).map_or(0.0, |(more, _)| more);
     let network = writes(pair).network;
     let pieces = pair.slow.pieces.zip(pair.fast.pieces);
-    let whole = pieces.is_some_and(|((slow, _), (fast, _))| slow - fast < IN_PIECES);
-    // One read may take several answers that another service sent together.
-    let asked = if whole { network } else { network.min(reads) };
+    let asked = match pieces.map(|((slow, _), (fast, _))| slow - fast < IN_PIECES) {
+        // One read may take several answers that another service sent together.
+        Some(true) => network,
+        // What was read may be a file, and each piece of it an answer's.
+        Some(false) => 0.0,
+        None => network.min(reads),
+    };
     if asked.min(reads) >= FEW { [asked, reads] } else { [0.0; 2] }
 }
 

@@ -484,7 +484,26 @@ fn what_nothing_else_carries_is_told_by_the_kind_of_the_kernels_work() {
     let findings = analyse(&inside(Plant { system_ns: 6000.0, ..Plant::NONE }, "__x64_sys_recvfrom"));
     let cause = named(&findings)[0];
     assert_eq!(cause.id, "kernel_network_receive", "{:?}", findings.causes);
-    assert!(cause.text.contains("most in what_it_does"), "{}", cause.text);
+    assert!(cause.text.contains("functions what_it_does grew most"), "{}", cause.text);
+}
+
+#[test]
+fn a_file_that_is_read_and_sent_piece_by_piece_is_no_other_service() {
+    let plant =
+        Plant { system_ns: 6000.0, calls: &[("sendto", 5.0), ("read", 5.0)], segments: 5.0, ..Plant::NONE };
+    for (in_pieces, expected) in [(0, "backend_calls"), (1, "small_writes")] {
+        let mut run = planted(plant);
+        for (arm, share) in [("main", 0), ("pr", in_pieces)] {
+            change(&mut run, arm, 0, |window| {
+                let answers = share * window.load.requests;
+                window.load.pieces =
+                    Some(record::Pieces { answers, apart_ns: 1000 * answers, longest_ns: 1000 });
+            });
+        }
+        let findings = analyse(&run);
+        assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
+        assert_eq!(named(&findings).iter().any(|cause| cause.id == "backend_calls"), in_pieces == 0);
+    }
 }
 
 #[test]
