@@ -5,6 +5,7 @@
 //! suspect can carry; whoever can carry less than a tenth of the gap is ruled out.
 
 mod alone;
+mod calls;
 mod code;
 mod confirm;
 mod counts;

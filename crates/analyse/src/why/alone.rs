@@ -3,11 +3,10 @@
 use record::Window;
 
 use super::PassFindings;
-use super::counts::FUTEX;
+use super::calls::{FUTEX, SLEEPS, SYNCS};
 use super::evidence::{self, Blocked};
 use super::shape::{self, Clue, Shape};
 use super::stalls;
-use super::waits::{SLEEPS, SYNCS};
 use crate::findings::{ResponsePeak, ResponseShape, Stalls};
 use crate::sheet::Sheet;
 

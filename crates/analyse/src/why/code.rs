@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use record::ENDED;
 
+use super::calls::BEGIN_THREADS;
 use super::evidence::Evidence;
 use super::gap::{Pair, SURE};
-use super::waits::BEGIN_THREADS;
 use super::{Suspect, one};
 use crate::findings::Grade;
 use crate::profile::{Category, ProfileRow, brief};

@@ -2,46 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use super::calls::{
+    FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
+};
 use super::evidence::Counted;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
 use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE, PAGE_FAULTS, PIPE_WRITES};
 
-/// System calls that send to a socket, or write to whatever a descriptor is.
-pub(super) const WRITES: [&str; 6] = ["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"];
-/// System calls that write to files and never to sockets.
-const FILE_WRITES: [&str; 4] = ["pwrite64", "pwritev", "pwritev2", "fallocate"];
-/// System calls that ask the kernel for memory or give it back.
-const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "madvise", "mremap", "mprotect"];
-/// System calls by which threads wait for each other and wake each other.
-pub(super) const FUTEX: [&str; 1] = ["futex"];
-/// System calls that a connection needs once, from its opening to its end.
-const OF_CONNECTIONS: [&str; 14] = [
-    "accept",
-    "accept4",
-    "bind",
-    "close",
-    "connect",
-    "epoll_ctl",
-    "fcntl",
-    "getpeername",
-    "getsockname",
-    "getsockopt",
-    "ioctl",
-    "setsockopt",
-    "shutdown",
-    "socket",
-];
-/// System calls that read from a socket and from nothing else.
-const RECEIVES: [&str; 4] = ["recv", "recvfrom", "recvmsg", "recvmmsg"];
-/// System calls that read from whatever a descriptor is.
-const READS: [&str; 2] = ["read", "readv"];
-/// System calls that other detectors speak of, or that every server makes for every request or connection.
-const ACCOUNTED: [&[&str]; 5] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &super::waits::WAITING];
-/// System calls that wait for others: the time inside them is that of switching, and has a suspect of its own.
-const POLLS: [&str; 8] =
-    ["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "io_uring_enter"];
+/// Those that other detectors speak of.
+const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
 /// Fewer calls than this per request are noise of timers and signals.
 const FEW: f64 = 0.05;
 
@@ -156,46 +127,26 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let Some((slow, fast)) = pair.slow.counted.as_ref().zip(pair.fast.counted.as_ref()) else {
         return Vec::new();
     };
-    let (reconnects, asks) = (reconnects(pair), exchanges(pair) != [0.0; 2]);
-    let is_accounted = |name: &str| {
-        ACCOUNTED.iter().any(|names| names.contains(&name))
-            || (reconnects && OF_CONNECTIONS.contains(&name))
-            || (asks && READS.iter().chain(&RECEIVES).any(|read| *read == name))
-    };
-    let names: BTreeSet<&str> =
-        slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();
-    let names = names.into_iter().filter(|name| !is_accounted(name));
-    let mut more: Vec<(f64, &str)> = names.map(|name| (slow.more_calls(fast, &[name]), name)).collect();
-    more.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let unnamed = unnamed_calls(slow, fast);
+    let more = more_others(pair, slow, fast);
     let named: f64 = more.iter().map(|(count, _)| count).sum();
-    // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
-    let grown: Vec<&str> = more.iter().filter(|(count, _)| *count >= FEW).map(|(_, name)| *name).collect();
-    let mut grown: Vec<&str> = grown.into_iter().filter(|name| !POLLS.contains(name)).collect();
+    let unnamed = unnamed_calls(slow, fast);
     let sampled = if unnamed >= FEW { grown_unnamed(pair, slow) } else { None };
-    grown.extend(sampled);
-    let inside_ns = pair.more_time_in_calls(&grown);
+    let grown: Vec<(f64, &str)> = more.into_iter().filter(|(count, _)| *count >= FEW).collect();
+    // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
+    let sampled_too = grown.iter().map(|(_, name)| *name).filter(|name| !POLLS.contains(name)).chain(sampled);
+    let inside_ns = pair.more_time_in_calls(&sampled_too.collect::<Vec<&str>>());
+    let mut told: Vec<String> =
+        grown.iter().take(3).map(|(count, name)| format!("{name} +{count:.2}")).collect();
+    if unnamed >= FEW {
+        let most = sampled.map_or(String::new(), |name| format!(", most of their time in {name}"));
+        told.push(format!("others +{unnamed:.2}{most}"));
+    }
+    let list = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
     let inside = if inside_ns > 0.0 {
         format!(", {} more a request inside them by the profile", units::format_ns(inside_ns))
     } else {
         String::new()
     };
-    let mut first: Vec<String> = more
-        .iter()
-        .filter(|(count, _)| *count >= FEW)
-        .take(3)
-        .map(|(count, name)| format!("{name} +{count:.2}"))
-        .collect();
-    let others = |counts: &Counted| {
-        let all = counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum());
-        let accounted = ACCOUNTED.iter().flat_map(|names| names.iter());
-        all - accounted.filter_map(|name| counts.syscalls.get(*name)).sum::<f64>()
-    };
-    if unnamed >= FEW {
-        let most = sampled.map_or(String::new(), |name| format!(", most of their time in {name}"));
-        first.push(format!("others +{unnamed:.2}{most}"));
-    }
-    let list = if first.is_empty() { String::new() } else { format!(" ({})", first.join(", ")) };
     one(Suspect {
         id: "extra_syscalls".to_owned(),
         grade: Grade::BoundedBy,
@@ -207,6 +158,28 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         ),
         usual: true,
     })
+}
+
+/// How many more of each system call that no other detector speaks of, the most first.
+fn more_others<'a>(pair: &Pair, slow: &'a Counted, fast: &'a Counted) -> Vec<(f64, &'a str)> {
+    let (reconnects, asks) = (reconnects(pair), exchanges(pair) != [0.0; 2]);
+    let is_accounted = |name: &str| {
+        ACCOUNTED.iter().any(|names| names.contains(&name))
+            || (reconnects && OF_CONNECTIONS.contains(&name))
+            || (asks && READS.iter().chain(&RECEIVES).any(|read| *read == name))
+    };
+    let names: BTreeSet<&str> =
+        slow.syscalls.keys().chain(fast.syscalls.keys()).map(String::as_str).collect();
+    let names = names.into_iter().filter(|name| !is_accounted(name));
+    let mut more: Vec<(f64, &str)> = names.map(|name| (slow.more_calls(fast, &[name]), name)).collect();
+    more.sort_by(|a, b| b.0.total_cmp(&a.0));
+    more
+}
+
+/// All system calls a request but those that other detectors speak of.
+fn others(counts: &Counted) -> f64 {
+    let all = counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum());
+    all - ACCOUNTED.iter().map(|names| counts.calls(names)).sum::<f64>()
 }
 
 /// More connections that clients open to the server, and that it opens itself. The host counts what is accepted on it, by a

@@ -1,5 +1,6 @@
 //! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time.
 
+use super::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
 use super::evidence::{Blocked, Evidence};
 use super::gap::Pair;
 use super::{Suspect, one};
@@ -10,17 +11,8 @@ use crate::limiter::REFUSED;
 pub(super) const LISTEN_BACKLOG: &str = "listen_backlog";
 /// How long the client of a refused connection waits until it tries again (RFC 6298: one second).
 const RETRY_NS: f64 = 1e9;
-/// System calls that wait for a time to pass.
-pub(super) const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
-/// System calls that wait for a disk.
-pub(super) const SYNCS: [&str; 6] = ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
-/// System calls that read from a descriptor, whatever it is.
-const READS: [&str; 6] = ["read", "readv", "recvfrom", "recvmsg", "recvmmsg", "pread64"];
 /// The quickest answers: if these are late, all are.
 const QUICK: f64 = 0.05;
-/// Those that wait for a time or for a disk.
-pub(super) const WAITING: [&str; 8] =
-    ["nanosleep", "clock_nanosleep", "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"];
 /// A wait that fewer than one in a hundred requests meets explains no gap between means.
 const RARE: f64 = 0.01;
 /// A wait that this many of the requests meet may be all that they wait for.
@@ -62,8 +54,8 @@ impl Kind {
         match self {
             Self::Sleep => &SLEEPS,
             Self::Sync => &SYNCS,
-            Self::Lock => &super::counts::FUTEX,
-            Self::Backend => &READS,
+            Self::Lock => &FUTEX,
+            Self::Backend => &ALL_READS,
         }
     }
 
@@ -84,7 +76,7 @@ impl Kind {
         let more = |names: &[&str]| counted(names).unwrap_or(0.0);
         let calls = match self {
             // Whoever waits for an answer has asked; reading twice where nothing has come yet is no wait.
-            Self::Backend => more(&READS).min(more(&super::counts::WRITES)),
+            Self::Backend => more(&ALL_READS).min(more(&WRITES)),
             // A file may be opened so that every write to it waits.
             Self::Sync if most_blocked(pair) == Some(Blocked::Disk) => 1.0,
             _ => counted(self.calls()).unwrap_or_else(|| {
@@ -109,9 +101,6 @@ impl Kind {
         (met > 0.0).then(|| idle_after_accept(pair) * met / most)
     }
 }
-
-/// System calls that begin a thread or a process.
-pub(super) const BEGIN_THREADS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 
 /// The share of the additional context switches that sleeps and waits for a disk make: whoever waits leaves the CPU, and
 /// one who waits for a disk is woken for every step on the way.
@@ -338,7 +327,7 @@ pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
         place(pair),
         units::format_ns(slow_ns as f64),
         units::format_ns(fast_ns as f64),
-        match pair.more_calls(&WAITING) {
+        match pair.more_calls(&SLEEPS) {
             Some(_) => "no call that waits is counted",
             None => "its calls were not counted",
         }
