@@ -16,7 +16,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) fn next(findings: &Findings, plan: &Plan) -> Option<String> {
     let again = Again { words: &findings.command, plan };
     let primary = || findings.comparisons.iter().filter(|row| row.primary);
-    let open: Vec<&Comparison> = primary().filter(|row| row.verdict == Verdict::Inconclusive).collect();
+    let told = |arm: &str| {
+        primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))
+    };
+    // An arm of which one metric was decided is slower or faster, whatever the other would tell.
+    let open = primary().filter(|row| row.verdict == Verdict::Inconclusive && !told(&row.arm));
+    let open: Vec<&Comparison> = open.collect();
     if !open.is_empty() {
         return Some(undecided(&open, &again));
     }

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use system_calls::{FILE_WRITES, PAGE_FAULTS, PIPE_WRITES};
+pub(crate) use category::is_lock;
+pub(crate) use system_calls::{COPYING_FAULTS, FILE_WRITES, PAGE_FAULTS, PIPE_WRITES};
 
 use crate::findings::ArmFindings;
 use crate::sheet::Sheet;

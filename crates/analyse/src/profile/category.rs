@@ -147,27 +147,47 @@ fn belongs_to_all(frame: &Frame) -> bool {
         "StubRoutines",
     ];
     const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
-    let name = frame.name.trim_start_matches(['<', '&', '*', '(', '[']);
-    let name = name.strip_prefix("void ").unwrap_or(name);
+    let name = called(&frame.name).trim_start_matches(['<', '&', '*', '(', '[']);
     !frame.resolved && (frame.module.is_empty() || frame.module.starts_with('['))
         || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
         || MODULES.iter().any(|begin| frame.module.starts_with(begin))
 }
 
+/// A function's name without the type that it returns, which templates of C++ and methods of Java have before it.
+fn called(name: &str) -> &str {
+    /// What names begin with that have spaces for other reasons: tables, marks, functions of JavaScript with their files.
+    const OTHERS: [&str; 4] = ["vtable ", "itable ", "[", "JS:"];
+    let Some(end) = name.find(['(', '<']).filter(|_| !OTHERS.iter().any(|begin| name.starts_with(begin)))
+    else {
+        return name;
+    };
+    name[..end].trim_end().rfind(' ').map_or(name, |space| &name[space + 1..])
+}
+
 fn known(frame: &Frame) -> Option<Category> {
-    let table = if frame.kernel { KERNEL } else { USER };
+    let by_name = if frame.kernel { named(KERNEL, &frame.name) } else { named(USER, called(&frame.name)) };
+    let of_module =
+        |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
+    let by_module =
+        || LIBRARIES.iter().find(|(_, modules)| of_module(modules)).map(|(category, _)| *category);
+    by_name.or_else(by_module)
+}
+
+/// Whether a function of a program has the name of one that takes or gives a lock.
+pub(crate) fn is_lock(name: &str) -> bool {
+    named(USER, called(name)) == Some(Category::Lock)
+}
+
+fn named(table: Table, name: &str) -> Option<Category> {
     // The names under which the C library calls its own functions.
-    let name = frame.name.strip_prefix("__GI_").unwrap_or(&frame.name);
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
     let fits = |pattern: &str| match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
         (Some(_), Some(_)) => name == &pattern[1..pattern.len() - 1],
         (Some(begin), None) => name.starts_with(begin),
         _ => name.contains(pattern),
     };
-    let by_name = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
-    let of_module =
-        |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
-    let by_module = || LIBRARIES.iter().find(|(_, modules)| of_module(modules));
-    by_name.or_else(by_module).map(|(category, _)| *category)
+    let row = table.iter().find(|(_, patterns)| patterns.split_ascii_whitespace().any(fits));
+    row.map(|(category, _)| *category)
 }
 
 /// Patterns apart by spaces: `^` stands for the beginning of a name, `$` then for its end; without them the text may be

@@ -25,14 +25,19 @@ pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
 const FAULT_HANDLERS: [&str; 3] = ["exc_page_fault", "do_user_addr_fault", "do_mem_abort"];
 /// What the time in them is called outside of system calls.
 pub(crate) const PAGE_FAULTS: &str = "(page faults)";
+/// And what it is called where the page was touched by copying to it.
+pub(crate) const COPYING_FAULTS: &str = "(page faults of copying)";
+/// Parts of the names of functions that copy.
+const COPIES: [&str; 3] = ["memcpy", "memmove", "mempcpy"];
 
 /// Samples by the system call in which they were taken, or page faults; what else the kernel does is left out.
 pub(super) fn counts(profiles: &[&Profile]) -> Counts<String> {
     let mut counts = Counts::new();
     for profile in profiles {
         for stack in &profile.stacks {
-            let kernel: Vec<&Frame> = profile.frames_of(stack).filter(|frame| frame.kernel).collect();
-            if let Some(name) = name(&kernel) {
+            let (kernel, program): (Vec<&Frame>, Vec<&Frame>) =
+                profile.frames_of(stack).partition(|frame| frame.kernel);
+            if let Some(name) = name(&kernel, program.last().copied()) {
                 *counts.entry(name).or_default() += stack.samples;
             }
         }
@@ -40,14 +45,16 @@ pub(super) fn counts(profiles: &[&Profile]) -> Counts<String> {
     counts
 }
 
-/// The system call of a stack's kernel frames, outermost first.
-fn name(kernel: &[&Frame]) -> Option<String> {
+/// The system call of a stack's kernel frames, outermost first, into which the program's function `from` led.
+fn name(kernel: &[&Frame], from: Option<&Frame>) -> Option<String> {
     let is_in =
         |parts: &[&str]| kernel.iter().any(|frame| parts.iter().any(|part| frame.name.contains(part)));
     let mut entered =
         kernel.iter().filter_map(|frame| ENTRIES.iter().find_map(|entry| frame.name.strip_prefix(entry)));
     let Some(entered) = entered.next() else {
-        return is_in(&FAULT_HANDLERS).then(|| PAGE_FAULTS.to_owned());
+        let copies = from.is_some_and(|frame| COPIES.iter().any(|name| frame.name.contains(name)));
+        let name = if copies { COPYING_FAULTS } else { PAGE_FAULTS };
+        return is_in(&FAULT_HANDLERS).then(|| name.to_owned());
     };
     // Link-time optimisation leaves suffixes such as `.isra.0`.
     let name = call_name(entered.split('.').next()?);

@@ -76,6 +76,21 @@ fn stacks_in_the_kernel_are_told_by_the_innermost_function_that_is_known() {
 }
 
 #[test]
+fn the_type_that_a_function_returns_is_not_its_name() {
+    assert_told(&[
+        (
+            "start;heap::base::SlotCallbackResult v8::internal::Scavenger::EvacuateObject<Slot>(Slot, Map)",
+            Category::GcJit,
+        ),
+        ("main;operator new(unsigned long)", Category::Allocation),
+        ("main;JS:*time.Now /srv/(app)/malloc.js:1:1", Category::Handler),
+        ("main;serve;free", Category::Allocation),
+        ("main;json::Freeze push(int)", Category::Handler),
+        ("main;StubRoutines (initial stubs)", Category::Handler),
+    ]);
+}
+
+#[test]
 fn stacks_of_the_program_are_told_by_the_innermost_function_that_is_known() {
     assert_told(&[
         ("main;find;__strcasecmp_l_avx2", Category::Comparing),

@@ -10,7 +10,7 @@ use super::evidence::Evidence;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::{Category, ProfileRow, brief};
+use crate::profile::{COPYING_FAULTS, Category, ProfileRow, brief, is_lock};
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
@@ -71,6 +71,8 @@ pub(super) fn interpreter(pair: &Pair) -> Vec<Suspect> {
     })
 }
 
+/// What the kernel's functions are of.
+const KERNEL: &str = "[kernel]";
 /// Beginnings or parts of the names of functions that copy or fill memory.
 const COPIES: [&str; 7] =
     ["memcpy", "memmove", "memset", "mempcpy", "memclr", "arraycopy", "copy_nonoverlapping"];
@@ -110,10 +112,27 @@ const POLLED_NS: f64 = 500.0;
 /// Functions that are named as examples.
 const EXAMPLES: usize = 3;
 
-/// Copying of bytes.
+/// Copying of bytes, and of memory that has to be had for the copies: where hardly anything is copied otherwise, a page that
+/// copying touches is there for the copy.
 pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
-    let copies = |row: &ProfileRow| is_named(row, &COPIES);
-    of_rows(pair, "copying", "copying bytes", copies)
+    /// By how much copying has grown where the copies themselves are more, and not only dearer.
+    const MORE: f64 = 2.0;
+    let copies = |row: &ProfileRow| row.package != KERNEL && is_named(row, &COPIES);
+    let mut found = of_rows(pair, "copying", "copying bytes", copies);
+    let functions = pair.profile.iter().flat_map(|profile| &profile.functions);
+    let (arm, baseline) = functions
+        .filter(|row| copies(row))
+        .fold((0.0, 0.0), |(arm, baseline), row| (arm + row.arm_ns, baseline + row.baseline_ns));
+    let [slow, fast] = if pair.sign > 0.0 { [arm, baseline] } else { [baseline, arm] };
+    let faults_ns = pair.more_time_in_calls(&[COPYING_FAULTS]);
+    for suspect in found.iter_mut().filter(|_| faults_ns > 0.0 && slow > MORE * fast) {
+        suspect.ns += faults_ns;
+        suspect.evidence.push_str(&format!(
+            ", and {} more in page faults of the memory that is copied to",
+            units::format_ns(faults_ns)
+        ));
+    }
+    found
 }
 
 /// Comparing and searching bytes, as in a list of names that is looked through.
@@ -122,15 +141,23 @@ pub(super) fn comparing(pair: &Pair) -> Vec<Suspect> {
     of_rows(pair, "comparing", "comparing and searching bytes", compares)
 }
 
-/// Waiting for a time to pass without letting others run: the clock is read again and again.
+/// Waiting for a time to pass without letting others run: the clock is read again and again, in a loop that does nothing else.
 pub(super) fn busy_wait(pair: &Pair) -> Vec<Suspect> {
-    let mut suspects = of_rows(pair, "busy_wait", "polling the clock", reads_clock);
-    suspects.retain(|suspect| suspect.ns >= POLLED_NS);
-    suspects
+    let found = |fits: fn(&ProfileRow) -> bool| of_rows(pair, "busy_wait", "polling the clock", fits);
+    if found(reads_clock).iter().any(|suspect| suspect.ns >= POLLED_NS) {
+        found(|row| reads_clock(row) || spins(row))
+    } else {
+        Vec::new()
+    }
 }
 
 fn reads_clock(row: &ProfileRow) -> bool {
     row.category == Category::Date.word() && is_named(row, &CLOCKS)
+}
+
+/// Whether it was seen in a loop that waits, and is not itself a lock's.
+fn spins(row: &ProfileRow) -> bool {
+    row.category == Category::Lock.word() && !is_lock(&row.name)
 }
 
 /// Allocating and freeing memory.
@@ -233,10 +260,10 @@ fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
 
 fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
     // What has a suspect of its own by name is not counted twice.
-    let polls = kind == Category::Date && !busy_wait(pair).is_empty();
+    let polls = [Category::Date, Category::Lock].contains(&kind) && !busy_wait(pair).is_empty();
     let others = |row: &ProfileRow| {
         [&COPIES[..], &COMPARISONS, &[ENDED]].iter().any(|names| is_named(row, names))
-            || (polls && reads_clock(row))
+            || (polls && (reads_clock(row) || spins(row)))
     };
     let mut found = of_rows(pair, id, kind.word(), |row| row.category == kind.word() && !others(row));
     for suspect in &mut found {
@@ -258,7 +285,7 @@ fn under(pair: &Pair, kind: Category) -> Option<String> {
 pub(super) fn most_in_kernel(pair: &Pair, fits: impl Fn(&ProfileRow) -> bool) -> String {
     let functions = pair.profile.iter().flat_map(|profile| &profile.functions);
     let grown = functions.filter(|row| {
-        row.package == "[kernel]" && fits(row) && pair.sign * row.difference_ns > SURE * row.error_ns
+        row.package == KERNEL && fits(row) && pair.sign * row.difference_ns > SURE * row.error_ns
     });
     let most = grown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)));
     most.map_or_else(String::new, |row| format!("; of the kernel's functions {} grew most", brief(&row.name)))
@@ -270,7 +297,7 @@ fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool
         .profile
         .iter()
         .flat_map(|profile| &profile.functions)
-        .filter(|row| row.package != "[kernel]" && fits(row))
+        .filter(|row| row.package != KERNEL && fits(row))
         .collect();
     let ns = pair.sign * rows.iter().map(|row| row.difference_ns).sum::<f64>();
     let error_ns = rows.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();

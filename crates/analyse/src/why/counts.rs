@@ -9,7 +9,7 @@ use super::evidence::Counted;
 use super::gap::{Pair, SURE};
 use super::{Suspect, one};
 use crate::findings::Grade;
-use crate::profile::{Category, FILE_WRITES as FILE_WRITES_INSIDE, PAGE_FAULTS, PIPE_WRITES};
+use crate::profile::{COPYING_FAULTS, Category, FILE_WRITES as FILE_WRITES_INSIDE, PAGE_FAULTS, PIPE_WRITES};
 
 /// Those that other detectors speak of.
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
@@ -135,6 +135,10 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
     let sampled_too = grown.iter().map(|(_, name)| *name).filter(|name| !POLLS.contains(name)).chain(sampled);
     let inside_ns = pair.more_time_in_calls(&sampled_too.collect::<Vec<&str>>());
+    // What the way in and out grew by is shared by all calls that are more.
+    let all = pair.more(|evidence| evidence.counted.as_ref().map_or(0.0, all_calls));
+    let share = if named + unnamed >= FEW { ((named + unnamed) / all.max(FEW)).min(1.0) } else { 0.0 };
+    let inside_ns = inside_ns.max(share * pair.more_time_in(&[Category::SyscallEntry]));
     let mut told: Vec<String> =
         grown.iter().take(3).map(|(count, name)| format!("{name} +{count:.2}")).collect();
     if unnamed >= FEW {
@@ -176,10 +180,14 @@ fn more_others<'a>(pair: &Pair, slow: &'a Counted, fast: &'a Counted) -> Vec<(f6
     more
 }
 
-/// All system calls a request but those that other detectors speak of.
+/// All system calls a request.
+fn all_calls(counts: &Counted) -> f64 {
+    counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum())
+}
+
+/// Those of them that no other detector speaks of.
 fn others(counts: &Counted) -> f64 {
-    let all = counts.events.get("syscalls").copied().unwrap_or_else(|| counts.syscalls.values().sum());
-    all - ACCOUNTED.iter().map(|names| counts.calls(names)).sum::<f64>()
+    all_calls(counts) - ACCOUNTED.iter().map(|names| counts.calls(names)).sum::<f64>()
 }
 
 /// More connections that clients open to the server, and that it opens itself. The host counts what is accepted on it, by a
@@ -290,7 +298,7 @@ fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
 fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
     let rows = pair.profile?.system_calls.iter();
     let unknown = rows.filter(|row| {
-        ![FILE_WRITES_INSIDE, PIPE_WRITES, PAGE_FAULTS].contains(&&*row.name)
+        ![FILE_WRITES_INSIDE, PIPE_WRITES, PAGE_FAULTS, COPYING_FAULTS].contains(&&*row.name)
             && !counted.syscalls.contains_key(&row.name)
     });
     let most =
@@ -386,7 +394,8 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
     let more_faults = (slow - fast).max(0.0);
     // Where threads share an address space they wait for each other, which the profile shows.
-    let fault_ns = if more_faults >= FEW { pair.more_time_in_calls(&[PAGE_FAULTS]) } else { 0.0 };
+    let fault_ns =
+        if more_faults >= FEW { pair.more_time_in_calls(&[PAGE_FAULTS, COPYING_FAULTS]) } else { 0.0 };
     let faults_ns = fault_ns.max(more_faults * costs.minor_fault_ns);
     let inside_ns = if calls >= FEW { pair.more_time_in_calls(&MEMORY) } else { 0.0 };
     one(Suspect {

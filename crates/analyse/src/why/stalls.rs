@@ -7,6 +7,7 @@ use units::format_ns;
 
 use super::evidence::{self, Evidence};
 use super::gap::Pair;
+use super::waits::all_late;
 use super::{PassFindings, Suspect, one};
 use crate::findings::{Grade, StallActivity, Stalls};
 use crate::percent;
@@ -148,7 +149,8 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     let share = |evidence: &Evidence| evidence.stalled.as_ref().map_or(0.0, |stalled| stalled.share);
     let Some(stalled) = &pair.slow.stalled else { return Vec::new() };
     let activity = |does| stalled.activities.iter().find(|activity| activity.does == does);
-    if activity(RUNS).is_some() {
+    // Where each request waits, nobody is answered whenever all do at the same time.
+    if activity(RUNS).is_some() || all_late(pair).is_some() {
         return Vec::new();
     }
     // Without privilege nobody sees what threads wait in.

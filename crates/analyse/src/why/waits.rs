@@ -308,25 +308,29 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     one(wait("few_at_a_time", idle_after_accept(pair), evidence))
 }
 
+/// The response of the quickest answers of the slow arm and of the fast one, in nanoseconds, where these are so late that all
+/// requests wait, and not only those that meet something now and then.
+pub(super) fn all_late(pair: &Pair) -> Option<[f64; 2]> {
+    let quickest = |evidence: &Evidence| evidence.shape.quantile_ns(QUICK).map(|ns| ns as f64);
+    let (slow_ns, fast_ns) = quickest(pair.slow).zip(quickest(pair.fast))?;
+    let late_ns = slow_ns - fast_ns;
+    let is_late = late_ns > 0.0 && late_ns >= pair.more(|evidence| evidence.response_ns) / 2.0;
+    is_late.then_some([slow_ns, fast_ns])
+}
+
 /// Where no call that waits is counted and even the quickest answers are late, a time has to pass: a timer of an event
 /// loop makes no system call of its own.
 pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
-    let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.shape.quantile_ns(QUICK));
-    let Some((slow_ns, fast_ns)) = slow.zip(fast) else { return Vec::new() };
-    let late_ns = slow_ns.saturating_sub(fast_ns) as f64;
-    if late_ns == 0.0 || late_ns < pair.more(|evidence| evidence.response_ns) / 2.0 {
+    let Some([slow, fast]) = all_late(pair).map(|both| both.map(units::format_ns)) else {
         return Vec::new();
-    }
+    };
     let what = match queues(pair.slow) {
         Some(_) => "waiting for a time to pass",
         None => "waiting for a time to pass, or for a turn (an equal rate would tell)",
     };
     let evidence = format!(
-        "{what}{}: even the quickest twentieth of the answers take {}, against {}, while its CPUs are idle \
-         and {}",
+        "{what}{}: even the quickest twentieth of the answers take {slow}, against {fast}, while its CPUs are idle and {}",
         place(pair),
-        units::format_ns(slow_ns as f64),
-        units::format_ns(fast_ns as f64),
         match pair.more_calls(&SLEEPS) {
             Some(_) => "no call that waits is counted",
             None => "its calls were not counted",

@@ -7,8 +7,20 @@ use crate::support::change;
 use crate::why::{Plant, apply, named, planted};
 
 /// Beginnings of the names of the kernel's functions.
-const KERNEL: [&str; 10] =
-    ["tcp_", "do_syscall", "__x64_", "ksys_", "ext4_", "pipe_", "futex_", "hrtimer_", "sock_", "unix_"];
+const KERNEL: [&str; 12] = [
+    "exc_page_fault",
+    "clear_page",
+    "tcp_",
+    "do_syscall",
+    "__x64_",
+    "ksys_",
+    "ext4_",
+    "pipe_",
+    "futex_",
+    "hrtimer_",
+    "sock_",
+    "unix_",
+];
 
 /// A profile of stacks, outermost function first, with samples.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
@@ -448,6 +460,46 @@ fn a_system_call_carries_what_the_kernel_did_inside_it() {
     assert!(cause.text.contains("openat +3.00"), "{}", cause.text);
 }
 
+#[test]
+fn a_loop_that_reads_the_clock_is_no_lock() {
+    let plant = Plant { user_ns: 9000.0, ..Plant::NONE };
+    let spinning = "main;serve;settle;[spinning]";
+    for (beside, expected) in [
+        ("main;serve;settle;__vdso_clock_gettime", &["busy_wait"][..]),
+        ("main;serve;price_of_everything", &["profile_locks", "own_code"]),
+    ] {
+        let findings = analyse(&sampled_beside(plant, &[spinning, beside]));
+        let mut ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.as_str()).collect();
+        ids.sort_unstable_by_key(|id| !id.starts_with("profile"));
+        assert_eq!(ids, expected, "{:?}", findings.causes);
+    }
+}
+
+#[test]
+fn memory_that_is_had_for_copies_is_of_the_copying() {
+    let plant = Plant { user_ns: 3000.0, system_ns: 6000.0, faults: 6.0, ..Plant::NONE };
+    for (function, first) in [("__memcpy_avx_unaligned", "copying"), ("use_what_was_mapped", "kernel_memory")]
+    {
+        let own = format!("main;serve;{function}");
+        let faults = format!("{own};exc_page_fault;clear_page_erms");
+        let findings = analyse(&sampled_beside(plant, &[&own, &faults, &faults]));
+        let causes = named(&findings);
+        assert_eq!(causes[0].id, first, "{:?}", findings.causes);
+        let shares: Vec<f64> = causes.iter().filter_map(|cause| cause.share).collect();
+        let expected = if first == "copying" { 1.0 } else { 0.66 };
+        assert!((shares[0] - expected).abs() < 0.05, "{:?}", findings.causes);
+    }
+}
+
+#[test]
+fn the_way_into_the_kernel_and_out_belongs_to_the_calls_that_are_more() {
+    let plant = Plant { system_ns: 9000.0, calls: &[("getsockname", 6.0)], ..Plant::NONE };
+    let findings = analyse(&sampled_beside(plant, &["main;serve;getsockname;do_syscall_64"]));
+    let [cause] = named(&findings)[..] else { panic!("{:?}", findings.causes) };
+    assert_eq!(cause.id, "extra_syscalls");
+    assert!(cause.share.unwrap() > 0.9, "6 calls of 100 ns are a fifteenth of it: {}", cause.text);
+}
+
 /// Both arms make one more call of this name for each request.
 fn with_a_call(mut run: Run, name: &str) -> Run {
     for record in &mut run.diagnostics {
@@ -563,9 +615,9 @@ fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
 }
 
 /// A run whose second arm is idle for a fifth of the time, in stalls in which one more thread waits in `function`; a pass
-/// that times waits saw it, in profiles of a second.
-fn stalled(function: &str) -> Run {
-    let mut run = planted(Plant { idle_rate: Some(0.8), ..Plant::NONE });
+/// that times waits saw it, in profiles of a second. Even its quickest answers are `late_ns` late.
+fn stalled(function: &str, late_ns: u64) -> Run {
+    let mut run = planted(Plant { idle_rate: Some(0.8), late_ns, ..Plant::NONE });
     for record in &mut run.diagnostics {
         let mut pass = record.passes[0].clone();
         pass.kind = PassKind::Waiting;
@@ -591,7 +643,7 @@ fn stalled(function: &str) -> Run {
 
 #[test]
 fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwhile() {
-    let findings = analyse(&stalled("save"));
+    let findings = analyse(&stalled("save", 0));
     let text = "answers nobody 8 times in 2.00 s watched, for 50.0 ms on average (20 % of the time); meanwhile it waits in \
                 main > tick > save (1.00 threads at a time, 0.00 at other times)";
     assert_eq!(findings.arms[0].stalls, None);
@@ -608,7 +660,7 @@ fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwh
         "{}",
         causes[0].text
     );
-    let mut without = stalled("save");
+    let mut without = stalled("save", 0);
     for pass in without.diagnostics.iter_mut().flat_map(|record| &mut record.passes) {
         pass.profile
             .iter_mut()
@@ -616,4 +668,10 @@ fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwh
     }
     let findings = analyse(&without);
     assert!(named(&findings).iter().all(|cause| cause.id != "stalls"), "{:?}", findings.causes);
+}
+
+#[test]
+fn where_each_request_waits_nobody_is_answered_now_and_then_and_that_is_no_stall() {
+    let findings = analyse(&stalled("save", 9_000_000));
+    assert_eq!(named(&findings)[0].id, "timer_wait", "{:?}", findings.causes);
 }

@@ -8,10 +8,10 @@ use analyse::{Findings, Grade};
 use anyhow::{Context, bail};
 use launch::{Launcher, Spec};
 use plan::{Blocks, Design, Plan, Timing};
-use record::RunDir;
+use record::{Run, RunDir};
 use units::Span;
 
-use super::remedies::{Change, Library, Remedy, against};
+use super::remedies::{Change, Library, Remedy, against, seen_on};
 use super::round::Bench;
 use super::{run_id, session};
 use crate::catalogue::Catalogue;
@@ -43,7 +43,7 @@ const OPEN: [Grade; 2] = [Grade::BoundedBy, Grade::ConsistentWith];
 pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
     let run = bench.dir.read()?;
     let mut findings = analyse::analyse(&run);
-    let all = trials(&findings, bench.plan);
+    let all = trials(&findings, &run, bench.plan);
     if all.is_empty() {
         crate::say("nothing to confirm: no cause was named that a change from outside can take away");
     }
@@ -80,14 +80,15 @@ struct Trial {
 
 /// Every change that could take away a cause of these findings, the most important cause first; each pair and change
 /// once.
-fn trials(findings: &Findings, plan: &Plan) -> Vec<Trial> {
+fn trials(findings: &Findings, run: &Run, plan: &Plan) -> Vec<Trial> {
     let catalogue = Catalogue::find();
     let place = |name: &str| plan.arms.iter().position(|arm| arm.name == name);
     let mut trials: Vec<Trial> = Vec::new();
     for cause in findings.causes.iter().filter(|cause| OPEN.contains(&cause.grade)) {
         let (Some(baseline), Some(arm)) = (place(&cause.baseline), place(&cause.arm)) else { continue };
         let pair = [baseline, arm];
-        for remedy in against(&cause.id, pair.map(|index| &plan.arms[index]), plan, &catalogue) {
+        let arms = pair.map(|index| &plan.arms[index]);
+        for remedy in against(&cause.id, arms, arms.map(|arm| seen_on(arm, run)), plan, &catalogue) {
             match trials.iter_mut().find(|trial| trial.pair == pair && trial.remedy == remedy) {
                 Some(known) => known.causes.push(cause.id.clone()),
                 None => trials.push(Trial { pair, remedy, causes: vec![cause.id.clone()] }),

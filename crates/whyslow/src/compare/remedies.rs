@@ -1,6 +1,7 @@
 //! What takes a cause away without touching the program: one row for each change that is known.
 
 use plan::{Arm, ArmSource, Circumstances, Intervention, Plan};
+use record::{Frame, Run};
 
 use crate::catalogue::Catalogue;
 
@@ -101,11 +102,32 @@ fn runs_on(arm: &Arm, catalogue: &Catalogue) -> Option<String> {
     files.into_iter().find(|(_, file)| file.name == *name).map(|(_, file)| file.language)
 }
 
-/// Everything that could take `cause` away from `arms` of `plan`, the likelier first.
-pub(super) fn against(cause: &str, arms: [&Arm; 2], plan: &Plan, catalogue: &Catalogue) -> Vec<Remedy> {
+/// The same by what was sampled of an arm; nothing where nothing was.
+pub(super) fn seen_on(arm: &Arm, run: &Run) -> Option<&'static str> {
+    let of_arm = run.diagnostics.iter().filter(|record| record.arm == arm.name);
+    let profiles = of_arm.flat_map(|record| &record.passes).filter_map(|pass| pass.profile.as_ref());
+    let frames: Vec<&Frame> = profiles.flat_map(|profile| &profile.frames).collect();
+    let any = |is: fn(&Frame) -> bool| frames.iter().any(|frame| is(frame));
+    match frames[..] {
+        [] => None,
+        _ if any(|frame| frame.name.starts_with("runtime.")) => Some("go"),
+        _ if any(|frame| frame.module.starts_with("libjvm")) => Some("java"),
+        _ => Some("native"),
+    }
+}
+
+/// Everything that could take `cause` away from `arms` of `plan`, the likelier first; `seen` is what each was seen to run on.
+pub(super) fn against(
+    cause: &str,
+    arms: [&Arm; 2],
+    seen: [Option<&str>; 2],
+    plan: &Plan,
+    catalogue: &Catalogue,
+) -> Vec<Remedy> {
     let declared = declared(cause, arms, catalogue);
     let rows = ROWS.iter().filter(|(_, _, causes, _, _)| causes.contains(&cause)).map(remedy);
-    let languages = arms.map(|arm| runs_on(arm, catalogue));
+    let language = |place: usize| runs_on(arms[place], catalogue).or(seen[place].map(str::to_owned));
+    let languages = [language(0), language(1)];
     let fits = |remedy: &Remedy| fits(&remedy.change, arms, plan, &languages);
     declared.into_iter().chain(rows.filter(fits)).collect()
 }
@@ -121,7 +143,7 @@ fn remedy((id, with, causes, rules_out, change): &Row) -> Remedy {
 /// is not worth two minutes.
 fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<String>; 2]) -> bool {
     let any = |language: &str| languages.iter().flatten().any(|known| known == language);
-    // Of a command nobody told the language: it may be either.
+    // Of a command that was not sampled nobody knows the language: it may be either.
     let unknown = languages.iter().any(Option::is_none);
     let native = unknown || languages.iter().flatten().any(|known| !["java", "go"].contains(&known.as_str()));
     match change {
@@ -216,12 +238,13 @@ mod tests {
         planning::plan(&args, &"0-3".parse().unwrap()).unwrap()
     }
 
-    fn ids(cause: &str, words: &[&str]) -> Vec<String> {
+    fn ids(cause: &str, words: &[&str], seen: [Option<&str>; 2]) -> Vec<String> {
         let plan = plan(words);
-        let found = against(cause, [&plan.arms[0], &plan.arms[1]], &plan, &Catalogue::find());
+        let found = against(cause, [&plan.arms[0], &plan.arms[1]], seen, &plan, &Catalogue::find());
         found.into_iter().map(|remedy| remedy.intervention.id).collect()
     }
 
+    const UNSEEN: [Option<&str>; 2] = [None; 2];
     const NATIVE: [&str; 2] = ["a=./a {port}", "b=./b {port}"];
     const JAVA: [&str; 2] = ["a=java -jar a.jar {port}", "b=/opt/jdk/bin/java -jar b.jar {port}"];
 
@@ -245,15 +268,25 @@ mod tests {
             ("thread_handoff", with(&["--server-cpus", "0"]), &[]),
             ("own_code", with(&[]), &[]),
         ] {
-            assert_eq!(ids(cause, &words), expected, "{cause} {words:?}");
+            assert_eq!(ids(cause, &words, UNSEEN), expected, "{cause} {words:?}");
         }
+    }
+
+    #[test]
+    fn what_a_command_was_seen_to_run_on_leaves_fewer_changes() {
+        for (seen, expected) in
+            [("native", &["jemalloc", "mimalloc"][..]), ("go", &["gogc"]), ("java", &["heap", "parallelgc"])]
+        {
+            assert_eq!(ids("allocation", &NATIVE, [Some(seen); 2]), expected, "{seen}");
+        }
+        assert_eq!(ids("allocation", &NATIVE, [Some("native"), None]), ids("allocation", &NATIVE, UNSEEN));
     }
 
     #[test]
     fn a_change_is_made_to_a_copy_with_a_name_of_its_own() {
         let plan = plan(&NATIVE);
         let [arm, other] = [&plan.arms[0], &plan.arms[1]];
-        let remedy = against("delayed_ack", [arm, other], &plan, &Catalogue::find()).remove(0);
+        let remedy = against("delayed_ack", [arm, other], UNSEEN, &plan, &Catalogue::find()).remove(0);
         let changed = remedy.applied(arm, Some("/tmp/shim.so"), &plan);
         assert_eq!((changed.name.as_str(), &changed.run), ("a+nodelay", &arm.run));
         assert_eq!(changed.env["LD_PRELOAD"], "/tmp/shim.so");
