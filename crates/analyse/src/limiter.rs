@@ -6,7 +6,7 @@ use record::{TcpCounters, Window};
 use crate::findings::Gate;
 use crate::gates::{backlog_per_s, set_busy};
 use crate::sheet::Sheet;
-use crate::why::{Alone, Blocked, Wait};
+use crate::why::{Alone, Blocked, DELAYED_ACK, Wait};
 use crate::{arms, percent};
 
 /// CPUs or a thread this busy have nothing left.
@@ -59,8 +59,18 @@ struct Seen<'a> {
 type Limit = fn(&Seen) -> Option<String>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Limit; 9] =
-    [own_cpu, one_thread, run_queue, blocked, accept_queue, retransmits, generator, link, stalls];
+const LIMITS: [Limit; 10] = [
+    own_cpu,
+    one_thread,
+    run_queue,
+    acknowledgements,
+    blocked,
+    accept_queue,
+    retransmits,
+    generator,
+    link,
+    stalls,
+];
 
 /// The first limit that holds for `arm`, in words: "unknown" where none does, nothing where no window counts.
 pub(crate) fn name(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<String> {
@@ -118,6 +128,12 @@ fn run_queue(seen: &Seen) -> Option<String> {
     // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
     (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED)
         .then(|| format!("waiting for a CPU ({} of its run time)", percent(seen.waiting)))
+}
+
+/// Stalls of which the kernel itself counts what they come from: where threads wait meanwhile, they wait for work.
+fn acknowledgements(seen: &Seen) -> Option<String> {
+    let (_, peak) = seen.alone.stall.as_ref().filter(|_| seen.own < LOW)?;
+    (peak.coincides_with.as_deref() == Some(DELAYED_ACK)).then(|| stalls(seen))?
 }
 
 /// What threads are blocked in while CPUs are idle. Whoever waits for a lock waits for what its holder waits for, so that a
@@ -190,7 +206,7 @@ fn link(seen: &Seen) -> Option<String> {
 fn stalls(seen: &Seen) -> Option<String> {
     let (share, peak) = seen.alone.stall.as_ref().filter(|(share, _)| *share >= MOST)?;
     let what = match peak.coincides_with.as_deref()? {
-        "delayed_ack" => "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)",
+        DELAYED_ACK => "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)",
         "sleep" => "sleeps",
         "gc" => "pauses in which memory is collected",
         _ => "writes forced to the disk",

@@ -22,6 +22,7 @@ pub(crate) use alone::{Alone, Wait, alone};
 pub(crate) use evidence::Blocked;
 pub use ledger::LedgerLine;
 pub use passes::PassFindings;
+pub(crate) use shape::DELAYED_ACK;
 pub use stalls::stalls;
 
 use std::collections::BTreeMap;

@@ -293,9 +293,8 @@ fn queues(slow: &Evidence) -> Option<bool> {
 /// A server that leaves its CPUs idle and yet lets requests wait, each of which it would answer soon, takes few at a time: a
 /// pool of connections or threads, a semaphore. How many, is Little's law: its rate times the response without hurry.
 pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
-    let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| queues(pair.slow) == Some(true)) else {
-        return Vec::new();
-    };
+    let waits_for_others = queues(pair.slow) == Some(true) && unhurried_late(pair).is_none();
+    let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| waits_for_others) else { return Vec::new() };
     let in_flight = pair.slow.in_flight;
     let evidence = format!(
         "taking about {:.1} requests at a time of {in_flight:.0} that are under way{}: at the equal rate it answers in {}, at \
@@ -308,28 +307,34 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     one(wait("few_at_a_time", idle_after_accept(pair), evidence))
 }
 
-/// The response of the quickest answers of the slow arm and of the fast one, in nanoseconds, where these are so late that all
-/// requests wait, and not only those that meet something now and then.
-pub(super) fn all_late(pair: &Pair) -> Option<[f64; 2]> {
+/// By what it shows that all requests wait, and not only those that meet something now and then.
+pub(super) fn all_late(pair: &Pair) -> Option<String> {
     let quickest = |evidence: &Evidence| evidence.shape.quantile_ns(QUICK).map(|ns| ns as f64);
-    let (slow_ns, fast_ns) = quickest(pair.slow).zip(quickest(pair.fast))?;
-    let late_ns = slow_ns - fast_ns;
-    let is_late = late_ns > 0.0 && late_ns >= pair.more(|evidence| evidence.response_ns) / 2.0;
-    is_late.then_some([slow_ns, fast_ns])
+    later(pair, quickest, "even the quickest twentieth of the answers").or_else(|| unhurried_late(pair))
 }
 
-/// Where no call that waits is counted and even the quickest answers are late, a time has to pass: a timer of an event
-/// loop makes no system call of its own.
+/// The same of answers that wait for no others: what each of them waits for is its own.
+fn unhurried_late(pair: &Pair) -> Option<String> {
+    later(pair, |arm| arm.unhurried_ns, "at the equal rate, where nothing hurries, half of the answers")
+}
+
+/// Where these answers are later than the other arm's by at least half of what all are at capacity on average: how late.
+fn later(pair: &Pair, these: impl Fn(&Evidence) -> Option<f64>, what: &str) -> Option<String> {
+    let (slow, fast) = these(pair.slow).zip(these(pair.fast))?;
+    let is_late = slow > fast && slow - fast >= pair.more(|evidence| evidence.response_ns) / 2.0;
+    is_late.then(|| format!("{what} take {}, against {}", units::format_ns(slow), units::format_ns(fast)))
+}
+
+/// Where no call that waits is counted and all answers are late, a time has to pass: a timer of an event loop makes no
+/// system call of its own.
 pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
-    let Some([slow, fast]) = all_late(pair).map(|both| both.map(units::format_ns)) else {
-        return Vec::new();
-    };
+    let Some(late) = all_late(pair) else { return Vec::new() };
     let what = match queues(pair.slow) {
         Some(_) => "waiting for a time to pass",
         None => "waiting for a time to pass, or for a turn (an equal rate would tell)",
     };
     let evidence = format!(
-        "{what}{}: even the quickest twentieth of the answers take {slow}, against {fast}, while its CPUs are idle and {}",
+        "{what}{}: {late}, while its CPUs are idle and {}",
         place(pair),
         match pair.more_calls(&SLEEPS) {
             Some(_) => "no call that waits is counted",

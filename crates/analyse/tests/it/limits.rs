@@ -232,6 +232,9 @@ fn stalls_of_one_length_are_named_where_it_is_known_what_takes_as_long() {
     let expected = "stalls of 41.9 ms, as long as acknowledgements that are delayed (set TCP_NODELAY, or write the answer \
                     at once) (10 % of the responses, 98 % of their time)";
     limits(Limited { window: delayed_acks, ..NOTHING }, expected);
+    // The threads of a pool wait for work, as for a lock.
+    let pool = Limited { calls: &[("futex", 3.0)], waits: &[("futex_wait", 60.0)], ..NOTHING };
+    limits(Limited { window: delayed_acks, ..pool }, expected);
     let unknown = "not its CPU (40 % busy): a wait of its own, unknown";
     limits(Limited { window: |window| delayed(window, 100, 40_894_464), ..NOTHING }, unknown);
     // One request in a thousand sleeps for 10 ms: so many threads at a time, by Little's law.

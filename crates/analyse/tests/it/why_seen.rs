@@ -674,4 +674,11 @@ fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwh
 fn where_each_request_waits_nobody_is_answered_now_and_then_and_that_is_no_stall() {
     let findings = analyse(&stalled("save", 9_000_000));
     assert_eq!(named(&findings)[0].id, "timer_wait", "{:?}", findings.causes);
+    // A queue may hide it at capacity: the answers that nothing hurries tell.
+    let mut run = stalled("save", 0);
+    change(&mut run, "pr", 1, |window| window.load.response_ns.p50 = Some(9_500_000));
+    let findings = analyse(&run);
+    let first = named(&findings)[0];
+    assert_eq!(first.id, "timer_wait", "{:?}", findings.causes);
+    assert!(first.text.contains("half of the answers take 9.50 ms, against"), "{}", first.text);
 }
