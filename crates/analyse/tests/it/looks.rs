@@ -1,10 +1,12 @@
 //! When a run goes on after its first look, and to how many blocks.
 
-use analyse::{Verdict, analyse, extend_to};
+use std::cell::Cell;
+
+use analyse::{Metric, Verdict, analyse, extend_to};
 use plan::Blocks;
 use record::Run;
 
-use crate::support::{Behaves, arm, run};
+use crate::support::{Behaves, arm, change, row, run};
 
 const FIRST: u32 = 10;
 const MAX: u32 = 30;
@@ -73,4 +75,27 @@ fn a_fixed_number_of_blocks_is_never_extended() {
         let (reason, _) = next.split_once('\n').unwrap();
         assert!(reason.starts_with(begins) && reason.ends_with(ends), "{next}");
     }
+}
+
+#[test]
+fn an_arm_that_one_metric_decides_is_not_measured_on_for_the_other() {
+    let mut run = looked_twice(1, FIRST, 1.3, 0.002);
+    run.manifest.plan.design.blocks = Blocks::Fixed { blocks: FIRST };
+    let odd = Cell::new(false);
+    change(&mut run, "pr", 0, |window| {
+        odd.set(!odd.get());
+        let cpu = &mut window.target.cpu;
+        if odd.get() {
+            (cpu.total_ns, cpu.user_ns, cpu.system_ns) =
+                (cpu.total_ns / 2, cpu.user_ns / 2, cpu.system_ns / 2);
+        }
+    });
+    let findings = analyse(&run);
+    let verdict = |metric| row(&findings, "pr", metric).verdict;
+    assert_eq!(
+        [verdict(Metric::Rate), verdict(Metric::CpuPerRequest)],
+        [Verdict::Slower, Verdict::Inconclusive]
+    );
+    let next = findings.next.unwrap_or_default();
+    assert!(!next.contains("at this spread"), "{next}");
 }
