@@ -2,7 +2,7 @@
 //! tests. The first byte of an input says where the rest is cut in two.
 #![no_main]
 
-#[path = "../../crates/straightline/tests/it/connection.rs"]
+#[path = "../../straightline/server/tests/it/connection.rs"]
 mod connection;
 
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! `cargo +nightly fuzz run request`: the checks of http1's tests on inputs that the fuzzer finds.
 #![no_main]
 
-#[path = "../../crates/http1/tests/it/checks.rs"]
+#[path = "../../straightline/http1/tests/it/checks.rs"]
 #[allow(dead_code, reason = "each target runs one of the checks")]
 mod checks;
 

@@ -23,7 +23,10 @@ const VALGRIND: [(&str, &str); 1] =
 /// Runs all of them.
 pub(crate) fn run() -> anyhow::Result<()> {
     let words = ["cargo", "test", "--quiet", "--target", TARGET];
-    run_with(&[&words[..], &["--package", "http1", "--lib", "--test", "it"]].concat(), &SANITIZED)?;
+    run_with(
+        &[&words[..], &["--package", "straightline-http1", "--lib", "--test", "it"]].concat(),
+        &SANITIZED,
+    )?;
     let own = ["--package", "straightline", "--features", "sanitizer", "--test", "it", "--"];
     run_with(&[&words[..], &own, &filter(&SWITCHING, &FAULTS)].concat(), &SANITIZED)?;
     instrument()?;
@@ -47,7 +50,7 @@ fn interpret() -> anyhow::Result<()> {
         println!("left out: Miri; `rustup component add --toolchain nightly miri` installs it");
         return Ok(());
     }
-    shell::run(&[&miri[..], &["test", "--package", "http1", "--lib", "--test", "it"]].concat())
+    shell::run(&[&miri[..], &["test", "--package", "straightline-http1", "--lib", "--test", "it"]].concat())
 }
 
 /// The words that choose tests with one of these names, but for those with one of the others.

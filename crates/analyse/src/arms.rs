@@ -1,7 +1,7 @@
 //! One row for each arm: counts pooled over its valid rounds, percentiles as medians over them.
 
-use plan::{Arm, ArmSource};
-use record::{LoadReport, RoundRecord, SocketCounters, Window};
+use model::plan::{Arm, ArmSource};
+use model::record::{LoadReport, RoundRecord, SocketCounters, Window};
 
 use crate::Metric;
 use crate::findings::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use record::{Cpu, LoadReport, Percentiles};
-use units::{Bytes, Rate, Span, format_ns};
+use model::record::{Cpu, LoadReport, Percentiles};
+use model::units::{Bytes, Rate, Span, format_ns};
 
 use crate::percent;
 

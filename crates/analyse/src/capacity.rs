@@ -1,10 +1,10 @@
 //! A search for capacity into what it found: the rate, the curve, the knee, what the law of scaling makes of it.
 
-use record::LoadReport;
+use model::record::LoadReport;
+use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::usl;
-use units::format_ns;
 
 use crate::{Bound, Judged, percent};
 

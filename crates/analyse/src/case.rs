@@ -3,7 +3,7 @@
 mod judge;
 mod profile;
 
-use plan::{CaseFile, Figure};
+use model::plan::{CaseFile, Figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

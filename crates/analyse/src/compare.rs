@@ -1,6 +1,6 @@
 //! Verdicts: each arm against the baseline in each metric.
 
-use plan::Blocks;
+use model::plan::Blocks;
 use stats::looks::{Look, blocks_needed};
 use stats::noise::Noise;
 use stats::verdict::{Question, decide};

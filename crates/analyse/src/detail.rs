@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use plan::Condition;
-use record::{Host, Percentiles, RoundRecord, Run, VoidReason, Window};
+use model::plan::Condition;
+use model::record::{Host, Percentiles, RoundRecord, Run, VoidReason, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

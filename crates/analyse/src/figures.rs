@@ -1,6 +1,6 @@
 //! The figures of one run as its history keeps them.
 
-use record::Run;
+use model::record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use record::{Host, VoidReason};
+use model::record::{Host, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

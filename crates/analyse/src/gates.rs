@@ -6,7 +6,7 @@ mod load;
 mod moved;
 mod place;
 
-use record::{HostUsage, RoundRecord, VoidReason, Window};
+use model::record::{HostUsage, RoundRecord, VoidReason, Window};
 
 pub use answers::difference;
 pub(crate) use generator::{backlog_per_s, server_busy, set_busy};

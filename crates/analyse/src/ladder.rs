@@ -1,6 +1,6 @@
 //! A ladder: the arms of a run as one change after another, each against the one before it.
 
-use record::Run;
+use model::record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::bootstrap;

@@ -26,8 +26,8 @@ mod stacks;
 mod watched;
 mod why;
 
-use plan::{Blocks, Condition};
-use record::{PassKind, Run, RunStatus};
+use model::plan::{Blocks, Condition};
+use model::record::{PassKind, Run, RunStatus};
 
 pub use bound::{Bound, BoundError, Judged};
 pub use case::{

@@ -1,7 +1,7 @@
 //! What limits an arm: why it does not serve twice as much.
 
-use plan::Condition;
-use record::{TcpCounters, Window};
+use model::plan::Condition;
+use model::record::{TcpCounters, Window};
 
 use crate::findings::Gate;
 use crate::gates::{backlog_per_s, set_busy};
@@ -213,7 +213,7 @@ fn stalls(seen: &Seen) -> Option<String> {
     };
     Some(format!(
         "stalls of {}, as long as {what} ({} of the responses, {} of their time)",
-        units::format_ns(peak.at_ns),
+        model::units::format_ns(peak.at_ns),
         percent(peak.share),
         percent(*share)
     ))

@@ -1,4 +1,4 @@
-use record::Window;
+use model::record::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::verdict::HigherIs;

@@ -1,6 +1,6 @@
 //! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
 
-use plan::{Blocks, Plan};
+use model::plan::{Blocks, Plan};
 
 use crate::findings::{Comparison, Findings, Gate, Grade, Verdict};
 
@@ -52,7 +52,7 @@ fn undecided(open: &[&Comparison], again: &Again) -> String {
     let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
     let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
     let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
-    if needed <= u64::from(plan::MOST_BLOCKS) {
+    if needed <= u64::from(model::plan::MOST_BLOCKS) {
         let minutes = (needed as f64 * again.plan.block_seconds() / 60.0).ceil();
         return again.with_blocks(
             &format!("--blocks {needed} would decide at this spread, in about {minutes} min"),
@@ -60,7 +60,7 @@ fn undecided(open: &[&Comparison], again: &Again) -> String {
         );
     }
     let seconds = (again.plan.timing.window.as_ns() * LONGER).div_ceil(SECOND_NS);
-    let window = units::Span::from_secs(seconds).to_string();
+    let window = model::units::Span::from_secs(seconds).to_string();
     again.after(
         &format!(
             "a quieter machine or longer windows (--window): at this spread it would take {needed} blocks"

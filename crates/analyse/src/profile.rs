@@ -6,7 +6,7 @@ mod system_calls;
 
 use std::collections::BTreeMap;
 
-use record::{Frame, PassKind, Profile, ProfileKind, SPINNING, Stack};
+use model::record::{Frame, PassKind, Profile, ProfileKind, SPINNING, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

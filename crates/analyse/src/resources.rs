@@ -3,7 +3,7 @@
 //! Source: Brendan Gregg, "The USE Method: Linux Performance Checklist"; of his list is left out what the kernel does
 //! not count without tracing.
 
-use record::{HostUsage, Resources, SocketCounters, Usage, Window};
+use model::record::{HostUsage, Resources, SocketCounters, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

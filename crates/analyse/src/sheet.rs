@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
-use plan::{Condition, Plan};
-use record::{RoundRecord, Run, VoidReason, Window};
+use model::plan::{Condition, Plan};
+use model::record::{RoundRecord, Run, VoidReason, Window};
 
 use crate::findings::VoidRound;
 use crate::gates::{host_fault, is_moved, moved_since};

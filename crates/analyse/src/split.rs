@@ -1,6 +1,6 @@
 //! The exact split of a rate ratio into busy cores and cost per request, and the causes it accounts for.
 
-use record::Window;
+use model::record::Window;
 use stats::paired;
 
 use crate::findings::{ArmFindings, Cause, Comparison, CpuPerRequest, Grade, Split, SplitIntervals, Verdict};
@@ -95,8 +95,8 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
             "time in {mode} accounts for {}{} of the gap in CPU time: {} a request against {}",
             percent(share),
             between.unwrap_or_default(),
-            units::format_ns(pick(&to)),
-            units::format_ns(pick(&from)),
+            model::units::format_ns(pick(&to)),
+            model::units::format_ns(pick(&from)),
         );
         let (baseline, arm) = (baseline.clone(), split.arm.clone());
         Cause {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::{Frame, PassKind, Profile, ProfileKind, Run, Stack};
+use model::record::{Frame, PassKind, Profile, ProfileKind, Run, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

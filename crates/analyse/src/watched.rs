@@ -1,6 +1,6 @@
 //! A running server under someone else's load: its ledger and its resources, by the second and by the request.
 
-use record::{HostUsage, Profile, ProfileKind, Resources, Usage};
+use model::record::{HostUsage, Profile, ProfileKind, Resources, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -165,7 +165,7 @@ fn watching(plain: &Seen, taken: &Profile, seen: &Seen) -> Vec<String> {
     }
     let cost_ns = |seen: &Seen| Some(seen.usage.cpu.total_ns as f64 / requests(seen).0? as f64);
     if let Some((before, during)) = cost_ns(plain).zip(cost_ns(seen)) {
-        let figures = [before, during].map(units::format_ns);
+        let figures = [before, during].map(model::units::format_ns);
         notes.push(format!(
             "{what} was done after the window of the ledger, for {:.1} s; CPU time a request went from {} to {} (x{:.2}).",
             seconds(seen),

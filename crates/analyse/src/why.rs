@@ -27,7 +27,7 @@ pub use stalls::stalls;
 
 use std::collections::BTreeMap;
 
-use record::PassKind;
+use model::record::PassKind;
 
 use crate::findings::{ArmFindings, Cause, Comparison, Gate, Grade};
 use crate::percent;
@@ -207,11 +207,15 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
             format!(
                 "consistent with {} of the gap ({})",
                 percent(share.min(1.0)),
-                units::format_ns(suspect.ns)
+                model::units::format_ns(suspect.ns)
             )
         }
         (false, _) => {
-            format!("can carry {} of the gap ({})", percent(share.min(1.0)), units::format_ns(suspect.ns))
+            format!(
+                "can carry {} of the gap ({})",
+                percent(share.min(1.0)),
+                model::units::format_ns(suspect.ns)
+            )
         }
     };
     Cause {

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plan::{Arm, Placeholders, fill};
+use model::plan::{Arm, Placeholders, fill};
 
 use crate::launcher::fill_env;
 use crate::ready::LOG_LINES;

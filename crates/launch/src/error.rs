@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use record::{Failure, FailureKind};
+use model::record::{Failure, FailureKind};
 
 use crate::Exit;
 

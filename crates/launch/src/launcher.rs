@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use plan::{Arm, Placeholders, fill};
-use units::CpuSet;
+use model::plan::{Arm, Placeholders, fill};
+use model::units::CpuSet;
 
 use crate::protocol::{Report, Reports};
 use crate::{LaunchError, Process, executable_of, shim, supervise};

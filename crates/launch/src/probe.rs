@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http1::HeadLimits;
 use http1::chunked::{ChunkedDecoder, Event};
 use http1::response::{Framing, ResponseHead, headers, parse_head};
-use record::Answer;
+use model::record::Answer;
 use sha2::{Digest, Sha256};
 
 use crate::ProbeError;

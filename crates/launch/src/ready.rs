@@ -1,8 +1,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use plan::Expect;
-use record::Answer;
+use model::plan::Expect;
+use model::record::Answer;
 
 use crate::probe::{Connection, Reply, request};
 use crate::program::sha256;

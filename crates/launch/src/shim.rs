@@ -61,7 +61,7 @@ fn die_with(supervisor: &OsString) -> io::Result<()> {
     }
 }
 
-fn pin(cpus: &units::CpuSet) -> io::Result<()> {
+fn pin(cpus: &model::units::CpuSet) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter() {
         let index = usize::try_from(cpu).expect("a CPU number fits a usize");

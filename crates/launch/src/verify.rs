@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plan::Expect;
-use record::Answer;
+use model::plan::Expect;
+use model::record::Answer;
 
 use crate::ProbeError;
 use crate::probe::{Connection, Reply, request};

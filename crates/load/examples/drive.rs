@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
 use load::{Config, LoadError, Target, Warmup, run};
-use record::{LoadReport, Percentiles};
+use model::record::{LoadReport, Percentiles};
 
 fn main() -> Result<(), LoadError> {
     let words: Vec<String> = std::env::args().skip(1).collect();

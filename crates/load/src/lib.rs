@@ -9,7 +9,7 @@
 //! | `list` | weighted lists and access logs | yes |
 //! | `merge` | shards into one | yes |
 //! | `repeat` | windows one after another into one | yes |
-//! | `summary` | tallies into a [`record::LoadReport`] | yes |
+//! | `summary` | tallies into a [`model::record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
 //!

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use record::{LoadReport, Second, ShardRecord, Warning};
+use model::record::{LoadReport, Second, ShardRecord, Warning};
 
 use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
 use crate::session::{SLICES, Slice, Span};
@@ -302,8 +302,8 @@ fn unlike(records: &[&ShardRecord]) -> Option<Warning> {
         id: "shards_unlike".to_owned(),
         text: format!(
             "The shards' windows are from {} to {} long, so that the load was not the same throughout and the rate is too low: give all of them one -d.",
-            units::format_ns(shortest as f64),
-            units::format_ns(longest as f64)
+            model::units::format_ns(shortest as f64),
+            model::units::format_ns(longest as f64)
         ),
     })
 }
@@ -327,7 +327,7 @@ fn skewed(shard: &ShardRecord, report: &LoadReport) -> Option<Warning> {
         id: "shards_skewed".to_owned(),
         text: format!(
             "The shards began up to {} apart, so that the load was not what was asked for at either end: give all of them one --start-at, and let their clocks agree.",
-            units::format_ns(apart_ns as f64)
+            model::units::format_ns(apart_ns as f64)
         ),
     })
 }

@@ -1,7 +1,7 @@
 //! Windows of one load, one after another, and what they say together.
 
-use record::{ShardRecord, Warning};
-use units::format_ns;
+use model::record::{ShardRecord, Warning};
+use model::units::format_ns;
 
 use crate::merge::{Together, add_record, add_times, facts, user_share};
 use crate::session::Span;

@@ -73,7 +73,7 @@ fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Erro
 
 /// All readings of a comparison, once a second; a comparison takes them at the two ends of a window only.
 fn tier0(group: Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let cpus: units::CpuSet = group.fairness()?.allowed_cpus.parse()?;
+    let cpus: model::units::CpuSet = group.fairness()?.allowed_cpus.parse()?;
     HostWatch::new(cpus.clone()).snapshot()?;
     let own = Group::of(std::process::id())?;
     let sampler = Sampler::new(group, own, cpus.clone(), cpus);

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use record::Host;
+use model::record::Host;
+use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
-use units::CpuSet;
 
 use crate::sys;
 

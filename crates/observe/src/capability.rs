@@ -332,7 +332,7 @@ fn strace() -> Capability {
 
 fn cpus() -> Capability {
     let status = parse::status(&optional("/proc/self/status").unwrap_or_default());
-    let count = status.allowed_cpus.parse::<units::CpuSet>().map_or(0, |cpus| cpus.len() as u64);
+    let count = status.allowed_cpus.parse::<model::units::CpuSet>().map_or(0, |cpus| cpus.len() as u64);
     Capability::new(
         "cpus",
         count >= CPUS,

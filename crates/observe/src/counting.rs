@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::thread::JoinHandle;
 
+use model::record::{Counts, call_name};
+use model::units::CpuSet;
 use perf_event_open::config::{Cpu, Inherit, Opts, Proc, StatFormat};
 use perf_event_open::count::Counter;
 use perf_event_open::event::hw::Hardware;
 use perf_event_open::event::sw::Software;
 use perf_event_open::event::tp::Tracepoint;
-use record::{Counts, call_name};
-use units::CpuSet;
 
 use self::sparing::Sparing;
 use self::stopwatch::Stopwatch;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
-use units::CpuSet;
 
 /// Between two samples: CPUs mostly stay where they are for seconds, and now and then for a tenth of one.
 const EVERY: Duration = Duration::from_millis(50);

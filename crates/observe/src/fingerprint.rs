@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use record::Host;
-use units::CpuSet;
+use model::record::Host;
+use model::units::CpuSet;
 
 use crate::file::optional;
 use crate::host::own_hierarchies;

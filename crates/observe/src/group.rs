@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Instant;
 
-use record::Fairness;
+use model::record::Fairness;
 
 use crate::file::{self, Reader, cannot_read, numbered};
 use crate::parse::{self, Stat, Status};
@@ -105,12 +105,12 @@ impl Group {
                     continue;
                 };
                 threads += 1;
-                if let Ok(allowed) = parse::status(text).allowed_cpus.parse::<units::CpuSet>() {
+                if let Ok(allowed) = parse::status(text).allowed_cpus.parse::<model::units::CpuSet>() {
                     cpus.extend(allowed.iter());
                 }
             }
         }
-        Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<units::CpuSet>().to_string() })
+        Ok(Fairness { threads, allowed_cpus: cpus.into_iter().collect::<model::units::CpuSet>().to_string() })
     }
 
     /// The process of which `id` is a thread; nothing where it is a process itself. `/proc` opens for either number, but

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use record::{HostUsage, TcpCounters};
-use units::CpuSet;
+use model::record::{HostUsage, TcpCounters};
+use model::units::CpuSet;
 
 use crate::ObserveError;
 use crate::file::{Reader, cannot_read, optional};

@@ -17,10 +17,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plan::SplitMix64;
-use record::{Profile, ProfileKind};
+use model::plan::SplitMix64;
+use model::record::{Profile, ProfileKind};
+use model::units::CpuSet;
 use rustix::io::Errno;
-use units::CpuSet;
 
 use crate::counting::descriptors_allowed;
 use crate::parse::{PerfRecord, perf_records};
@@ -241,7 +241,7 @@ impl Samples {
         let stalls = if self.drained.dated < MOST_DATED { stalls } else { &[] };
         let mut profile = symbols::resolve(&self.drained.chains, stalls);
         profile.stalls_ns = stalls.iter().map(|[begin, end]| end.saturating_sub(*begin)).collect();
-        profile.schema = record::SCHEMA_VERSION;
+        profile.schema = model::record::SCHEMA_VERSION;
         profile.kind = self.kind;
         profile.period_ns = self.period_ns;
         profile.wall_ns = self.wall_ns;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 
-use record::{Disk, Files, Memory, Network, Pressure, Resources};
+use model::record::{Disk, Files, Memory, Network, Pressure, Resources};
 
 use crate::file::{Reader, optional};
 use crate::group::Table;

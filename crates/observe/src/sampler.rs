@@ -1,6 +1,6 @@
-use record::{HostUsage, Resources, Usage};
+use model::record::{HostUsage, Resources, Usage};
+use model::units::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
-use units::CpuSet;
 
 use crate::file::Reader;
 use crate::group::Table;
@@ -136,7 +136,7 @@ pub(crate) fn own_cpu_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::CpuTimes;
+    use model::record::CpuTimes;
 
     #[test]
     fn what_was_polled_in_vain_is_neither_work_of_the_generator_nor_of_its_cpus() {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::{Add, AddAssign};
 use std::time::Instant;
 
-use record::{CpuTimes, Usage};
+use model::record::{CpuTimes, Usage};
 
 use crate::parse::{Schedstat, Stat, Status};
 

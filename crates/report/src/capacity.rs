@@ -1,7 +1,7 @@
 //! What a search for capacity says.
 
 use analyse::capacity::{Capacity, Point, Purpose};
-use units::format_ns;
+use model::units::format_ns;
 
 use crate::document::{Block, Document};
 

@@ -1,7 +1,7 @@
 //! What a case says: what was repeated, published figures beside ours, then each comparison, then how it was run.
 
 use analyse::{CaseFindings, CaseRun, ClaimFindings, FigureFindings, Findings, PublishedProfile};
-use units::format_ns;
+use model::units::format_ns;
 
 use crate::compare;
 use crate::document::{Block, Document};

@@ -2,8 +2,8 @@
 //! what is left, what to do; then the tables behind it.
 
 use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine, Metric, Split, Verdict};
-use record::Host;
-use units::format_ns;
+use model::record::Host;
+use model::units::format_ns;
 
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};

@@ -2,9 +2,9 @@
 
 use analyse::Metric;
 use maud::{Markup, PreEscaped, html};
+use model::units::{format_ns, format_utc};
 use schemars::JsonSchema;
 use serde::Serialize;
-use units::{format_ns, format_utc};
 
 use crate::document::{Block, Document};
 use crate::html::{Page, frame_served, inert, table_with};

@@ -5,7 +5,7 @@
 
 use analyse::{ArmStacks, Detail, Findings, Ladder, RoundDetail, host_difference};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use record::Host;
+use model::record::Host;
 use schemars::JsonSchema;
 use serde::Serialize;
 

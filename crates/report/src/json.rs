@@ -2,7 +2,7 @@
 
 use analyse::capacity::Capacity;
 use analyse::{CaseFindings, Findings, Ladder, Watched};
-use record::LoadReport;
+use model::record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

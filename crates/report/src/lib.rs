@@ -36,7 +36,7 @@ pub use metrics::{load_csv, load_otlp, load_prometheus};
 
 use analyse::capacity::Capacity;
 use analyse::{CaseFindings, Findings, Ladder, Watched};
-use record::LoadReport;
+use model::record::LoadReport;
 
 use resources::Detail;
 

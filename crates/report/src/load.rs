@@ -1,7 +1,7 @@
 //! What a load report says.
 
-use record::{LoadReport, Percentiles};
-use units::format_ns;
+use model::record::{LoadReport, Percentiles};
+use model::units::format_ns;
 
 use crate::document::{Block, Document};
 

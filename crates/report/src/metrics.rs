@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use record::{LoadReport, Percentiles};
+use model::record::{LoadReport, Percentiles};
 use serde_json::{Value, json};
 
 /// OpenTelemetry's number for "sums since a start time".
@@ -17,7 +17,7 @@ const NS_PER_S: f64 = 1e9;
 pub fn load_csv(report: &LoadReport) -> String {
     let mut text = "second,requests,errors,p50_ns,p99_ns\n".to_owned();
     for (index, second) in report.seconds.iter().enumerate() {
-        let record::Second { requests, errors, p50_ns, p99_ns } = second;
+        let model::record::Second { requests, errors, p50_ns, p99_ns } = second;
         let [p50_ns, p99_ns] = [p50_ns, p99_ns].map(|ns| ns.map_or_else(String::new, |ns| ns.to_string()));
         let _ = writeln!(text, "{index},{requests},{errors},{p50_ns},{p99_ns}");
     }

@@ -119,7 +119,7 @@ impl<T: Ord + Clone> Places<T> {
 
 #[cfg(test)]
 mod tests {
-    use record::{Frame, Stack};
+    use model::record::{Frame, Stack};
 
     use super::*;
 

@@ -6,7 +6,7 @@ use analyse::{
     ArmFindings, Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split,
     SplitIntervals,
 };
-use units::format_ns;
+use model::units::format_ns;
 
 use crate::compare::{self, list};
 use crate::document::{Block, Document};

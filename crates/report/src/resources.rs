@@ -1,7 +1,7 @@
 //! USE tables and profiles, as parts of several pages.
 
 use analyse::{ProfileDifference, ProfileRow, UseLevel, UseRow, UseScope};
-use units::format_ns;
+use model::units::format_ns;
 
 use crate::document::{Block, Document};
 

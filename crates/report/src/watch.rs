@@ -1,7 +1,7 @@
 //! What is said of a running server.
 
 use analyse::{LedgerRow, Watched};
-use units::format_ns;
+use model::units::format_ns;
 
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};

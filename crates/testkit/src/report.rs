@@ -1,4 +1,4 @@
-use record::{
+use model::record::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, Pieces, SCHEMA_VERSION, ScheduleFacts,
     Second,
 };

@@ -1,6 +1,6 @@
 //! `whyslow analyse`: findings again, from the run directory alone.
 
-use record::RunDir;
+use model::record::RunDir;
 
 use crate::cli::AnalyseArgs;
 use crate::exit::{Exit, Outcome};

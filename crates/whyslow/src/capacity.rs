@@ -9,8 +9,8 @@ use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capa
 use anyhow::Context;
 use load::schedule::{Arrival, Pace};
 use load::{Config, Request, Target, Warmup};
-use plan::{Search, Try};
-use record::LoadReport;
+use model::plan::{Search, Try};
+use model::record::LoadReport;
 
 use crate::cli::{self, CapacityArgs, Format};
 use crate::compare::progress::Progress;
@@ -109,8 +109,9 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn search(&mut self) -> Result<Searched, Stop> {
         let limit = self.scaling()?;
-        let first = self.args.from.map_or((limit * FIRST_SHARE).max(SLOWEST_FIRST_PER_S), units::Rate::get);
-        let highest = self.args.max_rate.map_or(f64::MAX, units::Rate::get);
+        let first =
+            self.args.from.map_or((limit * FIRST_SHARE).max(SLOWEST_FIRST_PER_S), model::units::Rate::get);
+        let highest = self.args.max_rate.map_or(f64::MAX, model::units::Rate::get);
         let mut search = Search::new(first, highest, self.args.precision);
         let (rate_per_s, at_ceiling) = loop {
             if self.interrupt.is_set() {
@@ -187,7 +188,7 @@ impl Bench<'_> {
 }
 
 /// Pins this process, and so the generator's threads, to `cpus`.
-fn pin(cpus: &units::CpuSet) -> anyhow::Result<()> {
+fn pin(cpus: &model::units::CpuSet) -> anyhow::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(cpu as usize));
     rustix::thread::sched_setaffinity(None, &set).context("cannot take the generator's CPUs")

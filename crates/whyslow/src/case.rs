@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use analyse::{CaseFindings, InstructionProfile};
 use anyhow::{Context, bail};
-use plan::{CaseComparison, CaseFile, Placement, Plan, Size};
+use model::plan::{CaseComparison, CaseFile, Placement, Plan, Size};
 use serde_json::json;
 
 use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, KeepAwake};
@@ -84,8 +84,8 @@ fn shown(case: &CaseFile, tasks: &[Task]) -> String {
 struct Choice {
     size: Size,
     seed: u64,
-    server_cpus: Option<units::CpuSet>,
-    load_cpus: Option<units::CpuSet>,
+    server_cpus: Option<model::units::CpuSet>,
+    load_cpus: Option<model::units::CpuSet>,
 }
 
 impl Default for Choice {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::folder;
 use anyhow::{Context, bail};
-use plan::{Arm, ArmSource, Expect, TargetFile, WarmupClass};
+use model::plan::{Arm, ArmSource, Expect, TargetFile, WarmupClass};
 
 /// Folder of targets.
 const FOLDER: &str = "targets";
@@ -108,7 +108,7 @@ fn built_in(model: &str) -> anyhow::Result<Arm> {
         dir: None,
         build_dir: None,
         port_env: false,
-        circumstances: plan::Circumstances::default(),
+        circumstances: model::plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect { body: Some("Hello, World!".to_owned()), ..Expect::default() },
     })

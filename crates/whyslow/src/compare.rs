@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
+use model::plan::{Placement, Plan};
+use model::record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
+use model::units::CpuSet;
 use observe::Awake;
-use plan::{Placement, Plan};
-use record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
-use units::CpuSet;
 
 use crate::cli::{CompareArgs, Format};
 use crate::exit::{Exit, Outcome, Stop};
@@ -114,11 +114,11 @@ pub(crate) fn kept_awake(placement: &Placement) -> anyhow::Result<Option<Awake>>
 }
 
 /// The facts of this machine; with what one of each costs here, where causes are to be ranked.
-fn host(plan: &Plan) -> record::Host {
+fn host(plan: &Plan) -> model::record::Host {
     // Where this host refuses to be calibrated, causes are ranked without what their counts can carry.
     let unit_costs = if plan.design.why { observe::unit_costs().ok() } else { None };
     let loopback_bytes_per_s = observe::loopback_bytes_per_s().ok();
-    record::Host { unit_costs, loopback_bytes_per_s, ..observe::fingerprint() }
+    model::record::Host { unit_costs, loopback_bytes_per_s, ..observe::fingerprint() }
 }
 
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use launch::{Launcher, Spec};
+use model::record::{MachineLog, Pauses};
 use observe::Group;
-use record::{MachineLog, Pauses};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.

@@ -19,7 +19,7 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use keep::Seconds;
 pub(crate) use keep::keep_figures;
-use record::LoadReport;
+use model::record::LoadReport;
 use scripted::{Given, Scripted};
 use watch::Watch;
 
@@ -75,7 +75,7 @@ fn windows(args: &LoadArgs, mut measure: impl FnMut() -> Result<Measured, Stop>)
 
 /// What one of several windows brought.
 fn say_window(number: u32, of: u32, report: &LoadReport) {
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| units::format_ns(ns as f64));
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| model::units::format_ns(ns as f64));
     let (p50, p99) = (time(report.response_ns.p50), time(report.response_ns.p99));
     crate::say(&format!(
         "window {number} of {of}: {:.0} requests/s, p50 {p50}, p99 {p99}, {} errors",

@@ -1,7 +1,7 @@
 //! `whyslow merge`: shards of one run → one report.
 
 use load::Merged;
-use record::{ShardDir, write_atomically};
+use model::record::{ShardDir, write_atomically};
 
 use crate::cli::{Format, MergeArgs};
 use crate::exit::{Outcome, Stop};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use record::{Host, RecordError, RunDir};
+use model::record::{Host, RecordError, RunDir};
 use report::{PageData, PageRun, Place, Unreadable};
 
 use crate::cli::ReportArgs;
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &ReportArgs) -> Outcome {
         crate::say(&format!("warning: no run could be read: {}", reasons.join("; ")));
     }
     let page = report::page(&data, Place::File).html;
-    record::write_atomically(&args.output, page.as_bytes()).context("give another file with -o")?;
+    model::record::write_atomically(&args.output, page.as_bytes()).context("give another file with -o")?;
     crate::say(&format!("{}: {} KiB", args.output.display(), page.len().div_ceil(1024)));
     Ok(if data.runs.is_empty() { Exit::Failed } else { Exit::Done })
 }

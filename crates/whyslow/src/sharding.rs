@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use load::{Config, Outcome, Shard, second_line, shard_log};
-use record::ShardDir;
+use model::record::ShardDir;
 
 /// Several generators.
 #[derive(Debug, Args)]

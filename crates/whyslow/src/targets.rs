@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use launch::{Launcher, executable_of};
-use plan::{Arm, Need, Placement, TargetFile, fill};
+use model::plan::{Arm, Need, Placement, TargetFile, fill};
+use model::units::CpuSet;
 use serde::Serialize;
-use units::CpuSet;
 
 use crate::catalogue::{BUILT_IN, Catalogue};
 use crate::cli::{Format, TargetsAction, TargetsArgs};
@@ -143,7 +143,7 @@ fn is_met(need: &Need) -> bool {
 /// Whether the files that the run command takes from the build folder are there.
 fn is_built(arm: &Arm) -> bool {
     let Some(build) = &arm.build_dir else { return true };
-    let values = plan::Placeholders {
+    let values = model::plan::Placeholders {
         dir: arm.dir.clone().unwrap_or_default(),
         build: build.clone(),
         ..Default::default()
@@ -252,7 +252,7 @@ fn build_with(
     arm: &Arm,
     progress: &mut dyn FnMut(&launch::BuildStep),
 ) -> (Result<(), launch::LaunchError>, Vec<String>) {
-    let values = plan::Placeholders {
+    let values = model::plan::Placeholders {
         dir: arm.dir.clone().unwrap_or_default(),
         build: arm.build_dir.clone().unwrap_or_default(),
         ..Default::default()

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use analyse::{Seen, WatchInput, Watched};
 use anyhow::{Context, anyhow, bail};
 use launch::Launcher;
+use model::record::{Profile, ProfileKind};
 use observe::{Group, HostWatch, ObserveError, OwnCpus, Profiler, ResourceSnapshot};
-use record::{Profile, ProfileKind};
 
 use crate::cli::{Format, WatchArgs};
 use crate::exit::{Exit, Outcome, Stop};
@@ -186,7 +186,7 @@ fn running(pid: u32) -> anyhow::Result<Group> {
 fn keep(args: &WatchArgs, profiles: &[(Profile, Seen)]) -> anyhow::Result<()> {
     let profile = profiles.iter().find(|(profile, _)| profile.kind == ProfileKind::Cpu);
     if let (Some(file), Some((profile, _))) = (&args.folded, profile) {
-        record::write_atomically(file, profile.folded().as_bytes())?;
+        model::record::write_atomically(file, profile.folded().as_bytes())?;
     }
     Ok(())
 }

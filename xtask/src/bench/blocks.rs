@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{Run, Window};
+use model::record::{Run, Window};
 use stats::{descriptive, paired};
 
 /// Level of the intervals, where there are pairs enough for it.

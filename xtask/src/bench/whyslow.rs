@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use record::{Run, RunDir, RunStatus};
+use model::record::{Run, RunDir, RunStatus};
 
 use crate::shell::{command, root, run};
 

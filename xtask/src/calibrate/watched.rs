@@ -34,7 +34,16 @@ pub(super) struct Window {
 /// Builds what every window needs.
 pub(super) fn build() -> anyhow::Result<()> {
     run(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
-    run(&["cargo", "build", "--quiet", "--release", "--package", "observe", "--example", "observer"])?;
+    run(&[
+        "cargo",
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "whyslow-observe",
+        "--example",
+        "observer",
+    ])?;
     run(&[&release("whyslow"), "targets", "build", "planted"])
 }
 

@@ -146,7 +146,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
         );
         judge_again(&program, &mut found, &folder)?;
         let lines: Vec<String> = found.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-        record::write_atomically(&file, (lines.join("\n") + "\n").as_bytes())?;
+        model::record::write_atomically(&file, (lines.join("\n") + "\n").as_bytes())?;
     } else {
         measure(args, &program, &mut found, &folder)?;
     }
@@ -156,7 +156,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let before = fs::read_to_string(&page).unwrap_or_default();
     let by_hand = before.split_once(BY_HAND).map_or("\n", |(_, rest)| rest);
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
-    record::write_atomically(&page, format!("{text}\n{BY_HAND}{by_hand}").as_bytes())
+    model::record::write_atomically(&page, format!("{text}\n{BY_HAND}{by_hand}").as_bytes())
         .with_context(|| format!("cannot write {}", page.display()))
 }
 

@@ -10,10 +10,12 @@ use crate::shell::{command, root};
 
 /// Longest file without its tests, in lines.
 const MAX_FILE_LINES: usize = 800;
+/// Folders that hold crates.
+const ROOMS: [&str; 2] = ["crates/", "straightline/"];
 /// Crates in which unsafe code may stand, in the module named, with a SAFETY comment (which clippy checks).
-const UNSAFE_PLACES: [(&str, &str); 2] = [("straightline", "src/rt"), ("observe", "src/sys")];
+const UNSAFE_PLACES: [(&str, &str); 2] = [("server", "src/rt"), ("observe", "src/sys")];
 /// Crates that get time and bytes as arguments.
-const PURE: [&str; 7] = ["units", "plan", "stats", "analyse", "report", "http1", "record"];
+const PURE: [&str; 5] = ["model", "stats", "analyse", "report", "http1"];
 /// What a pure crate never says.
 const IMPURE: [&str; 8] = [
     "Instant::now",
@@ -26,7 +28,7 @@ const IMPURE: [&str; 8] = [
     "thread::sleep",
 ];
 /// The one file of a pure crate that touches files: the run directory.
-const FILE_OWNER: &str = "crates/record/src/dir.rs";
+const FILE_OWNER: &str = "crates/model/src/record/dir.rs";
 
 /// A Rust file that git tracks.
 pub(crate) struct Source {
@@ -37,9 +39,15 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The crate it belongs to; empty outside `crates/`.
+    /// The folder of the crate it belongs to; empty outside [`ROOMS`].
     pub(crate) fn crate_name(&self) -> &str {
-        self.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()).unwrap_or("")
+        let inside = ROOMS.iter().find_map(|room| self.path.strip_prefix(room));
+        inside.and_then(|rest| rest.split('/').next()).unwrap_or("")
+    }
+
+    /// Whether it is part of a library or of `whyslow`.
+    fn is_shipped(&self) -> bool {
+        !self.crate_name().is_empty() && !self.is_test()
     }
 
     /// Whether it is a test, a benchmark or an example as a whole.
@@ -82,7 +90,7 @@ pub(crate) fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
 pub(crate) fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
     let mut breaches = Vec::new();
     let mut checked = 0;
-    for source in sources.iter().filter(|source| !source.is_test() && source.path.starts_with("crates/")) {
+    for source in sources.iter().filter(|source| source.is_shipped()) {
         checked += 1;
         let place = UNSAFE_PLACES.iter().find(|(name, _)| *name == source.crate_name());
         let root_file = source.path.ends_with("/src/lib.rs") || source.path.ends_with("/src/main.rs");
@@ -90,7 +98,7 @@ pub(crate) fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
             breaches.push(format!("{}: #![forbid(unsafe_code)] is missing", source.path));
         }
         if let Some((name, folder)) = place {
-            let allowed = source.path.starts_with(&format!("crates/{name}/{folder}"));
+            let allowed = source.path.contains(&format!("/{name}/{folder}"));
             let uses =
                 |line: &str| ["unsafe {", "unsafe fn", "unsafe impl"].iter().any(|word| line.contains(word));
             let lines = source
@@ -108,12 +116,12 @@ pub(crate) fn unsafe_code(sources: &[Source]) -> anyhow::Result<Finding> {
 pub(crate) fn owners(sources: &[Source]) -> anyhow::Result<Finding> {
     let owned = [
         ("Command::new", "launch"),
-        ("fs::write", "record"),
-        ("File::create", "record"),
-        ("fs::rename", "record"),
+        ("fs::write", "model"),
+        ("File::create", "model"),
+        ("fs::rename", "model"),
     ];
     let mut breaches = Vec::new();
-    let library = |source: &&Source| source.path.starts_with("crates/") && !source.is_test();
+    let library = |source: &&Source| source.is_shipped();
     for source in sources.iter().filter(library).filter(|source| source.crate_name() != "testkit") {
         for (words, owner) in owned.iter().filter(|(_, owner)| *owner != source.crate_name()) {
             let lines = source.code().filter(|(_, line)| line.contains(words));

@@ -1,6 +1,6 @@
 //! Rules into words: is a published claim repeated by our figures?
 
-use plan::{Bound, CaseFile, Claim, Part, Reason, Rule};
+use model::plan::{Bound, CaseFile, Claim, Part, Reason, Rule};
 use stats::{Estimate, paired};
 
 use super::profile::PublishedProfile;
@@ -66,7 +66,7 @@ pub(super) fn claim(
 fn published(case: &CaseFile, figure: &str) -> String {
     let Some(figure) = case.figure(figure) else { return String::new() };
     let rate = figure.rate_per_s.map(|rate| format!("{rate:.0} requests/s"));
-    let mean = figure.mean.map(|mean| format!("mean {}", units::format_ns(mean.as_ns() as f64)));
+    let mean = figure.mean.map(|mean| format!("mean {}", model::units::format_ns(mean.as_ns() as f64)));
     let parts: Vec<String> = rate.into_iter().chain(mean).chain(figure.latency.clone()).collect();
     parts.join(", ")
 }

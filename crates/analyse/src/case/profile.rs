@@ -1,6 +1,6 @@
 //! Published profiles beside ours: instructions of each function, gathered into the published lines.
 
-use plan::CaseFile;
+use model::plan::CaseFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,14 +58,15 @@ pub struct PublishedProfileRow {
 }
 
 pub(super) fn all(case: &CaseFile, counted: &[InstructionProfile]) -> Vec<PublishedProfile> {
-    let beside = |profile: &plan::PublishedProfile| {
+    let beside = |profile: &model::plan::PublishedProfile| {
         let ours = counted.iter().find(|counted| counted.arm == profile.arm);
         let total: Option<f64> = ours.map(|ours| ours.functions.iter().map(|f| f.instructions).sum());
         let mut sums = vec![0.0; profile.lines.len()];
         let mut others = Vec::new();
         for function in ours.iter().flat_map(|ours| &ours.functions) {
-            let takes =
-                |line: &plan::ProfileLine| line.functions.iter().any(|part| function.name.contains(part));
+            let takes = |line: &model::plan::ProfileLine| {
+                line.functions.iter().any(|part| function.name.contains(part))
+            };
             match profile.lines.iter().position(takes) {
                 Some(line) => sums[line] += function.instructions,
                 None => others.push(function.clone()),

@@ -1,6 +1,6 @@
 //! Gates on what was answered: the same thing, and without errors.
 
-use record::{Answer, Window};
+use model::record::{Answer, Window};
 
 use super::{PerArm, holds};
 use crate::findings::Gate;
@@ -127,7 +127,7 @@ fn missing_from(of: &Answer, from: &Answer) -> Vec<String> {
 pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
     let mut gate = PerArm::new("errors", MAX_ERRORS, true);
     for arm in &sheet.plan().arms {
-        let mut errors = record::Errors::default();
+        let mut errors = model::record::Errors::default();
         let mut requests = 0;
         for record in sheet.rounds_of(&arm.name) {
             for window in &record.windows {
@@ -148,7 +148,7 @@ pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
     gate.rows(|worst| format!("at most {} of requests failed", percent(worst)))
 }
 
-fn kinds(errors: &record::Errors) -> String {
+fn kinds(errors: &model::record::Errors) -> String {
     let seen: Vec<String> = errors
         .kinds()
         .iter()

@@ -1,7 +1,7 @@
 //! The gate that asks who was measured: the server or the generator.
 
-use plan::Condition;
-use record::Window;
+use model::plan::Condition;
+use model::record::Window;
 
 use super::PerArm;
 use crate::findings::Gate;
@@ -106,7 +106,7 @@ fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) 
             grows.unwrap_or_default()
         ));
     }
-    let lag = units::format_ns(lag_ns?);
+    let lag = model::units::format_ns(lag_ns?);
     Some(format!("requests left {lag} late (send lag p99): add connections or --load-cpus"))
 }
 
@@ -126,7 +126,7 @@ fn generator_busy(window: &Window) -> f64 {
 }
 
 /// Busy share of a set of CPUs, interrupts included, from the kernel's idle time.
-pub(crate) fn set_busy(usage: &record::HostUsage) -> f64 {
+pub(crate) fn set_busy(usage: &model::record::HostUsage) -> f64 {
     let capacity = usage.wall_ns as f64 * f64::from(usage.cpus.max(1));
     let busy = usage.user_ns + usage.system_ns + usage.irq_ns + usage.softirq_ns;
     if capacity == 0.0 { 0.0 } else { (busy as f64 / capacity).min(1.0) }

@@ -1,7 +1,7 @@
 //! Gates on the load itself: Little's law, stalls, and CPU that adds up.
 
-use plan::Condition;
-use record::Window;
+use model::plan::Condition;
+use model::record::Window;
 
 use super::PerArm;
 use crate::findings::Gate;

@@ -1,6 +1,6 @@
 //! CPUs that the hypervisor moved: within a window, or between the rounds of one block.
 
-use record::{DiagnosticRecord, RoundRecord, Run, VoidReason, Window};
+use model::record::{DiagnosticRecord, RoundRecord, Run, VoidReason, Window};
 use stats::descriptive::median;
 
 /// The way is another, whatever else is known, if it differs by more than this factor, and by more than

@@ -1,6 +1,6 @@
 //! Gates on where the arms ran.
 
-use plan::Arm;
+use model::plan::Arm;
 use stats::noise::Noise;
 
 use super::holds;

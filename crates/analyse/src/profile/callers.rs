@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::{Profile, Stack};
+use model::record::{Profile, Stack};
 
 use super::{ArmProfile, ProfileRow, function};
 

@@ -1,6 +1,6 @@
 //! What kind of work a stack does, from a table of function names.
 
-use record::{Frame, SPINNING};
+use model::record::{Frame, SPINNING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Time inside system calls: everything that the kernel did for one, and not only its entry.
 
-use record::{Frame, Profile, call_name};
+use model::record::{Frame, Profile, call_name};
 
 use super::Counts;
 

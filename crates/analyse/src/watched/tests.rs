@@ -1,4 +1,4 @@
-use record::{SocketCounters, Sockets};
+use model::record::{SocketCounters, Sockets};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! What one arm waits for and how its responses are spread, told from its own rounds without another to compare it with.
 
-use record::Window;
+use model::record::Window;
 
 use super::PassFindings;
 use super::calls::{FUTEX, SLEEPS, SYNCS};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use record::ENDED;
+use model::record::ENDED;
 
 use super::calls::BEGIN_THREADS;
 use super::evidence::Evidence;
@@ -48,8 +48,8 @@ pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
         ns: slow - fast + stopped,
         evidence: format!(
             "garbage collection: {} a request against {}",
-            units::format_ns(slow),
-            units::format_ns(fast)
+            model::units::format_ns(slow),
+            model::units::format_ns(fast)
         ),
         usual: true,
     })
@@ -129,7 +129,7 @@ pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
         suspect.ns += faults_ns;
         suspect.evidence.push_str(&format!(
             ", and {} more in page faults of the memory that is copied to",
-            units::format_ns(faults_ns)
+            model::units::format_ns(faults_ns)
         ));
     }
     found
@@ -202,8 +202,8 @@ fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<S
             + super::counts::switching(pair) * super::waits::share_of_begun(pair),
         evidence: format!(
             "{what}: {} of CPU a request in them against {}",
-            units::format_ns(slow),
-            units::format_ns(fast)
+            model::units::format_ns(slow),
+            model::units::format_ns(fast)
         ),
         usual: false,
     })
@@ -247,7 +247,10 @@ pub(super) fn kernel_work(pair: &Pair) -> Vec<Suspect> {
             id: format!("kernel_{}", word.replace(' ', "_")),
             grade: Grade::ConsistentWith,
             ns,
-            evidence: format!("work of the kernel, {word}: {} more a request{most}", units::format_ns(ns)),
+            evidence: format!(
+                "work of the kernel, {word}: {} more a request{most}",
+                model::units::format_ns(ns)
+            ),
             usual: false,
         }
     };
@@ -313,8 +316,8 @@ fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool
         evidence: format!(
             "{what} ({}): {} more a request, standard error {}",
             names.join(", "),
-            units::format_ns(ns),
-            units::format_ns(error_ns)
+            model::units::format_ns(ns),
+            model::units::format_ns(error_ns)
         ),
         usual: false,
     })

@@ -1,7 +1,7 @@
 //! Causes put to the test: how much of the gap went when a cause was taken away from both arms.
 
-use plan::Intervention;
-use record::{Run, Window};
+use model::plan::Intervention;
+use model::record::{Run, Window};
 use stats::paired;
 
 use super::gap::Pair;
@@ -71,8 +71,8 @@ impl Tried<'_> {
     }
 
     fn figures(&self) -> String {
-        let [before, after] = self.gap_ns.map(units::format_ns);
-        let [_, low, high] = self.fell_ns.map(units::format_ns);
+        let [before, after] = self.gap_ns.map(model::units::format_ns);
+        let [_, low, high] = self.fell_ns.map(model::units::format_ns);
         format!(
             "with {} the gap goes from {before} to {after} (a fall of {low} to {high}, {:.0} % interval, n = {} blocks)",
             self.intervention.with,

@@ -147,7 +147,7 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     }
     let list = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
     let inside = if inside_ns > 0.0 {
-        format!(", {} more a request inside them by the profile", units::format_ns(inside_ns))
+        format!(", {} more a request inside them by the profile", model::units::format_ns(inside_ns))
     } else {
         String::new()
     };
@@ -257,7 +257,7 @@ pub(super) fn costlier_calls(pair: &Pair) -> Vec<Suspect> {
             "system calls that do more, and are not more ({}): {slow:.2} a request against {fast:.2}, {} more inside them by \
              the profile{}",
             grown.join(", "),
-            units::format_ns(ns),
+            model::units::format_ns(ns),
             super::code::most_in_kernel(pair, |_| true)
         ),
         usual: false,
@@ -279,7 +279,7 @@ pub(super) fn readiness(pair: &Pair) -> Vec<Suspect> {
         evidence: format!(
             "asking which sockets are ready (epoll_wait, poll, select): {slow:.2} calls a request against {fast:.2}, {} more \
              a request inside them by the profile",
-            units::format_ns(inside_ns)
+            model::units::format_ns(inside_ns)
         ),
         usual: false,
     })

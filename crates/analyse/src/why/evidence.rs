@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
+use model::record::{MachineLog, Pass, PassKind, Pieces, Profile, Stack, Window};
 
 use super::gap::SURE;
 use super::shape::Shape;
@@ -182,7 +182,7 @@ impl Evidence {
         let pooled = |count: fn(&Window) -> u64| sheet.pooled(arm, index, count);
         let cpu = crate::arms::cpu(pooled)?;
         let offered = pooled(|window| window.target.wall_ns * u64::from(window.server_cpus.cpus.max(1)))?;
-        let tcp = |count: fn(&record::TcpCounters) -> u64| {
+        let tcp = |count: fn(&model::record::TcpCounters) -> u64| {
             sheet.pooled(arm, index, |window| count(&window.server_cpus.tcp)).unwrap_or(0.0)
         };
         let median =

@@ -1,6 +1,6 @@
 //! The gap to be explained: CPU time per request, and time in which the slower server did nothing although it was asked.
 
-use record::UnitCosts;
+use model::record::UnitCosts;
 
 use super::Material;
 use super::evidence::Evidence;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use record::UnitCosts;
+use model::record::UnitCosts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

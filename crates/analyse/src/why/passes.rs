@@ -1,6 +1,6 @@
 //! Diagnostic passes: how much watching slowed the server, and whether what was seen counts.
 
-use record::{DiagnosticRecord, Pass, PassKind, Profile, UnitCosts, Usage, Window};
+use model::record::{DiagnosticRecord, Pass, PassKind, Profile, UnitCosts, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use record::Window;
-use units::format_ns;
+use model::record::Window;
+use model::units::format_ns;
 
 use super::peaks::{self, MIN_SHARE, Peak};
 use super::waits::DELAYED_ACK_NS;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::{Frame, PassKind, Profile, Stack};
-use units::format_ns;
+use model::record::{Frame, PassKind, Profile, Stack};
+use model::units::format_ns;
 
 use super::evidence::{self, Evidence};
 use super::gap::Pair;

@@ -238,7 +238,7 @@ pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
             if sign < 0.0 { format!("in {}, ", slow.name) } else { String::new() },
             slow.refused,
             fast.refused,
-            units::format_ns(waited_ns)
+            model::units::format_ns(waited_ns)
         ),
     })
 }
@@ -266,7 +266,11 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     let apart = |(share, ns): &(f64, f64)| {
-        format!("; {} of its answers come in pieces, {} apart", crate::percent(*share), units::format_ns(*ns))
+        format!(
+            "; {} of its answers come in pieces, {} apart",
+            crate::percent(*share),
+            model::units::format_ns(*ns)
+        )
     };
     let pieces =
         pair.slow.pieces.as_ref().filter(|(share, _)| *share >= RARE).map_or_else(String::new, apart);
@@ -301,8 +305,8 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
          capacity in {}, while its CPUs are idle (a pool or a limit with few places)",
         in_flight * unhurried_ns / pair.slow.response_ns,
         place(pair),
-        units::format_ns(unhurried_ns),
-        units::format_ns(pair.slow.response_ns),
+        model::units::format_ns(unhurried_ns),
+        model::units::format_ns(pair.slow.response_ns),
     );
     one(wait("few_at_a_time", idle_after_accept(pair), evidence))
 }
@@ -322,7 +326,9 @@ fn unhurried_late(pair: &Pair) -> Option<String> {
 fn later(pair: &Pair, these: impl Fn(&Evidence) -> Option<f64>, what: &str) -> Option<String> {
     let (slow, fast) = these(pair.slow).zip(these(pair.fast))?;
     let is_late = slow > fast && slow - fast >= pair.more(|evidence| evidence.response_ns) / 2.0;
-    is_late.then(|| format!("{what} take {}, against {}", units::format_ns(slow), units::format_ns(fast)))
+    is_late.then(|| {
+        format!("{what} take {}, against {}", model::units::format_ns(slow), model::units::format_ns(fast))
+    })
 }
 
 /// Where no call that waits is counted and all answers are late, a time has to pass: a timer of an event loop makes no

@@ -1,8 +1,8 @@
 //! A case's rules against runs of which the answer is known.
 
 use analyse::{CaseFindings, CaseRun, FunctionCost, InstructionProfile, Reproduced, analyse, case_findings};
-use plan::CaseFile;
-use record::Run;
+use model::plan::CaseFile;
+use model::record::Run;
 
 use crate::support::{arm, change, pair, run};
 

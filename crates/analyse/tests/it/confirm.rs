@@ -1,8 +1,8 @@
 //! Causes put to the test, from runs made up so that it is known how much of the gap goes.
 
 use analyse::{Cause, Findings, Grade, analyse};
-use plan::Intervention;
-use record::Run;
+use model::plan::Intervention;
+use model::record::Run;
 
 use crate::support::{arm, change, run};
 use crate::why::{Plant, apply, planted};

@@ -1,7 +1,7 @@
 //! What a page draws: rounds in order, curves by percentile, and findings for each choice of the baseline.
 
 use analyse::{Metric, analyse, analyse_each_baseline, course, detail, host_difference, unjudged};
-use record::Host;
+use model::record::Host;
 
 use crate::support::{arm, run};
 
@@ -36,7 +36,7 @@ fn each_round_keeps_its_place_and_the_values_that_its_verdict_rests_on() {
 #[test]
 fn a_percentile_that_one_round_lacks_is_left_out() {
     let mut run = run(4, 6, &[arm("main", 10_000.0), arm("pr", 10_000.0)]);
-    let shares = |run: &record::Run| {
+    let shares = |run: &model::record::Run| {
         let curve =
             detail(run).latency.into_iter().find(|curve| curve.arm == "pr" && !curve.closed_loop).unwrap();
         curve.points.iter().map(|point| point.quantile).collect::<Vec<_>>()

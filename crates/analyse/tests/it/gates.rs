@@ -1,7 +1,7 @@
 //! Each gate: green where nothing is wrong, red for its reason, and what it then voids.
 
 use analyse::{Metric, Verdict, analyse};
-use record::{Run, Window};
+use model::record::{Run, Window};
 
 use crate::support::{change, gates, pair, row};
 

@@ -1,7 +1,7 @@
 //! What the host does to a round: void and repeated, and the end of a run that has too much of it.
 
 use analyse::{Metric, Verdict, analyse, host_fault, moved_since};
-use record::{HostUsage, Run};
+use model::record::{HostUsage, Run};
 
 use crate::support::{gates, pair, row};
 

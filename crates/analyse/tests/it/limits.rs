@@ -2,7 +2,9 @@
 //! each is told from that arm alone.
 
 use analyse::analyse;
-use record::{Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window};
+use model::record::{
+    Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
+};
 
 use crate::support::{change, pair};
 

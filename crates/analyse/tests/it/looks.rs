@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use analyse::{Metric, Verdict, analyse, extend_to};
-use plan::Blocks;
-use record::Run;
+use model::plan::Blocks;
+use model::record::Run;
 
 use crate::support::{Behaves, arm, change, row, run};
 

@@ -1,9 +1,9 @@
 //! What is to be run next is a command that can be run.
 
 use analyse::{Findings, Metric, Verdict, analyse};
-use plan::Blocks;
-use record::Run;
-use units::Span;
+use model::plan::Blocks;
+use model::record::Run;
+use model::units::Span;
 
 use crate::support::{Behaves, arm, pair, run};
 
@@ -72,7 +72,7 @@ fn what_more_blocks_do_not_decide_takes_longer_windows() {
         &["--blocks", "10", "--window", "10s"],
     );
     let findings = analyse(&wide);
-    assert!(needed(&findings) > u64::from(plan::MOST_BLOCKS), "{findings:?}");
+    assert!(needed(&findings) > u64::from(model::plan::MOST_BLOCKS), "{findings:?}");
     assert_eq!(command(&findings), format!("whyslow compare {QUOTED} --blocks 10 --window 20s"));
 }
 

@@ -1,7 +1,7 @@
 //! Answers that differ: what is caught, how it is named, and what comes of it.
 
 use analyse::{Metric, Verdict, analyse, difference};
-use record::{Answer, Run};
+use model::record::{Answer, Run};
 
 use crate::support::{answer, change, gates, pair};
 

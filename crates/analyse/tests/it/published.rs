@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use analyse::{Findings, Grade, analyse};
-use record::{Counts, CpuTimes, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
+use model::record::{Counts, CpuTimes, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
 use crate::support::{arm, change, gates, run};
 

@@ -1,7 +1,7 @@
 //! USE tables and watched servers from known readings.
 
 use analyse::{Seen, UseInput, UseLevel, UseRow, UseScope, WatchInput, analyse, use_table, watched};
-use record::{
+use model::record::{
     CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, ProfileKind,
     Resources, SocketCounters, Sockets, Stack, TcpCounters, Usage,
 };

@@ -1,8 +1,8 @@
 //! How responses are spread over time: made-up histograms whose peaks are known.
 
 use analyse::{ResponseShape, analyse};
-use plan::SplitMix64;
-use record::{DiagnosticRecord, MachineLog, Pass, PassKind, Profile, Run, Window};
+use model::plan::SplitMix64;
+use model::record::{DiagnosticRecord, MachineLog, Pass, PassKind, Profile, Run, Window};
 
 use crate::support::{change, pair};
 

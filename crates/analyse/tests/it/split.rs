@@ -1,7 +1,7 @@
 //! The exact split and the causes it accounts for.
 
 use analyse::{Findings, Grade, analyse};
-use record::Window;
+use model::record::Window;
 
 use crate::support::{change, pair};
 

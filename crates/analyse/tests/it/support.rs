@@ -1,15 +1,15 @@
 //! Runs made up from figures: one server CPU, one generator CPU, a window at capacity and one at an equal rate.
 
 use analyse::{Comparison, Findings, Gate, Metric};
-use plan::{
+use model::plan::{
     Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, WarmupClass,
     Workload,
 };
-use record::{
+use model::record::{
     Answer, CpuTimes, Fairness, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
     SCHEMA_VERSION, Usage, Warmup, Window,
 };
-use units::{Rate, Span};
+use model::units::{Rate, Span};
 
 /// The equal rate in requests per second.
 pub(crate) const EQUAL_RATE_PER_S: f64 = 20_000.0;
@@ -117,13 +117,13 @@ fn command_arm(name: &str) -> Arm {
         dir: None,
         build_dir: None,
         port_env: false,
-        circumstances: plan::Circumstances::default(),
+        circumstances: model::plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }
 }
 
-fn record(round: plan::Round, arm: &str, cpu_ns: f64) -> RoundRecord {
+fn record(round: model::plan::Round, arm: &str, cpu_ns: f64) -> RoundRecord {
     RoundRecord {
         schema: SCHEMA_VERSION,
         round,

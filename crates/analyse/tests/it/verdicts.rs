@@ -1,8 +1,8 @@
 //! The five verdicts, the level they are given at, and the noise floor.
 
 use analyse::{Metric, SECOND_BASELINE_SUFFIX, Verdict, analyse};
-use plan::Blocks;
-use record::RunStatus;
+use model::plan::Blocks;
+use model::record::RunStatus;
 
 use crate::support::{Behaves, arm, change, pair, row, run};
 

@@ -1,7 +1,7 @@
 //! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
 
 use analyse::{Cause, Findings, Grade, analyse};
-use record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
+use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
 use crate::support::{change, pair};
 

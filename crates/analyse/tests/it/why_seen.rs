@@ -1,7 +1,7 @@
 //! Causes from what was seen of threads: stacks, waits, and what came and went.
 
 use analyse::{Grade, analyse};
-use record::{Counts, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Usage, Window};
+use model::record::{Counts, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Usage, Window};
 
 use crate::support::change;
 use crate::why::{Plant, apply, named, planted};
@@ -78,7 +78,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
         ("runtime.gcBgMarkWorker;runtime.scanobject", "gc"),
         ("main;serve;price_of_everything", "own_code"),
         ("main;serve;wait_for;__vdso_clock_gettime", "busy_wait"),
-        (record::ENDED, "child_processes"),
+        (model::record::ENDED, "child_processes"),
     ] {
         let findings = analyse(&sampled(function));
         let causes = named(&findings);
@@ -252,7 +252,7 @@ fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
 fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
     let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
     let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
-    waits.kind = record::ProfileKind::OffCpu;
+    waits.kind = model::record::ProfileKind::OffCpu;
     for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
         let mut pass = record.passes[0].clone();
         (pass.kind, pass.profile) = (PassKind::Waiting, Some(waits.clone()));
@@ -403,7 +403,7 @@ fn a_collector_does_not_carry_more_idle_time_than_it_stops_the_world_for() {
 fn a_wait_is_told_with_the_function_that_waits() {
     let mut run = planted(Plant { calls: &[("clock_nanosleep", 1.0)], idle_rate: Some(0.1), ..Plant::NONE });
     let mut waits = profile(&[("main;serve;ask_backend;nanosleep", 900), ("main;serve;epoll_wait", 99_000)]);
-    waits.kind = record::ProfileKind::OffCpu;
+    waits.kind = model::record::ProfileKind::OffCpu;
     for frame in &mut waits.frames {
         if frame.name == "nanosleep" {
             frame.module = "libc.so.6".to_owned();
@@ -549,7 +549,7 @@ fn a_file_that_is_read_and_sent_piece_by_piece_is_no_other_service() {
             change(&mut run, arm, 0, |window| {
                 let answers = share * window.load.requests;
                 window.load.pieces =
-                    Some(record::Pieces { answers, apart_ns: 1000 * answers, longest_ns: 1000 });
+                    Some(model::record::Pieces { answers, apart_ns: 1000 * answers, longest_ns: 1000 });
             });
         }
         let findings = analyse(&run);

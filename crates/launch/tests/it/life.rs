@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use launch::{Exit, LaunchError, Spec};
-use record::FailureKind;
+use model::record::FailureKind;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{FIXTURE, fresh_log, launcher, living, log_lines, marker, script, spec, within};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use launch::{LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
-use plan::Expect;
-use record::FailureKind;
+use model::plan::Expect;
+use model::record::FailureKind;
 
 use crate::support::{FIXTURE, at_once, free_addr, launcher, log_lines, script, server, spec};
 
@@ -129,7 +129,12 @@ fn builds_and_waits_end_when_nobody_wants_them_any_more() {
     let arm = buildable(vec![words], "/nonexistent");
     let log = crate::support::fresh_log();
     let error = launcher
-        .build(&plan::Arm { build_dir: None, ..arm }, &plan::Placeholders::default(), &log, &mut |_| {})
+        .build(
+            &model::plan::Arm { build_dir: None, ..arm },
+            &model::plan::Placeholders::default(),
+            &log,
+            &mut |_| {},
+        )
         .unwrap_err();
     assert!(matches!(error, LaunchError::Interrupted), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
@@ -149,18 +154,18 @@ fn a_port_on_which_closed_connections_linger_is_not_free() {
 }
 
 /// An arm with these build commands.
-fn buildable(build: Vec<Vec<String>>, build_dir: &str) -> plan::Arm {
-    plan::Arm {
+fn buildable(build: Vec<Vec<String>>, build_dir: &str) -> model::plan::Arm {
+    model::plan::Arm {
         name: "x".to_owned(),
-        source: plan::ArmSource::Command,
+        source: model::plan::ArmSource::Command,
         build,
         run: vec!["true".to_owned()],
         env: Default::default(),
         dir: None,
         build_dir: Some(build_dir.to_owned()),
         port_env: false,
-        circumstances: plan::Circumstances::default(),
-        warmup: plan::WarmupClass::Native,
+        circumstances: model::plan::Circumstances::default(),
+        warmup: model::plan::WarmupClass::Native,
         expect: hello(),
     }
 }
@@ -228,14 +233,14 @@ fn builds_run_in_order_and_stop_at_the_first_that_fails() {
     let build =
         vec![words("echo first > {build}/made"), words("cat {build}/made; exit 4"), words("echo third")];
     let arm = buildable(build, dir.to_str().unwrap());
-    let values = plan::Placeholders { build: dir.to_str().unwrap().to_owned(), ..Default::default() };
+    let values = model::plan::Placeholders { build: dir.to_str().unwrap().to_owned(), ..Default::default() };
     let log = crate::support::fresh_log();
     let mut steps = Vec::new();
     let error = launcher().build(&arm, &values, &log, &mut |step| steps.push(step.step)).unwrap_err();
     assert_eq!(steps, [1, 2]);
     assert!(matches!(&error, LaunchError::Build { log, .. } if *log == ["first"]), "{error}");
     assert!(error.to_string().ends_with("exited with code 4"), "{error}");
-    let good = plan::Arm { build: vec![words("echo first > {build}/made")], ..arm };
+    let good = model::plan::Arm { build: vec![words("echo first > {build}/made")], ..arm };
     launcher().build(&good, &values, &log, &mut |_| {}).unwrap();
 }
 

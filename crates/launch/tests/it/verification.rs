@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use launch::{verify, wait_ready};
-use plan::Expect;
+use model::plan::Expect;
 
 use crate::support::{at_once, launcher, server};
 

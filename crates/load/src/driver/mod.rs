@@ -24,7 +24,7 @@ use crate::merge::Together;
 use crate::session::{Feed, Span};
 use crate::summary::{Facts, Measured, outcome};
 use crate::{Config, Latencies, LoadError, Requests, Supply};
-use record::{LoadReport, ShardRecord};
+use model::record::{LoadReport, ShardRecord};
 
 /// What happens in a run, told as it happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +53,7 @@ pub enum Event<'a> {
         /// Which one, from 0.
         index: u32,
         /// What it brought.
-        second: record::Second,
+        second: model::record::Second,
         /// Its responses in nanoseconds, for a log of intervals.
         response: &'a Latencies,
     },

@@ -5,7 +5,7 @@ mod weighted;
 
 use std::sync::Arc;
 
-use plan::SplitMix64;
+use model::plan::SplitMix64;
 
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use crate::session::{Batch, Feed, FeedError};

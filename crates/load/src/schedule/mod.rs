@@ -8,7 +8,7 @@
 
 mod intensity;
 
-use plan::SplitMix64;
+use model::plan::SplitMix64;
 
 pub use intensity::{Intensity, Step};
 

@@ -1,4 +1,4 @@
-use record::{Errors, Pieces};
+use model::record::{Errors, Pieces};
 
 use super::drift::Drift;
 use super::pairs::Pairs;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use record::{Errors, Pieces, Second};
+use model::record::{Errors, Pieces, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};

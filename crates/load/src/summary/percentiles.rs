@@ -1,4 +1,4 @@
-use record::Percentiles;
+use model::record::Percentiles;
 
 use crate::Latencies;
 
@@ -55,7 +55,7 @@ fn interval(latencies: &Latencies, quantile: f64, effective: f64) -> [u64; 2] {
 mod tests {
     use std::f64::consts::TAU;
 
-    use plan::SplitMix64;
+    use model::plan::SplitMix64;
 
     use super::*;
     use crate::latencies;

@@ -1,4 +1,4 @@
-use record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts, ShardRecord};
+use model::record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts, ShardRecord};
 
 use super::correlation::{effective, spearman};
 use super::gather::Measured;
@@ -40,7 +40,7 @@ impl Facts {
 pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> Outcome {
     let report = report(facts, &measured);
     let shard = ShardRecord {
-        schema: record::SCHEMA_VERSION,
+        schema: model::record::SCHEMA_VERSION,
         shards: together.shards,
         of: together.of,
         first_start_ns: together.first_start_ns,
@@ -78,7 +78,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
     let response = percentiles(&measured.response);
     let service = measured.service.as_ref().map_or_else(|| response.clone(), percentiles);
     let mut report = LoadReport {
-        schema: record::SCHEMA_VERSION,
+        schema: model::record::SCHEMA_VERSION,
         url: facts.url.clone(),
         threads: facts.threads,
         connections: Connections { requested: facts.connections, established: measured.established },

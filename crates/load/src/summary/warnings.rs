@@ -1,5 +1,5 @@
-use record::{LoadReport, Warning};
-use units::format_ns;
+use model::record::{LoadReport, Warning};
+use model::units::format_ns;
 
 use super::gather::Measured;
 use super::stationarity::trend;

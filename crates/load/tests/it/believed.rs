@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use load::schedule::{Arrival, Pace};
 use load::session::{Batch, Feed, FeedError};
 use load::{Config, Idle, Requests, Supply, Target, Warmup, run, run_fed};
-use record::LoadReport;
+use model::record::LoadReport;
 use testkit::{ANSWER, Behaviour, Server, ServerSpec};
 
 fn report(url: &str, change: impl FnOnce(&mut Config)) -> LoadReport {

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
-use plan::SplitMix64;
+use model::plan::SplitMix64;
 
 use crate::framing::{Verdict, check};
 
@@ -162,7 +162,7 @@ fn generated(random: &mut SplitMix64) -> Vec<u8> {
 }
 
 /// Generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least
-/// so many. `FUZZ_SECONDS=60 cargo test --release -p load hostile -- --nocapture` is what CI runs.
+/// so many. `FUZZ_SECONDS=60 cargo test --release -p whyslow-load hostile -- --nocapture` is what CI runs.
 #[test]
 #[expect(clippy::print_stdout, reason = "a check says how much it checked")]
 fn no_bytes_at_all_do_more_than_end_a_connection() {

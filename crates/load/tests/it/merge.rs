@@ -6,7 +6,7 @@ use std::time::Duration;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use load::session::{Finished, Spec};
 use load::{Config, Latencies, Merged, Shard, Target, latencies, merge, run, second_line, shard_log};
-use record::ShardRecord;
+use model::record::ShardRecord;
 use testkit::{Behaviour, Server, ServerSpec};
 
 use crate::simulation::{MILLI, SECOND, simulate, spec};

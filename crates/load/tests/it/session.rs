@@ -3,7 +3,7 @@
 use load::Latencies;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
 use load::session::{Fate, Finished, Session, Span, Spec};
-use record::Pieces;
+use model::record::Pieces;
 use testkit::{ANSWER, Behaviour};
 
 use crate::simulation::{MILLI, ORIGIN, SECOND, constant, simulate, spec};

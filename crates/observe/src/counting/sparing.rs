@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plan::SplitMix64;
-use record::Counts;
+use model::plan::SplitMix64;
+use model::record::Counts;
+use model::units::CpuSet;
 use syscalls::Sysno;
-use units::CpuSet;
 
 use super::{ALL_CALLS, PACKETS, WAKEUPS};
 use crate::file::optional;

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use units::CpuSet;
+use model::units::CpuSet;
 
 use crate::file::numbered;
 use crate::sys::bpf::{BUSY_NS, Moment, Processes, SWITCHES, Table};

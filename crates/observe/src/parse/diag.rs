@@ -1,6 +1,6 @@
 //! Messages of sock_diag. Source: sock_diag(7); Linux, include/uapi/linux/{netlink,inet_diag,tcp}.h.
 
-use record::SocketCounters;
+use model::record::SocketCounters;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;

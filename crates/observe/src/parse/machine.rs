@@ -1,6 +1,6 @@
 //! The log of a Java virtual machine: `-Xlog:gc,safepoint` with the decorators `timenanos,tags`.
 
-use record::MachineLog;
+use model::record::MachineLog;
 
 /// Bytes of the unit in which the log tells of the heap.
 const MIB: u64 = 1 << 20;

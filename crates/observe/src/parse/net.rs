@@ -1,4 +1,4 @@
-use record::TcpCounters;
+use model::record::TcpCounters;
 
 /// TCP counters from `/proc/net/snmp` and `/proc/net/netstat`; one that a kernel lacks is 0.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::Network;
+use model::record::Network;
 
 /// Bytes after `key` in `/proc/meminfo`. Source: proc_meminfo(5).
 pub(crate) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {

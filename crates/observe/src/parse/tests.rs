@@ -1,4 +1,4 @@
-use record::TcpCounters;
+use model::record::TcpCounters;
 
 use super::*;
 
@@ -173,7 +173,7 @@ fn a_machine_s_log_is_pauses_and_what_was_allocated_between_collections() {
     assert_eq!(log.allocated_bytes_per_s, Some(30.0 * 1_048_576.0 * 1e9 / 3000.0));
     let part = machine_log(MACHINE, [2600, 4000]);
     assert_eq!((part.collections_ns.len(), part.paused().count, part.allocated_bytes_per_s), (1, 1, None));
-    assert_eq!(machine_log("", [0, 9]), record::MachineLog::default());
+    assert_eq!(machine_log("", [0, 9]), model::record::MachineLog::default());
 }
 
 #[test]

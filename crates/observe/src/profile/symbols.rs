@@ -7,7 +7,7 @@ use std::path::Path;
 use blazesym::symbolize::source::{Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
-use record::{ENDED, Frame, Profile, SPINNING, Stack};
+use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
 use super::Chains;

@@ -13,8 +13,8 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use model::units::CpuSet;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use units::CpuSet;
 
 use self::programs::Instruction;
 

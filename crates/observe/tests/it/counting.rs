@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use model::record::Counts;
 use observe::{Counting, Group, HostWatch, OwnCpus, fingerprint, unit_costs};
-use record::Counts;
 
 use crate::filtered::{CALLS, EPERM, refusing};
 use crate::support::Told;
@@ -16,7 +16,7 @@ const BESIDE: u64 = 20;
 
 /// What is counted while a fixture works; `None`, and said, where this user may not count.
 #[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
-fn counted(role: &[&str]) -> Option<(Counts, record::Usage)> {
+fn counted(role: &[&str]) -> Option<(Counts, model::record::Usage)> {
     let mut told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();
     let counting = Counting::attach(&group, &OwnCpus::default()).unwrap();
@@ -49,7 +49,7 @@ fn system_calls_are_counted_exactly_by_name() {
 
 /// What is counted on the first CPU while a fixture works there, with pauses or without, and what it used; `None` where
 /// calls may not be counted on whole CPUs.
-fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, record::Usage)> {
+fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, model::record::Usage)> {
     let mut told = Told::new(role);
     let own = OwnCpus { cpus: "0".parse().unwrap(), kept_awake: false, switched_often: true };
     let mut first = rustix::thread::CpuSet::new();
@@ -164,7 +164,7 @@ fn straced(role: &[&str]) -> Option<Vec<(String, u64)>> {
 /// interrupts take from a CPU while a thread runs is in its task clock, and not in its user and system time; the host tells
 /// it in ticks. A group that has CPUs to itself is asked for with `seen_on_cpu`; processes of other tests that begin there
 /// meanwhile are taken for its own.
-fn agrees_with_the_task_clock(role: &[&str], see: fn(&[&str]) -> Option<(Counts, record::Usage)>) {
+fn agrees_with_the_task_clock(role: &[&str], see: fn(&[&str]) -> Option<(Counts, model::record::Usage)>) {
     let watch = HostWatch::new(fingerprint().allowed_cpus.parse().unwrap());
     let mut tries = Vec::new();
     while tries.len() < 10 {

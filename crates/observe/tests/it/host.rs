@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use model::units::CpuSet;
 use observe::{
     Group, HostWatch, ObserveError, ResourceSnapshot, Sampler, busy_share, capabilities, fingerprint,
     listening_process,
 };
-use units::CpuSet;
 
 use crate::cgroup::Cgroup;
 use crate::support::{Told, in_own_network};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use model::record::{Frame, Profile, ProfileKind, SPINNING};
 use observe::{Group, ObserveError, OwnCpus, Profiler};
-use record::{Frame, Profile, ProfileKind, SPINNING};
 
 use crate::support::Told;
 
@@ -31,13 +31,13 @@ fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<P
 
 /// Samples whose stack has a function that `fits`.
 fn samples_with(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
-    let has = |stack: &&record::Stack| profile.frames_of(stack).any(&fits);
+    let has = |stack: &&model::record::Stack| profile.frames_of(stack).any(&fits);
     profile.stacks.iter().filter(has).map(|stack| stack.samples).sum()
 }
 
 /// Samples taken in a function that `fits` itself.
 fn samples_in(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
-    let inside = |stack: &&record::Stack| profile.frames_of(stack).next_back().is_some_and(&fits);
+    let inside = |stack: &&model::record::Stack| profile.frames_of(stack).next_back().is_some_and(&fits);
     profile.stacks.iter().filter(inside).map(|stack| stack.samples).sum()
 }
 

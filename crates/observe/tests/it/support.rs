@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use model::record::Usage;
 use observe::{Group, Snapshot};
-use record::Usage;
 
 /// A fixture that waits to be told.
 pub(crate) struct Told {

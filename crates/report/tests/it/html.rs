@@ -157,8 +157,8 @@ fn runs_of_unlike_hosts_and_runs_that_cannot_be_read_have_their_place() {
     assert!(html.contains("<section id=\"verdict-2\""), "anchors of the second run are its own");
 }
 
-fn host(cpu_model: &str) -> record::Host {
-    record::Host { cpu_model: cpu_model.to_owned(), cpus: 2, ..record::Host::default() }
+fn host(cpu_model: &str) -> model::record::Host {
+    model::record::Host { cpu_model: cpu_model.to_owned(), cpus: 2, ..model::record::Host::default() }
 }
 
 fn round(arm: &str) -> analyse::RoundDetail {
@@ -181,7 +181,7 @@ fn a_run_of_another_host_or_of_one_that_is_not_known_says_so() {
     let html = readable(&html(vec![away], Vec::new()));
     assert!(html.contains("Made on another host than this page was written on (kernel: 6.1 against 6.2)."));
     let mut lost = findings();
-    lost.host = record::Host::unknown();
+    lost.host = model::record::Host::unknown();
     let html = readable(&self::html(vec![shown(findings()), shown(lost)], Vec::new()));
     assert!(html.contains("host: unknown") && html.contains("Nothing is known of it"));
     assert!(html.contains("are alike is not known") && !html.contains("unlike hosts"));

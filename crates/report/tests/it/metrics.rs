@@ -3,15 +3,15 @@
 use report::{load_csv, load_otlp, load_prometheus};
 use serde_json::Value;
 
-fn report() -> record::LoadReport {
+fn report() -> model::record::LoadReport {
     let mut report = testkit::load_report(50_000.0);
     report.url = "http://127.0.0.1/a\"b\\c".to_owned();
     report.response_ns.p99 = Some(1_500_000);
     report.response_ns.p99_999 = None;
     report.errors.timeout = 7;
     report.seconds = vec![
-        record::Second { requests: 10, errors: 1, p50_ns: Some(20), p99_ns: Some(30) },
-        record::Second { requests: 0, errors: 0, p50_ns: None, p99_ns: None },
+        model::record::Second { requests: 10, errors: 1, p50_ns: Some(20), p99_ns: Some(30) },
+        model::record::Second { requests: 0, errors: 0, p50_ns: None, p99_ns: None },
     ];
     report
 }

@@ -57,7 +57,7 @@ fn a_load_reports_text_fits_too() {
     report.url = format!("http://127.0.0.1/{}", "x".repeat(300));
     report.schedule.rate_per_s = Some(1e9);
     report.rate_ratio = Some(0.5);
-    report.warnings = vec![record::Warning { id: "x".to_owned(), text: "why ".repeat(80) }];
+    report.warnings = vec![model::record::Warning { id: "x".to_owned(), text: "why ".repeat(80) }];
     all_fit(&load_text(&report));
 }
 

@@ -5,7 +5,7 @@ use analyse::{
     FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
     PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
 };
-use record::{Host, PassKind, VoidReason};
+use model::record::{Host, PassKind, VoidReason};
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -232,7 +232,7 @@ fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
 
 /// A case with one comparison, one figure, one claim and one profile.
 pub(crate) fn case() -> CaseFindings {
-    let case = plan::CaseFile::parse("x.toml", CASE).unwrap();
+    let case = model::plan::CaseFile::parse("x.toml", CASE).unwrap();
     let run = |id: &str| CaseRun {
         id: id.to_owned(),
         question: "which?".to_owned(),

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port, wait_ready};
+use model::plan::{Arm, Expect, Placement};
+use model::units::CpuSet;
 use observe::Awake;
-use plan::{Arm, Expect, Placement};
-use units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::{CapacityArgs, KeepAwake};

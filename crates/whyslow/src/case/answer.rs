@@ -16,7 +16,7 @@ pub(super) fn write(file: &Path, findings: &CaseFindings) -> anyhow::Result<()> 
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let existing = std::fs::read_to_string(file).ok();
     let page = page(existing.as_deref(), &findings.case.name, &report::case_markdown(findings));
-    Ok(record::write_atomically(file, page.as_bytes())?)
+    Ok(model::record::write_atomically(file, page.as_bytes())?)
 }
 
 /// The page with `generated` between its marks; a page without them is kept below.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use analyse::{FunctionCost, InstructionProfile};
 use anyhow::{Context, bail};
 use launch::{Launcher, Spec, free_port, log_tail, wait_ready};
-use plan::{Arm, CaseFile, Placement};
+use model::plan::{Arm, CaseFile, Placement};
 
 use crate::catalogue::Catalogue;
 use crate::compare::placeholders;
@@ -34,7 +34,7 @@ pub(super) fn count(
     out: &Path,
 ) -> anyhow::Result<InstructionProfile> {
     let (mut arm, _) = Catalogue::find().arm(name)?;
-    if arm.warmup == plan::WarmupClass::Jit {
+    if arm.warmup == model::plan::WarmupClass::Jit {
         bail!("callgrind cannot see into code that is compiled while it runs");
     }
     arm.expect = case.workload.expect.clone().unwrap_or(arm.expect);

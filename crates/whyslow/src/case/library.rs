@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::folder;
 use anyhow::{Context, bail};
-use plan::CaseFile;
+use model::plan::CaseFile;
 
 /// Folder of cases.
 const FOLDER: &str = "cases";

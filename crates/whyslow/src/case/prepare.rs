@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use launch::Check;
-use plan::{Arm, CaseComparison, CaseFile, Placement, Size};
+use model::plan::{Arm, CaseComparison, CaseFile, Placement, Size};
 
 use crate::catalogue::Catalogue;
 use crate::compare;
@@ -110,7 +110,8 @@ fn judged(case: &CaseFile, name: &str, checks: &[Check]) -> anyhow::Result<Vec<S
     if !fatal.is_empty() {
         bail!("it fails verify: {}", fatal.join("; "));
     }
-    let line =
-        |one: &plan::Tolerated| format!("{name} fails verify ({}) and takes part: {}", one.check, one.reason);
+    let line = |one: &model::plan::Tolerated| {
+        format!("{name} fails verify ({}) and takes part: {}", one.check, one.reason)
+    };
     Ok(failed().filter_map(tolerated).map(line).collect())
 }

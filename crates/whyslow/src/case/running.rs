@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use analyse::CaseRun;
-use plan::{HostLimits, Placement};
+use model::plan::{HostLimits, Placement};
 
 use super::Task;
 use crate::compare;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use units::{CpuSet, Rate, Span};
+use model::units::{CpuSet, Rate, Span};
 
 use super::Format;
 

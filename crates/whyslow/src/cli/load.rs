@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use units::{CpuSet, Rate, Span};
+use model::units::{CpuSet, Rate, Span};
 
 use super::{Arrival, Format};
 use crate::asking::AskingArgs;
@@ -40,7 +40,7 @@ pub(crate) enum Called {
 fn wrk_time(text: &str) -> Result<Span, String> {
     let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = if alone { format!("{text}s") } else { text.to_owned() };
-    text.parse().map_err(|error: units::ParseError| error.to_string())
+    text.parse().map_err(|error: model::units::ParseError| error.to_string())
 }
 
 /// A number as wrk reads it: 2k is 2000.

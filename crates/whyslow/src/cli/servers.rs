@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use units::{CpuSet, Span};
+use model::units::{CpuSet, Span};
 
 use super::Format;
 

@@ -2,7 +2,7 @@
 
 use analyse::{Findings, Metric, Verdict};
 use anyhow::bail;
-use plan::Plan;
+use model::plan::Plan;
 
 /// `ARM VERDICT [in METRIC]`
 #[derive(Debug, PartialEq)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use analyse::{Findings, Grade};
 use anyhow::{Context, bail};
 use launch::{Launcher, Spec};
-use plan::{Blocks, Design, Plan, Timing};
-use record::{Run, RunDir};
-use units::Span;
+use model::plan::{Blocks, Design, Plan, Timing};
+use model::record::{Run, RunDir};
+use model::units::Span;
 
 use super::remedies::{Change, Library, Remedy, against, seen_on};
 use super::round::Bench;
@@ -181,7 +181,7 @@ fn shim(bench: &Bench) -> anyhow::Result<PathBuf> {
     if library.exists() {
         return Ok(library);
     }
-    record::write_atomically(&source, SHIM.as_bytes())?;
+    model::record::write_atomically(&source, SHIM.as_bytes())?;
     let words = ["cc", "-O2", "-shared", "-fPIC", "-o"].map(str::to_owned);
     let files = [&library, &source].map(|path| path.to_string_lossy().into_owned());
     let argv = words.into_iter().chain(files).chain(["-ldl".to_owned()]).collect();

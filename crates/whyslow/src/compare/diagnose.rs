@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread::JoinHandle;
 
 use launch::Launcher;
+use model::plan::{Arm, Condition, Plan, ROUND_OVERHEAD_S, Round, WarmupClass};
+use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
+use model::units::Span;
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally};
-use plan::{Arm, Condition, Plan, ROUND_OVERHEAD_S, Round, WarmupClass};
-use record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
-use units::Span;
 
 use super::generator::Phase;
 use super::progress::Progress;

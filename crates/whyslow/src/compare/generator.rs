@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec};
-use plan::{Circumstances, Condition, Plan};
-use record::LoadReport;
+use model::plan::{Circumstances, Condition, Plan};
+use model::record::LoadReport;
+use model::units::Span;
 use serde::{Deserialize, Serialize};
-use units::Span;
 
 use crate::interrupt::Interrupt;
 

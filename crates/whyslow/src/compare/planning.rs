@@ -4,11 +4,11 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use anyhow::{Context, bail};
-use plan::{
+use model::plan::{
     Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, WarmupClass, Workload,
     split_command,
 };
-use units::{CpuSet, Rate, Span};
+use model::units::{CpuSet, Rate, Span};
 
 use crate::catalogue::{BUILT_IN, Catalogue};
 use crate::cli::{Arrival, CompareArgs, KeepAwake};
@@ -114,7 +114,7 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
         dir: None,
         build_dir: None,
         port_env,
-        circumstances: plan::Circumstances::default(),
+        circumstances: model::plan::Circumstances::default(),
         warmup: WarmupClass::Native,
         expect: expect.clone(),
     })
@@ -134,7 +134,7 @@ fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
 fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {
     let Some(name) = &args.baseline else { return Ok(0) };
     let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-    let unknown = || plan::PlanError::UnknownBaseline(name.clone(), names.join(", "));
+    let unknown = || model::plan::PlanError::UnknownBaseline(name.clone(), names.join(", "));
     Ok(names.iter().position(|other| other == name).ok_or_else(unknown)?)
 }
 

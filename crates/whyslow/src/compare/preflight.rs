@@ -1,7 +1,7 @@
 //! What is checked before the first round, so that a shortage is said and not measured.
 
 use anyhow::bail;
-use plan::Plan;
+use model::plan::Plan;
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors that generator and server need beside one for each connection: logs, epoll, listeners, libraries.

@@ -1,7 +1,7 @@
 //! What takes a cause away without touching the program: one row for each change that is known.
 
-use plan::{Arm, ArmSource, Circumstances, Intervention, Plan};
-use record::{Frame, Run};
+use model::plan::{Arm, ArmSource, Circumstances, Intervention, Plan};
+use model::record::{Frame, Run};
 
 use crate::catalogue::Catalogue;
 

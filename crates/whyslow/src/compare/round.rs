@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail, wait_ready};
+use model::plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
+use model::record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
+use model::units::Span;
 use observe::{DistanceWatch, Group, Observed, Sampler};
-use plan::{Arm, Condition, Placeholders, Placement, Plan, Round, SplitMix64};
-use record::{Failure, FailureKind, LoadReport, RoundRecord, RunDir, SCHEMA_VERSION, Warmup, Window};
-use units::Span;
 
 use super::diagnose::Watch;
 use super::generator::{Event, Phase, Running};
@@ -139,7 +139,7 @@ impl Bench<'_> {
             port: 0,
             ready_ms: 0,
             answer: None,
-            fairness: record::Fairness::default(),
+            fairness: model::record::Fairness::default(),
             warmup: Warmup::default(),
             windows: Vec::new(),
             failure: None,

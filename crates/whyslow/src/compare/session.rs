@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use launch::{LaunchError, Launcher, executable_of, sha256_file};
-use plan::{Arm, Condition, Plan, Round, fill};
-use record::{Build, Failure, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
+use model::plan::{Arm, Condition, Plan, Round, fill};
+use model::record::{Build, Failure, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
 
 use super::diagnose;
 use super::progress::Progress;
@@ -319,7 +319,7 @@ fn figures(block: u32, records: &[RoundRecord]) -> String {
     let figure = |record: &RoundRecord| {
         let window = record.windows.first()?;
         let cpu = analyse::Metric::CpuPerRequest.of(window)?;
-        Some(format!("{} {} {:.0}/s", record.arm, units::format_ns(cpu), window.load.rate_per_s))
+        Some(format!("{} {} {:.0}/s", record.arm, model::units::format_ns(cpu), window.load.rate_per_s))
     };
     let figures: Vec<String> = records.iter().filter_map(figure).collect();
     format!("block {}: {}", block + 1, figures.join(", "))

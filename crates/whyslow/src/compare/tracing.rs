@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use launch::{Launcher, Process, Spec, executable_of, log_tail};
+use model::record::Counts;
 use observe::Group;
-use record::Counts;
 
 const PROGRAM: &str = "strace";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Launcher, Spec, free_port, wait_ready};
-use plan::{Arm, ArmSource, Placement, Plan};
+use model::plan::{Arm, ArmSource, Placement, Plan};
 use serde::Serialize;
 
 use super::round::placeholders;

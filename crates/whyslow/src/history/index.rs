@@ -7,7 +7,7 @@ use std::path::Path;
 
 use analyse::{Figure, Metric};
 use anyhow::Context;
-use record::{Run, RunDir, RunStatus};
+use model::record::{Run, RunDir, RunStatus};
 use report::{HistoryPoint, HistorySeries, ListedRun};
 use rusqlite::{Connection, Row, params};
 
@@ -203,9 +203,9 @@ fn insert(db: &Connection, name: &str, stamp: &str, path: &Path) -> anyhow::Resu
 fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> anyhow::Result<()> {
     let arm = run.manifest.plan.arms.iter().find(|arm| arm.name == figure.arm);
     let target = match arm.map(|arm| &arm.source) {
-        Some(plan::ArmSource::BuiltIn { model }) => model.clone(),
-        Some(plan::ArmSource::Target { name, .. }) => name.clone(),
-        Some(plan::ArmSource::Command) | None => String::new(),
+        Some(model::plan::ArmSource::BuiltIn { model }) => model.clone(),
+        Some(model::plan::ArmSource::Target { name, .. }) => name.clone(),
+        Some(model::plan::ArmSource::Command) | None => String::new(),
     };
     let metric = serde_json::to_value(figure.metric).context("a metric is a word")?;
     db.execute(

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use load::{Config, Idle, Request, Warmup};
+use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
-use units::CpuSet;
 
 use super::pace::pace;
 use crate::cli::{IdleKind, LoadArgs};

@@ -25,7 +25,7 @@ pub(crate) fn keep_figures(files: &FigureArgs, measured: &Measured) -> anyhow::R
 
 fn write(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> anyhow::Result<()> {
     match file {
-        Some(file) => Ok(record::write_atomically(file, text().as_bytes())?),
+        Some(file) => Ok(model::record::write_atomically(file, text().as_bytes())?),
         None => Ok(()),
     }
 }

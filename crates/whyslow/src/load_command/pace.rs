@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Step};
-use units::{Rate, Span};
+use model::units::{Rate, Span};
 
 use crate::cli::{self, LoadArgs, ScheduleKind};
 

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::io::{IsTerminal, Stderr, stderr};
 
 use load::{Config, Event};
+use model::units::format_ns;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::widgets::{Paragraph, Sparkline};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
-use units::format_ns;
 
 use crate::compare::progress::Progress;
 
@@ -77,7 +77,7 @@ pub(super) struct Live {
 struct Figures {
     /// Requests of each second.
     seconds: VecDeque<u64>,
-    last: record::Second,
+    last: model::record::Second,
     phase: &'static str,
     errors: u64,
     requests: u64,
@@ -106,7 +106,7 @@ impl Live {
 
 impl Figures {
     fn new() -> Self {
-        let (seconds, last) = (VecDeque::with_capacity(KEPT), record::Second::default());
+        let (seconds, last) = (VecDeque::with_capacity(KEPT), model::record::Second::default());
         Self { seconds, last, phase: "warm-up", errors: 0, requests: 0 }
     }
 
@@ -130,7 +130,7 @@ impl Figures {
     }
 
     fn lines(&self) -> [String; 2] {
-        let record::Second { requests, errors, p50_ns, p99_ns } = self.last;
+        let model::record::Second { requests, errors, p50_ns, p99_ns } = self.last;
         let [p50, p99] =
             [p50_ns, p99_ns].map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64)));
         [
@@ -162,7 +162,7 @@ mod tests {
         assert!(figures.lines()[0].starts_with("warm-up: 5 requests/s "), "{figures:?}");
         assert!(figures.note(&Event::WindowStart { steady: true, at_ns: 7 }));
         for (index, (requests, errors, ms)) in [(1000, 0, 1), (2000, 3, 2)].into_iter().enumerate() {
-            let second = record::Second {
+            let second = model::record::Second {
                 requests,
                 errors,
                 p50_ns: Some(ms * 1_000_000),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use analyse::Comparison;
-use record::{RunDir, RunStatus};
+use model::record::{RunDir, RunStatus};
 use serde_json::{Value, json};
 use straightline::{Done, Request, Response};
 

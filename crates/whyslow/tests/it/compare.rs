@@ -1,6 +1,6 @@
 //! A whole comparison, from the command line to the page and back from the run directory.
 
-use record::{RunDir, RunStatus};
+use model::record::{RunDir, RunStatus};
 
 use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
@@ -106,7 +106,7 @@ fn what_is_expected_is_the_users_and_a_condition_decides_the_exit() {
         assert_eq!(said.code, Some(3), "{said:?}");
         let json = said.json();
         assert!(json["arms"].as_array().unwrap().iter().all(|arm| arm["ok"] == true), "{json}");
-        let run = record::RunDir::open(&folder.join(other)).read().unwrap();
+        let run = model::record::RunDir::open(&folder.join(other)).read().unwrap();
         let windows: Vec<_> = run.rounds.iter().flat_map(|record| &record.windows).collect();
         assert!(windows.len() >= 2 && windows.iter().all(|window| window.load.errors.total() == 0));
         assert_eq!(json["comparisons"][0]["arm"], other);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use record::{RunDir, RunStatus};
+use model::record::{RunDir, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Said, WHYSLOW, fresh_folder, whyslow_in, within};

@@ -1,6 +1,6 @@
 //! Arms that fail: a row each with the last lines of the log, and the others go on.
 
-use record::{FailureKind, RunDir};
+use model::record::{FailureKind, RunDir};
 
 use crate::support::{SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 

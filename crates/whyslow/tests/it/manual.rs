@@ -69,7 +69,7 @@ fn the_plan_is_listed_and_nothing_is_started() {
     }
     assert_eq!(listed.err, "");
     let plan = whyslow(&[&args[..], &["--format", "json"]].concat()).json();
-    let plan: plan::Plan = serde_json::from_value(plan).unwrap();
+    let plan: model::plan::Plan = serde_json::from_value(plan).unwrap();
     assert_eq!((plan.seed, plan.arms.len(), plan.arms[1].name.as_str()), (7, 2, "futures"));
 }
 

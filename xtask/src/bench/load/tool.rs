@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use record::LoadReport;
+use model::record::LoadReport;
 
 use super::whyslow;
 use crate::shell::{exists, root};

@@ -1,6 +1,6 @@
 //! Rows that `whyslow compare` measures by itself.
 
-use record::{Run, Window};
+use model::record::{Run, Window};
 
 use super::super::blocks::Blocks;
 use super::super::page::{figure, table};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context;
-use record::Window;
+use model::record::Window;
 
 use super::super::blocks::Blocks;
 use super::super::page::{figure, table};

@@ -4,7 +4,7 @@
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use units::CpuSet;
+use model::units::CpuSet;
 
 use super::{BUSY_NS, CALLS, CPUS, Moment, OWED_NS, SLOTS, SWITCHES, Slot, TOLD_UNTIL, WOKEN};
 

@@ -1,0 +1,126 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Circumstances, Expect, PlanError, WarmupClass};
+
+/// Longest arm name: it becomes part of file names.
+const MAX_NAME_CHARS: usize = 64;
+
+/// Where an arm comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ArmSource {
+    /// One of whyslow's own servers.
+    BuiltIn {
+        /// `threads`, `futures` or `coroutines`.
+        model: String,
+    },
+    /// A folder under `targets/`.
+    Target {
+        /// The target's name.
+        name: String,
+        /// Its variant, where one was chosen.
+        variant: Option<String>,
+    },
+    /// A command from the command line.
+    Command,
+}
+
+/// One server under comparison: how to build, start and recognise it. Words may hold placeholders (see [`fill`]).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Arm {
+    /// Name in every output.
+    pub name: String,
+    /// Where it comes from.
+    pub source: ArmSource,
+    /// Commands that build it, each a list of words.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
+    /// Command that starts it.
+    pub run: Vec<String>,
+    /// Environment added to ours.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Folder it is built and started in; ours where none is given.
+    #[serde(default)]
+    pub dir: Option<String>,
+    /// Folder for what its build makes.
+    #[serde(default)]
+    pub build_dir: Option<String>,
+    /// Whether the port is passed as `PORT` in the environment.
+    #[serde(default)]
+    pub port_env: bool,
+    /// How long it needs to become steady.
+    pub warmup: WarmupClass,
+    /// The answer that means "ready".
+    pub expect: Expect,
+    /// What an intervention changes for it.
+    #[serde(default)]
+    pub circumstances: Circumstances,
+}
+
+/// Names of logs that a run keeps beside those of its arms.
+const RESERVED: [&str; 3] = ["pilot", "generator", "diagnostic"];
+
+impl Arm {
+    /// Checks the name and that the port reaches the server.
+    ///
+    /// # Errors
+    /// [`PlanError::ArmName`], [`PlanError::ReservedName`], [`PlanError::Words`] or [`PlanError::NoPort`].
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
+        let name = &self.name;
+        if name.is_empty() || name.starts_with('.') || name.len() > MAX_NAME_CHARS || !name.chars().all(fits)
+        {
+            return Err(PlanError::ArmName(name.clone()));
+        }
+        if RESERVED.contains(&name.as_str()) {
+            return Err(PlanError::ReservedName(name.clone()));
+        }
+        if self.run.is_empty() {
+            return Err(PlanError::Words { arm: name.clone() });
+        }
+        let env_has_port = self.env.values().any(|value| value.contains("{port}"));
+        if !self.port_env && !env_has_port && !self.run.iter().any(|word| word.contains("{port}")) {
+            return Err(PlanError::NoPort { arm: name.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Values for the placeholders of a command.
+#[derive(Debug, Clone, Default)]
+pub struct Placeholders {
+    /// `{port}`
+    pub port: u16,
+    /// `{host}`
+    pub host: String,
+    /// `{workers}`
+    pub workers: u32,
+    /// `{dir}`: the target's own folder.
+    pub dir: String,
+    /// `{build}`: the folder for what its build makes.
+    pub build: String,
+}
+
+/// `word` with `{port}`, `{host}`, `{workers}`, `{dir}` and `{build}` filled in.
+#[must_use]
+pub fn fill(word: &str, values: &Placeholders) -> String {
+    word.replace("{port}", &values.port.to_string())
+        .replace("{host}", &values.host)
+        .replace("{workers}", &values.workers.to_string())
+        .replace("{dir}", &values.dir)
+        .replace("{build}", &values.build)
+}
+
+/// Splits a command line into words as a shell would, without running one.
+///
+/// # Errors
+/// [`PlanError::Words`] where quotes do not match or nothing is there.
+pub fn split_command(arm: &str, command: &str) -> Result<Vec<String>, PlanError> {
+    shlex::split(command)
+        .filter(|words| !words.is_empty())
+        .ok_or_else(|| PlanError::Words { arm: arm.to_owned() })
+}

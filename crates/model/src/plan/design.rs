@@ -1,0 +1,246 @@
+use std::collections::BTreeMap;
+
+use crate::units::{Rate, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Arm, Intervention, Placement, PlanError};
+
+/// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
+pub const MOST_BLOCKS: u32 = 500;
+/// Most connections of one run; what the machine has descriptors and ports for is checked before the first round.
+const MAX_CONNECTIONS: u32 = 1_000_000;
+/// Most requests in flight on a connection; servers cap a batch far below it.
+const MAX_PIPELINE: u32 = 1024;
+/// Shortest window from which a rate can be read on a noisy machine.
+const MIN_WINDOW: Span = Span::from_secs(1);
+/// Longest window: an hour is a soak test, not a round.
+const MAX_WINDOW: Span = Span::from_secs(3600);
+
+/// Seconds of warm-up that a steady state is judged by.
+const STEADY_SPAN: Span = Span::from_secs(5);
+
+/// What a round takes beside warm-up and windows: start, readiness, settling, stop. For estimates.
+pub const ROUND_OVERHEAD_S: f64 = 1.0;
+
+/// How many blocks are run and when they are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Blocks {
+    /// One look after `blocks` blocks, at 95 %.
+    Fixed {
+        /// Blocks to run.
+        blocks: u32,
+    },
+    /// A look after `first` blocks at 99 %; if undecided, a second at 96 % after as many as the spread asks for.
+    TwoLooks {
+        /// Blocks before the first look.
+        first: u32,
+        /// Most blocks before the second.
+        max: u32,
+    },
+}
+
+impl Blocks {
+    /// Blocks that run in any case.
+    #[must_use]
+    pub fn first(self) -> u32 {
+        match self {
+            Self::Fixed { blocks } => blocks,
+            Self::TwoLooks { first, .. } => first,
+        }
+    }
+}
+
+/// One way in which the arms are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Condition {
+    /// Closed loop: each connection asks again as soon as it is answered.
+    Capacity,
+    /// Open loop at one absolute rate for all arms.
+    EqualRate {
+        /// Requests per second.
+        #[schemars(with = "String")]
+        rate: Rate,
+    },
+    /// Open loop at a share of the slowest arm's capacity, as found by the pilot.
+    ShareOfSlowest {
+        /// Percent, above 0; above 100 the slowest is overloaded on purpose, which only cases ask for.
+        percent: u32,
+    },
+}
+
+impl Condition {
+    /// The condition with its rate resolved: `slowest_per_s` is the capacity of the slowest arm in requests per second.
+    #[must_use]
+    pub fn resolve(self, slowest_per_s: f64) -> Self {
+        match self {
+            Self::ShareOfSlowest { percent } if slowest_per_s > 0.0 => {
+                // A server that answers less than once a second is asked once a second.
+                Rate::per_s((slowest_per_s * f64::from(percent) / 100.0).floor().max(1.0))
+                    .map_or(self, |rate| Self::EqualRate { rate })
+            }
+            other => other,
+        }
+    }
+}
+
+/// What is asked of every arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    /// Request target, beginning with `/`.
+    pub path: String,
+    /// Connections, all open before the window.
+    pub connections: u32,
+    /// Requests in flight on each connection.
+    pub pipeline: u32,
+    /// Whether connections stay open between requests; without, each request has its own.
+    #[serde(default = "kept_alive")]
+    pub keep_alive: bool,
+    /// Arrivals in an open loop: evenly spaced or Poisson.
+    pub poisson: bool,
+    /// The conditions, in the order in which each round meets them.
+    pub conditions: Vec<Condition>,
+    /// Whether arms may answer differently (`--allow-difference`).
+    pub allow_difference: bool,
+}
+
+/// What plans of before it could be chosen did.
+fn kept_alive() -> bool {
+    true
+}
+
+/// How long things last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timing {
+    /// One window.
+    #[schemars(with = "String")]
+    pub window: Span,
+    /// Shortest warm-up of a native target.
+    #[schemars(with = "String")]
+    pub warmup: Span,
+    /// Shortest warm-up of a target with a just-in-time compiler.
+    #[schemars(with = "String")]
+    pub warmup_jit: Span,
+    /// Longest warm-up; a target still moving then is recorded as without steady state.
+    #[schemars(with = "String")]
+    pub warmup_cap: Span,
+    /// Longest wait for a target's first right answer.
+    #[schemars(with = "String")]
+    pub ready_limit: Span,
+}
+
+/// The statistical design of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Design {
+    /// Blocks and looks.
+    pub blocks: Blocks,
+    /// Whether a second copy of the baseline is an arm of every block (A′).
+    pub second_baseline: bool,
+    /// Whether a difference is explained; without, the findings end with the verdict.
+    pub why: bool,
+    /// Whether causes are put to the test by taking them away.
+    #[serde(default)]
+    pub confirm: bool,
+}
+
+/// Everything that will be done, validated. Recorded with the run before its first round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// The case's name, or `compare`.
+    pub case: String,
+    /// Where all randomness of the run begins.
+    pub seed: u64,
+    /// Index of the baseline in `arms`.
+    pub baseline: usize,
+    /// The arms, in the order given.
+    pub arms: Vec<Arm>,
+    /// What is asked of them.
+    pub workload: Workload,
+    /// How long things last.
+    pub timing: Timing,
+    /// Blocks and looks.
+    pub design: Design,
+    /// Who runs where.
+    pub placement: Placement,
+    /// What this run tries, where it puts causes of another run to the test.
+    #[serde(default)]
+    pub intervention: Option<Intervention>,
+    /// Of a ladder: the arms that have the change of one step alone, by the step's arm. They are no steps.
+    #[serde(default)]
+    pub alone: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// Checks what no single field can say.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, as a sentence.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        if self.arms.len() < 2 {
+            return Err(PlanError::TooFewArms);
+        }
+        for (index, arm) in self.arms.iter().enumerate() {
+            arm.validate()?;
+            if self.arms[..index].iter().any(|earlier| earlier.name == arm.name) {
+                return Err(PlanError::DuplicateArm(arm.name.clone()));
+            }
+        }
+        self.validate_figures()
+    }
+
+    fn validate_figures(&self) -> Result<(), PlanError> {
+        let Workload { path, connections, pipeline, .. } = &self.workload;
+        let Timing { window, warmup, warmup_cap, ready_limit, .. } = self.timing;
+        let blocks = self.design.blocks.first();
+        range(
+            "--path",
+            path,
+            path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'),
+            "a path that begins with / and has only visible ASCII characters, without a fragment (#)",
+        )?;
+        range(
+            "--connections",
+            connections,
+            (1..=MAX_CONNECTIONS).contains(connections),
+            "between 1 and 1000000",
+        )?;
+        range("--pipeline", pipeline, (1..=MAX_PIPELINE).contains(pipeline), "between 1 and 1024")?;
+        range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
+        range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
+        range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;
+        range("--blocks", &blocks, (1..=MOST_BLOCKS).contains(&blocks), "between 1 and 500")
+    }
+
+    /// Seconds that one block takes if every warm-up is steady at once.
+    #[must_use]
+    pub fn block_seconds(&self) -> f64 {
+        let windows = self.timing.window.0.as_secs_f64() * self.workload.conditions.len() as f64;
+        self.arms
+            .iter()
+            .map(|arm| self.timing.expected_warmup(arm.warmup).0.as_secs_f64() + windows + ROUND_OVERHEAD_S)
+            .sum()
+    }
+}
+
+impl Timing {
+    /// The warm-up of a target that is steady from its first second: a steady state takes some seconds to be seen.
+    fn expected_warmup(&self, class: crate::plan::WarmupClass) -> Span {
+        let shortest = self.warmup_of(class);
+        if self.warmup_cap > shortest { shortest.max(STEADY_SPAN) } else { shortest }
+    }
+
+    /// The shortest warm-up for a class of target.
+    #[must_use]
+    pub fn warmup_of(&self, class: crate::plan::WarmupClass) -> Span {
+        match class {
+            crate::plan::WarmupClass::Native => self.warmup,
+            crate::plan::WarmupClass::Jit => self.warmup_jit,
+        }
+    }
+}
+
+fn range(what: &'static str, value: &impl ToString, ok: bool, want: &'static str) -> Result<(), PlanError> {
+    if ok { Ok(()) } else { Err(PlanError::Range { what, value: value.to_string(), want }) }
+}

@@ -1,0 +1,59 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Begun and not ended: what a killed run leaves.
+    Running,
+    /// Every planned block is there.
+    Complete,
+    /// Ended early by the user; the rounds that are there are whole.
+    Partial,
+}
+
+/// The program that an arm ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Build {
+    /// The arm's name.
+    pub arm: String,
+    /// SHA-256 of the executable, hexadecimal; absent where it could not be read.
+    pub sha256: Option<String>,
+    /// Bytes of the executable.
+    pub bytes: u64,
+}
+
+/// What was to be done, and how far it came. Written before the first round and again at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Manifest {
+    /// Schema version, first so that a reader can refuse early.
+    pub schema: u32,
+    /// Name of the run, unique on its machine.
+    pub run_id: String,
+    /// How far it came.
+    pub status: RunStatus,
+    /// Unix time of its begin in seconds.
+    pub started_unix_s: u64,
+    /// The command line that repeats it.
+    pub command: Vec<String>,
+    /// The plan.
+    pub plan: Plan,
+    /// The programs compared.
+    pub builds: Vec<Build>,
+    /// Requests per second of each arm in the pilot, in the order of the plan; 0 where it did not start.
+    pub pilot_per_s: Vec<f64>,
+}
+
+impl Manifest {
+    /// What is wrong with it although every field can be read; nothing where it is whole.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let (arms, baseline) = (self.plan.arms.len(), self.plan.baseline);
+        if baseline >= arms {
+            return Some(format!("its baseline is arm {baseline} of {arms}, counted from 0"));
+        }
+        self.plan.workload.conditions.is_empty().then(|| "its plan has no condition".to_owned())
+    }
+}

@@ -1,0 +1,46 @@
+//! The on-disk model of a run: a directory of plain files that can be read in ten years.
+//!
+//! ```text
+//! RUN/manifest.json          what was to be done and how far it came
+//! RUN/host.json              where it was done
+//! RUN/rounds/b000-p0.json    one round: its windows, counters and answers
+//! RUN/rounds/b000-p0.hlog    its latencies, HdrHistogram log V2
+//! RUN/diagnostics/d000-NAME.json  one diagnostic round: watched more closely, never scored
+//! RUN/logs/b000-p0-NAME.log  what the target printed
+//! ```
+//!
+//! The model is plain data; [`RunDir`] alone touches files, and only it writes into a run. A file is whole or absent:
+//! it is written under a temporary name, synchronised, then renamed.
+
+mod counts;
+mod diagnostic;
+mod dir;
+mod host;
+mod load;
+mod machine;
+mod manifest;
+mod profile;
+mod resources;
+mod round;
+mod shard;
+mod unit_costs;
+mod usage;
+
+pub use counts::{Counts, call_name};
+pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
+pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
+pub use host::Host;
+pub use load::{
+    Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, Pieces, ScheduleFacts, Second, Warning,
+};
+pub use machine::{MachineLog, Pauses};
+pub use manifest::{Build, Manifest, RunStatus};
+pub use profile::{ENDED, Frame, Profile, ProfileKind, SPINNING, Stack};
+pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
+pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
+pub use shard::ShardRecord;
+pub use unit_costs::UnitCosts;
+pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
+
+/// Version of everything in a run directory; a reader refuses a newer one by name.
+pub const SCHEMA_VERSION: u32 = 1;

@@ -1,0 +1,9 @@
+//! Orders, seeds, placements, refusals and target files.
+
+mod cases;
+mod order;
+mod placement;
+mod refusals;
+mod search;
+mod support;
+mod targets;

@@ -1,0 +1,57 @@
+//! A plan that is valid, for tests to spoil.
+
+use model::plan::{
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, WarmupClass, Workload,
+};
+use model::units::Span;
+
+pub(crate) fn arm(name: &str) -> Arm {
+    Arm {
+        name: name.to_owned(),
+        source: ArmSource::Command,
+        build: Vec::new(),
+        run: vec!["./server".to_owned(), "--port".to_owned(), "{port}".to_owned()],
+        env: std::collections::BTreeMap::new(),
+        dir: None,
+        build_dir: None,
+        port_env: false,
+        circumstances: model::plan::Circumstances::default(),
+        warmup: WarmupClass::Native,
+        expect: Expect::default(),
+    }
+}
+
+pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
+    let allowed = "0-1".parse().unwrap();
+    Plan {
+        case: "compare".to_owned(),
+        seed,
+        baseline: 0,
+        arms: arms.iter().map(|name| arm(name)).collect(),
+        workload: Workload {
+            path: "/".to_owned(),
+            connections: 64,
+            pipeline: 1,
+            keep_alive: true,
+            poisson: false,
+            conditions: vec![Condition::Capacity],
+            allow_difference: false,
+        },
+        timing: Timing {
+            window: Span::from_secs(10),
+            warmup: Span::from_secs(3),
+            warmup_jit: Span::from_secs(20),
+            warmup_cap: Span::from_secs(120),
+            ready_limit: Span::from_secs(60),
+        },
+        design: Design {
+            blocks: Blocks::Fixed { blocks: 10 },
+            second_baseline: false,
+            why: true,
+            confirm: false,
+        },
+        placement: Placement::choose(&allowed, None, None).unwrap(),
+        intervention: None,
+        alone: Default::default(),
+    }
+}

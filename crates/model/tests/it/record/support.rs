@@ -1,0 +1,183 @@
+//! A run to write, and folders to write it into.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use model::plan::{
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, WarmupClass, Workload,
+};
+use model::record::{
+    Answer, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Host, HostUsage, Manifest, Pass,
+    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, UnitCosts, Usage, Warmup, Window,
+};
+use model::units::Span;
+
+/// A folder of its own for each call, empty.
+pub(crate) fn fresh_folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("record-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Names of the files below `folder`, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn arm(name: &str) -> Arm {
+    Arm {
+        name: name.to_owned(),
+        source: ArmSource::Command,
+        build: Vec::new(),
+        run: vec!["./server \"quoted\"".to_owned(), "{port}".to_owned()],
+        env: [("NAME".to_owned(), "ä\n".to_owned())].into(),
+        dir: None,
+        build_dir: None,
+        port_env: false,
+        circumstances: model::plan::Circumstances::default(),
+        warmup: WarmupClass::Native,
+        expect: Expect::default(),
+    }
+}
+
+fn plan() -> Plan {
+    Plan {
+        case: "compare".to_owned(),
+        seed: u64::MAX,
+        baseline: 0,
+        arms: vec![arm("main"), arm("pr")],
+        workload: Workload {
+            path: "/".to_owned(),
+            connections: 64,
+            pipeline: 1,
+            keep_alive: true,
+            poisson: true,
+            conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
+            allow_difference: false,
+        },
+        timing: Timing {
+            window: Span::from_secs(10),
+            warmup: Span::from_secs(3),
+            warmup_jit: Span::from_secs(20),
+            warmup_cap: Span::from_secs(120),
+            ready_limit: Span::from_secs(60),
+        },
+        design: Design {
+            blocks: Blocks::TwoLooks { first: 10, max: 30 },
+            second_baseline: false,
+            why: true,
+            confirm: false,
+        },
+        placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
+        intervention: None,
+        alone: Default::default(),
+    }
+}
+
+pub(crate) fn manifest(status: RunStatus) -> Manifest {
+    Manifest {
+        schema: SCHEMA_VERSION,
+        run_id: "20260102-030405-9f3c".to_owned(),
+        status,
+        started_unix_s: 1_767_323_045,
+        command: vec!["whyslow".to_owned(), "compare".to_owned()],
+        plan: plan(),
+        builds: vec![Build { arm: "main".to_owned(), sha256: Some("ab".repeat(32)), bytes: 7 }],
+        pilot_per_s: vec![1.5e5, 0.0],
+    }
+}
+
+pub(crate) fn host() -> Host {
+    Host {
+        cpu_model: "Some CPU".to_owned(),
+        cpus: 2,
+        descriptors: u64::MAX,
+        unit_costs: Some(unit_costs()),
+        ..Host::default()
+    }
+}
+
+fn unit_costs() -> UnitCosts {
+    UnitCosts { syscall_ns: 99.5, memcpy_kib_ns: 0.1 + 0.2, ..UnitCosts::default() }
+}
+
+/// A diagnostic round of two passes.
+pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
+    let counts = Counts {
+        counted_share: 1.0,
+        events: [("task_clock_ns".to_owned(), u64::MAX)].into(),
+        syscalls: [("epoll_wait".to_owned(), 7)].into(),
+        missing: vec!["no hardware counters".to_owned()],
+    };
+    let pass = |kind, counts| Pass {
+        kind,
+        window: window(),
+        counts,
+        profile: None,
+        machine: None,
+        missing: Vec::new(),
+    };
+    let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
+    DiagnosticRecord { passes, ..DiagnosticRecord::new(arm, block) }
+}
+
+fn window() -> Window {
+    Window {
+        condition: Condition::Capacity,
+        load: testkit::load_report(98_000.0),
+        target: Usage { wall_ns: 10_000_000_000, rss_peak_bytes: 1 << 40, ..Usage::default() },
+        generator: Usage::default(),
+        server_cpus: HostUsage { cpus: 1, frequency_khz: Some([1, 2]), ..HostUsage::default() },
+        load_cpus: HostUsage::default(),
+        resources: Some(model::record::Resources::default()),
+        observer_cpu_ns: 12,
+        cpu_distances_ns: vec![130.0, 470.5],
+        response_buckets: vec![[1024, 3], [1088, u64::MAX]],
+    }
+}
+
+/// A round that went well.
+pub(crate) fn round(block: u32, position: u32, attempt: u32) -> RoundRecord {
+    RoundRecord {
+        schema: SCHEMA_VERSION,
+        round: Round {
+            block,
+            position,
+            attempt,
+            arm: position as usize,
+            env_padding_bytes: 17,
+            arrival_seed: u64::MAX - 1,
+        },
+        arm: ["main", "pr"][position as usize].to_owned(),
+        started_unix_ms: 1,
+        port: 40_000,
+        ready_ms: 3,
+        answer: Some(Answer {
+            status: 200,
+            headers: vec![("Date".to_owned(), "x".to_owned()), ("A".to_owned(), String::new())],
+            body_bytes: 13,
+            body_sha256: "cd".repeat(32),
+            wire_bytes: 130,
+        }),
+        fairness: Fairness { threads: 2, allowed_cpus: "0".to_owned() },
+        warmup: Warmup { per_second: vec![1, 2, 3], steady: true },
+        windows: vec![window()],
+        failure: None,
+    }
+}
+
+/// A round in which the arm ended under load.
+pub(crate) fn failed_round(block: u32, position: u32) -> RoundRecord {
+    let failure = Failure {
+        kind: FailureKind::Crashed,
+        text: "it was ended by signal 11 under load".to_owned(),
+        log: vec!["one".to_owned(), "two".to_owned()],
+    };
+    RoundRecord { windows: Vec::new(), failure: Some(failure), ..round(block, position, 0) }
+}
