@@ -1,4 +1,4 @@
-//! An interval with the level it attains, and an estimate with its interval.
+//! An interval with the level it attains, an estimate with its interval, and what a disturbance may have moved it by.
 
 /// A closed confidence interval with the level it really attains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,4 +49,36 @@ impl Estimate {
     pub fn ratio_interval(&self) -> Interval {
         self.interval.exp()
     }
+
+    /// The same estimate with its interval reaching further out on either side, at the same level: what chance and the
+    /// disturbance together leave open.
+    ///
+    /// A bias never narrows an interval: one below zero counts as none, and one that is not a number as without bound.
+    ///
+    /// ```
+    /// use stats::{Bias, Estimate, Interval};
+    ///
+    /// let seen = Estimate { value: 0.05, interval: Interval { low: 0.04, high: 0.06, level: 0.95 }, n: 12 };
+    /// let widened = seen.widened(Bias { low: 0.05, high: 0.01 });
+    /// assert!(!seen.interval.contains(0.0) && widened.interval.contains(0.0));
+    /// assert_eq!((widened.value, widened.interval.high, widened.n), (0.05, 0.06 + 0.01, 12));
+    /// ```
+    pub fn widened(self, bias: Bias) -> Self {
+        let low = self.interval.low - reach(bias.low);
+        let high = self.interval.high + reach(bias.high);
+        Self { interval: Interval { low, high, ..self.interval }, ..self }
+    }
+}
+
+/// How far a disturbance may have moved a log-ratio; nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bias {
+    /// How far below the figures the truth may lie for it, in ln units, ≥ 0.
+    pub low: f64,
+    /// How far above the figures the truth may lie for it, in ln units, ≥ 0.
+    pub high: f64,
+}
+
+fn reach(bias: f64) -> f64 {
+    if bias.is_nan() { f64::INFINITY } else { bias.max(0.0) }
 }

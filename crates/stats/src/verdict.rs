@@ -14,29 +14,12 @@ pub enum HigherIs {
 /// What is asked of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
-    /// δ, the relative difference that matters: 0.02 is 2 %.
+    /// δ, the relative difference that matters: 0.02 is 2 %. Anything smaller is as good as equal.
     pub delta: f64,
-    /// Noise floor of the host as a relative difference, where it was measured ([`crate::noise`]).
-    pub floor: Option<f64>,
+    /// The smallest relative difference that is called slower or faster once it is certain: 0.002 is 0.2 %.
+    pub least: f64,
     /// What a larger value means.
     pub higher_is: HigherIs,
-}
-
-impl Question {
-    /// Whether this host can resolve δ: no floor is known, or it is not above δ.
-    pub fn resolvable(&self) -> bool {
-        self.floor.is_none_or(|floor| floor <= self.delta)
-    }
-
-    /// The relative difference an estimate must reach before it is called slower or faster.
-    ///
-    /// Half of δ; on a host that cannot resolve δ, the floor itself.
-    pub fn bar(&self) -> f64 {
-        match self.floor {
-            Some(floor) if !self.resolvable() => floor,
-            _ => self.delta / 2.0,
-        }
-    }
 }
 
 /// What can be said of the arm, compared with the baseline.
@@ -66,20 +49,21 @@ impl Verdict {
 
 /// The verdict on a log-ratio.
 ///
-/// In this order: *slower* or *faster* when the interval excludes a ratio of 1 and the estimate differs
-/// from 1 by at least [`Question::bar`]; *equal* when the interval lies inside (1 − δ, 1 + δ) and the host can
-/// resolve δ; otherwise *inconclusive*. A small difference that was clearly seen, of 0.7 δ say, is thus
-/// named even though its interval also lies inside ±δ: the reader is told what was found, and the figure
-/// beside it says how little it is.
+/// In this order: *slower* or *faster* when the interval excludes a ratio of 1 and the estimate differs from 1 by at least
+/// [`Question::least`]; *equal* when the interval lies inside (1 − δ, 1 + δ); otherwise *inconclusive*. A small difference
+/// that was clearly seen, of 0.7 δ say, is thus named even though its interval also lies inside ±δ: the reader is told what
+/// was found, and the figure beside it says how little it is.
+///
+/// Where something disturbed the measurement, pass the estimate [widened](Estimate::widened) by what that may have moved.
 pub fn decide(estimate: &Estimate, question: &Question) -> Verdict {
     let interval = estimate.ratio_interval();
     let difference = estimate.value.exp_m1();
     // The ends are compared as logarithms, where "equal" is exactly zero.
-    if !estimate.interval.contains(0.0) && difference.abs() >= question.bar() {
+    if !estimate.interval.contains(0.0) && difference.abs() >= question.least {
         return direction(difference, question.higher_is);
     }
     let inside = 1.0 - question.delta < interval.low && interval.high < 1.0 + question.delta;
-    if inside && question.resolvable() { Verdict::Equal } else { Verdict::Inconclusive }
+    if inside { Verdict::Equal } else { Verdict::Inconclusive }
 }
 
 fn direction(difference: f64, higher_is: HigherIs) -> Verdict {
