@@ -17,7 +17,6 @@
 mod awake;
 mod capability;
 mod counting;
-mod distance;
 mod error;
 mod file;
 mod fingerprint;
@@ -39,7 +38,6 @@ mod unit_costs;
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
 pub use counting::{Counting, OwnCpus, Tally};
-pub use distance::DistanceWatch;
 pub use error::ObserveError;
 pub use fingerprint::fingerprint;
 pub use group::Group;

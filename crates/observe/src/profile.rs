@@ -89,7 +89,10 @@ pub struct Profiler {
     kind: ProfileKind,
     /// The group, and its processes when sampling began, where whole CPUs are sampled.
     among: Option<(Group, BTreeSet<u32>)>,
-    begin: Instant,
+    /// When sampling began; nothing while it pauses.
+    begun: Option<Instant>,
+    /// Time that was sampled before.
+    wall_ns: u64,
     stop: Sender<()>,
     drain: JoinHandle<Drained>,
 }
@@ -188,24 +191,32 @@ impl Profiler {
             drainer.drained.cost_ns = own_cpu_ns();
             drainer.drained
         });
-        Self { events, kind, among, begin: Instant::now(), stop, drain }
+        Self { events, kind, among, begun: None, wall_ns: 0, stop, drain }
     }
 
-    /// Begins to sample.
+    /// Begins to sample, or goes on with it after a pause.
     pub fn begin(&mut self) {
         // A thread that has ended since has nothing to enable.
         self.events.all.iter().for_each(|event| drop(perf::enable(event)));
         if let Some((group, members)) = &mut self.among {
             members.extend(group.pids().unwrap_or_default());
         }
-        self.begin = Instant::now();
+        self.begun = Some(Instant::now());
+    }
+
+    /// Pauses: nothing is sampled, and it costs nothing, until it begins again.
+    pub fn pause(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.events.all.iter().for_each(|event| drop(perf::disable(event)));
+            self.wall_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        }
     }
 
     /// Ends it.
     #[must_use]
-    pub fn stop(self) -> Samples {
-        let wall_ns = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.events.all.iter().for_each(|event| drop(perf::disable(event)));
+    pub fn stop(mut self) -> Samples {
+        self.pause();
+        let wall_ns = self.wall_ns;
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
         let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");

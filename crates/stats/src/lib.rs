@@ -22,6 +22,7 @@
 
 pub mod bootstrap;
 pub mod changepoint;
+pub mod cycles;
 pub mod descriptive;
 pub mod effective;
 mod error;
@@ -43,5 +44,5 @@ pub mod usl;
 pub mod verdict;
 
 pub use error::Error;
-pub use interval::{Estimate, Interval};
+pub use interval::{Bias, Estimate, Interval};
 pub use rng::Rng;

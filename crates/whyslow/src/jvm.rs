@@ -50,8 +50,8 @@ fn ask(pid: u32, command: &[&str], launcher: &Launcher) -> bool {
 /// Logs of the JVMs of a target while it is watched.
 pub(crate) struct MachineLogs {
     files: Vec<PathBuf>,
-    /// Begin and end of the window on the monotonic clock.
-    window_ns: [u64; 2],
+    /// Begin and end of each turn on the monotonic clock.
+    turns_ns: Vec<[u64; 2]>,
     /// What could not be logged, one sentence each.
     pub(crate) missing: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl MachineLogs {
     /// where there is no JVM.
     pub(crate) fn begin(group: &Group, launcher: &Launcher, log: &Path) -> Option<Self> {
         let pids = group.java_pids().unwrap_or_default();
-        let mut logs = Self { files: Vec::new(), window_ns: [0; 2], missing: Vec::new() };
+        let mut logs = Self { files: Vec::new(), turns_ns: Vec::new(), missing: Vec::new() };
         for pid in &pids {
             // It has a working directory of its own.
             let file = std::path::absolute(log).ok()?.with_extension(format!("{pid}.jvm.log"));
@@ -82,21 +82,23 @@ impl MachineLogs {
         (!pids.is_empty()).then_some(logs)
     }
 
-    pub(crate) fn window_begins(&mut self) {
-        self.window_ns[0] = now_ns();
+    pub(crate) fn turn_begins(&mut self) {
+        self.turns_ns.push([now_ns(); 2]);
     }
 
-    pub(crate) fn window_ends(&mut self) {
-        self.window_ns[1] = now_ns();
+    pub(crate) fn turn_ends(&mut self) {
+        if let Some([_, end]) = self.turns_ns.last_mut() {
+            *end = now_ns();
+        }
     }
 
-    /// What was logged in the window; nothing where none logs.
+    /// What was logged in the turns; nothing where none logs.
     pub(crate) fn read(&self) -> Option<MachineLog> {
         let mut all = MachineLog::default();
         for file in &self.files {
             // One that is gone logged nothing that could be read.
             let text = std::fs::read_to_string(file).unwrap_or_default();
-            let log = observe::machine_log(&text, self.window_ns);
+            let log = observe::machine_log(&text, &self.turns_ns);
             all.collections_ns.extend(log.collections_ns);
             for (operation, pauses) in log.pauses {
                 let sum: &mut Pauses = all.pauses.entry(operation).or_default();

@@ -35,6 +35,29 @@ fn whole() -> f64 {
 }
 
 impl Counts {
+    /// Adds what was counted of the same in a later stretch of time.
+    pub fn add_later(&mut self, later: &Self) {
+        let sum = |sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>| {
+            for (name, count) in more {
+                *sums.entry(name.clone()).or_default() += count;
+            }
+        };
+        // What is counted in a part of the time is weighed by how much was seen in it.
+        let seen = |counts: &Self| counts.events.values().chain(counts.syscalls.values()).sum::<u64>() as f64;
+        let (before, more) = (seen(self), seen(later));
+        if more > 0.0 {
+            self.counted_share =
+                (self.counted_share * before + later.counted_share * more) / (before + more);
+        }
+        sum(&mut self.events, &later.events);
+        sum(&mut self.syscalls, &later.syscalls);
+        for sentence in &later.missing {
+            if !self.missing.contains(sentence) {
+                self.missing.push(sentence.clone());
+            }
+        }
+    }
+
     /// The count of an event, where it was counted.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<u64> {

@@ -14,7 +14,7 @@ pub struct Connections {
 }
 
 /// The schedule in force.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleFacts {
     /// `closed`, `open` (any idle connection serves the next arrival), `connection` (wrk2's, one schedule each) or
     /// `replay` (an access log's own timing).
@@ -183,7 +183,7 @@ pub struct Warning {
 }
 
 /// What the generator measured in one window. Every figure is of that window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
     /// Schema version.
     pub schema: u32,

@@ -34,10 +34,12 @@ pub use load::{
     Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, Pieces, ScheduleFacts, Second, Warning,
 };
 pub use machine::{MachineLog, Pauses};
-pub use manifest::{Build, Manifest, RunStatus};
+pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};
 pub use profile::{ENDED, Frame, Profile, ProfileKind, SPINNING, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
-pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
+pub use round::{
+    Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, VoidReason, Warmup, Window,
+};
 pub use shard::ShardRecord;
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};

@@ -51,7 +51,7 @@ fn system_calls_are_counted_exactly_by_name() {
 /// calls may not be counted on whole CPUs.
 fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, model::record::Usage)> {
     let mut told = Told::new(role);
-    let own = OwnCpus { cpus: "0".parse().unwrap(), kept_awake: false, switched_often: true };
+    let own = OwnCpus { cpus: "0".parse().unwrap(), switched_often: true };
     let mut first = rustix::thread::CpuSet::new();
     first.set(0);
     let fixture = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());

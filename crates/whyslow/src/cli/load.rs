@@ -119,7 +119,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
     /// Measure this many windows, each with connections and a warm-up of its own, and report all of them together
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at", "events"])]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at"])]
     pub(crate) repeat: u32,
     /// End after exactly this many requests
     #[arg(long, value_name = "N")]
@@ -149,15 +149,9 @@ pub(crate) struct LoadArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
-    /// One JSON object a line, as things happen: how `compare` follows its generator
+    /// A job and commands on standard input, one JSON object a line: how `compare` drives its generator
     #[arg(long, hide = true)]
-    pub(crate) events: bool,
-    /// Longest warm-up: go on past --warmup until the rate is steady
-    #[arg(long, hide = true)]
-    pub(crate) warmup_until: Option<Span>,
-    /// The only status that is no error: what `compare` expects of its arms
-    #[arg(long, hide = true)]
-    pub(crate) expect_status: Option<u16>,
+    pub(crate) job: bool,
     /// The program in whose place this was called
     #[arg(long, hide = true, value_enum)]
     pub(crate) called: Option<Called>,
@@ -165,7 +159,8 @@ pub(crate) struct LoadArgs {
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
     /// Where to, such as <http://127.0.0.1:8080/path>, or https://
-    pub(crate) url: String,
+    #[arg(required_unless_present = "job")]
+    pub(crate) url: Option<String>,
     /// What the script's init() is given, after --
     #[arg(value_name = "SCRIPT ARG")]
     pub(crate) script_args: Vec<String>,

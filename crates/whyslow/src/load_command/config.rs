@@ -11,7 +11,7 @@ use super::pace::pace;
 use crate::cli::{IdleKind, LoadArgs};
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let target = args.reach.target(&args.url)?;
+    let target = args.reach.target(args.url.as_deref().unwrap_or_default())?;
     let mut request = Request { method: args.method.clone(), ..Request::get(&target) };
     add_headers(&mut request, &args.headers)?;
     request.body = body(args.body.as_deref())?;
@@ -24,11 +24,10 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     config.pipeline = args.pipeline;
     config.pace = pace(args)?;
     config.seed = args.seed;
-    config.warmup = warmup(args);
+    config.warmup = Warmup::fixed(args.warmup.0);
     config.window = args.duration.0;
     config.requests = args.requests;
     config.timeout = Some(args.timeout.0);
-    config.expected_status = args.expect_status;
     config.idle = match args.idle {
         IdleKind::Sleep => Idle::Sleep,
         IdleKind::Spin => Idle::Spin,
@@ -36,25 +35,8 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     };
     config.slack = args.slack.0;
     args.asking.apply(&mut config)?;
-    // A generator that `compare` follows is a whole one, whatever started `compare`.
-    if !args.events {
-        args.sharding.apply(&mut config)?;
-    }
+    args.sharding.apply(&mut config)?;
     Ok(config)
-}
-
-fn warmup(args: &LoadArgs) -> Warmup {
-    match args.warmup_until {
-        Some(until) if until > args.warmup => Warmup { min: args.warmup.0, max: until.0, steady },
-        _ => Warmup::fixed(args.warmup.0),
-    }
-}
-
-/// Whether the last seconds of a warm-up show a steady state.
-fn steady(seconds: &[u64]) -> bool {
-    let rates: Vec<f64> = seconds.iter().map(|requests| *requests as f64).collect();
-    // The permutations of its change-point test are few; any fixed seed serves.
-    stats::stationarity::steady(&rates, &mut stats::Rng::seeded(1))
 }
 
 /// `Name: value`; a name that is already there (such as Host) is replaced, as wrk does.
