@@ -238,6 +238,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.partial |= report.partial;
     sum.steady &= record.steady;
     sum.requests += report.requests;
+    *sum.in_time.get_or_insert_default() += record.in_time.unwrap_or(report.requests);
     sum.answers += record.answers;
     sum.bytes_read += report.bytes_read;
     sum.pieces += report.pieces.unwrap_or_default();

@@ -28,6 +28,20 @@ impl Request {
         }
     }
 
+    /// Adds a field; one that is there already (such as Host) is replaced, as wrk does.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Whether the connection is to be closed after its answer.
+    ///
+    /// Source: RFC 9112, section 9.6.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        self.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
     /// The bytes on the wire.
     ///
     /// # Errors

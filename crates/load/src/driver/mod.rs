@@ -11,13 +11,17 @@ mod prepare;
 mod secured;
 mod socket;
 mod stamps;
+mod turns;
 mod worker;
 
+pub use turns::{Turns, serve};
 pub(crate) use worker::Report;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use conductor::Crew;
 
 use crate::list::ListFeed;
 use crate::merge::Together;
@@ -126,7 +130,8 @@ pub fn run_fed(
         return Err(LoadError::Config("there must be requests for each thread"));
     }
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
+    let crew = Crew::of_window(config, plan)?;
+    let measured: Measured = conductor::conduct(crew, supplies, stop, events)?;
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

@@ -53,6 +53,23 @@ impl List {
             weights.push(weight);
             limit(requests.len(), number)?;
         }
+        Self::by_weight(requests, weights)
+    }
+
+    /// Requests drawn at random by weight.
+    ///
+    /// # Errors
+    /// [`LoadError::List`] where no weight is above 0, [`LoadError::Request`] for a request that cannot be sent.
+    pub fn drawn(entries: impl Iterator<Item = (f64, Request)>) -> Result<Self, LoadError> {
+        let (mut requests, mut weights) = (Vec::new(), Vec::new());
+        for (weight, request) in entries {
+            requests.push(request.render()?);
+            weights.push(weight);
+        }
+        Self::by_weight(requests, weights)
+    }
+
+    fn by_weight(requests: Vec<Vec<u8>>, weights: Vec<f64>) -> Result<Self, LoadError> {
         let whole: f64 = weights.iter().sum();
         if requests.is_empty() || !whole.is_finite() || whole <= 0.0 {
             return Err(at(0)("it has no request with a weight above 0".to_owned()));

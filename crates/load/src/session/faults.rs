@@ -70,6 +70,7 @@ impl Session {
         (state.unwritten, state.offset) = (0, 0);
         state.reader = Reader::default();
         state.begun_ns = 0;
+        state.assigned = 0;
         state.open = false;
     }
 

@@ -54,6 +54,8 @@ pub struct Spec {
     pub depth: u32,
     /// One request as it goes over the wire.
     pub request: Vec<u8>,
+    /// Requests after which a connection is closed and another opened in its place; `None` where it is kept.
+    pub reuse: Option<u32>,
     /// Whether the request is HEAD, whose answers have no body.
     pub head: bool,
     /// Bytes of a request after which the rest waits until the server asks for it, or has not for some time; for a
@@ -97,6 +99,8 @@ struct Lane {
     /// Whether the rest of its request need not wait, or until when it does.
     rest: Rest,
     answers: u64,
+    /// Requests assigned to it since it was opened.
+    assigned: u32,
     /// When the first part of an answer was read whose end had not come; 0 where there is none.
     begun_ns: u64,
     open: bool,
@@ -128,6 +132,8 @@ pub struct Session {
     /// When the next request that waits is not to wait any longer.
     release_ns: u64,
     completed: u64,
+    /// Whether nothing more is sent, and answers are only waited for.
+    draining: bool,
     first_malformed: Option<Malformed>,
 }
 
@@ -170,9 +176,18 @@ impl Session {
             expiry_ns: NEVER,
             release_ns: NEVER,
             completed: 0,
+            draining: false,
             first_malformed: None,
             spec,
         }
+    }
+
+    /// Makes ready for another window with requests due at `pace`, their arrivals from `seed`, and so many of them at most.
+    /// Answers that come after it belong to it, too. The connections stay as they are.
+    pub fn prepare(&mut self, pace: Pace, seed: u64, requests: Option<u64>) {
+        let open_loop = pace != Pace::Closed;
+        (self.spec.pace, self.spec.seed, self.spec.requests) = (pace, seed, requests);
+        self.tally = Tally::new(open_loop, requests.is_some(), self.spec.expected_status).waiting();
     }
 
     /// Begins to send at `now`, at the schedule's first rate and without counting.
@@ -188,6 +203,8 @@ impl Session {
         let dispatcher = self.dispatcher_for(&self.spec.pace, self.spec.seed, span.start_ns);
         self.dispatcher.replace(dispatcher);
         self.again.clear();
+        self.draining = false;
+        self.lanes.iter_mut().for_each(|lane| lane.answers = 0);
         if let Some(each) = self.source.each() {
             each.window_begins();
         }
@@ -230,6 +247,9 @@ impl Session {
     /// When something can be sent; [`NEVER`] if not before something else happens.
     #[inline]
     fn dispatch_ns(&self) -> u64 {
+        if self.draining {
+            return NEVER;
+        }
         let due_ns = self.dispatcher.due_ns();
         match (self.again.is_empty(), self.quota) {
             (true, 0) => NEVER,
@@ -263,6 +283,7 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         self.rings.push(lane, &mut state.cursor, intended_ns);
         state.unwritten += 1;
+        state.assigned += 1;
         state.rest = Rest::Head;
         self.soil(lane);
     }
@@ -280,7 +301,9 @@ impl Session {
     #[inline]
     fn has_room(&self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
-        state.open && state.cursor.held < self.spec.depth
+        state.open
+            && state.cursor.held < self.spec.depth
+            && self.spec.reuse.is_none_or(|most| state.assigned < most)
     }
 
     #[inline]
@@ -407,7 +430,9 @@ impl Session {
         self.tally.answer(stamp, at, answer.status, timed);
         self.note_pieces(lane, at);
         self.hear(lane);
-        if early || !answer.keep_alive {
+        let state = &self.lanes[lane as usize];
+        let used_up = state.cursor.held == 0 && self.spec.reuse.is_some_and(|most| state.assigned >= most);
+        if early || !answer.keep_alive || used_up {
             self.abandon(lane, at);
             return Fate::Replace;
         }

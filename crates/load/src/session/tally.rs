@@ -66,6 +66,10 @@ pub struct Tally {
     due_inside: bool,
     /// The only status that is no error, where there is one.
     expected_status: Option<u16>,
+    /// Whether answers that come after the window belong to it, too.
+    waits: bool,
+    /// Requests answered after the window.
+    late: u64,
     second: SecondTally,
     /// For the responses of the next second.
     spare: Option<Latencies>,
@@ -108,21 +112,37 @@ impl Tally {
     /// all that is answered within it does, or every connection of a closed loop would lose its first answer.
     pub(crate) fn new(open_loop: bool, counted_out: bool, expected_status: Option<u16>) -> Self {
         Self {
-            span: None,
             due_inside: open_loop || counted_out,
             expected_status,
             second: SecondTally::new(0, resident()),
+            split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
+            censored: latencies(),
+            ..Self::silent()
+        }
+    }
+
+    /// One that nothing is counted in, for the time between two windows.
+    pub(crate) fn silent() -> Self {
+        let second = SecondTally::new(0, Latencies::new_with_bounds(1, 2, 0).expect("the bounds are constants that fit"));
+        let censored = second.response.clone();
+        Self {
+            span: None,
+            due_inside: false,
+            expected_status: None,
+            waits: false,
+            late: 0,
+            second,
             spare: None,
             second_end_ns: u64::MAX,
             tick_end_ns: u64::MAX,
             ticked: 0,
             ticks: Vec::new(),
             full: Vec::new(),
-            split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
+            split: None,
             drift: Drift::new(0, 0),
             pairs: Pairs::default(),
             silences: Silences::default(),
-            censored: latencies(),
+            censored,
             requests: 0,
             answers: 0,
             bytes_read: 0,
@@ -131,6 +151,22 @@ impl Tally {
             unfinished: 0,
             unsent: 0,
         }
+    }
+
+    /// The same where answers are waited for after the window.
+    pub(crate) fn waiting(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
+    /// Requests answered before the window ended.
+    #[must_use]
+    pub fn in_time(&self) -> u64 {
+        self.requests - self.late
+    }
+
+    /// When the window ends; `u64::MAX` without one.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.span.map_or(u64::MAX, |span| span.end_ns)
     }
 
     pub(crate) fn open(&mut self, span: Span) {
@@ -149,7 +185,7 @@ impl Tally {
     /// Whether `at` lies in the window.
     #[inline]
     pub(crate) fn covers(&self, at: u64) -> bool {
-        self.span.is_some_and(|span| at >= span.start_ns && at <= span.end_ns)
+        self.span.is_some_and(|span| at >= span.start_ns && (at <= span.end_ns || self.waits))
     }
 
     /// Whether the schedule has ended by `due_ns`. Who polls meets the end of the window itself, and what is due then is no
@@ -219,6 +255,7 @@ impl Tally {
             return;
         }
         self.requests += 1;
+        self.late += u64::from(done > self.end_ns());
         self.second.requests += 1;
         if timed {
             self.record(stamp, done);

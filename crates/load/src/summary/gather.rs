@@ -33,6 +33,8 @@ pub(crate) struct Measured {
     pub(crate) service: Option<Latencies>,
     pub(crate) send_lag: Option<Latencies>,
     pub(crate) requests: u64,
+    /// Of these, answered before sending ended; nothing where answers were not waited for afterwards.
+    pub(crate) in_time: Option<u64>,
     pub(crate) answers: u64,
     pub(crate) bytes_read: u64,
     pub(crate) pieces: Pieces,
@@ -72,6 +74,7 @@ impl Measured {
             service: None,
             send_lag: None,
             requests: 0,
+            in_time: None,
             answers: 0,
             bytes_read: 0,
             pieces: Pieces::default(),
@@ -162,6 +165,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     let finished = report.finished;
     let tally = finished.tally;
     add(&mut sum.response, &tally.censored);
+    *sum.in_time.get_or_insert_default() += tally.in_time();
     sum.thread_rates_per_s.extend(tally.rates_per_s());
     if let Some(Split { service, send_lag }) = tally.split {
         add(sum.service.get_or_insert_with(latencies), &service);

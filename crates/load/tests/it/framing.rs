@@ -72,6 +72,7 @@ fn asked(head: bool) -> Session {
         depth: ASKED,
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         head,
+        reuse: None,
         hold: None,
         pace,
         seed: 1,

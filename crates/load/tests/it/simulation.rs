@@ -15,6 +15,7 @@ pub(crate) fn spec(lanes: u32, pace: Pace) -> Spec {
         depth: 1,
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         head: false,
+        reuse: None,
         hold: None,
         pace,
         seed: 1,

@@ -16,6 +16,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     add_headers(&mut request, &args.headers)?;
     request.body = body(args.body.as_deref())?;
     let mut config = Config::new(target);
+    config.reuse = request.closes().then_some(1);
     config.request = request;
     args.reach.apply(&mut config);
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
@@ -39,14 +40,13 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// `Name: value`; a name that is already there (such as Host) is replaced, as wrk does.
+/// `Name: value` each.
 fn add_headers(request: &mut Request, headers: &[String]) -> anyhow::Result<()> {
     for header in headers {
         let Some((name, value)) = header.split_once(':') else {
             bail!("-H '{header}' is not a header: write 'Name: value'");
         };
-        request.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name.trim()));
-        request.headers.push((name.trim().to_owned(), value.trim().to_owned()));
+        request.set(name.trim(), value.trim());
     }
     Ok(())
 }
