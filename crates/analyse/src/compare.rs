@@ -4,7 +4,7 @@ use model::plan::Blocks;
 use stats::looks::{self, blocks_needed};
 use stats::noise::Noise;
 use stats::verdict::{Bias, Question, decide};
-use stats::{Estimate, Rng, descriptive, holm, paired};
+use stats::{Estimate, Interval, Rng, descriptive, holm, paired};
 
 use crate::findings::{BiasFindings, Comparison, Gate, Verdict};
 use crate::gates::biases;
@@ -40,6 +40,23 @@ fn level(sheet: &Sheet) -> f64 {
         Blocks::Fixed { .. } => looks::ONLY_LEVEL,
         Blocks::Looks { .. } => looks::level(blocks(sheet) as usize),
     }
+}
+
+/// Whether another look would tell no more of a row.
+pub(crate) fn is_settled(row: &Comparison) -> bool {
+    let verdict = match row.verdict {
+        Verdict::Invalid => return true,
+        Verdict::Slower => stats::verdict::Verdict::Slower,
+        Verdict::Faster => stats::verdict::Verdict::Faster,
+        Verdict::Equal => stats::verdict::Verdict::Equal,
+        Verdict::Inconclusive => stats::verdict::Verdict::Inconclusive,
+    };
+    let (Some(low), Some(high), Some(level)) = (row.ci_low, row.ci_high, row.level) else { return false };
+    looks::ends(verdict, &Interval { low, high, level }, &question(row))
+}
+
+fn question(row: &Comparison) -> Question {
+    Question { delta: row.delta, least: row.metric.least(), higher_is: row.metric.higher_is() }
 }
 
 /// The row before any verdict: pairs, tests and noise floor.
@@ -129,12 +146,10 @@ fn judge(row: &mut Comparison, level: f64) {
     // What disturbed the arms is part of what is not known.
     let estimate = estimate.widened(Bias { low: row.bias.low, high: row.bias.high });
     show(row, &estimate);
-    let question =
-        Question { delta: row.delta, least: row.metric.least(), higher_is: row.metric.higher_is() };
     row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
         (false, _) => Verdict::Invalid,
         (true, false) => Verdict::Inconclusive,
-        (true, true) => decide(&estimate, &question).into(),
+        (true, true) => decide(&estimate, &question(row)).into(),
     };
 }
 

@@ -183,8 +183,7 @@ pub fn extend_to(run: &Run) -> Option<u32> {
         rows.into_iter().any(|row| matches!(row.verdict, Verdict::Slower | Verdict::Faster))
     };
     // An arm of which one metric was decided is slower or faster, whatever the other would tell.
-    let open =
-        comparisons.iter().any(|row| row.primary && row.verdict == Verdict::Inconclusive && !told(&row.arm));
+    let open = comparisons.iter().any(|row| row.primary && !compare::is_settled(row) && !told(&row.arm));
     let next = stats::looks::next(compare::blocks(&sheet) as usize, max as usize)?;
     open.then(|| u32::try_from(next).unwrap_or(max))
 }

@@ -59,7 +59,7 @@ pub(crate) struct CompareArgs {
     /// How long one arm is loaded before it is the next one's turn [default: 200ms, longer for slow servers]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Slices of each arm in a block, under each condition [default: 12; 6 with --quick]
+    /// Slices of each arm in a block, under each condition [default: 6]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,
     /// One arm at a time, for what cannot live together and for what takes longer than a slice

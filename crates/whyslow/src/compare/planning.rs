@@ -20,9 +20,8 @@ const QUICK_BLOCKS: u32 = 6;
 const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
 /// Blocks before the last.
 const MAX_BLOCKS: u32 = stats::looks::LOOKS[stats::looks::LOOKS.len() - 1] as u32;
-/// Slices of each arm in a block.
-const CYCLES: u32 = 12;
-const QUICK_CYCLES: u32 = 6;
+/// Slices of each arm in a block: more blocks tell more than more slices.
+const CYCLES: u32 = 6;
 /// Windows of an arm alone.
 const WINDOW: Span = Span::from_secs(10);
 const QUICK_WINDOW: Span = Span::from_secs(3);
@@ -187,7 +186,7 @@ fn turns(args: &CompareArgs) -> anyhow::Result<Turns> {
     if args.alone || args.window.is_some() {
         return Ok(Turns::Alone);
     }
-    let cycles = args.cycles.unwrap_or(if quick(args) { QUICK_CYCLES } else { CYCLES });
+    let cycles = args.cycles.unwrap_or(CYCLES);
     Ok(Turns::Slices { cycles, slice: args.slice })
 }
 
