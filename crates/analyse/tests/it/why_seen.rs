@@ -602,7 +602,7 @@ fn calls_that_were_not_counted_by_name_have_no_name_but_that_of_where_their_time
 }
 
 #[test]
-fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
+fn where_nothing_could_be_counted_what_was_traced_is_used() {
     let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
     for record in &mut run.diagnostics {
         let counting = record.passes.iter().position(|pass| pass.kind == PassKind::Counting).unwrap();

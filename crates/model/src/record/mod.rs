@@ -26,7 +26,7 @@ mod shard;
 mod unit_costs;
 mod usage;
 
-pub use counts::{Counts, call_name};
+pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;

@@ -90,7 +90,7 @@ pub(super) enum Watch {
         /// What virtual machines log meanwhile.
         machines: Option<MachineLogs>,
     },
-    /// `strace -c`, started when the window begins.
+    /// A tracer that stops the target at every call.
     Tracing(Tracing),
     /// What was asked for cannot be had: why.
     Refused(String),
@@ -118,7 +118,10 @@ impl Watch {
                 sampling(Profiler::attach(target, SAMPLES_HZ, own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
-            PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),
+            PassKind::Tracing => match Tracing::of(target) {
+                Ok(tracing) => Self::Tracing(tracing),
+                Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
+            },
             PassKind::Untouched => Self::Nothing,
         })
     }
@@ -175,10 +178,11 @@ impl Watch {
                     pass.missing.extend(machines.missing);
                 }
             }
-            Self::Tracing(tracing) => match tracing.counts() {
-                Ok(counts) => pass.counts = Some(counts),
-                Err(why) => pass.missing.push(why),
-            },
+            Self::Tracing(tracing) => {
+                let counts = tracing.counts();
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+            }
             Self::Refused(why) => pass.missing.push(why),
             Self::Sampling { .. } | Self::Nothing => {}
         }
@@ -196,7 +200,14 @@ fn next_pass(record: &DiagnosticRecord) -> Option<PassKind> {
     }
     let counted = done(PassKind::Counting).and_then(|pass| pass.counts.as_ref());
     let by_name = counted.is_some_and(|counts| !counts.syscalls.is_empty());
-    (!by_name && done(PassKind::Tracing).is_none() && Tracing::is_there()).then_some(PassKind::Tracing)
+    (!by_name && done(PassKind::Tracing).is_none()).then_some(PassKind::Tracing)
+}
+
+/// The load of a pass: as in the scored windows, and little of it while calls are traced.
+fn load_of(kind: PassKind, record: &DiagnosticRecord, scored: Condition) -> Condition {
+    let plain = record.passes.iter().find(|pass| pass.kind == PassKind::Untouched);
+    let plain = plain.filter(|_| kind == PassKind::Tracing);
+    plain.and_then(|pass| Tracing::condition(pass.window.load.rate_per_s)).unwrap_or(scored)
 }
 
 fn leaves_idle(window: &Window) -> bool {
@@ -228,6 +239,7 @@ impl Bench<'_> {
                 let first = record.passes.is_empty();
                 let warmup = if first { warmup(bench.plan, bench.arm(round)) } else { SETTLE };
                 let window = window(bench.plan);
+                let condition = load_of(kind, &record, condition);
                 let plain = bench.phase(server, scratch, condition, &log);
                 let phase = Phase { warmup, warmup_until: warmup, window, ..plain };
                 let own = bench.own_cpus(kind, &record);
