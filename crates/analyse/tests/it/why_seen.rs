@@ -39,6 +39,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
             module: if is_kernel(name) { "[kernel]" } else { "server" }.to_owned(),
             kernel: is_kernel(name),
             resolved: true,
+            ..Frame::default()
         }));
         profile.samples += samples;
         profile
@@ -430,6 +431,7 @@ fn inside(plant: Plant, entry: &str) -> Run {
         module: "[kernel]".to_owned(),
         kernel: true,
         resolved: true,
+        ..Frame::default()
     };
     for record in &mut run.diagnostics {
         let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };

@@ -3,20 +3,36 @@ use serde::{Deserialize, Serialize};
 
 /// Module and name of what ran in a process that was gone before its functions could be named.
 pub const ENDED: &str = "[ended]";
+/// Module of functions of Python, read from the interpreter.
+pub const PYTHON: &str = "[python]";
 /// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
 pub const SPINNING: &str = "[spinning]";
 
 /// One function in a stack.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Demangled name, or [`SPINNING`]; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
-    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or [`ENDED`].
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], or [`ENDED`].
     pub module: String,
     /// Whether it ran in the kernel.
     pub kernel: bool,
     /// Whether `name` is a name.
     pub resolved: bool,
+    /// Source file, where debug information or a runtime tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line there, from 1: the one that ran or called; of code that Node made, the one that the function begins in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    /// The function alone: stacks that differ by lines only are one.
+    #[must_use]
+    pub fn without_place(&self) -> Self {
+        Self { file: None, line: None, ..self.clone() }
+    }
 }
 
 /// A stack and how often it was met.

@@ -323,9 +323,40 @@ fn perf_maps_of_several_runtimes_are_read() {
     let at = |address| jit_symbol(&symbols, address).map(|symbol| symbol.name.as_str());
     assert_eq!(at(0x7f00), Some("a.b.C.run"));
     assert_eq!(at(0x7f1f), Some("a.b.C.run"));
-    assert_eq!(at(0x7f2f), Some("LazyCompile:*handle /app.js:3"));
+    assert_eq!(at(0x7f2f), Some("handle"));
     assert_eq!(at(0x8000), Some("a.b.C$D.<init>"));
     assert_eq!(at(0x8010), Some("(anonymous) /app.js:4 (x)"));
     assert_eq!((at(0x7eff), at(0x7f30)), (None, None));
     assert!(perf_map("0xffffffffffffffff 2 overflow\n").is_empty());
+}
+
+#[test]
+fn functions_of_scripts_have_their_file_and_line() {
+    for (said, name, file, line) in [
+        ("JS:*hot /srv/app.js:2:21", "hot", Some("/srv/app.js"), Some(2)),
+        (
+            "LazyCompile:~get stdout node:internal/bootstrap:40:7",
+            "get stdout",
+            Some("node:internal/bootstrap"),
+            Some(40),
+        ),
+        ("LazyCompile:*handle /my app.js:3", "handle", Some("/my app.js"), Some(3)),
+        ("Function:^ file:///srv/app.mjs:9:1", "(anonymous)", Some("file:///srv/app.mjs"), Some(9)),
+        ("Eval:~ evalmachine.<anonymous>:1:1", "(anonymous)", Some("evalmachine.<anonymous>"), Some(1)),
+        ("JS:*alone", "alone", None, None),
+        ("Builtin:ArrayMap", "Builtin:ArrayMap", None, None),
+    ] {
+        let symbols = perf_map(&format!("1000 10 {said}\n"));
+        let found = &symbols[0];
+        assert_eq!((&*found.name, found.file.as_deref(), found.line), (name, file, line), "{said}");
+    }
+}
+
+/// New code lies where old code was, across its edges.
+#[test]
+fn of_code_in_one_place_the_later_counts() {
+    let symbols = perf_map("1000 40 old\n1040 40 other\n1020 30 new\n0ff0 8 before\n");
+    let names: Vec<&str> = symbols.iter().map(|symbol| &*symbol.name).collect();
+    assert_eq!(names, ["before", "new"]);
+    assert_eq!(jit_symbol(&symbols, 0x1045).map(|symbol| &*symbol.name), Some("new"));
 }

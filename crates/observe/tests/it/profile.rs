@@ -237,6 +237,137 @@ fn a_stripped_program_gives_its_module_and_a_hint() {
     assert!(profile.notes.iter().any(told), "{:?}", profile.notes);
 }
 
+/// The innermost function with the most samples.
+fn hottest(profile: &Profile) -> Frame {
+    let mut own: std::collections::BTreeMap<(&str, &str), (u64, &Frame)> = Default::default();
+    for stack in &profile.stacks {
+        let Some(frame) = profile.frames_of(stack).next_back() else { continue };
+        own.entry((&frame.name, &frame.module)).or_insert((0, frame)).0 += stack.samples;
+    }
+    own.into_values().max_by_key(|(samples, _)| *samples).expect("there are samples").1.clone()
+}
+
+/// The line of the first text that contains `part`, from 1.
+fn line_of(text: &str, part: &str) -> Option<u32> {
+    let line = text.lines().position(|line| line.contains(part)).expect("the text has it");
+    u32::try_from(line + 1).ok()
+}
+
+fn is_in(frame: &Frame, file: &str) -> bool {
+    frame.file.as_ref().is_some_and(|path| path.ends_with(file))
+}
+
+#[test]
+fn functions_of_c_have_the_line_that_ran_and_the_one_that_called() {
+    let Some(profile) = sampled_program("lines", &["-O1", "-g", "-fno-omit-frame-pointer"]) else { return };
+    let hot = hottest(&profile);
+    assert_eq!((&*hot.name, hot.line), ("inner_work", line_of(PROGRAM, "inner_work(")), "{hot:?}");
+    assert!(is_in(&hot, "lines.c"), "{hot:?}");
+    let caller = profile.frames.iter().find(|frame| frame.name == "main").unwrap();
+    assert_eq!(caller.line, line_of(PROGRAM, "WORK(1000000)"), "{caller:?}");
+}
+
+#[test]
+fn functions_of_rust_have_the_line_that_ran() {
+    let Some(profile) = sampled(Told::new(&["mix", "90", "400"])) else { return };
+    let text = include_str!("../../fixture/main.rs");
+    let hot = hottest(&profile);
+    let begin = line_of(text, "fn major_share").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin..begin + 7).contains(&line));
+    assert!(hot.name.ends_with("major_share") && fits && is_in(&hot, "fixture/main.rs"), "{hot:?}");
+}
+
+/// A program of a runtime that speaks as the fixture does; nothing, and the reason said, where that is not installed.
+fn script(
+    program: &str,
+    args: &[&str],
+    name: &str,
+    text: &str,
+    env: &[(&str, &str)],
+) -> Option<(PathBuf, Told)> {
+    let file = std::env::temp_dir().join(format!("observe-{}-{name}", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    if Command::new(program).arg(args.first().unwrap_or(&"--version")).output().is_err() {
+        eprintln!("skipped: {program} is not installed");
+        return None;
+    }
+    let told = Told::start(Command::new(program).args(args).arg(&file).envs(env.iter().copied()));
+    Some((file, told))
+}
+
+const NODE: &str = r#"
+function hotFunction(n) {
+  let x = 0;
+  for (let i = 0; i < n; i++) x = (x * 31 + i) % 1000003;
+  return x;
+}
+process.stdout.write("ready\n");
+process.stdin.once("data", () => {
+  const end = Date.now() + 1500;
+  while (Date.now() < end) hotFunction(100000);
+  process.stdout.write("done\n");
+  process.stdin.on("data", () => {});
+});
+"#;
+
+#[test]
+fn functions_of_node_have_their_name_file_and_line() {
+    let env = [("NODE_OPTIONS", "--perf-basic-prof --interpreted-frames-native-stack")];
+    let Some((file, told)) = script("node", &[], "hot.js", NODE, &env) else { return };
+    let map = format!("/tmp/perf-{}.map", told.pid());
+    let profile = sampled(told);
+    std::fs::remove_file(&file).unwrap();
+    let _ = std::fs::remove_file(map);
+    let Some(profile) = profile else { return };
+    let hot = hottest(&profile);
+    assert_eq!((&*hot.name, hot.line), ("hotFunction", line_of(NODE, "hotFunction(")), "{hot:?}");
+    assert!(is_in(&hot, "hot.js") && hot.resolved, "{hot:?}");
+}
+
+const GO: &str = r#"package main
+
+import "os"
+
+//go:noinline
+func hotFunction(n int) (x int) {
+	for i := 0; i < n; i++ {
+		x = (x*31 + i) % 1000003
+	}
+	return x
+}
+
+func main() {
+	os.Stdout.WriteString("ready\n")
+	os.Stdin.Read(make([]byte, 1))
+	for i := 0; i < 3000; i++ {
+		hotFunction(100000)
+	}
+	os.Stdout.WriteString("done\n")
+	os.Stdin.Read(make([]byte, 1))
+}
+"#;
+
+#[test]
+fn functions_of_go_have_their_line() {
+    let stem = std::env::temp_dir().join(format!("observe-{}-go", std::process::id()));
+    let source = stem.with_extension("go");
+    std::fs::write(&source, GO).unwrap();
+    let built = Command::new("go").args(["build", "-o"]).arg(&stem).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: go is not installed");
+        return;
+    }
+    let profile = sampled(Told::start(&mut Command::new(&stem)));
+    for file in [&stem, &source] {
+        std::fs::remove_file(file).unwrap();
+    }
+    let Some(profile) = profile else { return };
+    let hot = hottest(&profile);
+    let begin = line_of(GO, "func hotFunction").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin..begin + 4).contains(&line));
+    assert!(hot.name == "main.hotFunction" && fits && is_in(&hot, ".go"), "{hot:?}");
+}
+
 fn off_cpu(role: &[&str]) -> Option<Profile> {
     let told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();

@@ -177,7 +177,7 @@ impl Bench<'_> {
             ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
         };
         if purpose == DIAGNOSTIC {
-            crate::jvm::keep_frame_pointers(&mut spec.env);
+            crate::runtimes::let_be_profiled(&mut spec.env);
         }
         let mut process = self.launcher.start(&spec).map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
