@@ -35,7 +35,7 @@ pub use load::{
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{Build, Manifest, RunStatus};
-pub use profile::{ENDED, Frame, PYTHON, Profile, ProfileKind, SPINNING, Stack};
+pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, SPINNING, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
 pub use shard::ShardRecord;

@@ -44,6 +44,17 @@ pub struct Stack {
     pub samples: u64,
 }
 
+/// Stacks of functions that an interpreter ran, of threads that had a CPU or were ready for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interpreted {
+    /// Time that one sample stands for, in nanoseconds.
+    pub period_ns: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Every stack met, most frequent first, by the frames of the profile.
+    pub stacks: Vec<Stack>,
+}
+
 /// What the samples of a profile are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -86,6 +97,10 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Every stack met, most frequent first.
     pub stacks: Vec<Stack>,
+    /// Functions that an interpreter ran meanwhile (Python), sampled by a clock of its own: the samples above show the
+    /// interpreter at work, and these what it worked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpreted: Option<Interpreted>,
     /// Lengths in nanoseconds of the times in which no answer came to the load, far longer than between two answers.
     #[serde(default)]
     pub stalls_ns: Vec<u64>,

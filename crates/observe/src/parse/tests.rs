@@ -360,3 +360,23 @@ fn of_code_in_one_place_the_later_counts() {
     assert_eq!(names, ["before", "new"]);
     assert_eq!(jit_symbol(&symbols, 0x1045).map(|symbol| &*symbol.name), Some("new"));
 }
+
+#[test]
+fn lines_of_python_are_found() {
+    // Two units of the first line, one two lines on (short form, with columns), one that belongs to no line, and one 100
+    // lines back, by a number of two bytes, without columns.
+    let table =
+        [0x80 | 1, 0x11, 0x80 | 12 << 3, 1, 2, 0x80 | 15 << 3, 0x80 | 13 << 3, 64 | (201 & 63), 201 >> 6];
+    let lines: Vec<Option<u32>> = (0..6).map(|unit| line_at(&table, 200, unit)).collect();
+    assert_eq!(lines, [Some(200), Some(200), Some(202), None, Some(102), None]);
+}
+
+#[test]
+fn strings_of_python_are_read_by_their_width() {
+    assert_eq!(string_kind(1 << 2 | 32 | 64), Some((1, true)));
+    assert_eq!(string_kind(2 << 2 | 32), Some((2, false)));
+    assert_eq!((string_kind(1 << 2), string_kind(3 << 2 | 32)), (None, None));
+    assert_eq!(string_of(&[0x61, 0, 0xe4, 0x03], 2), "a\u{3e4}");
+    let versions = ["/usr/bin/python3.11", "/lib/libpython3.12.so.1.0", "/usr/bin/python3", "/a/numpy.so"];
+    assert_eq!(versions.map(version_of), [Some(11), Some(12), None, None]);
+}
