@@ -119,10 +119,7 @@ fn indexed(ordered: &[(Vec<Frame>, u64)]) -> (Vec<Frame>, Vec<Stack>) {
     };
     let stacks = ordered
         .iter()
-        .map(|(stack, samples)| Stack {
-            frames: stack.iter().map(|frame| place(frame)).collect(),
-            samples: *samples,
-        })
+        .map(|(stack, samples)| Stack { frames: stack.iter().map(&mut place).collect(), samples: *samples })
         .collect();
     (frames, stacks)
 }
