@@ -255,6 +255,11 @@ pub(crate) fn descriptors_allowed() -> usize {
 }
 
 impl Tally {
+    /// What was counted by whoever counts all of the time.
+    pub(crate) fn of(counts: Counts) -> Self {
+        Self { counts, sparing: None }
+    }
+
     /// What was counted since an earlier reading of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Counts {
@@ -266,6 +271,7 @@ impl Tally {
         let mut counts = sparing.map(|(now, earlier)| now.since(earlier)).unwrap_or_default();
         counts.events.append(&mut since(&self.counts.events, &earlier.counts.events));
         counts.syscalls.append(&mut since(&self.counts.syscalls, &earlier.counts.syscalls));
+        counts.writes = self.counts.writes.map(|now| now.since(&earlier.counts.writes.unwrap_or_default()));
         counts.missing.extend(self.counts.missing.iter().cloned());
         counts
     }
@@ -295,7 +301,7 @@ const BUILT_IN: [(&str, Kind); 9] = [
 ];
 
 /// What the sum of all system calls is called.
-const ALL_CALLS: &str = "syscalls";
+pub(crate) const ALL_CALLS: &str = "syscalls";
 
 /// What threads that are made ready to run are called.
 const WAKEUPS: &str = "wakeups";

@@ -1,6 +1,5 @@
 //! Java virtual machines tell the names of what they compiled, who called it, and when they pause, only when asked.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,21 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.
 const JCMD_LIMIT: Duration = Duration::from_secs(10);
 
-/// Where a JVM looks for options beside those of its command line; other programs do not look.
-const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
-/// Without it a compiled method's caller cannot be found, and the profile is flat.
-const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
-
 /// What is said where pauses cannot be seen.
 const NO_LOG: &str =
     "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
-
-/// Has a JVM that is started with `env`, be it by a script, keep frame pointers.
-pub(crate) fn keep_frame_pointers(env: &mut BTreeMap<String, String>) {
-    let given = env.get(OPTIONS).cloned().or_else(|| std::env::var(OPTIONS).ok());
-    let all = given.map_or_else(|| FRAME_POINTERS.to_owned(), |given| format!("{given} {FRAME_POINTERS}"));
-    env.insert(OPTIONS.to_owned(), all);
-}
 
 /// Has every JVM of `group` write `/tmp/perf-PID.map`; without a JDK (17 or later) its methods stay without names, which
 /// the profile says.
@@ -115,16 +102,4 @@ impl MachineLogs {
 fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_that_were_given_stay() {
-        let mut env = BTreeMap::from([(OPTIONS.to_owned(), "-Xmx1g".to_owned())]);
-        keep_frame_pointers(&mut env);
-        assert_eq!(env[OPTIONS], "-Xmx1g -XX:+PreserveFramePointer");
-    }
 }

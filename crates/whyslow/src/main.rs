@@ -20,6 +20,7 @@ mod manual;
 mod merge_command;
 mod reach;
 mod report_command;
+mod runtimes;
 mod serve;
 mod sharding;
 mod targets;

@@ -3,7 +3,6 @@
 use analyse::{Findings, Metric, Verdict, analyse};
 use model::plan::Blocks;
 use model::record::Run;
-use model::units::Span;
 
 use crate::support::{Behaves, arm, pair, run};
 

@@ -26,7 +26,7 @@ mod shard;
 mod unit_costs;
 mod usage;
 
-pub use counts::{Counts, call_name};
+pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
@@ -35,7 +35,7 @@ pub use load::{
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};
-pub use profile::{ENDED, Frame, Profile, ProfileKind, SPINNING, Stack};
+pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, SPINNING, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{
     Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, VoidReason, Warmup, Window,

@@ -112,13 +112,14 @@ struct Watched {
     group: Group,
     /// The turns in which nothing was watched.
     plain: Sum,
-    /// The first of them, for what it tells of how to watch.
+    /// The first of them, for what it tells of how to watch, and the requests per second in it.
     first: Window,
+    per_s: f64,
 }
 
 impl Watched {
     fn new(record: DiagnosticRecord, arm: usize, group: Group, condition: Condition) -> Self {
-        Self { record, arm, group, plain: Sum::default(), first: Window::empty(condition) }
+        Self { record, arm, group, plain: Sum::default(), first: Window::empty(condition), per_s: 0.0 }
     }
 
     fn works(&self) -> bool {
@@ -144,17 +145,16 @@ impl Course<'_> {
         }
         self.each(|course, index| {
             let taken = course.plain_turn(index)?;
-            let first = &mut course.watched[index].first;
-            first.target = taken.observed.target;
-            first.server_cpus = taken.observed.server_cpus;
+            let watched = &mut course.watched[index];
+            watched.per_s = taken.slice.in_time as f64 * 1e9 / taken.slice.length_ns.max(1) as f64;
+            watched.first.target = taken.observed.target;
+            watched.first.server_cpus = taken.observed.server_cpus;
             Ok(())
         })?;
         self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
-        if Tracing::is_there() {
-            self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
-        }
+        self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
         self.each(Self::end_plain)
     }
 
@@ -187,9 +187,17 @@ impl Course<'_> {
         watching: &mut dyn Watching,
     ) -> Result<Taken, Early> {
         self.turns += 1;
-        let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
-        let asking = Asking { condition: self.condition, length: self.length, seed, pool };
+        let asking = self.asking(index, pool);
         self.together.turn(index, self.turns, &asking, watching)
+    }
+
+    /// How a server is loaded: as in its scored turns, and a little while its calls are traced.
+    fn asking(&self, index: usize, pool: Option<u32>) -> Asking {
+        let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
+        let traced = pool == Some(self::pool(index, PassKind::Tracing));
+        let seldom = traced.then(|| Tracing::condition(self.watched[index].per_s)).flatten();
+        let (condition, length) = seldom.map_or((self.condition, self.length), |condition| (condition, LONGEST));
+        Asking { condition, length, seed, pool }
     }
 
     /// A turn in which nothing is watched.
@@ -311,7 +319,7 @@ enum Watch {
         /// What virtual machines log meanwhile.
         machines: Option<MachineLogs>,
     },
-    /// `strace -c`, started when the first turn begins.
+    /// A tracer that stops the server at every call.
     Tracing(Tracing),
     /// What was asked for cannot be had: why.
     Refused(String),
@@ -363,7 +371,10 @@ impl Watch {
                 sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
-            PassKind::Tracing => Self::Tracing(Tracing::of(target, launcher, log)?),
+            PassKind::Tracing => match Tracing::of(target) {
+                Ok(tracing) => Self::Tracing(tracing),
+                Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
+            },
             PassKind::Counting | PassKind::Untouched => {
                 Self::Counting { counting: None, before: None, counts: Counts::default(), own }
             }
@@ -403,10 +414,11 @@ impl Watch {
                     pass.missing.extend(machines.missing);
                 }
             }
-            Self::Tracing(tracing) => match tracing.counts() {
-                Ok(counts) => pass.counts = Some(counts),
-                Err(why) => pass.missing.push(why),
-            },
+            Self::Tracing(tracing) => {
+                let counts = tracing.counts();
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+            }
             Self::Refused(why) => pass.missing.push(why),
         }
     }

@@ -97,7 +97,7 @@ impl<'a> Bench<'a> {
             ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
         };
         if purpose == Purpose::Diagnostic {
-            crate::jvm::keep_frame_pointers(&mut spec.env);
+            crate::runtimes::let_be_profiled(&mut spec.env);
         }
         let mut process = self.launcher.start(&spec).map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

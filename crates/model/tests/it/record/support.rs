@@ -8,7 +8,7 @@ use model::plan::{
 };
 use model::record::{
     Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host, HostUsage, Manifest, Pass,
-    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage, Warmup, Window,
+    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage, Warmup, Window, Writes, Written,
 };
 use model::units::Span;
 
@@ -115,6 +115,10 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         counted_share: 1.0,
         events: [("task_clock_ns".to_owned(), u64::MAX)].into(),
         syscalls: [("epoll_wait".to_owned(), 7)].into(),
+        writes: Some(Writes {
+            network: Written { calls: 3, bytes: u64::MAX, uncounted: 1 },
+            ..Writes::default()
+        }),
         missing: vec!["no hardware counters".to_owned()],
     };
     let pass = |kind, counts| Pass {
