@@ -35,6 +35,8 @@ pub struct Config {
     /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
     /// is agreed on (ALPN), else taken for granted (prior knowledge).
     pub http2: Option<u32>,
+    /// Requests after which a connection is closed by us and opened again; for HTTP/1.1.
+    pub per_connection: Option<u32>,
     /// When requests are due.
     pub pace: Pace,
     /// Where the arrival times begin; the same seed gives the same arrivals.
@@ -76,6 +78,7 @@ impl Config {
             connections: 10,
             pipeline: 1,
             http2: None,
+            per_connection: None,
             pace: Pace::Closed,
             seed: 1,
             shard: Shard::WHOLE,

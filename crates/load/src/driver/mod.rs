@@ -15,6 +15,7 @@ mod worker;
 
 pub(crate) use worker::Report;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -77,6 +78,8 @@ pub struct Outcome {
     pub service: Option<Latencies>,
     /// sent − intended; `None` in a closed loop, where it is 0.
     pub send_lag: Option<Latencies>,
+    /// The responses of each name.
+    pub response_by_name: BTreeMap<String, Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
     /// When no answer came on any connection, on the monotonic clock, in the order of time; nothing is known of several
@@ -126,7 +129,8 @@ pub fn run_fed(
         return Err(LoadError::Config("there must be requests for each thread"));
     }
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
+    let mut measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
+    measured.name(config.list.as_ref().map_or(&[], |list| list.names()));
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

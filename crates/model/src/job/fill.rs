@@ -34,12 +34,17 @@ impl Data {
     /// [`ReadError`] with the line.
     pub fn csv(file: &str, text: &str) -> Result<Self, ReadError> {
         let wrong = |line: u64, why: String| ReadError { file: file.to_owned(), line: line as usize, why };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
         let line = |position: Option<&csv::Position>| position.map_or(0, csv::Position::line);
         let header = reader.headers().map_err(|error| wrong(line(error.position()), error.to_string()))?;
         let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
         if let Some(name) = columns.iter().find(|name| !is_word(name)) {
-            return Err(wrong(1, format!("'{name}' is no name of a column: write letters, digits, '-', '_' and '.'")));
+            return Err(wrong(
+                1,
+                format!("'{name}' is no name of a column: write letters, digits, '-', '_' and '.'"),
+            ));
         }
         let mut rows = Vec::new();
         for record in reader.records() {
@@ -50,7 +55,10 @@ impl Data {
             }
             rows.push(record.iter().map(str::to_owned).collect());
             if rows.len() * columns.len() > MAX_CELLS {
-                return Err(wrong(line(record.position()), format!("there are more than {MAX_CELLS} cells: give fewer")));
+                return Err(wrong(
+                    line(record.position()),
+                    format!("there are more than {MAX_CELLS} cells: give fewer"),
+                ));
             }
         }
         if rows.is_empty() {
@@ -222,7 +230,9 @@ pub fn pieces(text: &[u8], data: Option<&Data>) -> Result<Vec<Piece>, String> {
 
 fn unknown(name: &str, data: Option<&Data>) -> String {
     let columns = data.map_or(String::new(), |data| data.columns.join(", "));
-    format!("{{{name}}} is no column of the data (it has {columns}): write {{{{{name}}}}} for the word in braces")
+    format!(
+        "{{{name}}} is no column of the data (it has {columns}): write {{{{{name}}}}} for the word in braces"
+    )
 }
 
 /// Whether a request can be sent, whatever fills it.
@@ -257,7 +267,9 @@ pub fn check(request: &Request, data: Option<&Data>) -> Result<(), String> {
 /// Whether what fills a field stays on one line.
 fn one_line(name: &str, pieces: &[Piece], data: Option<&Data>) -> Result<(), String> {
     let Some(data) = data else { return Ok(()) };
-    for column in pieces.iter().filter_map(|piece| if let Piece::Column(column) = piece { Some(*column) } else { None }) {
+    for column in
+        pieces.iter().filter_map(|piece| if let Piece::Column(column) = piece { Some(*column) } else { None })
+    {
         let broken = |row: &Vec<String>| row[column].bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         if let Some(row) = data.rows.iter().position(broken) {
             return Err(format!(

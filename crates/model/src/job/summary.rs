@@ -66,10 +66,15 @@ impl NamedRequest {
 impl Request {
     fn summary(&self, name: &str, weight: f64) -> RequestSummary {
         let (path, query) = match self.target.as_deref() {
-            Some(target) => target.split_once('?').map_or((Some(target), None), |(path, query)| (Some(path), Some(query))),
+            Some(target) => {
+                target.split_once('?').map_or((Some(target), None), |(path, query)| (Some(path), Some(query)))
+            }
             None => (None, None),
         };
-        let field = |(name, value): &(String, String)| FieldSummary { name: name.clone(), sha256: hash(value.as_bytes()) };
+        let field = |(name, value): &(String, String)| FieldSummary {
+            name: name.clone(),
+            sha256: hash(value.as_bytes()),
+        };
         RequestSummary {
             name: name.to_owned(),
             weight,

@@ -10,8 +10,23 @@ use super::{Contents, Found, Given, NamedRequest, Refusal, Request, Said, refuse
 
 /// Options without a value that say nothing of what is asked.
 const QUIET: [&str; 17] = [
-    "-s", "-S", "-v", "-i", "-f", "-g", "-#", "-N", "--silent", "--show-error", "--verbose", "--include", "--fail",
-    "--http1.1", "--http2", "--globoff", "--no-buffer",
+    "-s",
+    "-S",
+    "-v",
+    "-i",
+    "-f",
+    "-g",
+    "-#",
+    "-N",
+    "--silent",
+    "--show-error",
+    "--verbose",
+    "--include",
+    "--fail",
+    "--http1.1",
+    "--http2",
+    "--globoff",
+    "--no-buffer",
 ];
 /// Options with a value that say nothing of it either.
 const QUIET_VALUES: [&str; 8] =
@@ -29,8 +44,8 @@ const COMPRESSED: &str = "deflate, gzip, br, zstd";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
-    let tokens = shell(given.text)
-        .or_else(|line| refuse(line, "a quote that begins here is never closed"))?;
+    let tokens =
+        shell(given.text).or_else(|line| refuse(line, "a quote that begins here is never closed"))?;
     let (mut contents, mut said, mut words) = (Contents::default(), Said::default(), Vec::new());
     let end = (0, Token::End);
     for (line, token) in tokens.into_iter().chain([end]) {
@@ -108,7 +123,9 @@ impl Command {
     fn address(&mut self, url: String) -> Result<(), String> {
         match &self.url {
             None => self.url = Some(url),
-            Some(first) => return Err(format!("it has two URLs, '{first}' and '{url}': write a command for each")),
+            Some(first) => {
+                return Err(format!("it has two URLs, '{first}' and '{url}': write a command for each"));
+            }
         }
         Ok(())
     }
@@ -120,7 +137,9 @@ impl Command {
             "-A" | "--user-agent" => self.fields.push(("User-Agent".to_owned(), value)),
             "-e" | "--referer" => self.fields.push(("Referer".to_owned(), value)),
             "-b" | "--cookie" if value.contains('=') => self.fields.push(("Cookie".to_owned(), value)),
-            "-b" | "--cookie" => return Err(format!("-b {value} is a file of cookies: write them, -b 'name=value'")),
+            "-b" | "--cookie" => {
+                return Err(format!("-b {value} is a file of cookies: write them, -b 'name=value'"));
+            }
             "-u" | "--user" => {
                 self.fields.push(("Authorization".to_owned(), format!("Basic {}", STANDARD.encode(value))));
             }
@@ -163,7 +182,11 @@ impl Command {
     }
 
     fn has(&self, wanted: &str) -> bool {
-        self.fields.iter().map(|(name, _)| name).chain(&self.without).any(|name| name.eq_ignore_ascii_case(wanted))
+        self.fields
+            .iter()
+            .map(|(name, _)| name)
+            .chain(&self.without)
+            .any(|name| name.eq_ignore_ascii_case(wanted))
     }
 
     /// What curl adds by itself.
@@ -267,7 +290,9 @@ fn encoded(value: &str) -> Result<Vec<u8>, String> {
     let mut text = if name.is_empty() { String::new() } else { format!("{name}=") };
     for byte in content.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte))
+            }
             _ => text.push_str(&format!("%{byte:02X}")),
         }
     }

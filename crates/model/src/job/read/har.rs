@@ -66,8 +66,10 @@ struct Body {
 
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     let text = given.text.trim_start_matches('\u{feff}');
-    let har: Har = serde_json::from_str(text)
-        .map_err(|error| Refusal { line: error.line(), why: format!("it is JSON and no HAR (log.entries[].request): {error}") })?;
+    let har: Har = serde_json::from_str(text).map_err(|error| Refusal {
+        line: error.line(),
+        why: format!("it is JSON and no HAR (log.entries[].request): {error}"),
+    })?;
     let mut contents = Contents::default();
     let mut others = 0;
     for (index, entry) in har.log.entries.into_iter().enumerate() {
@@ -77,11 +79,14 @@ pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
             continue;
         }
         // A parser of JSON tells no lines of what it has read.
-        let found = found(recorded).map_err(|why| Refusal { line: 0, why: format!("entry {}: {why}", index + 1) })?;
+        let found =
+            found(recorded).map_err(|why| Refusal { line: 0, why: format!("entry {}: {why}", index + 1) })?;
         contents.found.push(found);
     }
     if others > 0 {
-        contents.notes.push(format!("{}: {others} entries are not of http or https and are left out", given.file));
+        contents
+            .notes
+            .push(format!("{}: {others} entries are not of http or https and are left out", given.file));
     }
     if contents.found.is_empty() { refuse(0, "it has no request of http or https") } else { Ok(contents) }
 }
@@ -101,8 +106,12 @@ fn found(recorded: Recorded) -> Result<Found, String> {
 
 fn body(body: Body) -> Result<Vec<u8>, String> {
     match body.encoding.as_deref() {
-        Some("base64") => STANDARD.decode(body.text.trim()).map_err(|error| format!("its body is not base64: {error}")),
-        Some(other) if !other.is_empty() => Err(format!("its body is in an encoding that is not known: {other}")),
+        Some("base64") => {
+            STANDARD.decode(body.text.trim()).map_err(|error| format!("its body is not base64: {error}"))
+        }
+        Some(other) if !other.is_empty() => {
+            Err(format!("its body is in an encoding that is not known: {other}"))
+        }
         _ if body.text.is_empty() && !body.params.is_empty() => {
             Err("its body is given as parameters without the text that was sent: record it again".to_owned())
         }

@@ -19,11 +19,12 @@ pub(super) fn is_request_line(line: &str) -> bool {
 
 /// Whether a line is `Name: value`.
 pub(super) fn is_field(line: &str) -> bool {
-    line.split_once(':').is_some_and(|(name, _)| is_token(name))
+    line.split_once(':').is_some_and(|(name, value)| is_token(name) && !value.starts_with("//"))
 }
 
 fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte))
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte))
 }
 
 /// Whether a line is `@name = value`.
@@ -80,7 +81,13 @@ impl File<'_> {
         Ok(())
     }
 
-    fn request(&mut self, number: usize, line: &str, mut said: Said, rest: &[Line<'_>]) -> Result<(), Refusal> {
+    fn request(
+        &mut self,
+        number: usize,
+        line: &str,
+        mut said: Said,
+        rest: &[Line<'_>],
+    ) -> Result<(), Refusal> {
         let at = |why: String| Refusal { line: number, why };
         let (more, rest) = query(rest);
         let line = self.resolve(number, &format!("{line}{more}"))?;
@@ -127,34 +134,32 @@ impl File<'_> {
         Ok((fields, &[]))
     }
 
+    /// The body: what follows up to the next request, or to what an editor does with the answer.
     fn body(&mut self, lines: &[Line<'_>]) -> Result<Vec<u8>, Refusal> {
+        let handler = lines.iter().position(|(_, line)| line.starts_with("> ") || line.starts_with(">>"));
+        if let Some((number, _)) = handler.map(|at| lines[at]) {
+            let file = self.given.file;
+            self.contents
+                .notes
+                .push(format!("{file}:{number}: what is done with answers ('>') is passed over"));
+        }
+        let lines = &lines[..handler.unwrap_or(lines.len())];
         let end = lines.iter().rposition(|(_, line)| !line.trim().is_empty()).map_or(0, |last| last + 1);
         let mut body = Vec::new();
-        let mut handler = false;
         for (index, (number, line)) in lines[..end].iter().enumerate() {
-            if handler || line.starts_with("> ") || line.starts_with(">>") {
-                if !handler {
-                    self.contents.notes.push(format!(
-                        "{}:{number}: what is done with answers ('>') is passed over",
-                        self.given.file
-                    ));
-                }
-                handler = (handler || line.contains("{%")) && !line.contains("%}");
-                continue;
-            }
             if index > 0 {
                 body.push(b'\n');
             }
             self.body_line(*number, line, &mut body)?;
         }
-        while body.last() == Some(&b'\n') && !lines[..end].is_empty() && lines[end - 1].1.starts_with('>') {
-            body.pop();
-        }
         Ok(body)
     }
 
     fn body_line(&self, number: usize, line: &str, body: &mut Vec<u8>) -> Result<(), Refusal> {
-        let named = line.strip_prefix("<@").map(|name| (name, true)).or_else(|| Some((line.strip_prefix("< ")?, false)));
+        let named = line
+            .strip_prefix("<@")
+            .map(|name| (name, true))
+            .or_else(|| Some((line.strip_prefix("< ")?, false)));
         let Some((name, filled)) = named else {
             body.extend_from_slice(self.resolve(number, line)?.as_bytes());
             return Ok(());
@@ -178,7 +183,9 @@ impl File<'_> {
             result.push_str(&rest[..begin]);
             match (self.variables.get(name), later(name)) {
                 (Some(value), _) => result.push_str(value),
-                (None, name) if is_placeholder(&name, self.given.data) => result.push_str(&format!("{{{name}}}")),
+                (None, name) if is_placeholder(&name, self.given.data) => {
+                    result.push_str(&format!("{{{name}}}"))
+                }
                 // JSON within JSON ends and begins so.
                 (None, _) if !is_token(name.trim_start_matches('$')) => {
                     result.push_str(&rest[begin..begin + 2]);
@@ -188,7 +195,9 @@ impl File<'_> {
                 (None, _) => {
                     return refuse(
                         line,
-                        format!("{{{{{name}}}}} is not a variable of this file: write '@{name} = …' above it"),
+                        format!(
+                            "{{{{{name}}}}} is not a variable of this file: write '@{name} = …' above it"
+                        ),
                     );
                 }
             }

@@ -98,7 +98,8 @@ enum Format {
 /// # Errors
 /// [`ReadError`] with the line.
 pub fn read(given: &Given<'_>) -> Result<Read, ReadError> {
-    let named = |refusal: Refusal| ReadError { file: given.file.to_owned(), line: refusal.line, why: refusal.why };
+    let named =
+        |refusal: Refusal| ReadError { file: given.file.to_owned(), line: refusal.line, why: refusal.why };
     read_any(given).map_err(named)
 }
 
@@ -191,7 +192,9 @@ fn one_host(found: &[Found]) -> Result<Option<String>, Refusal> {
             Some((other, _)) => {
                 return refuse(
                     one.line,
-                    format!("it is of another server ({host}) than those before it ({other}): one run drives one server"),
+                    format!(
+                        "it is of another server ({host}) than those before it ({other}): one run drives one server"
+                    ),
                 );
             }
         }
@@ -208,7 +211,10 @@ fn limit_names(format: Format, found: &mut [Found], notes: &mut Vec<String>) -> 
             continue;
         }
         if format != Format::Har {
-            return refuse(one.line, format!("there are more than {MAX_NAMES} names: let requests share some"));
+            return refuse(
+                one.line,
+                format!("there are more than {MAX_NAMES} names: let requests share some"),
+            );
         }
         notes.push(format!("the requests have more than {MAX_NAMES} different paths, and so no row each"));
         found.iter_mut().for_each(|found| found.named.name.clear());
@@ -254,7 +260,9 @@ struct Said {
 impl Said {
     /// Takes in a line; `false` where it is no comment.
     fn hear(&mut self, line: &str) -> Result<bool, String> {
-        let Some(comment) = line.strip_prefix('#').or_else(|| line.strip_prefix("//")) else { return Ok(false) };
+        let Some(comment) = line.strip_prefix('#').or_else(|| line.strip_prefix("//")) else {
+            return Ok(false);
+        };
         let comment = comment.trim();
         if let Some(name) = comment.strip_prefix("@name").filter(|rest| rest.starts_with([' ', '=', '\t'])) {
             name.trim_start_matches([' ', '=', '\t']).trim().clone_into(&mut self.name);
