@@ -175,8 +175,8 @@ impl List {
 /// What a job asks of one server.
 #[derive(Debug)]
 pub enum Asked {
-    /// One request again and again.
-    Same(Request),
+    /// One request again and again, which nothing fills.
+    Same,
     /// Requests that differ.
     Each(List),
 }
@@ -190,9 +190,8 @@ impl Asked {
         match requests {
             Requests::Drawn(requests) => List::drawn(requests, data, target).map(Self::Each),
             Requests::Same(request) => {
-                let plain = Request::of(request, target);
-                if plain.is_literal(data.as_deref()) {
-                    return Ok(Self::Same(plain));
+                if Request::of(request, target).is_literal(data.as_deref()) {
+                    return Ok(Self::Same);
                 }
                 let only = NamedRequest {
                     name: String::new(),

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use model::job::fill::check;
 use model::job::read::{Given, read};
 use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
 use model::units::Span;
@@ -139,8 +140,15 @@ impl RequestArgs {
                 let (requests, notes) = from_file(file, &pattern, data.as_ref())?;
                 (Requests::Drawn(requests), notes)
             }
-            None => (Requests::Same(pattern), Vec::new()),
+            None => {
+                check(&pattern, data.as_ref())
+                    .map_err(|why| anyhow::anyhow!("the request cannot be sent: {why}"))?;
+                (Requests::Same(pattern), Vec::new())
+            }
         };
+        if self.http2 && size.pipeline != 1 {
+            bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
+        }
         let protocol = match self.http2 {
             true => Protocol::Http2 { streams: self.streams },
             false => Protocol::Http1 { pipeline: size.pipeline },

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use load::{Asked, Config, Identity, Idle, List, Roots, Target, Tls, Warmup};
-use model::job::{Job, Protocol, Reuse};
+use load::{Asked, Config, Identity, Idle, List, Request, Roots, Target, Tls, Warmup};
+use model::job::{Job, Protocol, Requests, Reuse};
 use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
@@ -51,10 +51,13 @@ fn of_job(job: Job) -> anyhow::Result<Config> {
     }?;
     let asked = Asked::new(&job.requests, job.data.map(Arc::new), &target)?;
     let mut config = Config::new(target);
+    if let Requests::Same(pattern) = &job.requests {
+        // A script and a log have it as their pattern, whatever is to be filled in it.
+        config.request = Request::of(pattern, &config.target);
+    }
     config.expected_status = endpoint.expected_status;
-    match asked {
-        Asked::Same(request) => config.request = request,
-        Asked::Each(list) => config.list = Some(Arc::new(list)),
+    if let Asked::Each(list) = asked {
+        config.list = Some(Arc::new(list));
     }
     match job.protocol {
         Protocol::Http1 { pipeline } => config.pipeline = pipeline,
