@@ -39,6 +39,7 @@ fn variable(line: &str) -> Option<(&str, &str)> {
 }
 
 type Line<'a> = (usize, &'a str);
+type Fields = Vec<(String, String)>;
 
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     let mut file = File { given, variables: BTreeMap::new(), contents: Contents::default() };
@@ -115,7 +116,7 @@ impl File<'_> {
         &self,
         lines: &'b [Line<'c>],
         said: &mut Said,
-    ) -> Result<(Vec<(String, String)>, &'b [Line<'c>]), Refusal> {
+    ) -> Result<(Fields, &'b [Line<'c>]), Refusal> {
         let mut fields = Vec::new();
         for (index, (number, line)) in lines.iter().enumerate() {
             let text = line.trim();
