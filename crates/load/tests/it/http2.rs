@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use load::schedule::{Arrival, Pace};
-use load::{Config, LoadError, Outcome, Request, Roots, Target, run};
+use load::{Config, LoadError, Outcome, Roots, Target, run};
 use rustls::version::TLS13;
 
 use crate::serving::certificates::Authority;
