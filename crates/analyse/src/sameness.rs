@@ -398,7 +398,7 @@ mod tests {
         let (a, b) = (reply("time 1 x"), reply("time 2 x"));
         assert!(told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Shape).is_empty());
         assert_eq!(
-            told(&[a.clone()], &[b.clone()], Same::Body),
+            told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Body),
             ["the bodies of 'new' and 'old' differ from byte 5 on"]
         );
         // What moves within one arm is not compared.
