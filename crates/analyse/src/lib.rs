@@ -20,6 +20,7 @@ mod metric;
 mod next;
 pub mod profile;
 mod resources;
+pub mod sameness;
 mod sheet;
 mod split;
 mod stacks;

@@ -115,7 +115,7 @@ fn check(args: &LoadArgs) -> anyhow::Result<()> {
     if args.called == Some(Called::Wrk2) && args.rate.is_none() {
         bail!("wrk2 needs a rate: give it with -R");
     }
-    if args.script.is_none() && !args.script_args.is_empty() {
+    if args.request.script.is_none() && !args.script_args.is_empty() {
         bail!("'{}' after the URL is for a script: give one with -s", args.script_args[0]);
     }
     Ok(())
@@ -131,7 +131,7 @@ fn script(args: &LoadArgs, config: &Config) -> anyhow::Result<Option<Scripted>> 
             threads: config.threads,
         })
     };
-    args.script.as_deref().map(load).transpose()
+    args.request.script.as_deref().map(load).transpose()
 }
 
 fn measure(

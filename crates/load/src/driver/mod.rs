@@ -17,6 +17,7 @@ mod worker;
 pub use turns::{Turns, serve};
 pub(crate) use worker::Report;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,6 +82,8 @@ pub struct Outcome {
     pub service: Option<Latencies>,
     /// sent − intended; `None` in a closed loop, where it is 0.
     pub send_lag: Option<Latencies>,
+    /// The responses of each name.
+    pub response_by_name: BTreeMap<String, Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
     /// When no answer came on any connection, on the monotonic clock, in the order of time; nothing is known of several
@@ -131,7 +134,8 @@ pub fn run_fed(
     }
     let plan = prepare::prepare(config)?;
     let crew = Crew::of_window(config, plan)?;
-    let measured: Measured = conductor::conduct(crew, supplies, stop, events)?;
+    let mut measured: Measured = conductor::conduct(crew, supplies, stop, events)?;
+    measured.name(config.list.as_ref().map_or(&[], |list| list.names()));
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

@@ -60,7 +60,10 @@ fn check(config: &Config) -> Result<(), LoadError> {
             "a body that waits (Expect) goes neither with a pipeline nor with a list",
         ),
         (config.shard.index < config.shard.of, "a shard I/N needs I from 0 to N-1"),
-        (config.reuse != Some(0), "a connection must serve at least one request"),
+        (
+            config.per_connection.is_none_or(|requests| requests > 0 && config.http2.is_none()),
+            "requests per connection must be at least 1, and HTTP/2 has no such limit",
+        ),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
         (
@@ -126,7 +129,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits")
             * config.http2.unwrap_or(1),
         depth: config.pipeline,
-        reuse: config.reuse.filter(|_| config.http2.is_none()),
+        per_connection: config.per_connection,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
         head: config.request.method == "HEAD",

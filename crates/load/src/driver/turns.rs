@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use model::job::{Endpoint, Job, Polled, Protocol, Requests, Reuse, Turn, TurnPace, TurnReport};
+use model::job::{Job, Polled, Turn, TurnPace, TurnReport};
 
 use super::conductor::{Conductor, Crew, Taken, lead};
 use super::control::Order;
@@ -13,7 +13,7 @@ use crate::merge::Together;
 use crate::repeat::in_turn;
 use crate::schedule::{Arrival, Pace};
 use crate::summary::{Facts, outcome};
-use crate::{Config, Idle, Identity, List, LoadError, Outcome, Request, Roots, Shard, Target, Tls};
+use crate::{Config, Idle, LoadError, Outcome, Shard};
 
 /// Warnings that are of one stretch of time, and mean nothing of many short ones.
 const OF_ONE_STRETCH: [&str; 3] = ["drift", "not_steady", "windows_differ"];
@@ -34,7 +34,7 @@ pub fn serve<T>(
     job: &Job,
     work: impl FnOnce(&mut Turns<'_, '_>) -> Result<T, LoadError>,
 ) -> Result<T, LoadError> {
-    let configs = job.endpoints.iter().map(|endpoint| config(job, endpoint)).collect::<Result<Vec<_>, _>>()?;
+    let configs = job.endpoints.iter().map(|endpoint| Config::of_job(job, endpoint)).collect::<Result<Vec<_>, _>>()?;
     if configs.is_empty() {
         return Err(LoadError::Config("a job has at least one endpoint"));
     }
@@ -81,7 +81,8 @@ impl Turns<'_, '_> {
         Ok(report)
     }
 
-    fn add(&mut self, pool: u32, config: &Config, taken: Taken) {
+    fn add(&mut self, pool: u32, config: &Config, mut taken: Taken) {
+        taken.measured.name(config.list.as_ref().map_or(&[], |list| list.names()));
         let start_ns = wall_ns(taken.measured.span.start_ns);
         let shards = vec![config.shard.index];
         let together =
@@ -142,53 +143,4 @@ fn pace(asked: TurnPace) -> (Pace, Idle) {
             (Pace::open(rate.get(), arrival), Idle::Sleep)
         }
     }
-}
-
-/// What a job asks of one of its endpoints.
-fn config(job: &Job, endpoint: &Endpoint) -> Result<Config, LoadError> {
-    let target = match &endpoint.unix {
-        Some(socket) => Target::unix(&endpoint.url, socket.clone())?,
-        None => Target::resolve(&endpoint.url)?,
-    };
-    let mut config = Config::new(target);
-    match &job.requests {
-        Requests::Same(asked) => config.request = request(&config.target, asked),
-        Requests::Drawn(named) => {
-            let entries = named.iter().map(|one| (one.weight, request(&config.target, &one.request)));
-            config.list = Some(std::sync::Arc::new(List::drawn(entries)?));
-        }
-    }
-    config.tls = Tls {
-        roots: match &job.tls.authorities {
-            _ if job.tls.insecure => Roots::Anyone,
-            Some(file) => Roots::File(file.clone()),
-            None => Roots::System,
-        },
-        identity: job.tls.identity.clone().map(|(certificate, key)| Identity { certificate, key }),
-    };
-    config.threads = job.threads.min(job.connections.max(1));
-    config.connections = job.connections;
-    match job.protocol {
-        Protocol::Http1 { pipeline } => config.pipeline = pipeline,
-        Protocol::Http2 { streams } => config.http2 = Some(streams),
-    }
-    config.reuse = match job.reuse {
-        Reuse::All => None,
-        Reuse::Requests(requests) => Some(requests),
-    };
-    config.timeout = Some(job.timeout.0);
-    config.expected_status = endpoint.expected_status;
-    Ok(config)
-}
-
-/// A request to `target` as it is asked for.
-fn request(target: &Target, asked: &model::job::Request) -> Request {
-    let mut request = Request { method: asked.method.clone(), body: asked.body.clone(), ..Request::get(target) };
-    if let Some(path) = &asked.target {
-        request.path.clone_from(path);
-    }
-    for (name, value) in &asked.fields {
-        request.set(name, value);
-    }
-    request
 }

@@ -69,8 +69,9 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         let sent = state.cursor.held > state.unwritten;
         let stamp = self.rings.pop(lane, &mut state.cursor);
+        let label = self.source.give_up(lane);
         match sent {
-            true => self.tally.unfinished(stamp, end),
+            true => self.tally.unfinished(stamp, label, end),
             false => {
                 state.unwritten -= 1;
                 self.tally.unsent(stamp.intended_ns, end);

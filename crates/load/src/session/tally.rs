@@ -58,6 +58,17 @@ pub struct Split {
     pub send_lag: Latencies,
 }
 
+/// What one session counted of the requests of one label.
+#[derive(Debug)]
+pub struct LabelTally {
+    /// Answers to them.
+    pub requests: u64,
+    /// Of them, those that went wrong, and requests without an answer.
+    pub errors: u64,
+    /// done − intended; those given up and unfinished as "at least this long".
+    pub response: Latencies,
+}
+
 /// What one session counted in its window.
 #[derive(Debug)]
 pub struct Tally {
@@ -83,6 +94,8 @@ pub struct Tally {
     pub full: Vec<SecondTally>,
     /// Service and send lag; `None` in a closed loop, where the response says it all.
     pub split: Option<Split>,
+    /// By label; empty where requests have none.
+    pub labels: Vec<LabelTally>,
     /// How responses moved over the window.
     pub drift: Drift,
     /// How each response went with the next.
@@ -139,6 +152,7 @@ impl Tally {
             ticks: Vec::new(),
             full: Vec::new(),
             split: None,
+            labels: Vec::new(),
             drift: Drift::new(0, 0),
             pairs: Pairs::default(),
             silences: Silences::default(),
@@ -167,6 +181,17 @@ impl Tally {
     /// When the window ends; `u64::MAX` without one.
     pub(crate) fn end_ns(&self) -> u64 {
         self.span.map_or(u64::MAX, |span| span.end_ns)
+    }
+
+    /// Counts so many labels apart.
+    pub(crate) fn label(&mut self, labels: u16) {
+        let empty = || LabelTally { requests: 0, errors: 0, response: resident() };
+        self.labels = (0..labels).map(|_| empty()).collect();
+    }
+
+    #[inline]
+    fn labelled(&mut self, label: Option<u16>) -> Option<&mut LabelTally> {
+        self.labels.get_mut(usize::from(label?))
     }
 
     pub(crate) fn open(&mut self, span: Span) {
@@ -244,7 +269,7 @@ impl Tally {
 
     /// An answer came; where it is not `timed`, it is only counted.
     #[inline]
-    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, timed: bool) {
+    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, label: Option<u16>, timed: bool) {
         if !self.covers(done) {
             return;
         }
@@ -260,7 +285,13 @@ impl Tally {
         if timed {
             self.record(stamp, done);
         }
-        if self.is_error(status) {
+        let wrong = self.is_error(status);
+        if let Some(label) = self.labelled(label) {
+            label.requests += 1;
+            label.errors += u64::from(wrong);
+            label.response.saturating_record(done.saturating_sub(stamp.intended_ns));
+        }
+        if wrong {
             self.errors.status += 1;
             self.second.errors += 1;
         }
@@ -284,9 +315,10 @@ impl Tally {
         }
     }
 
-    pub(crate) fn fault(&mut self, fault: Fault, at: u64) {
+    pub(crate) fn fault(&mut self, fault: Fault, label: Option<u16>, at: u64) {
         if self.covers(at) {
             self.roll(at);
+            self.labelled(label).into_iter().for_each(|label| label.errors += 1);
             self.second.errors += 1;
             *match fault {
                 Fault::Read => &mut self.errors.read,
@@ -297,11 +329,15 @@ impl Tally {
     }
 
     /// A request is given up: it took at least this long.
-    pub(crate) fn timeout(&mut self, stamp: Stamp, at: u64) {
+    pub(crate) fn timeout(&mut self, stamp: Stamp, label: Option<u16>, at: u64) {
         if self.covers(at) && self.owns(stamp) {
             self.roll(at);
             self.errors.timeout += 1;
             self.second.errors += 1;
+            if let Some(label) = self.labelled(label) {
+                label.errors += 1;
+                label.response.saturating_record(at.saturating_sub(stamp.intended_ns));
+            }
             self.record(stamp, at);
         }
     }
@@ -315,9 +351,12 @@ impl Tally {
     }
 
     /// A request was sent and not answered when the window ended.
-    pub(crate) fn unfinished(&mut self, stamp: Stamp, end: u64) {
+    pub(crate) fn unfinished(&mut self, stamp: Stamp, label: Option<u16>, end: u64) {
         if self.owns(stamp) {
             self.unfinished += 1;
+            if let Some(label) = self.labelled(label) {
+                label.response.saturating_record(end.saturating_sub(stamp.intended_ns));
+            }
             self.censored.saturating_record(end.saturating_sub(stamp.intended_ns));
             if let Some(split) = &mut self.split {
                 split.service.saturating_record(end.saturating_sub(stamp.sent_ns));

@@ -68,11 +68,11 @@ fn asked(head: bool) -> Session {
         dispatch: Dispatch::Shared,
     };
     let mut session = Session::new(Spec {
+        per_connection: None,
         lanes: 1,
         depth: ASKED,
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         head,
-        reuse: None,
         hold: None,
         pace,
         seed: 1,

@@ -20,6 +20,7 @@ fn job(servers: &[&Server], connections: u32) -> Job {
     Job {
         endpoints: servers.iter().enumerate().map(endpoint).collect(),
         requests: Requests::Same(Request::get()),
+        data: None,
         protocol: Protocol::Http1 { pipeline: 1 },
         tls: Tls::default(),
         connections,

@@ -229,9 +229,14 @@ fn job(plan: &Plan, arm: &Arm) -> Job {
     let (workload, circumstances) = (&plan.workload, &arm.circumstances);
     let method = if circumstances.head == Some(true) { "HEAD" } else { "GET" };
     let keep_alive = circumstances.keep_alive.unwrap_or(workload.keep_alive);
+    let mut request = Request { method: method.to_owned(), ..Request::get() };
+    if !keep_alive {
+        request.fields.push(("Connection".to_owned(), "close".to_owned()));
+    }
     Job {
         endpoints: Vec::new(),
-        requests: Requests::Same(Request { method: method.to_owned(), ..Request::get() }),
+        requests: Requests::Same(request),
+        data: None,
         protocol: Protocol::Http1 { pipeline: circumstances.pipeline.unwrap_or(workload.pipeline) },
         tls: Tls::default(),
         connections: workload.connections,
