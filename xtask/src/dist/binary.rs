@@ -15,10 +15,9 @@ pub(super) const TARGET: &str = "x86_64-unknown-linux-gnu";
 const BUILD: &str = "target/static";
 /// Largest binary: what is downloaded in a few seconds.
 const MAX_BYTES: u64 = 25 << 20;
-/// Packages whose line tables are kept: what runs in the built-in servers and in the generator, so that profiles of them have
-/// inlined functions and lines. Those of all packages would be four times the limit. Names of functions are kept everywhere.
-const WITH_LINES: [&str; 6] =
-    ["whyslow", "straightline", "straightline-http1", "whyslow-load", "hyper", "tokio"];
+/// Packages whose line tables are kept: what runs in the built-in servers, so that profiles of them have inlined functions and
+/// lines. Those of all packages would be as large as the whole limit. Names of functions are kept everywhere.
+const WITH_LINES: [&str; 5] = ["whyslow", "straightline", "straightline-http1", "hyper", "tokio"];
 
 /// Builds it with its charts, sees that it is whole, and tries it in an empty root.
 pub(super) fn make(release: &Release) -> anyhow::Result<()> {
@@ -37,19 +36,21 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
     has_charts(&text(&binary)?)
 }
 
-/// Builds the release profile, but for what is kept of debug sections, which changes no code.
+/// Builds the release profile, each crate in one piece, which is smaller, and with the line tables of a few.
 fn build(names: &str) -> anyhow::Result<()> {
     let lines = |package: &&str| format!("profile.release.package.{package}.debug=\"line-tables-only\"");
     let kept: Vec<String> =
         WITH_LINES.iter().flat_map(|package| ["--config".to_owned(), lines(&package)]).collect();
     let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
     let words = ["cargo", "rustc", "--release", "--locked", "--package", "whyslow", "--bin", "whyslow"];
-    // blazesym reads compressed sections.
     let names = format!("-Clink-arg={names}");
-    let link = ["--target", TARGET, "--", &names, "-Clink-arg=-Wl,--compress-debug-sections=zlib"];
+    // blazesym reads compressed sections; -O2 has the linker compress them well.
+    let link = ["-Wl,--compress-debug-sections=zlib", "-Wl,-O2"].map(|flag| format!("-Clink-arg={flag}"));
+    let link = ["--target", TARGET, "--", &names, &link[0], &link[1]];
     let environment = [
         ("RUSTFLAGS", "-C target-feature=+crt-static"),
         ("CARGO_TARGET_DIR", BUILD),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
         ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
         // With symbols: without line tables cargo would strip them.
         ("CARGO_PROFILE_RELEASE_STRIP", "none"),
