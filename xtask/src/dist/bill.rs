@@ -14,11 +14,11 @@ const TOOL_VERSION: &str = "0.5.9";
 /// Name of the files that the tool puts beside every manifest of the workspace.
 const LEFT: &str = "dist.cdx";
 
-/// Writes the bill of `whyslow`, without what is only used to build it.
+/// Writes the bill of `whyslow`, with what builds it: the sources of LuaJIT come with a crate of that kind.
 pub(super) fn make(release: &Release) -> anyhow::Result<()> {
     let tool = text(&tool("cargo-cyclonedx", TOOL_VERSION)?)?;
     let what = ["--manifest-path", "crates/whyslow/Cargo.toml", "--format", "json", "--spec-version", "1.5"];
-    let how = ["--target", binary::TARGET, "--no-build-deps", "--override-filename", LEFT, "--quiet"];
+    let how = ["--target", binary::TARGET, "--override-filename", LEFT, "--quiet"];
     let made = shell::run(&[&[&*tool, "cyclonedx"][..], &what, &how].concat());
     let bill = fs::read_to_string(root().join("crates/whyslow").join(format!("{LEFT}.json")));
     for manifest in manifests()? {

@@ -31,7 +31,16 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
     let tool = text(&tool("cargo-deb", TOOL_VERSION)?)?;
     let package = release.file(&format!("whyslow_{VERSION}_amd64.deb"));
     // Its symbols are needed, so nothing is stripped.
-    let how = ["--package", "whyslow", "--no-build", "--no-strip", "--locked", "--output", &text(&package)?];
+    let how = [
+        "--package",
+        "whyslow",
+        "--no-build",
+        "--no-strip",
+        "--locked",
+        "--quiet",
+        "--output",
+        &text(&package)?,
+    ];
     shell::run(&[&[&*tool][..], &how].concat())?;
     install_and_remove(&package)
 }
