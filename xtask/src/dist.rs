@@ -5,6 +5,8 @@ mod binary;
 mod debian;
 mod notes;
 mod packages;
+#[cfg(test)]
+mod scripts;
 mod trial;
 
 use std::fs;
