@@ -38,10 +38,13 @@ pub(crate) enum Part {
     Crates,
 }
 
+/// Makes one part.
+type Step = fn(&Release) -> anyhow::Result<()>;
+
 /// All parts in order, or the one that is asked for, and the checksums of what is there.
 pub(crate) fn run(only: Option<Part>) -> anyhow::Result<()> {
     let release = Release::create()?;
-    let steps: [(Part, fn(&Release) -> anyhow::Result<()>); 5] = [
+    let steps: [(Part, Step); 5] = [
         (Part::Binary, binary::make),
         (Part::Deb, debian::make),
         (Part::Bill, bill::make),

@@ -38,9 +38,9 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
 
 /// Builds the release profile, each crate in one piece, which is smaller, and with the line tables of a few.
 fn build(names: &str) -> anyhow::Result<()> {
-    let lines = |package: &&str| format!("profile.release.package.{package}.debug=\"line-tables-only\"");
+    let lines = |package: &str| format!("profile.release.package.{package}.debug=\"line-tables-only\"");
     let kept: Vec<String> =
-        WITH_LINES.iter().flat_map(|package| ["--config".to_owned(), lines(&package)]).collect();
+        WITH_LINES.iter().flat_map(|package| ["--config".to_owned(), lines(package)]).collect();
     let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
     let words = ["cargo", "rustc", "--release", "--locked", "--package", "whyslow", "--bin", "whyslow"];
     let names = format!("-Clink-arg={names}");
