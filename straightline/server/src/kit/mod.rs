@@ -7,6 +7,7 @@
 //! | `compress` | `Compressed`: answers in Brotli or gzip, as the client likes |
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
+//! | `postgres` | [`postgres`]: a client of PostgreSQL that suspends the handler, not the thread |
 
 #[cfg(feature = "access-log")]
 mod access_log;
@@ -16,8 +17,10 @@ mod compress;
 mod events;
 #[cfg(feature = "files")]
 mod files;
-#[cfg(any(feature = "files", feature = "router"))]
+#[cfg(any(feature = "files", feature = "postgres", feature = "router"))]
 mod percent;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "router")]
 mod router;
 

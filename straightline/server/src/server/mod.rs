@@ -29,7 +29,7 @@ pub use error::{Error, StatusError};
 pub use event::Event;
 pub use handle::{Drained, Handle, Running};
 pub use limits::*;
-pub use request::Request;
+pub use request::{ClientWatch, Request};
 pub use response::{Done, Fresh, Response};
 pub use streaming::Streaming;
 pub use upgrade::Upgraded;
