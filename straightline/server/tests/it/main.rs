@@ -10,6 +10,7 @@ mod lifecycle;
 mod limits;
 mod memory;
 mod parts;
+mod postgres;
 mod protocol;
 mod responses;
 mod runtime;

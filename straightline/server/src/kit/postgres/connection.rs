@@ -51,6 +51,8 @@ pub(super) struct Connection {
     pub(super) kinds: HashMap<Oid, Type>,
     /// How often the server has still to say that it is ready.
     owed: u32,
+    /// Whether the last statement was sent as it is, and not prepared.
+    simple: bool,
     pub(super) status: Status,
     /// Transactions begun within each other.
     pub(super) depth: u32,
@@ -65,6 +67,7 @@ impl Connection {
             statements: Statements::default(),
             kinds: HashMap::new(),
             owed: 0,
+            simple: false,
             status: Status::Idle,
             depth: 0,
             broken: false,
@@ -247,6 +250,7 @@ impl Connection {
     pub(super) fn batch(&mut self, patience: &Patience<'_>, sql: &str) -> Result<String, Error> {
         self.write(|out| frontend::query(sql, out))?;
         self.owed += 1;
+        self.simple = true;
         self.wire.send(patience)?;
         let (mut called, mut failure) = (String::new(), None);
         loop {
@@ -277,6 +281,7 @@ impl Connection {
     pub(super) fn begin_copy(&mut self, patience: &Patience<'_>, sql: &str) -> Result<(), Error> {
         self.write(|out| frontend::query(sql, out))?;
         self.owed += 1;
+        self.simple = true;
         self.wire.send(patience)?;
         let mut failure = None;
         loop {
@@ -298,10 +303,12 @@ impl Connection {
         self.read_result(patience, &Arc::from([]), &mut |_| Ok(()))
     }
 
-    /// Tells the server that nothing is to be copied. It passed over the end of the statement, which is said again.
+    /// Tells the server that nothing is to be copied. It passed over the end of a prepared statement, which is said again.
     fn refuse_copy(&mut self, patience: &Patience<'_>) -> Result<(), Error> {
         self.write(|out| frontend::copy_fail("no copy was meant", out))?;
-        frontend::sync(&mut self.wire.output);
+        if !self.simple {
+            frontend::sync(&mut self.wire.output);
+        }
         self.wire.send(patience)
     }
 
@@ -328,6 +335,7 @@ impl Connection {
     fn sync(&mut self) {
         frontend::sync(&mut self.wire.output);
         self.owed += 1;
+        self.simple = false;
     }
 
     fn ready(&mut self, status: u8) -> Result<(), Error> {

@@ -36,7 +36,8 @@ impl Connection {
         let kind = match (row.get::<&str>(1)?, row.get::<&str>(2)?) {
             _ if depth == 0 => Kind::Simple,
             ("e", _) => Kind::Enum(row.get(6)?),
-            ("d", _) => Kind::Domain(self.kind_within(patience, base, depth - 1)?),
+            // Its values are those of its base.
+            ("d", _) => return self.kind_within(patience, base, depth - 1),
             (_, "A") if element != 0 => Kind::Array(self.kind_within(patience, element, depth - 1)?),
             ("p", _) => Kind::Pseudo,
             _ => Kind::Simple,
