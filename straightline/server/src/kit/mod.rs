@@ -8,6 +8,7 @@
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
 //! | `postgres` | [`postgres`]: a client of PostgreSQL that suspends the handler, not the thread |
+//! | `websocket` | [`websocket`]: messages both ways |
 
 #[cfg(feature = "access-log")]
 mod access_log;
@@ -23,6 +24,8 @@ mod percent;
 pub mod postgres;
 #[cfg(feature = "router")]
 mod router;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 #[cfg(feature = "access-log")]
 pub use access_log::{Entry, logged};

@@ -18,3 +18,4 @@ mod shortage;
 mod soak;
 mod support;
 mod tls;
+mod websocket;
