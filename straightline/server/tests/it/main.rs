@@ -15,6 +15,7 @@ mod postgres;
 mod protocol;
 mod responses;
 mod runtime;
+mod service;
 mod shortage;
 mod soak;
 mod support;
