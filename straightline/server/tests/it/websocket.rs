@@ -141,8 +141,10 @@ fn expect(frames: &[(u8, &[u8])], code: u16) -> Vec<(u8, Vec<u8>)> {
     all
 }
 
-/// The cases: number, what the client sends, what comes back before the close, and the code of that.
-fn check(cases: Vec<(&str, Vec<Vec<u8>>, Vec<(u8, &[u8])>, u16)>) {
+/// A case: its number, what the client sends, what comes back before the close, and the code of that.
+type Case<'c> = (&'c str, Vec<Vec<u8>>, Vec<(u8, &'c [u8])>, u16);
+
+fn check(cases: Vec<Case<'_>>) {
     for model in MODELS {
         let server = echo(model);
         for (name, sent, frames, code) in &cases {

@@ -27,6 +27,9 @@ const BINARY: i16 = 1;
 /// What is to be done with each row.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Row) -> Result<(), Error>;
 
+/// The types that a statement takes, and the names and types of what it gives.
+type Description = (Vec<Oid>, Vec<(String, Oid)>);
+
 /// The values of a statement's parameters.
 pub type Parameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
@@ -151,7 +154,7 @@ impl Connection {
     }
 
     /// What a statement takes and gives, as numbers of types.
-    fn read_description(&mut self, patience: &Patience<'_>) -> Result<(Vec<Oid>, Vec<(String, Oid)>), Error> {
+    fn read_description(&mut self, patience: &Patience<'_>) -> Result<Description, Error> {
         let not_ours = |error: io::Error| Error::Protocol(error.to_string());
         let (mut parameters, mut columns, mut failure) = (Vec::new(), Vec::new(), None);
         loop {

@@ -40,8 +40,13 @@ struct Inner {
     config: Arc<Config>,
     connections: usize,
     wait_time: Duration,
-    shelves: Mutex<Vec<(Option<Arc<Remote>>, Arc<Shelf>)>>,
+    shelves: Mutex<Vec<Owned>>,
 }
+
+/// A shelf and the shard that it belongs to; that of threads to none.
+type Owned = (Option<Arc<Remote>>, Arc<Shelf>);
+/// A pool, a shard, and the shelf of the one for the other.
+type Near = (u64, Arc<Remote>, Weak<Shelf>);
 
 /// The connections of one shard.
 #[derive(Debug, Default)]
@@ -79,7 +84,7 @@ pub struct PoolCounts {
 
 thread_local! {
     /// The shelf of the present shard for each pool that was asked on this thread.
-    static NEAR: RefCell<Vec<(u64, Arc<Remote>, Weak<Shelf>)>> = const { RefCell::new(Vec::new()) };
+    static NEAR: RefCell<Vec<Near>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Pool {
@@ -172,9 +177,7 @@ impl Pool {
         let Some(shard) = current() else { return self.inner.shelf(None) };
         let remote = shard.remote();
         NEAR.with_borrow_mut(|near| {
-            let is_it = |(id, other, _): &&(u64, Arc<Remote>, Weak<Shelf>)| {
-                *id == self.inner.id && Arc::ptr_eq(other, remote)
-            };
+            let is_it = |(id, other, _): &&Near| *id == self.inner.id && Arc::ptr_eq(other, remote);
             if let Some(known) = near.iter().find(is_it).and_then(|(.., shelf)| shelf.upgrade()) {
                 return known;
             }

@@ -62,7 +62,7 @@ fn a_good_answer_is_taken_however_slowly_it_comes() {
     assert_eq!(ask(serve(parts(&[WELCOME, DESCRIBED, ANSWERED]), drop)).unwrap(), "hi");
     let config = serve(parts(&[WELCOME, DESCRIBED]), |mut stream| {
         stream.set_nodelay(true).unwrap();
-        stream.read(&mut [0; 4096]).unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
         for byte in ANSWERED {
             stream.write_all(&[*byte]).unwrap();
             thread::sleep(Duration::from_millis(1));
@@ -154,7 +154,7 @@ fn what_somebody_puts_before_the_handshake_is_not_taken_for_encrypted() {
     let mut injected = b"S".to_vec();
     injected.extend_from_slice(WELCOME);
     let config = serve(vec![injected], |mut stream| {
-        stream.read(&mut [0; 4096]).unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
         thread::sleep(Duration::from_millis(200));
     });
     let outcome = ask(config.ssl_mode(straightline::kit::postgres::SslMode::Require));
