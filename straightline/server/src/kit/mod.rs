@@ -7,12 +7,12 @@
 //! | `compress` | `Compressed`: answers in Brotli or gzip, as the client likes |
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
-//! | `postgres` | [`postgres`]: a client of PostgreSQL that suspends the handler, not the thread |
-//! | `json` | [`json`]: bodies in JSON |
-//! | `forms` | [`forms`]: forms, with files part by part |
-//! | `cookies` | [`cookies`]: read and set |
+//! | `postgres` | `postgres`: a client of PostgreSQL that suspends the handler, not the thread |
+//! | `json` | `json`: bodies in JSON |
+//! | `forms` | `forms`: forms, with files part by part |
+//! | `cookies` | `cookies`: read and set |
 //! | `cors` | `Cors`: pages of other origins that may read answers |
-//! | `websocket` | [`websocket`]: messages both ways |
+//! | `websocket` | `websocket`: messages both ways |
 
 #[cfg(feature = "access-log")]
 mod access_log;
