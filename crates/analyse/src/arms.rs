@@ -1,7 +1,7 @@
 //! One row for each arm: counts pooled over its valid rounds, percentiles as medians over them.
 
 use model::plan::{Arm, ArmSource};
-use model::record::{LoadReport, RoundRecord, SocketCounters, Window};
+use model::record::{Background, LoadReport, RoundRecord, SocketCounters, Window};
 
 use crate::Metric;
 use crate::findings::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};
@@ -33,6 +33,7 @@ fn row(sheet: &Sheet, arm: &Arm) -> ArmFindings {
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
         rounds,
+        background_cpu_share: background(sheet, name),
         requests: windows.iter().map(|window| window.load.requests).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
         rate_per_s: mean(&windows, |window| window.load.rate_per_s),
@@ -116,6 +117,16 @@ fn segments(windows: &[&Window], pooled: impl Fn(fn(&Window) -> u64) -> Option<f
 fn server_side(window: &Window) -> SocketCounters {
     let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
     sockets.map(|sockets| sockets.server).unwrap_or_default()
+}
+
+/// CPUs that an arm kept busy in the turns of others.
+fn background(sheet: &Sheet, name: &str) -> Option<f64> {
+    let seen: Vec<_> = sheet.rounds_of(name).filter_map(|record| record.background).collect();
+    let sum = seen.iter().fold(Background::default(), |sum, one| Background {
+        wall_ns: sum.wall_ns + one.wall_ns,
+        cpu_ns: sum.cpu_ns + one.cpu_ns,
+    });
+    (sum.wall_ns > 0).then(|| sum.share())
 }
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {

@@ -61,7 +61,13 @@ pub struct Findings {
     pub unattributed_arm: Option<String>,
     /// What the reader must know.
     pub warnings: Vec<String>,
-    /// Rounds that a gate voided, with the reason.
+    /// How the arms were loaded.
+    #[serde(default)]
+    pub design: DesignFindings,
+    /// From the start of the first server to the end of the last block, in nanoseconds; 0 where it is not known.
+    #[serde(default)]
+    pub took_ns: u64,
+    /// Rounds that count for nothing. There are none any more: what disturbs a round is inside the intervals.
     pub void_rounds: Vec<VoidRound>,
     /// What to run next.
     pub next: Option<String>,
@@ -219,6 +225,9 @@ pub struct ArmFindings {
     pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
+    /// CPUs that it kept busy in the turns of others, when nobody asked it anything; absent where it ran alone.
+    #[serde(default)]
+    pub background_cpu_share: Option<f64>,
 }
 
 /// How the responses of an arm at one condition are spread over time, all valid windows together.
@@ -367,10 +376,78 @@ pub struct Comparison {
     pub delta: f64,
     /// Blocks that would decide.
     pub blocks_needed: Option<u64>,
+    /// Ratio of each block, in order.
+    #[serde(default)]
+    pub block_ratios: Vec<f64>,
+    /// How far what disturbed the arms can have moved the ratio; it is inside the interval.
+    #[serde(default)]
+    pub bias: BiasFindings,
     /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.
     pub pairs: Vec<(u32, f64)>,
     /// The gates that void it.
     pub void_by: Vec<String>,
+}
+
+/// How far something can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`, or
+/// higher by `high`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasFindings {
+    /// All of it, downwards.
+    pub low: f64,
+    /// All of it, upwards.
+    pub high: f64,
+    /// What it is made of.
+    pub of: Vec<BiasSource>,
+}
+
+/// One thing that can have moved a ratio.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasSource {
+    /// Who or what, such as "other processes".
+    pub what: String,
+    /// Downwards.
+    pub low: f64,
+    /// Upwards.
+    pub high: f64,
+}
+
+/// How an arm stands against the baseline while a run goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The arm.
+    pub arm: String,
+    /// CPU per request, arm over baseline.
+    pub ratio: f64,
+    /// Low end of its interval.
+    pub low: f64,
+    /// High end.
+    pub high: f64,
+}
+
+/// How the arms of a run were loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DesignKind {
+    /// In turns, alive together.
+    Slices,
+    /// One at a time.
+    #[default]
+    Alone,
+}
+
+/// The design of a run as it was carried out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DesignFindings {
+    /// How arms were loaded.
+    pub kind: DesignKind,
+    /// For how long requests were sent in one turn.
+    pub slice_ns: u64,
+    /// Turns of each arm in a block, under each condition.
+    pub cycles: u32,
+    /// Blocks done.
+    pub blocks: u32,
+    /// Why arms ran one at a time although they were to take turns.
+    pub why_alone: Option<String>,
 }
 
 /// One gate: a condition under which figures may be believed.

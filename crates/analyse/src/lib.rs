@@ -20,14 +20,16 @@ mod metric;
 mod next;
 pub mod profile;
 mod resources;
+pub mod sameness;
 mod sheet;
 mod split;
 mod stacks;
+pub mod warm_up;
 mod watched;
 mod why;
 
-use model::plan::{Blocks, Condition};
-use model::record::{PassKind, Run, RunStatus};
+use model::plan::{Blocks, Condition, Turns};
+use model::record::{AloneReason, PassKind, Run, RunStatus};
 
 pub use bound::{Bound, BoundError, Judged};
 pub use case::{
@@ -41,13 +43,11 @@ pub use detail::{
 };
 pub use figures::{Figure, figures};
 pub use findings::{
-    ArmFindings, Cause, Comparison, CpuPerRequest, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
-    ResponsePeak, ResponseShape, Segments, Split, SplitIntervals, StallActivity, Stalls, Switches, Verdict,
+    ArmFindings, BiasFindings, BiasSource, Cause, Comparison, CpuPerRequest, DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, Gate, Grade, Latency, Overload,
+    ResponsePeak, ResponseShape, Segments, Split, SplitIntervals, StallActivity, Stalls, Standing, Switches, Verdict,
     VoidRound,
 };
-pub use gates::{
-    MAX_MOVED_SHARE, MAX_VOID_SHARE, difference, host_fault, moved_between, moved_since, strayed,
-};
+pub use gates::difference;
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use metric::{Metric, per_request};
 pub use profile::{ArmProfile, Category, ProfileDifference, ProfileRow};
@@ -127,7 +127,9 @@ pub fn analyse(run: &Run) -> Findings {
         passes,
         splits,
         warnings: Vec::new(),
-        void_rounds: sheet.void.clone(),
+        design: design(&sheet),
+        took_ns: took_ns(run),
+        void_rounds: Vec::new(),
         next: None,
     };
     findings.warnings = warnings(&findings, run);
@@ -171,22 +173,31 @@ pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
         .collect()
 }
 
-/// Blocks that the run should have before its last look, or nothing when it need not go on.
+/// Blocks that the run should have before its next look, or nothing when it need not go on.
 #[must_use]
 pub fn extend_to(run: &Run) -> Option<u32> {
-    let Blocks::TwoLooks { max, .. } = run.manifest.plan.design.blocks else { return None };
+    let Blocks::Looks { max, .. } = run.manifest.plan.design.blocks else { return None };
     let sheet = Sheet::new(run);
-    if compare::look(&sheet) != stats::looks::Look::First {
-        return None;
-    }
     let comparisons = compare::all(&sheet, &gates::all(&sheet));
-    let open = comparisons.iter().filter(|row| row.primary && row.verdict == Verdict::Inconclusive);
-    let wanted = open.filter_map(|row| row.blocks_needed).max()?;
-    let done = comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
-    u32::try_from(wanted)
-        .ok()
-        .map_or(Some(max), |wanted| Some(wanted.min(max)))
-        .filter(|wanted| *wanted > done)
+    let told = |arm: &str| {
+        let rows = comparisons.iter().filter(|row| row.primary && row.arm == arm);
+        rows.into_iter().any(|row| matches!(row.verdict, Verdict::Slower | Verdict::Faster))
+    };
+    // An arm of which one metric was decided is slower or faster, whatever the other would tell.
+    let open = comparisons.iter().any(|row| row.primary && !compare::is_settled(row) && !told(&row.arm));
+    let next = stats::looks::next(compare::blocks(&sheet) as usize, max as usize)?;
+    open.then(|| u32::try_from(next).unwrap_or(max))
+}
+
+/// How each arm stands against the baseline in CPU per request.
+#[must_use]
+pub fn standings(run: &Run) -> Vec<Standing> {
+    let sheet = Sheet::new(run);
+    let rows = compare::all(&sheet, &[]);
+    let of_cpu = rows.into_iter().filter(|row| row.metric == Metric::CpuPerRequest);
+    of_cpu
+        .filter_map(|row| Some(Standing { ratio: row.ratio?, low: row.ci_low?, high: row.ci_high?, arm: row.arm }))
+        .collect()
 }
 
 /// A condition in words.
@@ -214,11 +225,43 @@ fn workload(sheet: &Sheet) -> String {
         String::new()
     };
     let each = if workload.keep_alive { "" } else { ", a new one for each request" };
-    let awake = plan.placement.wakefulness().map(|text| format!(", {text}")).unwrap_or_default();
     format!(
-        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}{awake}",
+        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
         workload.path, workload.connections, plan.placement.server, plan.placement.load
     )
+}
+
+/// The design as it was carried out.
+fn design(sheet: &Sheet) -> DesignFindings {
+    let (plan, fitted) = (sheet.plan(), &sheet.run.manifest.fitted);
+    let alone = fitted.alone.is_some() || plan.design.turns == Turns::Alone;
+    DesignFindings {
+        kind: if alone { DesignKind::Alone } else { DesignKind::Slices },
+        slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
+        cycles: if alone { 1 } else { plan.design.turns.cycles() },
+        blocks: compare::blocks(sheet),
+        why_alone: fitted.alone.as_ref().map(why_alone),
+    }
+}
+
+fn why_alone(reason: &AloneReason) -> String {
+    match reason {
+        AloneReason::Memory { .. } => "together they need more memory than there is".to_owned(),
+        AloneReason::Descriptors { .. } => "their connections need more file descriptors than there are".to_owned(),
+        AloneReason::Background { arm, share } => {
+            format!("'{arm}' keeps {} of a CPU busy while nobody asks it anything", percent(*share))
+        }
+    }
+}
+
+/// From the start of the first server to the latest reading of a window.
+fn took_ns(run: &Run) -> u64 {
+    const MILLISECOND_NS: u64 = 1_000_000;
+    let began = run.rounds.iter().map(|record| record.started_unix_ms).min().unwrap_or(0);
+    let last = run.rounds.iter().max_by_key(|record| record.started_unix_ms);
+    let Some(last) = last else { return 0 };
+    let walls = last.windows.iter().map(|window| window.server_cpus.wall_ns).sum::<u64>();
+    (last.started_unix_ms - began) * MILLISECOND_NS + last.warmup.took_ns + walls
 }
 
 fn partial(run: &Run) -> Option<String> {
@@ -245,25 +288,12 @@ fn left_by_split(causes: &[Cause]) -> Vec<(String, f64)> {
 
 fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
     let mut warnings = run.damaged.clone();
-    for row in findings.comparisons.iter().filter(|row| row.primary && row.verdict != Verdict::Invalid) {
-        if let Some(floor) = row.noise_floor.filter(|floor| *floor > row.delta) {
-            warnings.push(format!(
-                "this host cannot resolve {} in {} ({}): its noise floor over {} blocks is {}; use longer windows \
-                 (--window), more blocks, or a quieter machine",
-                percent(row.delta),
-                row.metric.label(),
-                row.arm,
-                row.blocks,
-                percent(floor)
-            ));
-        }
-    }
     for arm in &findings.arms {
         warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
     }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(
-            "'{}' was not steady when {} of its {} windows began: raise --warmup",
+            "'{}' was not steady when {} of its {} blocks began: raise --warmup-cap",
             arm.name, arm.unsteady_rounds, arm.rounds
         ));
     }

@@ -3,7 +3,8 @@
 //! Either one look at 95 %, or up to three: after 6, 12 and 24 blocks, and the first that decides ends the run. The levels
 //! are chosen so that all looks together raise a false alarm in 5 % of runs at most.
 
-use crate::Error;
+use crate::verdict::{Question, Verdict};
+use crate::{Error, Interval};
 
 /// Blocks after which a run is looked at. Six are the fewest whose exact interval attains 95 %.
 pub const LOOKS: [usize; 3] = [6, 12, 24];
@@ -37,6 +38,18 @@ pub fn level(blocks: usize) -> f64 {
 #[must_use]
 pub fn next(blocks: usize, most: usize) -> Option<usize> {
     LOOKS.into_iter().find(|look| *look > blocks).filter(|look| *look <= most)
+}
+
+/// Whether a verdict ends a run that could be looked at again. "Equal" does only where differences of twice the smallest
+/// that is named are excluded: what is half as large would else go unseen though the next look could show it.
+#[must_use]
+pub fn ends(verdict: Verdict, ratio: &Interval, question: &Question) -> bool {
+    let fine = 2.0 * question.least;
+    match verdict {
+        Verdict::Faster | Verdict::Slower => true,
+        Verdict::Equal => 1.0 - fine < ratio.low && ratio.high < 1.0 + fine,
+        Verdict::Inconclusive => false,
+    }
 }
 
 /// N = ⌈((1.96 + 0.84) · sd / δ)²⌉ blocks to find a difference of δ, with `sd` that of the paired differences.

@@ -1,6 +1,7 @@
 //! From an estimate and its interval to one word.
 
 use crate::Estimate;
+pub use crate::interval::Bias;
 
 /// What a larger value of the metric means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,13 @@
 //! A generator opens its connections to every endpoint and then does nothing until it is given a turn. It is quiet
 //! between turns: nothing is in flight, and it uses no CPU. It ends when its standard input does.
 
+pub mod fill;
+pub mod read;
+mod summary;
 mod turn;
 
+pub use fill::Data;
+pub use summary::{FieldSummary, RequestSummary, RequestsSummary};
 pub use turn::{Command, Event, Polled, Turn, TurnPace, TurnReport};
 
 use std::path::PathBuf;
@@ -27,6 +32,9 @@ pub struct Job {
     pub endpoints: Vec<Endpoint>,
     /// What is asked.
     pub requests: Requests,
+    /// What fills the placeholders of requests, beside those that need nothing.
+    #[serde(default)]
+    pub data: Option<Data>,
     /// What is spoken.
     pub protocol: Protocol,
     /// How TLS is spoken to endpoints whose URL begins with `https`.
@@ -83,7 +91,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedRequest {
-    /// Its name, which may be that of others: they share a row.
+    /// Its name, which may be that of others: they share a row. Empty for none.
     pub name: String,
     /// How often it is asked, in proportion to the others.
     pub weight: f64,

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Errors, LoadReport};
@@ -13,6 +15,8 @@ pub enum Command {
     Report {
         /// Which pool.
         pool: u32,
+        /// Where their latencies are written to, as an HdrHistogram log (V2), if they are.
+        hlog: Option<PathBuf>,
     },
 }
 
