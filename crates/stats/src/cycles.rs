@@ -5,7 +5,7 @@
 
 use crate::error::{all_finite, at_least};
 use crate::paired::{MAX_PAIRS, hodges_lehmann};
-use crate::stationarity::mann_kendall;
+use crate::trend::mann_kendall;
 use crate::{Error, descriptive};
 
 /// Fewest cycles that can show a trend.

@@ -1,6 +1,7 @@
 //! Every statistic against SciPy, R, its own mathematics, and simulated sessions.
 
 mod changes;
+mod cycles;
 mod decisions;
 mod derived;
 mod fixture;
