@@ -4,9 +4,12 @@
 //! spread, never an interval. The interval comes from the values of several blocks ([`crate::paired`]).
 
 use crate::error::{all_finite, at_least};
-use crate::paired::{MAX_PAIRS, hodges_lehmann};
+use crate::paired::hodges_lehmann;
 use crate::trend::mann_kendall;
 use crate::{Error, descriptive};
+
+/// Most cycles of a block: its two million means of two are sorted in some tenths of a second.
+pub const MAX_CYCLES: usize = 2000;
 
 /// Fewest cycles that can show a trend.
 const MIN_TREND: usize = 3;
@@ -28,7 +31,7 @@ impl BlockValue {
     /// The value of a block from the ln ratios of its cycles, in the order in which these ran.
     ///
     /// # Errors
-    /// [`Error::TooFew`] without a cycle, [`Error::TooMany`] above [`MAX_PAIRS`], a value that is not finite.
+    /// [`Error::TooFew`] without a cycle, [`Error::TooMany`] above [`MAX_CYCLES`], a value that is not finite.
     ///
     /// ```
     /// use stats::cycles::BlockValue;
@@ -41,8 +44,8 @@ impl BlockValue {
     /// ```
     pub fn of(cycles: &[f64]) -> Result<Self, Error> {
         let n = cycles.len();
-        if n > MAX_PAIRS {
-            return Err(Error::TooMany { have: n, most: MAX_PAIRS });
+        if n > MAX_CYCLES {
+            return Err(Error::TooMany { have: n, most: MAX_CYCLES });
         }
         all_finite(cycles)?;
         at_least(n, 1)?;

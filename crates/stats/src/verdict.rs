@@ -15,7 +15,7 @@ pub enum HigherIs {
 /// What is asked of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
-    /// δ, the relative difference that matters: 0.02 is 2 %. Anything smaller is as good as equal.
+    /// δ, the relative difference that matters: 0.02 is 2 %. *Equal* says that any difference is smaller.
     pub delta: f64,
     /// The smallest relative difference that is called slower or faster once it is certain: 0.002 is 0.2 %.
     pub least: f64,

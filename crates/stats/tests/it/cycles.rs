@@ -1,7 +1,7 @@
 //! The value of a block from its cycles.
 
-use stats::cycles::BlockValue;
-use stats::{Error, paired};
+use stats::Error;
+use stats::cycles::{BlockValue, MAX_CYCLES};
 
 use crate::fixture::{cases, close, number, numbers, scipy};
 
@@ -51,7 +51,7 @@ fn bad_cycles_are_refused() {
     assert_eq!(BlockValue::of(&[]), Err(Error::TooFew { have: 0, need: 1 }));
     assert!(matches!(BlockValue::of(&[0.1, f64::NAN]), Err(Error::BadValue { index: 1, .. })));
     assert!(matches!(BlockValue::of(&[f64::INFINITY]), Err(Error::BadValue { index: 0, .. })));
-    let most = paired::MAX_PAIRS;
+    let most = MAX_CYCLES;
     assert_eq!(BlockValue::of(&vec![0.0; most + 1]), Err(Error::TooMany { have: most + 1, most }));
     assert_eq!(BlockValue::of(&vec![0.0; most]).unwrap().n, most);
 }
