@@ -2,34 +2,38 @@
 
 mod answers;
 mod generator;
+mod host;
 mod load;
-mod moved;
 mod place;
 
-use model::record::{HostUsage, RoundRecord, VoidReason, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use answers::difference;
-pub(crate) use generator::{backlog_per_s, server_busy, set_busy};
-pub(crate) use moved::is_moved;
-pub use moved::{moved_between, moved_since, strayed};
+pub use host::{MAX_MOVED_SHARE, MAX_VOID_SHARE};
+pub(crate) use place::FLOOR_LEVEL;
 
-use crate::findings::Gate;
-use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
 
-/// Steal above this share of the window: the hypervisor ran someone else.
-const MAX_STEAL: f64 = 0.01;
-/// The kernel tells of it in hundredths of a second: one or two, in a short window, are as little as it can tell.
-const STEAL_RESOLUTION_NS: u64 = 20_000_000;
-/// Other processes' CPU above this share of the CPUs measured on.
-const MAX_OTHERS: f64 = 0.02;
-/// Frequency that fell by more than this within a window.
-const MAX_FREQUENCY_FALL: f64 = 0.05;
-/// Void rounds above this share void the run: what disturbed them disturbs the others, only less.
-pub const MAX_VOID_SHARE: f64 = 0.2;
-/// Rounds of before or after a CPU was moved above this share void the run. They say nothing against the others, but half
-/// a run is not the run that was planned.
-pub const MAX_MOVED_SHARE: f64 = 0.5;
+/// One gate: a condition under which figures may be believed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// Stable name.
+    pub id: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The arm it speaks of; absent where it speaks of all.
+    pub arm: Option<String>,
+    /// What was seen.
+    pub value: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+    /// One or two sentences: what, why, what to do.
+    pub text: String,
+    /// Metrics that it voids when it does not hold.
+    pub voids: Vec<Metric>,
+}
 
 /// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
 type Check = fn(&Sheet) -> Vec<Gate>;
@@ -43,7 +47,7 @@ const CHECKS: [Check; 10] = [
     load::stall,
     load::utilisation,
     load::wire,
-    host,
+    host::host,
     place::environment,
     place::fairness,
 ];
@@ -113,57 +117,13 @@ impl PerArm {
     }
 }
 
-/// What the host did to a round that makes it count for nothing; the orchestrator repeats such a round.
-#[must_use]
-pub fn host_fault(record: &RoundRecord) -> Option<VoidReason> {
-    let disturbed = record.windows.iter().find_map(window_fault);
-    let disturbed = disturbed.map(|text| VoidReason { gate: "host".to_owned(), text, moved: false });
-    disturbed.or_else(|| record.windows.iter().find_map(moved::within))
+/// The gate of this name that does not hold for `arm`.
+pub(crate) fn failed<'a>(gates: &'a [Gate], id: &str, arm: &str) -> Option<&'a Gate> {
+    gates.iter().find(|gate| gate.id == id && !gate.ok && gate.arm.as_deref() == Some(arm))
 }
 
-fn window_fault(window: &Window) -> Option<String> {
-    let sets = [(&window.server_cpus, "server"), (&window.load_cpus, "load")];
-    // Where the other processes ran is not known, so their time is weighed against all CPUs measured on.
-    let all_ns: u64 = sets.iter().map(|(usage, _)| usage.wall_ns * u64::from(usage.cpus)).sum();
-    let others = window.server_cpus.others_ns as f64 / all_ns.max(1) as f64;
-    if others > MAX_OTHERS {
-        return Some(format!("other processes used {} of the CPUs measured on: stop them", percent(others)));
-    }
-    sets.iter().find_map(|(usage, set)| set_fault(usage, set))
-}
-
-fn set_fault(usage: &HostUsage, set: &str) -> Option<String> {
-    let steal = usage.steal_ns as f64 / (usage.wall_ns * u64::from(usage.cpus)).max(1) as f64;
-    if steal > MAX_STEAL && usage.steal_ns > STEAL_RESOLUTION_NS {
-        return Some(format!("the hypervisor took {} of the {set} CPUs", percent(steal)));
-    }
-    if usage.throttled_ns > 0 {
-        return Some("the cgroup was throttled: raise its CPU quota".to_owned());
-    }
-    match usage.frequency_khz {
-        Some([low, high]) if (low as f64) < high as f64 * (1.0 - MAX_FREQUENCY_FALL) => {
-            Some(format!("the CPU frequency moved between {low} and {high} kHz: fix the governor"))
-        }
-        _ => None,
-    }
-}
-
-/// `host`: too many void rounds mean that this machine was not quiet, and the rest cannot be trusted either.
-fn host(sheet: &Sheet) -> Vec<Gate> {
-    let all = sheet.void.len() + sheet.rounds().len();
-    let share = |count: usize| if all == 0 { 0.0 } else { count as f64 / all as f64 };
-    let moved = sheet.void.iter().filter(|round| round.reason.moved).count();
-    let (disturbed, moved) = (share(sheet.void.len() - moved), share(moved));
-    let ok = disturbed <= MAX_VOID_SHARE && moved <= MAX_MOVED_SHARE;
-    let repeated = if ok { " and repeated" } else { "" };
-    let text = match sheet.void.last() {
-        None => "no steal, throttling, moved CPU or other load in any round".to_owned(),
-        Some(last) => {
-            format!("{} of {all} rounds void{repeated}; the last: {}", sheet.void.len(), last.reason.text)
-        }
-    };
-    let voids = if ok { Vec::new() } else { Metric::ALL.to_vec() };
-    let (value, limit) =
-        if moved > MAX_MOVED_SHARE { (moved, MAX_MOVED_SHARE) } else { (disturbed, MAX_VOID_SHARE) };
-    vec![Gate { ok, value: Some(value), limit: Some(limit), voids, ..holds("host", text) }]
+/// Whether a gate voids what was measured of `arm` in `metric`.
+pub(crate) fn is_void(gates: &[Gate], arm: &str, metric: Metric) -> bool {
+    let concerns = |gate: &Gate| gate.arm.as_deref().is_none_or(|name| name == arm);
+    gates.iter().any(|gate| !gate.ok && gate.voids.contains(&metric) && concerns(gate))
 }
