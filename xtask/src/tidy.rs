@@ -3,6 +3,7 @@
 mod edges;
 mod functions;
 mod sources;
+mod stages;
 mod words;
 
 use anyhow::bail;
@@ -21,8 +22,9 @@ pub(crate) struct Finding {
 
 type Check = fn(&[Source]) -> anyhow::Result<Finding>;
 
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 10] = [
     ("crates depend only as ARCHITECTURE.md says", edges::dependencies),
+    ("stages of analyse name earlier ones alone", stages::order),
     ("every dependency has its reason", edges::reasons),
     ("functions are short", functions::lengths),
     ("files are short", sources::lengths),

@@ -7,7 +7,10 @@ use model::plan::{CaseFile, Figure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ArmFindings, Findings};
+use crate::facts::arms::ArmFindings;
+use crate::facts::metric::Metric;
+use crate::findings::Findings;
+use crate::gates;
 
 pub use profile::{FunctionCost, InstructionProfile, PublishedProfile, PublishedProfileRow};
 
@@ -144,14 +147,8 @@ fn figure_findings(figure: &Figure, runs: &[CaseRun]) -> FigureFindings {
         comparison: run.map(|run| run.id.clone()),
         rate_valid: run
             .zip(ours.as_ref())
-            .is_some_and(|(run, ours)| rate_is_valid(&run.findings, &ours.name)),
+            .is_some_and(|(run, ours)| !gates::is_void(&run.findings.gates, &ours.name, Metric::Rate)),
         ours,
         figure: figure.clone(),
     }
-}
-
-/// Whether no gate voids the rate of `arm`.
-fn rate_is_valid(findings: &Findings, arm: &str) -> bool {
-    let concerns = |gate: &crate::Gate| gate.arm.as_ref().is_none_or(|name| name == arm);
-    !findings.gates.iter().any(|gate| !gate.ok && gate.voids.contains(&crate::Metric::Rate) && concerns(gate))
 }

@@ -5,14 +5,37 @@ mod disturbance;
 mod generator;
 mod load;
 mod place;
+pub mod sameness;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use answers::difference;
+pub use disturbance::BiasSource;
 pub(crate) use disturbance::biases;
-pub(crate) use generator::{backlog_per_s, server_busy, set_busy};
+pub(crate) use place::FLOOR_LEVEL;
 
-use crate::findings::Gate;
-use crate::sheet::Sheet;
-use crate::Metric;
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+
+/// One gate: a condition under which figures may be believed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// Stable name.
+    pub id: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The arm it speaks of; absent where it speaks of all.
+    pub arm: Option<String>,
+    /// What was seen.
+    pub value: Option<f64>,
+    /// The limit.
+    pub limit: Option<f64>,
+    /// One or two sentences: what, why, what to do.
+    pub text: String,
+    /// Metrics that it voids when it does not hold.
+    pub voids: Vec<Metric>,
+}
 
 /// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
 type Check = fn(&Sheet) -> Vec<Gate>;
@@ -94,4 +117,15 @@ impl PerArm {
             (true, None) => vec![holds(self.id, "nothing to judge")],
         }
     }
+}
+
+/// The gate of this name that does not hold for `arm`.
+pub(crate) fn failed<'a>(gates: &'a [Gate], id: &str, arm: &str) -> Option<&'a Gate> {
+    gates.iter().find(|gate| gate.id == id && !gate.ok && gate.arm.as_deref() == Some(arm))
+}
+
+/// Whether a gate voids what was measured of `arm` in `metric`.
+pub(crate) fn is_void(gates: &[Gate], arm: &str, metric: Metric) -> bool {
+    let concerns = |gate: &Gate| gate.arm.as_deref().is_none_or(|name| name == arm);
+    gates.iter().any(|gate| !gate.ok && gate.voids.contains(&metric) && concerns(gate))
 }

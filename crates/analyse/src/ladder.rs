@@ -7,10 +7,11 @@ use stats::bootstrap;
 use stats::paired;
 use stats::verdict::{Question, decide};
 
-use crate::findings::Verdict;
+use crate::facts::metric::Metric;
+use crate::facts::sheet::{Sheet, by_block};
+use crate::findings::FINDINGS_SCHEMA;
 use crate::gates;
-use crate::sheet::{Sheet, by_block};
-use crate::{FINDINGS_SCHEMA, Metric};
+use crate::verdicts::Verdict;
 
 /// Level of every rung's interval.
 const LEVEL: f64 = 0.95;

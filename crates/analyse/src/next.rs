@@ -1,8 +1,12 @@
 //! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
 
 use model::plan::{Plan, Turns};
+use model::record::Manifest;
 
-use crate::findings::{Comparison, Findings, Gate, Grade, Verdict};
+use crate::attribution::Attribution;
+use crate::attribution::cause::Grade;
+use crate::gates::Gate;
+use crate::verdicts::{Comparison, Verdict};
 
 /// Commands whose flags are those of a comparison.
 const COMPARING: [&str; 2] = ["compare", "ladder"];
@@ -12,9 +16,15 @@ const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("
 const MORE: u32 = 4;
 
 /// What to run next.
-pub(crate) fn next(findings: &Findings, plan: &Plan) -> Option<String> {
-    let again = Again { words: &findings.command, plan };
-    let primary = || findings.comparisons.iter().filter(|row| row.primary);
+pub(crate) fn next(
+    manifest: &Manifest,
+    gates: &[Gate],
+    comparisons: &[Comparison],
+    attribution: &Attribution,
+) -> Option<String> {
+    let plan = &manifest.plan;
+    let again = Again { words: &manifest.command, plan };
+    let primary = || comparisons.iter().filter(|row| row.primary);
     let told = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))
     };
@@ -25,11 +35,11 @@ pub(crate) fn next(findings: &Findings, plan: &Plan) -> Option<String> {
         return Some(undecided(&open, &again));
     }
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
-    if let Some(gate) = findings.gates.iter().find(voids) {
+    if let Some(gate) = gates.iter().find(voids) {
         return Some(again.after(&format!("mend gate '{}' and measure again ({})", gate.id, gate.text), &[]));
     }
     let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
-    let first = findings.causes.iter().find(|cause| named.contains(&cause.grade))?;
+    let first = attribution.causes.iter().find(|cause| named.contains(&cause.grade))?;
     let (id, slower) = (&first.id, if first.ns_per_request < 0.0 { &first.baseline } else { &first.arm });
     Some(match (first.grade, plan.design.confirm) {
         (Grade::ConfirmedBy, _) => again.after(

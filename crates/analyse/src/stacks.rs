@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::record::{Frame, PassKind, Profile, ProfileKind, Run, Stack};
+use model::record::{Frame, PassKind, Profile, Run, Stack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Findings;
-use crate::profile::sampled_ns;
+use crate::facts::functions::package_of;
+use crate::facts::seen::{sampled, sampled_ns};
+use crate::findings::Findings;
 
 /// Stacks kept of each arm, most frequent first: a page of four arms stays under 2 MB, and what is left out is one box.
 const MAX_STACKS: usize = 1500;
@@ -55,13 +56,6 @@ pub fn stacks(run: &Run, findings: &Findings) -> Vec<ArmStacks> {
     .collect()
 }
 
-fn sampled<'a>(run: &'a Run, arm: &str) -> Vec<&'a Profile> {
-    let records = run.diagnostics.iter().filter(|record| record.arm == arm);
-    let passes = records.flat_map(|record| &record.passes).filter(|pass| pass.kind == PassKind::Sampling);
-    let profiles = passes.filter_map(|pass| pass.profile.as_ref());
-    profiles.filter(|profile| profile.kind == ProfileKind::Cpu).collect()
-}
-
 fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
     // A flame graph has a box for each function, not for each of its lines.
     let mut counts: BTreeMap<Vec<Frame>, u64> = BTreeMap::new();
@@ -101,7 +95,7 @@ fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
 
 /// Each package once, and that of every frame by its place.
 fn packages(frames: &[Frame]) -> (Vec<String>, Vec<u32>) {
-    let named: Vec<String> = frames.iter().map(crate::profile::package_of).collect();
+    let named: Vec<String> = frames.iter().map(package_of).collect();
     let distinct: Vec<String> = named.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let place = |name: &String| distinct.binary_search(name).expect("every name is among them") as u32;
     let places = named.iter().map(place).collect();

@@ -101,13 +101,16 @@ mod tests {
         let mut course = Course::default();
         for cost_ns in costs_ns {
             let (wall_ns, requests) = (200_000_000, 10_000);
-            let slice =
-                Slice { requests, cpu_ns: requests * cost_ns, wall_ns, length_ns: wall_ns, ..Slice::default() };
-            let compilers = (compiling * wall_ns as f64) as u64;
-            let used = Usage {
-                threads_ns: [("C2 CompilerThre".to_owned(), compilers)].into(),
-                ..Usage::default()
+            let slice = Slice {
+                requests,
+                cpu_ns: requests * cost_ns,
+                wall_ns,
+                length_ns: wall_ns,
+                ..Slice::default()
             };
+            let compilers = (compiling * wall_ns as f64) as u64;
+            let used =
+                Usage { threads_ns: [("C2 CompilerThre".to_owned(), compilers)].into(), ..Usage::default() };
             course.add(&slice, &used);
         }
         course

@@ -4,10 +4,12 @@ use model::record::{HostUsage, Profile, ProfileKind, Resources, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::percent;
-use crate::profile::{self, ArmProfile, ProfileDifference};
-use crate::resources::{UseInput, UseRow, UseScope, use_table};
-use crate::why::passes;
+use crate::attribution::profile::{self, ArmProfile, ProfileDifference};
+use crate::facts::passes;
+use crate::facts::resources::{UseInput, UseRow, UseScope, use_table};
+use crate::facts::seen::sampled_ns;
+use crate::facts::words::percent;
+use crate::findings::FINDINGS_SCHEMA;
 
 /// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
 const MANY_OPENED: f64 = 0.05;
@@ -105,7 +107,7 @@ pub fn watched(input: &WatchInput) -> Watched {
     notes.extend(doubts(seen, requests, from));
     notes.extend(input.profiles.iter().flat_map(|(profile, taken)| watching(seen, profile, taken)));
     Watched {
-        schema: crate::FINDINGS_SCHEMA,
+        schema: FINDINGS_SCHEMA,
         pid: input.pid,
         name: input.name.clone(),
         window_ns: seen.usage.wall_ns,
@@ -136,7 +138,7 @@ fn profile(input: &WatchInput, kind: ProfileKind) -> Option<ProfileDifference> {
         ProfileKind::Cpu => {
             let cpu = seen.usage.cpu;
             let divides = passes::divides(coverage(taken, seen))?;
-            profile::sampled_ns(&[taken], cpu.total_ns as f64, cpu.user_ns as f64)? * divides
+            sampled_ns(&[taken], cpu.total_ns as f64, cpu.user_ns as f64)? * divides
         }
         ProfileKind::OffCpu => taken.time_ns() as f64,
     };

@@ -5,7 +5,10 @@ use stats::{Estimate, paired};
 
 use super::profile::PublishedProfile;
 use super::{CaseRun, ClaimFindings, Reproduced};
-use crate::{ArmFindings, Findings, Metric, percent};
+use crate::facts::arms::ArmFindings;
+use crate::facts::metric::Metric;
+use crate::facts::words::percent;
+use crate::findings::Findings;
 
 /// Level of the intervals that claims are judged by.
 const LEVEL: f64 = 0.95;

@@ -2,10 +2,10 @@
 
 use model::record::{Answer, Window};
 
-use super::{PerArm, holds};
-use crate::findings::Gate;
-use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use super::{Gate, PerArm, holds};
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
 
 /// Relative difference in bytes per answer that still counts as the same answer.
 const MAX_WIRE_DIFFERENCE: f64 = 0.02;

@@ -5,16 +5,30 @@
 
 use model::record::{Slice, Window};
 
-use super::holds;
-use crate::findings::{BiasSource, Gate};
-use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Gate, holds};
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
 
 /// A share of the server's CPUs from which on a disturbance is told.
 const NOTABLE: f64 = 0.01;
 /// How much longer a request takes its server while somebody else has as much of its CPUs as it has, by what it finds no
 /// more in its caches: a share of s costs s times this. Source: `docs/benchmarks/experiment.md`, other load in bursts.
 const CACHES: f64 = 0.25;
+
+/// One thing that can have moved a ratio.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasSource {
+    /// Who or what, such as "other processes".
+    pub what: String,
+    /// Downwards.
+    pub low: f64,
+    /// Upwards.
+    pub high: f64,
+}
 
 /// Something that takes the server's CPUs from it.
 struct Disturbance {
@@ -104,7 +118,8 @@ pub(crate) fn biases(sheet: &Sheet, arm: &str, metric: Metric) -> Vec<BiasSource
 pub(super) fn host(sheet: &Sheet) -> Vec<Gate> {
     let mut rows = Vec::new();
     for disturbance in &DISTURBANCES {
-        let shares = sheet.others().filter_map(|arm| Some((arm, disturbance.shares(sheet, arm, sheet.main)?)));
+        let shares =
+            sheet.others().filter_map(|arm| Some((arm, disturbance.shares(sheet, arm, sheet.main)?)));
         let worst = shares.max_by(|a, b| largest(a.1).total_cmp(&largest(b.1)));
         let Some((arm, [below, above])) = worst.filter(|(_, shares)| largest(*shares) >= NOTABLE) else {
             continue;

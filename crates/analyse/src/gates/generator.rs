@@ -3,21 +3,16 @@
 use model::plan::Condition;
 use model::record::Window;
 
-use super::PerArm;
-use crate::findings::Gate;
-use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use super::{Gate, PerArm};
+use crate::facts::busy::{FULL, GENERATOR_BUSY, MIN_RATE_RATIO, backlog_per_s, generator_busy, server_busy};
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
 
-/// A server whose CPUs are this busy is what limits the rate.
-const SERVER_BUSY: f64 = 0.95;
-/// A generator above this share of its CPUs may be what limits.
-const GENERATOR_BUSY: f64 = 0.80;
 /// Send lag that no percentile of a network server can notice, in nanoseconds.
 const SMALL_LAG_NS: f64 = 50_000.0;
 /// Send lag as a share of the median response.
 const MAX_LAG_SHARE: f64 = 0.05;
-/// Achieved over intended rate.
-const MIN_RATE_RATIO: f64 = 0.99;
 
 /// `generator`: at capacity the server is the limit; at an equal rate the schedule was kept.
 pub(super) fn generator(sheet: &Sheet) -> Vec<Gate> {
@@ -34,14 +29,14 @@ pub(super) fn generator(sheet: &Sheet) -> Vec<Gate> {
 
 /// At capacity: the server's CPUs or one of its threads are full, or the generator has room and so was waiting for it.
 fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
-    let mut gate = PerArm::new("generator", SERVER_BUSY, false);
+    let mut gate = PerArm::new("generator", FULL, false);
     for arm in &sheet.plan().arms {
         let name = &arm.name;
         let Some(server) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
         let generator = sheet.median(name, index, |window| Some(generator_busy(window))).unwrap_or(0.0);
         let waits = generator <= GENERATOR_BUSY;
         // A server that is not full, driven by a generator with time to spare, waits for something of its own.
-        let value = if waits { server.max(SERVER_BUSY) } else { server };
+        let value = if waits { server.max(FULL) } else { server };
         gate.add(name, value, &[Metric::Rate], || {
             format!(
                 "at capacity '{name}' was {} busy while the generator was {} busy: the rate is the generator's. \
@@ -79,14 +74,6 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     gate.rows(|worst| format!("the schedule was kept at {at} ({} of it)", percent(worst)))
 }
 
-/// Requests per second by which the backlog of an open loop grows; nothing where the schedule was kept, or where the
-/// generator was too busy to tell whose backlog it is.
-pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
-    let (asked, ratio) = (window.load.schedule.rate_per_s?, window.load.rate_ratio?);
-    let servers = ratio < MIN_RATE_RATIO && generator_busy(window) <= GENERATOR_BUSY;
-    servers.then_some(asked * (1.0 - ratio))
-}
-
 fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) -> Option<String> {
     if generator > GENERATOR_BUSY {
         return Some(format!(
@@ -108,26 +95,4 @@ fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) 
     }
     let lag = model::units::format_ns(lag_ns?);
     Some(format!("requests left {lag} late (send lag p99): add connections or --load-cpus"))
-}
-
-/// Busy share of the server's CPUs, or of its busiest thread where that is larger.
-pub(crate) fn server_busy(window: &Window) -> f64 {
-    let wall = window.target.wall_ns.max(1) as f64;
-    let set = window.target.cpu.total_ns as f64 / wall / f64::from(window.server_cpus.cpus.max(1));
-    let thread = window.target.busiest_thread_ns as f64 / wall;
-    set.max(thread).max(set_busy(&window.server_cpus))
-}
-
-/// Busy share of the generator's CPUs, or of its busiest thread where that is larger.
-fn generator_busy(window: &Window) -> f64 {
-    let wall = window.generator.wall_ns.max(1) as f64;
-    let set = window.generator.cpu.total_ns as f64 / wall / f64::from(window.load_cpus.cpus.max(1));
-    set.max(window.load.busiest_thread)
-}
-
-/// Busy share of a set of CPUs, interrupts included, from the kernel's idle time.
-pub(crate) fn set_busy(usage: &model::record::HostUsage) -> f64 {
-    let capacity = usage.wall_ns as f64 * f64::from(usage.cpus.max(1));
-    let busy = usage.user_ns + usage.system_ns + usage.irq_ns + usage.softirq_ns;
-    if capacity == 0.0 { 0.0 } else { (busy as f64 / capacity).min(1.0) }
 }

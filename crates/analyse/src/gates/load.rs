@@ -3,11 +3,11 @@
 use model::plan::Condition;
 use model::record::Window;
 
-use super::PerArm;
-use crate::findings::Gate;
-use crate::limiter::refused;
-use crate::sheet::Sheet;
-use crate::{Metric, percent};
+use super::{Gate, PerArm};
+use crate::facts::busy::refused;
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
 
 /// Relative difference between rate × latency and the requests in flight.
 const MAX_LITTLE: f64 = 0.05;

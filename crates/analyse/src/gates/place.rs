@@ -3,11 +3,14 @@
 use model::plan::Arm;
 use stats::noise::Noise;
 
-use super::holds;
-use crate::findings::Gate;
-use crate::sheet::Sheet;
-use crate::{FLOOR_LEVEL, Metric, percent};
+use super::{Gate, holds};
+use crate::facts::busy::busy_cores;
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
 
+/// Level of the interval that a noise floor is read from.
+pub(crate) const FLOOR_LEVEL: f64 = 0.95;
 /// Busy cores that differ by more than this are not the same use of the machine.
 const MAX_CORES_DIFFERENCE: f64 = 0.10;
 
@@ -86,7 +89,7 @@ fn differences(sheet: &Sheet) -> String {
 
 /// `fairness`: the arms used the same number of cores; otherwise figures are to be read per core.
 pub(super) fn fairness(sheet: &Sheet) -> Vec<Gate> {
-    let cores = |arm: &str| sheet.median(arm, sheet.main, |window| Some(crate::arms::busy_cores(window)));
+    let cores = |arm: &str| sheet.median(arm, sheet.main, |window| Some(busy_cores(window)));
     let Some(baseline) = cores(sheet.baseline()).filter(|cores| *cores > 0.0) else {
         return vec![holds("fairness", "nothing to judge")];
     };

@@ -2,8 +2,8 @@
 
 use analyse::{Comparison, Findings, Gate, Metric};
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, Turns, WarmupClass,
-    Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, Turns,
+    WarmupClass, Workload,
 };
 use model::record::{
     Answer, CpuTimes, Fairness, Fitted, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,

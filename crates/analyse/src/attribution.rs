@@ -1,0 +1,83 @@
+//! What explains a difference that was shown.
+
+pub(crate) mod cause;
+pub mod profile;
+pub(crate) mod split;
+pub(crate) mod why;
+
+use std::collections::BTreeMap;
+
+use cause::{Cause, Grade};
+use profile::ProfileDifference;
+use split::Split;
+use why::{LedgerLine, Material, Why};
+
+use crate::facts::Facts;
+use crate::facts::sheet::Sheet;
+use crate::gates::Gate;
+use crate::verdicts::Comparison;
+
+/// Everything that explains a run.
+pub(crate) struct Attribution {
+    /// Exact split of the rate ratio, one for each arm but the baseline.
+    pub(crate) splits: Vec<Split>,
+    /// Where in the code the difference is.
+    pub(crate) profiles: Vec<ProfileDifference>,
+    /// What explains the difference, most important first.
+    pub(crate) causes: Vec<Cause>,
+    /// What one request costs, line by line.
+    pub(crate) ledger: Vec<LedgerLine>,
+    /// What arms wait for whose CPUs are idle: name and evidence.
+    pub(crate) waits: Vec<(String, String)>,
+    /// The arm of whose gap the largest share is left without a cause, and that share.
+    pub(crate) most_left: Option<(String, f64)>,
+}
+
+impl Attribution {
+    /// What explains every difference that was shown.
+    pub(crate) fn of(facts: &Facts, gates: &[Gate], comparisons: &[Comparison]) -> Self {
+        let sheet = &facts.sheet;
+        let asked = sheet.plan().design.why;
+        let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
+        let split = split::causes(&splits, comparisons, &facts.arms);
+        let profiles = profile::all(facts);
+        let material = Material { facts, gates, comparisons, profiles: &profiles };
+        let why = if asked { why::explain(&material) } else { Why::default() };
+        let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
+        Self {
+            causes: most_important_first(sheet, [split, why.causes].concat()),
+            ledger: why.ledger,
+            waits: why.waits,
+            most_left: left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)),
+            splits,
+            profiles,
+        }
+    }
+}
+
+/// Causes arm by arm: what may be a cause by what it carries, then user and system time, which account for a gap but do
+/// not explain it, then what was ruled out.
+fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
+    let arm = |cause: &Cause| sheet.plan().arms.iter().position(|arm| arm.name == cause.arm);
+    let rank = |cause: &Cause| match cause.grade {
+        Grade::ConfirmedBy | Grade::BoundedBy | Grade::ConsistentWith => 0,
+        Grade::AccountsFor => 1,
+        Grade::RuledOut => 2,
+    };
+    let carried = |cause: &Cause| cause.ns_per_request.abs();
+    causes.sort_by(|a, b| {
+        (arm(a), rank(a)).cmp(&(arm(b), rank(b))).then_with(|| carried(b).total_cmp(&carried(a)))
+    });
+    causes
+}
+
+/// The part of each arm's gap that its split leaves.
+fn left_by_split(causes: &[Cause]) -> Vec<(String, f64)> {
+    let mut accounted: BTreeMap<&str, f64> = BTreeMap::new();
+    for cause in causes {
+        if let Some(share) = cause.share {
+            *accounted.entry(&cause.arm).or_default() += share;
+        }
+    }
+    accounted.into_iter().map(|(arm, sum)| (arm.to_owned(), (1.0 - sum).abs())).collect()
+}

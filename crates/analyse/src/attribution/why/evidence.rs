@@ -1,0 +1,184 @@
+//! What is known of one arm, per request: pooled over its valid rounds, and over the diagnostic passes that count.
+
+use std::collections::BTreeMap;
+
+use model::record::{Pieces, Profile, Window};
+
+use super::Material;
+use crate::facts::arms::{self, CpuPerRequest};
+use crate::facts::busy::{FULL, REFUSED, busiest_thread, busy_cores, refused, server_busy, set_busy};
+use crate::facts::metric::in_window;
+use crate::facts::seen::{self, Blocked, Counted, Machine};
+use crate::facts::shape::Shape;
+use crate::facts::stalls::Stalls;
+use crate::gates;
+
+/// One arm per request; times in nanoseconds.
+pub(crate) struct Evidence {
+    pub(crate) name: String,
+    pub(crate) cpu: CpuPerRequest,
+    /// CPU time of the server's set that was not used.
+    pub(crate) idle_ns: f64,
+    /// Whether the CPUs, or one thread, were full.
+    pub(crate) full: bool,
+    /// Whether one thread was full while the CPUs were not.
+    pub(crate) one_thread_full: bool,
+    /// CPUs that it may use.
+    pub(crate) cpus: f64,
+    /// CPUs that it kept busy.
+    pub(crate) busy_cores: f64,
+    /// Whether the generator may have been the limit, and nothing of the server's own is known to be: one that refuses
+    /// connections keeps their clients away, however busy the generator is with the others.
+    pub(crate) generator_limits: bool,
+    /// Whether it starved connections.
+    pub(crate) stalls: bool,
+    /// Voluntary and involuntary switches.
+    pub(crate) switches: [f64; 2],
+    pub(crate) minor_faults: f64,
+    /// Bytes of an answer.
+    pub(crate) answer_bytes: f64,
+    /// Segments of the whole host, both sides of the connections.
+    pub(crate) segments: f64,
+    pub(crate) delayed_acks: f64,
+    /// Connections refused or dropped because too many waited to be accepted.
+    pub(crate) refused: f64,
+    /// Connections accepted.
+    pub(crate) accepted: f64,
+    /// Share of the connections that waited to be accepted, 0 to 1.
+    pub(crate) waiting_to_be_accepted: f64,
+    /// Time that its threads were ready to run and waited for a CPU.
+    pub(crate) run_wait_ns: f64,
+    /// Time between request and answer of one connection.
+    pub(crate) response_ns: f64,
+    /// The same, median, at the equal rate, where the main condition is another one: most servers have nothing to queue then.
+    pub(crate) unhurried_ns: Option<f64>,
+    /// Requests under way at a time.
+    pub(crate) in_flight: f64,
+    /// Share of the answers that came in pieces, and how far apart the first and the last of one were on average.
+    pub(crate) pieces: Option<(f64, f64)>,
+    /// CPU time by the name of the thread.
+    pub(crate) threads_ns: BTreeMap<String, f64>,
+    /// CPU time of processes that ended meanwhile.
+    pub(crate) ended_processes_ns: f64,
+    /// CPU time of threads that ended meanwhile.
+    pub(crate) ended_threads_ns: f64,
+    /// What was counted by perf events, where a pass counts.
+    pub(crate) counted: Option<Counted>,
+    pub(crate) shape: Shape,
+    /// When it answered nobody.
+    pub(crate) stalled: Option<Stalls>,
+    /// The program's functions in which its threads waited for something other than requests, longest first.
+    pub(crate) waits_in: Vec<String>,
+    /// Threads that waited at a time on average, by what they waited for; empty where that was not seen.
+    pub(crate) blocked: BTreeMap<Blocked, f64>,
+    /// What its virtual machines did, where they log it.
+    pub(crate) machine: Option<Machine>,
+    /// Whether the idle threads of its runtime were told from threads that wait for something.
+    pub(crate) knows_idle_threads: bool,
+}
+
+impl Evidence {
+    /// What is known of `arm`; nothing where it has no valid round.
+    pub(crate) fn of(arm: &str, material: &Material) -> Option<Self> {
+        let (sheet, passes) = (&material.facts.sheet, &material.facts.passes);
+        let index = sheet.main;
+        let windows = sheet.windows(arm, index);
+        let pooled = |count: fn(&Window) -> u64| sheet.pooled(arm, index, count);
+        let cpu = arms::cpu(pooled)?;
+        let offered = pooled(|window| window.target.wall_ns * u64::from(window.server_cpus.cpus.max(1)))?;
+        let tcp = |count: fn(&model::record::TcpCounters) -> u64| {
+            sheet.pooled(arm, index, |window| count(&window.server_cpus.tcp)).unwrap_or(0.0)
+        };
+        let median =
+            |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
+        let timed = seen::waiting(sheet, arm, passes);
+        let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
+        let refused = tcp(refused);
+        let fails = |id: &str| gates::failed(material.gates, id, arm).is_some();
+        Some(Self {
+            name: arm.to_owned(),
+            idle_ns: (offered - cpu.total).max(0.0),
+            full: median(&|window| Some(server_busy(window))) >= FULL,
+            one_thread_full: median(&|window| Some(busiest_thread(window))) >= FULL
+                && median(&|window| Some(set_busy(&window.server_cpus))) < FULL,
+            cpus: median(&|window| Some(f64::from(window.server_cpus.cpus))),
+            busy_cores: median(&|window| Some(busy_cores(window))),
+            generator_limits: refused < REFUSED && fails("generator"),
+            stalls: fails("stall"),
+            switches: [
+                pooled(|window| window.target.voluntary_switches)?,
+                pooled(|window| window.target.involuntary_switches)?,
+            ],
+            minor_faults: pooled(|window| window.target.minor_faults)?,
+            answer_bytes: median(&|window| {
+                Some(window.load.bytes_read as f64 / window.load.requests.max(1) as f64)
+            }),
+            segments: tcp(|tcp| tcp.segments_out),
+            delayed_acks: tcp(|tcp| tcp.delayed_acks),
+            refused,
+            accepted: tcp(|tcp| tcp.passive_opens),
+            waiting_to_be_accepted: mean(&windows, waiting_to_be_accepted),
+            run_wait_ns: pooled(|window| window.target.run_wait_ns)?,
+            pieces: pieces(&windows),
+            response_ns: median(&|window| Some(window.load.response_ns.mean)),
+            unhurried_ns: sheet.latency.filter(|latency| *latency != index).and_then(|latency| {
+                sheet.median(arm, latency, |window| Some(window.load.response_ns.p50? as f64))
+            }),
+            in_flight: median(&|window| Some(window.load.rate_per_s * window.load.response_ns.mean / 1e9)),
+            threads_ns: threads(&windows),
+            ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
+            ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
+            counted: seen::counted(sheet, arm, passes),
+            shape: Shape::of(&windows),
+            stalled: material.facts.arm(arm).and_then(|row| row.stalls.clone()),
+            machine: seen::machine(sheet, arm, passes),
+            waits_in: seen::waits_in(&waiting),
+            blocked: seen::blocked(&waiting),
+            knows_idle_threads: seen::knows_idle_threads(&waiting),
+            cpu,
+        })
+    }
+
+    /// System calls per request whose names are in `names`; absent where none are counted by name.
+    pub(crate) fn calls(&self, names: &[&str]) -> Option<f64> {
+        Some(self.counted.as_ref().filter(|counted| !counted.syscalls.is_empty())?.calls(names))
+    }
+
+    /// Switches of both kinds.
+    pub(crate) fn all_switches(&self) -> f64 {
+        self.switches.iter().sum()
+    }
+}
+
+/// Share of the connections that waited to be accepted at the end of a window.
+fn waiting_to_be_accepted(window: &Window) -> f64 {
+    let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
+    let queued: u32 = sockets.map_or(0, |sockets| sockets.listeners.iter().map(|one| one.queued).sum());
+    (f64::from(queued) / window.load.connections.requested.max(1) as f64).min(1.0)
+}
+
+/// Answers in pieces as a share of all, and the mean time from the first piece to the last; nothing where it is not known.
+fn pieces(windows: &[&Window]) -> Option<(f64, f64)> {
+    let mut sum = Pieces::default();
+    for window in windows {
+        sum += window.load.pieces?;
+    }
+    let answers: u64 = windows.iter().map(|window| window.load.requests).sum();
+    Some((sum.answers as f64 / answers.max(1) as f64, sum.apart_ns as f64 / sum.answers.max(1) as f64))
+}
+
+fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> f64 {
+    windows.iter().map(|window| figure(window)).sum::<f64>() / windows.len().max(1) as f64
+}
+
+/// CPU time per request by the name of the thread.
+fn threads(windows: &[&Window]) -> BTreeMap<String, f64> {
+    let requests: u64 = windows.iter().map(|window| window.load.requests).sum();
+    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+    for window in windows {
+        for (name, ns) in &window.target.threads_ns {
+            *sums.entry(name.clone()).or_default() += in_window(window, *ns) / requests.max(1) as f64;
+        }
+    }
+    sums
+}

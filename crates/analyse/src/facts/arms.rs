@@ -1,0 +1,300 @@
+//! One row for each arm: counts pooled over its valid rounds, percentiles as medians over them.
+
+use std::collections::BTreeMap;
+
+use model::plan::{Arm, ArmSource};
+use model::record::{Background, LoadReport, RoundRecord, SocketCounters, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::alone::Alone;
+use super::busy::{backlog_per_s, busy_cores, set_busy};
+use super::metric::Metric;
+use super::passes::PassFindings;
+use super::seen;
+use super::shape::ResponseShape;
+use super::sheet::Sheet;
+use super::stalls::Stalls;
+
+/// CPU per request by where it was spent, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuPerRequest {
+    /// All of it.
+    pub total: f64,
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+    /// Soft interrupts on the server's CPUs; part of `system` where the kernel charges them to the task.
+    pub softirq: f64,
+}
+
+/// Context switches per request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Switches {
+    /// The thread waited for something.
+    pub voluntary: f64,
+    /// The thread was interrupted.
+    pub involuntary: f64,
+}
+
+/// TCP segments with data per request: 1 and 1 where requests and answers are small and not pipelined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segments {
+    /// That the server received.
+    pub received: f64,
+    /// That the server sent.
+    pub sent: f64,
+}
+
+/// Response times in nanoseconds: medians over the rounds of each round's percentile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90 %.
+    pub p90: Option<f64>,
+    /// 99 %.
+    pub p99: Option<f64>,
+    /// 99.9 %.
+    pub p99_9: Option<f64>,
+    /// Largest of all rounds.
+    pub max: Option<f64>,
+    /// Mean.
+    pub mean: Option<f64>,
+}
+
+/// An open loop that asks for more than the server can answer: a queue that grows for as long as it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overload {
+    /// Requests per second asked for.
+    pub asked_per_s: f64,
+    /// Requests per second answered.
+    pub answered_per_s: f64,
+    /// Requests per second by which the backlog grows.
+    pub backlog_per_s: f64,
+}
+
+impl Overload {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; the latency figures are a \
+             queue's, not the server's",
+            self.asked_per_s, self.backlog_per_s
+        )
+    }
+}
+
+/// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
+/// percentiles and memory their median.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArmFindings {
+    /// Name.
+    pub name: String,
+    /// Target, where it is one of `targets/` or built in.
+    pub target: Option<String>,
+    /// Variant of the target.
+    pub variant: Option<String>,
+    /// Command that started it.
+    pub command: String,
+    /// SHA-256 of its executable.
+    pub build_id: Option<String>,
+    /// Whether it gave figures.
+    pub ok: bool,
+    /// Why not.
+    pub error: Option<String>,
+    /// Last lines of its log, when it failed.
+    pub log: Vec<String>,
+    /// Valid rounds.
+    pub rounds: u32,
+    /// Requests completed in all valid windows.
+    pub requests: u64,
+    /// Requests per second.
+    pub rate_per_s: Option<f64>,
+    /// Connections established.
+    pub connections: u64,
+    /// Server CPU per request.
+    pub cpu_ns_per_request: Option<CpuPerRequest>,
+    /// Lowest and highest round in server CPU per request.
+    #[serde(default)]
+    pub cpu_ns_per_request_range: Option<[f64; 2]>,
+    /// Generator CPU per request, for comparison.
+    pub generator_cpu_ns_per_request: Option<f64>,
+    /// Busy cores of the server.
+    pub busy_cores: Option<f64>,
+    /// Share of the server's CPU set that was busy, 0 to 1.
+    pub server_set_busy: Option<f64>,
+    /// Lowest and highest round in it.
+    #[serde(default)]
+    pub server_set_busy_range: Option<[f64; 2]>,
+    /// Context switches.
+    pub context_switches_per_request: Option<Switches>,
+    /// TCP segments with data, where the kernel told of the server's connections.
+    pub segments_per_request: Option<Segments>,
+    /// System calls by name, where they were counted.
+    pub syscalls_per_request: BTreeMap<String, f64>,
+    /// Time ready threads waited for a CPU, in nanoseconds per request.
+    pub run_wait_ns_per_request: Option<f64>,
+    /// Response times at the latency condition; at the main condition where there is no other.
+    pub latency_ns: Latency,
+    /// Largest resident set.
+    pub rss_peak_bytes: Option<f64>,
+    /// What limits it.
+    pub limiter: Option<String>,
+    /// How its responses are spread over time, one for each condition at which that was kept.
+    #[serde(default)]
+    pub response_shapes: Vec<ResponseShape>,
+    /// Times in which it answered nobody, where they are a fiftieth of the watched time at least.
+    #[serde(default)]
+    pub stalls: Option<Stalls>,
+    /// How far a rate asked for is above what it can serve; absent where it kept up.
+    #[serde(default)]
+    pub overload: Option<Overload>,
+    /// Rounds that began without a steady warm-up.
+    pub unsteady_rounds: u32,
+    /// CPUs that it kept busy in the turns of others, when nobody asked it anything; absent where it ran alone.
+    #[serde(default)]
+    pub background_cpu_share: Option<f64>,
+}
+
+/// What was measured of one arm.
+pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFindings]) -> ArmFindings {
+    let name = arm.name.as_str();
+    let (target, variant) = source(&arm.source);
+    let windows = sheet.windows(name, sheet.main);
+    let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
+    let range = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.range(name, sheet.main, figure);
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
+    let rounds = sheet.rounds_of(name).count() as u32;
+    let mut row = ArmFindings {
+        name: name.to_owned(),
+        target,
+        variant,
+        command: arm.run.join(" "),
+        build_id: build_id(sheet, name),
+        ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
+        rounds,
+        background_cpu_share: background(sheet, name),
+        requests: windows.iter().map(|window| window.load.requests).sum(),
+        connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
+        rate_per_s: mean(&windows, |window| window.load.rate_per_s),
+        cpu_ns_per_request: cpu(pooled),
+        cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.of(window)),
+        generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
+        busy_cores: mean(&windows, busy_cores),
+        server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
+        server_set_busy_range: range(&|window| Some(set_busy(&window.server_cpus))),
+        context_switches_per_request: switches(pooled),
+        segments_per_request: segments(&windows, pooled),
+        syscalls_per_request: seen::syscalls(sheet, name, passes),
+        run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
+        latency_ns: latency(sheet, name),
+        rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
+        response_shapes: alone.shapes.clone(),
+        stalls: alone.stalls.clone(),
+        overload: overload(sheet, name),
+        unsteady_rounds: sheet.rounds_of(name).filter(|record| !record.warmup.steady).count() as u32,
+        ..ArmFindings::default()
+    };
+    add_failure(&mut row, sheet.run.rounds.iter().filter(|record| record.arm == name));
+    row
+}
+
+/// The first condition whose schedule the server, and not the generator, could not keep.
+fn overload(sheet: &Sheet, name: &str) -> Option<Overload> {
+    (0..sheet.plan().workload.conditions.len()).find_map(|index| {
+        let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
+        Some(Overload {
+            backlog_per_s: median(backlog_per_s)?,
+            asked_per_s: median(|window| window.load.schedule.rate_per_s)?,
+            answered_per_s: median(|window| Some(window.load.rate_per_s))?,
+        })
+    })
+}
+
+fn generator_cpu(load: &LoadReport) -> f64 {
+    load.cpu_ns_per_request.user + load.cpu_ns_per_request.system
+}
+
+fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
+    match source {
+        ArmSource::BuiltIn { model } => (Some(model.clone()), None),
+        ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
+        ArmSource::Command => (None, None),
+    }
+}
+
+fn build_id(sheet: &Sheet, name: &str) -> Option<String> {
+    sheet.run.manifest.builds.iter().find(|build| build.arm == name)?.sha256.clone()
+}
+
+fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> Option<f64> {
+    stats::descriptive::mean(&windows.iter().map(|window| figure(window)).collect::<Vec<_>>())
+}
+
+pub(crate) fn cpu(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<CpuPerRequest> {
+    Some(CpuPerRequest {
+        total: pooled(|window| window.target.cpu.total_ns)?,
+        user: pooled(|window| window.target.cpu.user_ns)?,
+        system: pooled(|window| window.target.cpu.system_ns)?,
+        softirq: pooled(|window| window.server_cpus.softirq_ns)?,
+    })
+}
+
+fn switches(pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Switches> {
+    Some(Switches {
+        voluntary: pooled(|window| window.target.voluntary_switches)?,
+        involuntary: pooled(|window| window.target.involuntary_switches)?,
+    })
+}
+
+fn segments(windows: &[&Window], pooled: impl Fn(fn(&Window) -> u64) -> Option<f64>) -> Option<Segments> {
+    let known =
+        |window: &&Window| window.resources.as_ref().is_some_and(|resources| resources.sockets.is_some());
+    windows.iter().all(known).then_some(())?;
+    Some(Segments {
+        received: pooled(|window| server_side(window).data_segments_in)?,
+        sent: pooled(|window| server_side(window).data_segments_out)?,
+    })
+}
+
+fn server_side(window: &Window) -> SocketCounters {
+    let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
+    sockets.map(|sockets| sockets.server).unwrap_or_default()
+}
+
+/// CPUs that an arm kept busy in the turns of others.
+fn background(sheet: &Sheet, name: &str) -> Option<f64> {
+    let seen: Vec<_> = sheet.rounds_of(name).filter_map(|record| record.background).collect();
+    let sum = seen.iter().fold(Background::default(), |sum, one| Background {
+        wall_ns: sum.wall_ns + one.wall_ns,
+        cpu_ns: sum.cpu_ns + one.cpu_ns,
+    });
+    (sum.wall_ns > 0).then(|| sum.share())
+}
+
+fn latency(sheet: &Sheet, name: &str) -> Latency {
+    let index = sheet.latency.unwrap_or(sheet.main);
+    let median = |metric: Metric| sheet.median(name, index, |window| metric.of(window));
+    let windows = sheet.windows(name, index);
+    Latency {
+        p50: median(Metric::P50),
+        p90: median(Metric::P90),
+        p99: median(Metric::P99),
+        p99_9: median(Metric::P999),
+        max: windows.iter().map(|window| window.load.response_ns.max as f64).reduce(f64::max),
+        mean: sheet.median(name, index, |window| Some(window.load.response_ns.mean)),
+    }
+}
+
+/// A failed round is told even where others went well; without any good round it is the arm's error.
+fn add_failure<'a>(row: &mut ArmFindings, records: impl Iterator<Item = &'a RoundRecord>) {
+    let failures: Vec<_> = records.filter_map(|record| record.failure.as_ref()).collect();
+    if let Some(last) = failures.last() {
+        row.error = Some(last.text.clone());
+        row.log.clone_from(&last.log);
+        row.ok = false;
+    }
+}

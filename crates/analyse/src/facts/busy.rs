@@ -1,0 +1,59 @@
+//! How busy a server and its generator were, and whether the one took what the other sent: each asked in one way by every
+//! stage.
+
+use model::record::{HostUsage, TcpCounters, Window};
+
+/// CPUs or a thread this busy have nothing left.
+pub(crate) const FULL: f64 = 0.95;
+/// CPUs less busy than this are not what is short, even if some of the rest is lost to waking and sleeping.
+pub(crate) const IDLE: f64 = 0.80;
+/// A generator above this share of its CPUs may be what limits.
+pub(crate) const GENERATOR_BUSY: f64 = 0.80;
+/// Achieved over intended rate.
+pub(crate) const MIN_RATE_RATIO: f64 = 0.99;
+/// Refused connections per request that show: each keeps its client away for a second.
+pub(crate) const REFUSED: f64 = 0.0005;
+
+/// Cores that the target kept busy in a window.
+pub(crate) fn busy_cores(window: &Window) -> f64 {
+    window.target.cpu.total_ns as f64 / window.target.wall_ns.max(1) as f64
+}
+
+/// Share of the window in which the busiest thread ran.
+pub(crate) fn busiest_thread(window: &Window) -> f64 {
+    window.target.busiest_thread_ns as f64 / window.target.wall_ns.max(1) as f64
+}
+
+/// Busy share of the server's CPUs, or of its busiest thread where that is larger.
+pub(crate) fn server_busy(window: &Window) -> f64 {
+    let wall = window.target.wall_ns.max(1) as f64;
+    let set = window.target.cpu.total_ns as f64 / wall / f64::from(window.server_cpus.cpus.max(1));
+    set.max(busiest_thread(window)).max(set_busy(&window.server_cpus))
+}
+
+/// Busy share of the generator's CPUs, or of its busiest thread where that is larger.
+pub(crate) fn generator_busy(window: &Window) -> f64 {
+    let wall = window.generator.wall_ns.max(1) as f64;
+    let set = window.generator.cpu.total_ns as f64 / wall / f64::from(window.load_cpus.cpus.max(1));
+    set.max(window.load.busiest_thread)
+}
+
+/// Busy share of a set of CPUs, interrupts included, from the kernel's idle time.
+pub(crate) fn set_busy(usage: &HostUsage) -> f64 {
+    let capacity = usage.wall_ns as f64 * f64::from(usage.cpus.max(1));
+    let busy = usage.user_ns + usage.system_ns + usage.irq_ns + usage.softirq_ns;
+    if capacity == 0.0 { 0.0 } else { (busy as f64 / capacity).min(1.0) }
+}
+
+/// Requests per second by which the backlog of an open loop grows; nothing where the schedule was kept, or where the
+/// generator was too busy to tell whose backlog it is.
+pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
+    let (asked, ratio) = (window.load.schedule.rate_per_s?, window.load.rate_ratio?);
+    let servers = ratio < MIN_RATE_RATIO && generator_busy(window) <= GENERATOR_BUSY;
+    servers.then_some(asked * (1.0 - ratio))
+}
+
+/// Connections refused or dropped because too many waited to be accepted.
+pub(crate) fn refused(tcp: &TcpCounters) -> u64 {
+    tcp.listen_overflows.max(tcp.listen_drops)
+}

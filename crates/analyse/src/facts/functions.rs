@@ -1,0 +1,84 @@
+//! Functions as sentences name them, and what each belongs to: a crate, a package, a library.
+
+use model::record::Frame;
+
+/// Longest name of a function in a sentence, in characters.
+pub(crate) const LONGEST_NAME: usize = 60;
+
+/// A function's name for a sentence: without its parameters and the arguments of its templates.
+pub(crate) fn brief(name: &str) -> String {
+    let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    for letter in name.chars() {
+        match letter {
+            '(' if depth == 0 && (is_word(last) || last == '>') => break,
+            '<' if depth > 0 || is_word(last) => {
+                brief.push_str(if depth == 0 { "<…" } else { "" });
+                depth += 1;
+            }
+            '>' if depth > 0 && last != '-' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            brief.push(letter);
+        }
+        last = letter;
+    }
+    if brief.chars().count() > LONGEST_NAME {
+        brief = brief.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
+    }
+    brief
+}
+
+/// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions
+/// often have no path in their names: then it is that of the nearest caller in the same file which has one.
+pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
+    let Some(first) = frames.next() else { return String::new() };
+    let same = frames.take_while(|frame| frame.module == first.module && frame.kernel == first.kernel);
+    let named = || std::iter::once(first).chain(same).find_map(|frame| path(&frame.name));
+    if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
+}
+
+/// The package of one function by itself; its module where its name tells none.
+pub(crate) fn package_of(frame: &Frame) -> String {
+    let named = || path(&frame.name).filter(|_| frame.resolved);
+    if frame.kernel { frame.module.clone() } else { named().unwrap_or_else(|| frame.module.clone()) }
+}
+
+/// The outermost part of the path in a function's name.
+fn path(name: &str) -> Option<String> {
+    let name = name.trim_start_matches(['<', '&', '*', '(', '[']);
+    let name =
+        ["mut ", "dyn ", "const "].iter().fold(name, |name, word| name.strip_prefix(word).unwrap_or(name));
+    if let Some((java, _)) = name.split_once("::").filter(|(class, _)| class.contains([';', '/'])) {
+        return Some(java_package(java));
+    }
+    let plain = name.split(['<', '(']).next().unwrap_or(name);
+    if let Some((space, _)) = plain.split_once("::") {
+        return Some(space.to_owned()).filter(|space| !space.contains(['>', ' ']));
+    }
+    // `void java.lang.System.arraycopy(java.lang.Object)`, as the JVM names its methods.
+    if let Some((_, method)) = plain.rsplit_once(' ').filter(|(_, method)| method.contains('.')) {
+        let class = method.rsplit_once('.').map_or(method, |(class, _)| class);
+        return Some(class.rsplit_once('.').map_or(class, |(package, _)| package).to_owned());
+    }
+    let path_end = plain.rfind('/').map_or(0, |at| at + 1);
+    // `net/http.(*conn).serve`; a C function with a suffix, as `memcpy.part.0`, has no path and is not Go's.
+    let dot = plain[path_end..].find('.').filter(|_| path_end > 0 || is_go(plain))?;
+    Some(plain[..path_end + dot].to_owned())
+}
+
+/// Go's own packages without a path in their names.
+fn is_go(name: &str) -> bool {
+    const PACKAGES: [&str; 14] = [
+        "runtime.", "main.", "sync.", "syscall.", "bufio.", "bytes.", "strings.", "time.", "reflect.",
+        "fmt.", "io.", "net.", "sort.", "strconv.",
+    ];
+    PACKAGES.iter().any(|package| name.starts_with(package))
+}
+
+/// `Ljava/util/HashMap;` or `java/util/HashMap` → `java.util`.
+fn java_package(class: &str) -> String {
+    let path = class.trim_start_matches('L').trim_end_matches(';');
+    path.rsplit_once('/').map_or("java", |(package, _)| package).replace('/', ".")
+}

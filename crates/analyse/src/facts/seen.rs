@@ -1,0 +1,306 @@
+//! What was seen of one arm in the passes over it that are used: counts, profiles, waits, logs of virtual machines.
+
+use std::collections::BTreeMap;
+
+use model::record::{MachineLog, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window};
+
+use super::metric::in_window;
+use super::passes::{PassFindings, is_used};
+use super::sheet::Sheet;
+
+/// Standard errors by which a time in a profile has to differ.
+pub(crate) const SURE: f64 = 3.0;
+
+/// Functions of the kernel in which a thread waits for the next request or connection.
+const FOR_REQUESTS: [&str; 7] = [
+    "ep_poll",
+    "do_epoll_wait",
+    "do_sys_poll",
+    "do_select",
+    "inet_csk_accept",
+    "sk_wait_data",
+    "io_cqring_wait",
+];
+
+/// Functions in which the idle threads of a runtime wait, whatever for. Source: Go, runtime/proc.go.
+const IDLE_THREADS: [&str; 5] =
+    ["runtime.findRunnable", "runtime.stopm", "runtime.sysmon", "runtime.mPark", "runtime.stoplockedm"];
+
+/// What a thread without a CPU waits for, by parts of the names of the kernel's functions in its stack; the first row
+/// that fits counts. Source: Linux, kernel/time/hrtimer.c, kernel/futex, fs/sync.c, fs/jbd2, mm/filemap.c.
+const BLOCKED: [(Blocked, &[&str]); 3] = [
+    (Blocked::Sleep, &["nanosleep"]),
+    (Blocked::Disk, &["fsync", "sync_file", "generic_write_sync", "jbd2_", "io_schedule", "writeback"]),
+    (Blocked::Lock, &["futex"]),
+];
+
+/// Beginnings of the file names of libraries that wait only because they are asked to.
+const LIBC: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
+/// Functions that are named as the place of a wait.
+const WAITS_NAMED: usize = 2;
+
+/// What threads without a CPU wait for, beside requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blocked {
+    /// A time to pass.
+    Sleep,
+    /// A disk.
+    Disk,
+    /// Another thread.
+    Lock,
+}
+
+/// What the virtual machines of an arm did, per request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Machine {
+    /// Time in which no thread of the program ran, in nanoseconds.
+    pub(crate) paused_ns: f64,
+    /// Of that, for memory to be collected.
+    pub(crate) collecting_ns: f64,
+    /// Bytes allocated; absent where too few collections tell.
+    pub(crate) allocated_bytes: Option<f64>,
+}
+
+/// Counts per request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counted {
+    pub(crate) events: BTreeMap<String, f64>,
+    pub(crate) syscalls: BTreeMap<String, f64>,
+    /// How exact that is, where it was not all of the time that was counted.
+    part: Option<Part>,
+}
+
+/// A part of a window that stands for all of it.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Requests answered in it.
+    requests: f64,
+    /// Standard error of a count, as a share of it: the part's edges fall into the middle of requests.
+    edges: f64,
+}
+
+impl Part {
+    /// Error by the edges of slices, after one second of them: it goes with the root of the time, as slices are of one length.
+    /// docs/decisions/0016 has what was seen.
+    const OF_SLICES: f64 = 0.004;
+
+    /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, the edges count.
+    fn error(self, calls: f64) -> f64 {
+        let rare = (calls * self.requests).max(1.0).sqrt() / self.requests;
+        rare.hypot(calls * self.edges)
+    }
+}
+
+impl Counted {
+    /// How many of these system calls are made.
+    pub(crate) fn calls(&self, names: &[&str]) -> f64 {
+        names.iter().filter_map(|name| self.syscalls.get(*name)).sum()
+    }
+
+    /// How many more of these are made than `other` makes; 0 where that is not sure.
+    pub(crate) fn more_calls(&self, other: &Self, names: &[&str]) -> f64 {
+        let error = |counted: &Self| counted.part.map_or(0.0, |part| part.error(counted.calls(names)));
+        let more = self.calls(names) - other.calls(names);
+        if more.abs() > SURE * error(self).hypot(error(other)) { more } else { 0.0 }
+    }
+}
+
+/// All passes of one kind of an arm.
+fn passes_of<'a>(sheet: &Sheet<'a>, arm: &'a str, kind: PassKind) -> impl Iterator<Item = &'a Pass> {
+    let of_arm = sheet.run.diagnostics.iter().filter(move |record| record.arm == arm);
+    of_arm.flat_map(|record| &record.passes).filter(move |pass| pass.kind == kind)
+}
+
+/// Where threads of `arm` waited, each profile with its window, where these passes are used.
+pub(crate) fn waiting<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+) -> Vec<(&'a Window, &'a Profile)> {
+    if !is_used(passes, arm, PassKind::Waiting) {
+        return Vec::new();
+    }
+    let timed = passes_of(sheet, arm, PassKind::Waiting);
+    // Without the names of the kernel's functions a wait for requests looks like any other.
+    let named = timed.filter_map(|pass| Some((&pass.window, pass.profile.as_ref()?)));
+    named.filter(|(_, profile)| profile.kernel_symbols).collect()
+}
+
+/// Profiles of `arm` in its passes of one kind, where these are used.
+pub(crate) fn profiles<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+    kind: PassKind,
+) -> Vec<&'a Profile> {
+    if !is_used(passes, arm, kind) {
+        return Vec::new();
+    }
+    passes_of(sheet, arm, kind).filter_map(|pass| pass.profile.as_ref()).collect()
+}
+
+/// Logs of the virtual machines of `arm` in its sampling passes, each with its window, where these passes are used.
+pub(crate) fn machine_logs<'a>(
+    sheet: &Sheet<'a>,
+    arm: &'a str,
+    passes: &[PassFindings],
+) -> Vec<(&'a Window, &'a MachineLog)> {
+    if !is_used(passes, arm, PassKind::Sampling) {
+        return Vec::new();
+    }
+    let logged = passes_of(sheet, arm, PassKind::Sampling);
+    logged.filter_map(|pass| Some((&pass.window, pass.machine.as_ref()?))).collect()
+}
+
+/// What the virtual machines of `arm` did, where they were logged.
+pub(crate) fn machine(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Machine> {
+    let logged = machine_logs(sheet, arm, passes);
+    let requests = logged.iter().map(|(window, _)| window.load.requests).sum::<u64>() as f64;
+    let sum = |of: fn(&MachineLog) -> u64| {
+        logged.iter().map(|(window, log)| in_window(window, of(log))).sum::<f64>() / requests
+    };
+    let allocated = logged.iter().map(|(window, log)| {
+        Some(log.allocated_bytes_per_s? * window.load.window_ns as f64 / 1e9 / requests)
+    });
+    (requests > 0.0).then(|| Machine {
+        paused_ns: sum(|log| log.paused().total_ns),
+        collecting_ns: sum(|log| log.collections_ns.iter().sum()),
+        allocated_bytes: allocated.sum(),
+    })
+}
+
+/// What was counted of `arm` where its passes are used: of those that know system calls by name the least disturbing.
+/// Where perf events may not be counted, their pass has counts of nothing.
+pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Counted> {
+    let mut all: Vec<Counted> = [PassKind::Counting, PassKind::Tracing]
+        .into_iter()
+        .filter(|kind| is_used(passes, arm, *kind))
+        .filter_map(|kind| summed(passes_of(sheet, arm, kind)))
+        .collect();
+    let named = all.iter().position(|one| !one.syscalls.is_empty());
+    (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
+}
+
+/// System calls per request of `arm` by name, where they were counted.
+pub(crate) fn syscalls(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> BTreeMap<String, f64> {
+    counted(sheet, arm, passes).map(|counted| counted.syscalls).unwrap_or_default()
+}
+
+/// Counts of passes of one kind over their requests.
+fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
+    let (mut sums, mut requests) = (Counted::default(), 0.0);
+    let (mut seen, mut seen_s, mut seconds) = (0.0, 0.0, 0.0);
+    for pass in passes {
+        let Some(counts) = pass.counts.as_ref().filter(|counts| counts.counted_share > 0.0) else { continue };
+        let (of_window, window_s) =
+            (pass.window.load.requests as f64, pass.window.load.window_ns as f64 / 1e9);
+        requests += of_window;
+        seconds += window_s;
+        seen += of_window * counts.counted_share;
+        seen_s += window_s * counts.counted_share;
+        let add = |to: &mut BTreeMap<String, f64>, from: &BTreeMap<String, u64>| {
+            for (name, count) in from {
+                *to.entry(name.clone()).or_default() += in_window(&pass.window, *count);
+            }
+        };
+        add(&mut sums.events, &counts.events);
+        add(&mut sums.syscalls, &counts.syscalls);
+    }
+    sums.part = (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() });
+    let per_request = |count: &mut f64| *count /= requests;
+    sums.events.values_mut().for_each(per_request);
+    sums.syscalls.values_mut().for_each(per_request);
+    (requests > 0.0).then_some(sums)
+}
+
+/// Whether a stack waits to be told of requests or of work: a server that has nothing to do waits there.
+fn waits_for_requests(profile: &Profile, stack: &Stack) -> bool {
+    profile.frames_of(stack).any(|frame| match frame.kernel {
+        true => FOR_REQUESTS.iter().any(|part| frame.name.contains(part)),
+        false => IDLE_THREADS.contains(&frame.name.as_str()),
+    })
+}
+
+/// Whether the idle threads of a runtime are told from threads that wait for something.
+pub(crate) fn knows_idle_threads(profiles: &[&Profile]) -> bool {
+    let mut frames = profiles.iter().flat_map(|profile| &profile.frames);
+    frames.any(|frame| IDLE_THREADS.contains(&frame.name.as_str()))
+}
+
+/// The innermost functions of the program itself in the stacks that waited for something other than requests, longest
+/// first.
+pub(crate) fn waits_in(profiles: &[&Profile]) -> Vec<String> {
+    let mut waited: BTreeMap<&str, u64> = BTreeMap::new();
+    for profile in profiles {
+        for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
+            let own = profile.frames_of(stack).rev().find(|frame| {
+                !frame.kernel && frame.resolved && !LIBC.iter().any(|module| frame.module.starts_with(module))
+            });
+            if let Some(frame) = own {
+                *waited.entry(&frame.name).or_default() += stack.samples;
+            }
+        }
+    }
+    let mut waited: Vec<(&str, u64)> = waited.into_iter().collect();
+    waited.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+    waited.into_iter().take(WAITS_NAMED).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Threads that waited at a time on average, by what for.
+pub(crate) fn blocked(profiles: &[&Profile]) -> BTreeMap<Blocked, f64> {
+    let wall_ns: u64 = profiles.iter().map(|profile| profile.wall_ns).sum();
+    let mut blocked = BTreeMap::new();
+    for profile in profiles {
+        for stack in profile.stacks.iter().filter(|stack| !waits_for_requests(profile, stack)) {
+            let is_in = |names: &[&str]| {
+                let mut kernel = profile.frames_of(stack).filter(|frame| frame.kernel);
+                kernel.any(|frame| names.iter().any(|name| frame.name.contains(name)))
+            };
+            if let Some((what, _)) = BLOCKED.iter().find(|(_, names)| is_in(names)) {
+                let ns = stack.samples.saturating_mul(profile.period_ns) as f64;
+                *blocked.entry(*what).or_default() += ns / wall_ns.max(1) as f64;
+            }
+        }
+    }
+    blocked
+}
+
+/// The CPU time that the samples of `profiles` divide: without permission none are taken in the kernel, and they divide
+/// user time alone. Nothing where some have the kernel and some have not.
+pub(crate) fn sampled_ns(profiles: &[&Profile], total_ns: f64, user_ns: f64) -> Option<f64> {
+    let with_kernel = profiles.iter().filter(|profile| profile.kernel).count();
+    match with_kernel {
+        0 => Some(user_ns),
+        all if all == profiles.len() => Some(total_ns),
+        _ => None,
+    }
+}
+
+pub(crate) fn sampled<'a>(run: &'a Run, arm: &str) -> Vec<&'a Profile> {
+    let records = run.diagnostics.iter().filter(|record| record.arm == arm);
+    let passes = records.flat_map(|record| &record.passes).filter(|pass| pass.kind == PassKind::Sampling);
+    let profiles = passes.filter_map(|pass| pass.profile.as_ref());
+    profiles.filter(|profile| profile.kind == ProfileKind::Cpu).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counted, Part};
+
+    #[test]
+    fn what_a_part_may_have_missed_is_no_difference() {
+        let counted = |calls: f64, part: Option<Part>| Counted {
+            syscalls: [("read".to_owned(), calls)].into(),
+            part,
+            ..Counted::default()
+        };
+        let more =
+            |slow: f64, fast: f64, part| counted(slow, part).more_calls(&counted(fast, part), &["read"]);
+        let [few, all] = [Some(Part { requests: 4_000.0, edges: Part::OF_SLICES / 0.2 }), None];
+        // Edges: of 25 calls a request 2 % may be missed in 40 ms, in each arm.
+        assert!(more(25.4, 25.0, few) == 0.0 && more(25.4, 25.0, all) > 0.0);
+        assert!(more(35.0, 25.0, few) > 0.0 && more(25.0, 35.0, few) < 0.0);
+        // Two calls that were seen are not more than none.
+        assert!(more(0.000_5, 0.0, few) == 0.0 && more(0.01, 0.0, few) > 0.0);
+    }
+}

@@ -1,0 +1,308 @@
+//! Verdicts: each arm against the baseline in each metric.
+
+use model::plan::Blocks;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::looks::{self, blocks_needed};
+use stats::noise::Noise;
+use stats::verdict::{Bias, Question, decide};
+use stats::{Estimate, Interval, Rng, descriptive, holm, paired};
+
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::gates::{BiasSource, FLOOR_LEVEL, Gate, biases};
+
+/// Normal quantile of [`FLOOR_LEVEL`], two-sided.
+const FLOOR_Z: f64 = 1.96;
+
+/// What is said of an arm against the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Better than the baseline.
+    Faster,
+    /// Worse than the baseline.
+    Slower,
+    /// Any difference is smaller than the one that matters.
+    Equal,
+    /// Neither was shown.
+    Inconclusive,
+    /// A gate voids it.
+    Invalid,
+}
+
+impl From<stats::verdict::Verdict> for Verdict {
+    fn from(verdict: stats::verdict::Verdict) -> Self {
+        match verdict {
+            stats::verdict::Verdict::Faster => Self::Faster,
+            stats::verdict::Verdict::Slower => Self::Slower,
+            stats::verdict::Verdict::Equal => Self::Equal,
+            stats::verdict::Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
+impl Verdict {
+    /// The word in every output.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Equal => "equal",
+            Self::Inconclusive => "inconclusive",
+            Self::Invalid => "invalid",
+        }
+    }
+
+    /// Whether a question was answered.
+    #[must_use]
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower | Self::Equal)
+    }
+}
+
+/// How far something can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`, or
+/// higher by `high`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasFindings {
+    /// All of it, downwards.
+    pub low: f64,
+    /// All of it, upwards.
+    pub high: f64,
+    /// What it is made of.
+    pub of: Vec<BiasSource>,
+}
+
+/// One arm against the baseline in one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The baseline.
+    pub baseline: String,
+    /// The arm.
+    pub arm: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Whether the metric was declared primary.
+    pub primary: bool,
+    /// The condition.
+    pub condition: String,
+    /// The verdict on `arm`.
+    pub verdict: Verdict,
+    /// Arm over baseline, Hodges–Lehmann; absent where there are no pairs.
+    pub ratio: Option<f64>,
+    /// Low end of the exact Wilcoxon interval of the ratio.
+    pub ci_low: Option<f64>,
+    /// High end.
+    pub ci_high: Option<f64>,
+    /// Level that the interval attains, 0 to 1.
+    pub level: Option<f64>,
+    /// p of the exact Wilcoxon test, not adjusted.
+    pub p_wilcoxon: Option<f64>,
+    /// p of the sign-flip test, as a cross-check.
+    pub p_sign_flip: Option<f64>,
+    /// Pairs behind it.
+    pub blocks: u32,
+    /// Standard deviation of the pairs' log-ratios.
+    pub paired_sd: Option<f64>,
+    /// Smallest relative difference that this run could show.
+    pub noise_floor: Option<f64>,
+    /// Where the floor comes from: `second_baseline` or `within_run`.
+    pub noise_floor_from: Option<String>,
+    /// The relative difference that matters.
+    pub delta: f64,
+    /// Blocks that would decide.
+    pub blocks_needed: Option<u64>,
+    /// Ratio of each block, in order.
+    #[serde(default)]
+    pub block_ratios: Vec<f64>,
+    /// How far what disturbed the arms can have moved the ratio; it is inside the interval.
+    #[serde(default)]
+    pub bias: BiasFindings,
+    /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.
+    pub pairs: Vec<(u32, f64)>,
+    /// The gates that void it.
+    pub void_by: Vec<String>,
+}
+
+/// All comparisons, primary metrics first; gates have the last word.
+pub(crate) fn all(sheet: &Sheet, gates: &[Gate]) -> Vec<Comparison> {
+    let mut rows: Vec<Comparison> = Metric::ALL
+        .into_iter()
+        .filter(|metric| sheet.condition_of(*metric).is_some())
+        .flat_map(|metric| sheet.others().map(move |arm| (metric, arm)))
+        .map(|(metric, arm)| open_row(sheet, arm, metric))
+        .collect();
+    for row in &mut rows {
+        row.void_by = void_by(row, gates);
+    }
+    judge_family(&mut rows, level(sheet));
+    rows
+}
+
+/// Blocks done so far.
+pub(crate) fn blocks(sheet: &Sheet) -> u32 {
+    sheet.rounds().iter().map(|record| record.round.block + 1).max().unwrap_or(0)
+}
+
+/// The level of a look at the blocks done so far.
+fn level(sheet: &Sheet) -> f64 {
+    match sheet.plan().design.blocks {
+        Blocks::Fixed { .. } => looks::ONLY_LEVEL,
+        Blocks::Looks { .. } => looks::level(blocks(sheet) as usize),
+    }
+}
+
+/// Whether another look would tell no more of a row.
+pub(crate) fn is_settled(row: &Comparison) -> bool {
+    let verdict = match row.verdict {
+        Verdict::Invalid => return true,
+        Verdict::Slower => stats::verdict::Verdict::Slower,
+        Verdict::Faster => stats::verdict::Verdict::Faster,
+        Verdict::Equal => stats::verdict::Verdict::Equal,
+        Verdict::Inconclusive => stats::verdict::Verdict::Inconclusive,
+    };
+    let (Some(low), Some(high), Some(level)) = (row.ci_low, row.ci_high, row.level) else { return false };
+    looks::ends(verdict, &Interval { low, high, level }, &question(row))
+}
+
+fn question(row: &Comparison) -> Question {
+    Question { delta: row.delta, least: row.metric.least(), higher_is: row.metric.higher_is() }
+}
+
+/// The row before any verdict: pairs, tests and noise floor.
+fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
+    let pairs = sheet.pairs(arm, metric);
+    let differences = values(&pairs);
+    let floor = noise_floor(sheet, arm, metric);
+    let sd = descriptive::sd(&differences);
+    let condition = sheet.condition_of(metric).expect("rows are made for metrics that have a condition");
+    Comparison {
+        baseline: sheet.baseline().to_owned(),
+        arm: arm.to_owned(),
+        metric,
+        primary: metric.is_primary(),
+        condition: sheet.describe(condition),
+        verdict: Verdict::Inconclusive,
+        ratio: None,
+        ci_low: None,
+        ci_high: None,
+        level: None,
+        p_wilcoxon: paired::wilcoxon(&differences).ok().map(|test| test.p),
+        p_sign_flip: sign_flip(sheet.plan().seed, &differences),
+        blocks: pairs.len() as u32,
+        paired_sd: sd,
+        noise_floor: floor.as_ref().map(|floor| floor.value),
+        noise_floor_from: floor.map(|floor| floor.from.to_owned()),
+        delta: metric.delta(),
+        blocks_needed: sd.and_then(|sd| blocks_needed(sd, metric.delta()).ok()),
+        block_ratios: differences.iter().map(|difference| difference.exp()).collect(),
+        bias: bias(sheet, arm, metric),
+        pairs,
+        void_by: Vec::new(),
+    }
+}
+
+fn bias(sheet: &Sheet, arm: &str, metric: Metric) -> BiasFindings {
+    let of = biases(sheet, arm, metric);
+    let sum = |side: fn(&BiasSource) -> f64| of.iter().map(side).sum();
+    BiasFindings { low: sum(|source| source.low), high: sum(|source| source.high), of }
+}
+
+fn values(pairs: &[(u32, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(_, difference)| *difference).collect()
+}
+
+fn sign_flip(seed: u64, differences: &[f64]) -> Option<f64> {
+    paired::sign_flip(differences, &mut Rng::seeded(seed)).ok().map(|test| test.p)
+}
+
+fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<String> {
+    let concerns = |gate: &&Gate| match &gate.arm {
+        None => true,
+        Some(arm) => *arm == row.arm || *arm == row.baseline,
+    };
+    let voiding = gates.iter().filter(|gate| !gate.ok && gate.voids.contains(&row.metric)).filter(concerns);
+    let mut ids: Vec<String> = voiding.map(|gate| gate.id.clone()).collect();
+    ids.dedup();
+    ids
+}
+
+/// Judges the primary metrics as one family by Holm's steps, the others each at the look's own level.
+fn judge_family(rows: &mut [Comparison], level_of_look: f64) {
+    let family: Vec<usize> = rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.primary && row.void_by.is_empty())
+        .map(|(index, _)| index)
+        .collect();
+    let p_values: Vec<f64> = family.iter().map(|index| rows[*index].p_wilcoxon.unwrap_or(1.0)).collect();
+    let decisions =
+        holm::decide(&p_values, level_of_look).expect("p-values and levels come from the same crate");
+    for (index, row) in rows.iter_mut().enumerate() {
+        let place = family.iter().position(|member| *member == index);
+        let level = place.map_or(level_of_look, |place| decisions[place].level);
+        judge(row, level);
+    }
+}
+
+fn judge(row: &mut Comparison, level: f64) {
+    let differences = values(&row.pairs);
+    // So few pairs that no exact interval attains the level: the widest there is, and its own level is printed.
+    let estimate = paired::estimate_or_widest(&differences, level);
+    let Ok(estimate) = estimate else {
+        row.verdict = if row.void_by.is_empty() { Verdict::Inconclusive } else { Verdict::Invalid };
+        return;
+    };
+    // What disturbed the arms is part of what is not known.
+    let estimate = estimate.widened(Bias { low: row.bias.low, high: row.bias.high });
+    show(row, &estimate);
+    row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
+        (false, _) => Verdict::Invalid,
+        (true, false) => Verdict::Inconclusive,
+        (true, true) => decide(&estimate, &question(row)).into(),
+    };
+}
+
+/// Below this level an interval is printed but decides nothing: five pairs attain 93.75 %, six 96.9 %.
+const SHOWABLE_LEVEL: f64 = 0.95;
+
+fn show(row: &mut Comparison, estimate: &Estimate) {
+    let interval = estimate.ratio_interval();
+    row.ratio = Some(estimate.ratio());
+    row.ci_low = Some(interval.low);
+    row.ci_high = Some(interval.high);
+    row.level = Some(interval.level);
+}
+
+struct Floor {
+    value: f64,
+    from: &'static str,
+}
+
+/// The smallest difference this run can show: from the second copy of the baseline where there is one, else from how
+/// far each arm moves from one block to the next.
+fn noise_floor(sheet: &Sheet, arm: &str, metric: Metric) -> Option<Floor> {
+    let pairs =
+        sheet.second_baseline().map(|second| values(&sheet.pairs(&second, metric))).unwrap_or_default();
+    if let Ok(noise) = Noise::of_pairs(&pairs, FLOOR_LEVEL) {
+        return Some(Floor { value: noise.floor, from: "second_baseline" });
+    }
+    within_run(sheet, arm, metric).map(|value| Floor { value, from: "within_run" })
+}
+
+/// Half-width of an interval for "no difference", from the successive differences of either arm with itself.
+///
+/// A pair of rounds of one arm in neighbouring blocks spreads like a pair of rounds of two equal arms, plus whatever
+/// drifts between blocks; so this floor is at worst too high.
+/// Source: von Neumann, "Distribution of the ratio of the mean square successive difference", 1941.
+fn within_run(sheet: &Sheet, arm: &str, metric: Metric) -> Option<f64> {
+    let mut successive = sheet.successive(sheet.baseline(), metric);
+    successive.extend(sheet.successive(arm, metric));
+    let blocks = sheet.pairs(arm, metric).len();
+    if successive.len() < 4 || blocks == 0 {
+        return None;
+    }
+    let mean_square = successive.iter().map(|d| d * d).sum::<f64>() / successive.len() as f64;
+    Some((FLOOR_Z * mean_square.sqrt() / (blocks as f64).sqrt()).exp_m1())
+}
