@@ -25,7 +25,7 @@ build:
 # An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why. The windows are short so
 # that it ends within five minutes even where every round has to be repeated because a CPU was moved.
 demo: charts build
-	$(WHYSLOW) compare --window 2s --warmup 2s || [ $$? -ge 4 ]
+	$(WHYSLOW) compare --quick || [ $$? -ge 4 ]
 	$(WHYSLOW) report "$$(ls -td whyslow-runs/*/ | head -n 1)" -o report.html
 
 # Without Node whyslow is built without charts; its pages say so.

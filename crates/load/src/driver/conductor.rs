@@ -86,7 +86,8 @@ pub(crate) fn lead<T>(
         for (index, (crew, supplies)) in crews.iter().zip(supplies).enumerate() {
             for setup in setups(index, crew, supplies, sender.clone()) {
                 let name = "load".to_owned();
-                let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, || self::work(setup));
+                let spawned =
+                    std::thread::Builder::new().name(name).spawn_scoped(scope, || self::work(setup));
                 if let Err(source) = spawned {
                     conductor.dismiss();
                     return Err(LoadError::System { what: "start a thread", source });
@@ -261,7 +262,8 @@ impl<'a> Conductor<'a> {
         match message {
             Message::Ready => self.ready[crew] += 1,
             Message::Second(second) => {
-                if let Some((index, second, response)) = self.gathered.second(second, &self.crews[crew].pool) {
+                if let Some((index, second, response)) = self.gathered.second(second, &self.crews[crew].pool)
+                {
                     (self.events)(Event::Second { index, second, response: &response });
                     self.crews[crew].pool.give(response);
                 }

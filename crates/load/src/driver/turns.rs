@@ -34,7 +34,8 @@ pub fn serve<T>(
     job: &Job,
     work: impl FnOnce(&mut Turns<'_, '_>) -> Result<T, LoadError>,
 ) -> Result<T, LoadError> {
-    let configs = job.endpoints.iter().map(|endpoint| Config::of_job(job, endpoint)).collect::<Result<Vec<_>, _>>()?;
+    let configs =
+        job.endpoints.iter().map(|endpoint| Config::of_job(job, endpoint)).collect::<Result<Vec<_>, _>>()?;
     if configs.is_empty() {
         return Err(LoadError::Config("a job has at least one endpoint"));
     }
@@ -62,11 +63,18 @@ impl Turns<'_, '_> {
     /// # Errors
     /// [`LoadError`]; what goes wrong with single requests is counted.
     pub fn turn(&mut self, turn: &Turn) -> Result<TurnReport, LoadError> {
-        let config =
-            self.configs.get(turn.endpoint).ok_or(LoadError::Config("a turn is of an endpoint of the job"))?;
+        let config = self
+            .configs
+            .get(turn.endpoint)
+            .ok_or(LoadError::Config("a turn is of an endpoint of the job"))?;
         let (pace, idle) = pace(turn.pace);
-        let order =
-            Order { pace: pace.clone(), seed: turn.seed, requests: turn.requests, idle, drain_ns: turn.drain_ns };
+        let order = Order {
+            pace: pace.clone(),
+            seed: turn.seed,
+            requests: turn.requests,
+            idle,
+            drain_ns: turn.drain_ns,
+        };
         let taken = self.conductor.turn(turn.endpoint, order, turn.length_ns)?;
         let report = report(turn, &taken);
         if let Some(pool) = turn.pool {

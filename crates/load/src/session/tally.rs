@@ -136,7 +136,10 @@ impl Tally {
 
     /// One that nothing is counted in, for the time between two windows.
     pub(crate) fn silent() -> Self {
-        let second = SecondTally::new(0, Latencies::new_with_bounds(1, 2, 0).expect("the bounds are constants that fit"));
+        let second = SecondTally::new(
+            0,
+            Latencies::new_with_bounds(1, 2, 0).expect("the bounds are constants that fit"),
+        );
         let censored = second.response.clone();
         Self {
             span: None,

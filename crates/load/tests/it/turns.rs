@@ -62,7 +62,8 @@ fn start(behaviour: Behaviour) -> Server {
 
 /// Requests that a server received within a turn.
 fn within(log: &Log, report: &TurnReport) -> u64 {
-    let inside = log.entries.iter().filter(|entry| (report.start_ns..=report.quiet_ns).contains(&entry.received_ns));
+    let inside =
+        log.entries.iter().filter(|entry| (report.start_ns..=report.quiet_ns).contains(&entry.received_ns));
     inside.count() as u64
 }
 
@@ -99,7 +100,10 @@ fn an_open_turn_has_exactly_what_was_due_and_the_lateness_of_a_server_is_charged
     let turns = [open(0, 100, 5_000.0), open(1, 100, 1_000.0), open(0, 100, 5_000.0)];
     let (reports, pooled) =
         drive(&job(&[&servers[0], &servers[1]], 4), &turns, |generator| generator.pooled(POOL + 1).unwrap());
-    assert_eq!(reports.iter().map(|report| report.due).collect::<Vec<_>>(), [Some(500), Some(100), Some(500)]);
+    assert_eq!(
+        reports.iter().map(|report| report.due).collect::<Vec<_>>(),
+        [Some(500), Some(100), Some(500)]
+    );
     assert_eq!((reports[0].requests, reports[2].requests), (500, 500));
     // Half of what is due can be served in the time: four are answered after it, and the rest was never sent.
     let slow = &reports[1];
@@ -201,7 +205,8 @@ fn a_connection_is_closed_by_us_after_as_many_requests_as_it_may_serve() {
         assert_eq!((reports[0].requests, reports[0].errors.total()), (requests, 0));
         let log = server.finish();
         // Those that are open for what comes next have served nothing.
-        let used: std::collections::BTreeSet<u32> = log.entries.iter().map(|entry| entry.connection).collect();
+        let used: std::collections::BTreeSet<u32> =
+            log.entries.iter().map(|entry| entry.connection).collect();
         assert!((connections..=connections + 2).contains(&used.len()), "{reuse}: {}", used.len());
         let most = log.entries.iter().filter(|entry| entry.connection == 0).count();
         assert!(most <= reuse as usize, "{most}");
