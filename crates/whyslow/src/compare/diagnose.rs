@@ -387,10 +387,10 @@ impl Watch {
 
     /// Lets go of what would cost the next turn something.
     fn rest(&mut self) {
-        if let Self::Counting { counting, .. } = self {
-            if let Some(counting) = counting.take() {
-                counting.detach().join().expect("letting counters go does not panic");
-            }
+        if let Self::Counting { counting, .. } = self
+            && let Some(counting) = counting.take()
+        {
+            counting.detach().join().expect("letting counters go does not panic");
         }
     }
 
