@@ -162,7 +162,7 @@ pub(crate) fn all(sheet: &Sheet) -> Vec<PassFindings> {
 
 /// Where watching slowed the faster arm so much more that the order of two turned around, that is said.
 fn say_what_turned(found: &mut [PassFindings]) {
-    for kind in KINDS.into_iter().filter(|kind| *kind != PassKind::Tracing) {
+    for kind in KINDS {
         let of_kind: Vec<(usize, [f64; 2], String)> = found
             .iter()
             .enumerate()
@@ -175,6 +175,7 @@ fn say_what_turned(found: &mut [PassFindings]) {
             for (index, [other_plain, other_watched], other) in &of_kind[place + 1..] {
                 if (plain - other_plain) * (watched - other_watched) < 0.0
                     && (plain / other_plain).ln().abs() > SAME
+                    && (watched / other_watched).ln().abs() > SAME
                 {
                     let text = format!("; it turns the order of {arm} and {other} around");
                     found[*index].text.push_str(&text);
