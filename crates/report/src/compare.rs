@@ -5,6 +5,7 @@ use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine,
 use model::record::Host;
 use model::units::format_ns;
 
+use crate::direction::Times;
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
 
@@ -111,7 +112,7 @@ fn sentence(row: &Comparison, findings: &Findings) -> String {
 
 /// Whether `other` was decided, and is not the same slowdown seen from another side, as the rate is that of CPU per request
 /// where both arms keep their CPUs busy.
-fn says_something_else(row: &Comparison, other: &Comparison) -> bool {
+pub(crate) fn says_something_else(row: &Comparison, other: &Comparison) -> bool {
     let differs = matches!(other.verdict, Verdict::Slower | Verdict::Faster);
     differs && other.metric != row.metric && apart(slowdown(row), slowdown(other))
 }
@@ -137,16 +138,10 @@ fn basis(row: &Comparison, findings: &Findings) -> String {
     format!("({} blocks of {} windows{level}{floor})", row.blocks, format_ns(findings.window_ns as f64))
 }
 
-/// How many times faster or slower: above 1 whichever way the ratio points.
+/// How many times faster or slower, with the interval.
 fn times(row: &Comparison) -> String {
-    let (Some(ratio), Some(low), Some(high)) = (row.ratio, row.ci_low, row.ci_high) else {
-        return String::new();
-    };
-    if ratio >= 1.0 {
-        format!("{ratio:.3}x [{low:.3}, {high:.3}]")
-    } else {
-        format!("{:.3}x [{:.3}, {:.3}]", 1.0 / ratio, 1.0 / high, 1.0 / low)
-    }
+    let Some(times) = Times::of(row) else { return String::new() };
+    format!("{:.3}x [{:.3}, {:.3}]", times.ratio, times.low, times.high)
 }
 
 fn plain_ratio(row: &Comparison) -> String {

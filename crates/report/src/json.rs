@@ -27,7 +27,7 @@ struct FindingsOutput<'a> {
 /// A comparison as one JSON object.
 #[must_use]
 pub fn findings_json(findings: &Findings) -> String {
-    pretty(&FindingsOutput { findings, text: crate::findings_text(findings) })
+    pretty(&FindingsOutput { findings, text: crate::findings_details(findings) })
 }
 
 /// A ladder as one JSON object, with the text that a person would read.

@@ -7,6 +7,7 @@ mod assets;
 mod capacity;
 mod case;
 mod compare;
+mod direction;
 mod document;
 mod history;
 mod html;
@@ -18,10 +19,14 @@ mod metrics;
 mod packed;
 mod page;
 mod resources;
+mod screen;
+mod style;
 mod text;
 mod watch;
+mod wording;
 mod words;
 
+pub use direction::Direction;
 pub use document::{Block, Document};
 pub use history::{
     HistoryPoint, HistorySeries, ListedRun, history_json, history_markdown, history_page, history_text,
@@ -33,6 +38,7 @@ pub use json::{
     load_json, load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
+pub use style::Style;
 
 use analyse::capacity::Capacity;
 use analyse::{CaseFindings, Findings, Ladder, Standing, Watched};
@@ -43,9 +49,18 @@ use resources::Detail;
 /// Widest line of text output, in characters.
 pub const TEXT_COLUMNS: usize = 80;
 
-/// A comparison as text of at most [`TEXT_COLUMNS`] columns.
+/// Widest line of the first screen, in characters.
+pub const SCREEN_COLUMNS: usize = screen::COLUMNS;
+
+/// What is read first of a comparison: at most 20 lines for two arms, and 5 more for each further one.
 #[must_use]
-pub fn findings_text(findings: &Findings) -> String {
+pub fn findings_text(findings: &Findings, style: Style) -> String {
+    screen::text(findings, style)
+}
+
+/// A comparison as text of at most [`TEXT_COLUMNS`] columns, with everything that is known.
+#[must_use]
+pub fn findings_details(findings: &Findings) -> String {
     text::render(&compare::document(findings, Detail::Short))
 }
 
@@ -82,9 +97,15 @@ pub fn case_markdown(findings: &CaseFindings) -> String {
     markdown::render(&case::document(findings))
 }
 
-/// A load report as text.
+/// What is read first of a load report.
 #[must_use]
 pub fn load_text(report: &LoadReport) -> String {
+    text::render(&load::first(report))
+}
+
+/// A load report as text, with everything that is known.
+#[must_use]
+pub fn load_details(report: &LoadReport) -> String {
     text::render(&load::document(report))
 }
 

@@ -1,10 +1,14 @@
-//! What a load report says.
+//! What a load report says: a few lines first, and everything behind `--details`.
 
 use model::record::{LoadReport, NamedRequests, Percentiles};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
 
+/// Columns of latencies.
+const COLUMNS: [&str; 8] = ["latency", "p50", "p75", "p90", "p99", "p99.9", "max", "mean"];
+
+/// Everything.
 pub(crate) fn document(report: &LoadReport) -> Document {
     let mut page = vec![Block::Paragraph(summary(report))];
     page.push(latency_table(report));
@@ -15,6 +19,28 @@ pub(crate) fn document(report: &LoadReport) -> Document {
         page.push(Block::List(report.warnings.iter().map(|warning| warning.text.clone()).collect()));
     }
     page
+}
+
+/// What is read first: rate, response, what failed, and what the reader must know.
+pub(crate) fn first(report: &LoadReport) -> Document {
+    let response = row("response", &report.response_ns, censored(report));
+    let mut page = vec![Block::Paragraph(summary(report)), Block::table(COLUMNS, vec![response])];
+    page.extend(name_table(report));
+    let mut points: Vec<String> = schedule(report).into_iter().collect();
+    points.push(failed(report));
+    points.extend(report.warnings.iter().map(|warning| warning.text.clone()));
+    points.push("intervals, errors by kind, the generator's CPU: --details".to_owned());
+    page.push(Block::List(points));
+    page
+}
+
+/// Kinds of errors that there were, and of an open loop what has no answer.
+fn failed(report: &LoadReport) -> String {
+    let late = [("unfinished", report.unfinished), ("unsent", report.unsent)];
+    let late = late.into_iter().filter(|_| is_open(report));
+    let kinds = report.errors.kinds().into_iter().chain(late).filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {count}")).collect();
+    format!("errors: {}", if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
 }
 
 fn summary(report: &LoadReport) -> String {
@@ -37,7 +63,7 @@ fn latency_table(report: &LoadReport) -> Block {
         rows.push(row("service", &report.service_ns, report.unfinished));
         rows.push(row("send lag", &report.send_lag_ns, report.unsent));
     }
-    Block::table(["latency", "p50", "p75", "p90", "p99", "p99.9", "max", "mean"], rows)
+    Block::table(COLUMNS, rows)
 }
 
 fn is_open(report: &LoadReport) -> bool {
@@ -112,13 +138,17 @@ fn facts(report: &LoadReport) -> Vec<String> {
         format!("errors: {}; unfinished {}, unsent {}", errors.join(", "), report.unfinished, report.unsent),
         format!("generator CPU: {} user, {} system per request", format_ns(cpu.user), format_ns(cpu.system)),
     ];
-    if let (Some(rate), Some(ratio)) = (report.schedule.rate_per_s, report.rate_ratio) {
-        let arrival = report.schedule.arrival.as_deref().unwrap_or("constant");
-        facts.push(format!(
-            "schedule: {rate} requests/s, {arrival} arrivals; {:.2} % of it was answered",
-            ratio * 100.0
-        ));
-    }
+    facts.extend(schedule(report));
     facts.extend(intervals(report));
     facts
+}
+
+/// The rate that was asked for, and how much of it was answered.
+fn schedule(report: &LoadReport) -> Option<String> {
+    let (rate, ratio) = report.schedule.rate_per_s.zip(report.rate_ratio)?;
+    let arrival = report.schedule.arrival.as_deref().unwrap_or("constant");
+    Some(format!(
+        "schedule: {rate} requests/s, {arrival} arrivals; {:.2} % of it was answered",
+        ratio * 100.0
+    ))
 }

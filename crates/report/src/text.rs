@@ -39,7 +39,8 @@ fn push_line(out: &mut String, line: &str) {
 fn wrap(out: &mut String, words: &str, first: &str, rest: &str) {
     let mut line = first.to_owned();
     let mut empty = true;
-    for word in words.split_whitespace().flat_map(|word| pieces(word, TEXT_COLUMNS - rest.len())) {
+    let words = words_with_units(words);
+    for word in words.iter().flat_map(|word| pieces(word, TEXT_COLUMNS - rest.len())) {
         let width = line.chars().count() + usize::from(!empty) + word.chars().count();
         if !empty && width > TEXT_COLUMNS {
             push_line(out, &line);
@@ -53,6 +54,45 @@ fn wrap(out: &mut String, words: &str, first: &str, rest: &str) {
         empty = false;
     }
     push_line(out, &line);
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 19] = [
+    "%",
+    "ns",
+    "µs",
+    "ms",
+    "s",
+    "min",
+    "h",
+    "B",
+    "KiB",
+    "MiB",
+    "GiB",
+    "GB/s",
+    "k",
+    "M",
+    "k/s",
+    "M/s",
+    "/s",
+    "requests/s",
+    "blocks",
+];
+
+/// Words at which a line may be broken: a number and its unit are one.
+pub(crate) fn words_with_units(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')', ']']));
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// `word` in pieces that fit. Logs of targets may hold escape sequences, which a terminal must not act on.

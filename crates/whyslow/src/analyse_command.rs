@@ -8,7 +8,7 @@ use crate::exit::{Exit, Outcome};
 pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
     for path in &args.runs {
         let findings = analyse::analyse(&RunDir::open(path).read()?);
-        crate::print(&crate::compare::render(&findings, args.format))?;
+        crate::print(&crate::compare::render(&findings, args.format, args.details))?;
     }
     Ok(Exit::Done)
 }

@@ -57,7 +57,7 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
-    run_with(args, |run, format| render(&analyse::analyse(run), format))
+    run_with(args, |run, format| render(&analyse::analyse(run), format, args.details))
 }
 
 /// Runs a comparison and prints what `page` makes of its run directory.
@@ -80,10 +80,14 @@ pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String
     Ok(exit(&findings, &conditions))
 }
 
-/// Findings in the format asked for.
-pub(crate) fn render(findings: &Findings, format: Format) -> String {
+/// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.
+pub(crate) fn render(findings: &Findings, format: Format, details: bool) -> String {
     match format {
-        Format::Text => report::findings_text(findings),
+        Format::Text if details => {
+            let first = report::findings_text(findings, crate::style());
+            format!("{first}\n{}", report::findings_details(findings))
+        }
+        Format::Text => report::findings_text(findings, crate::style()),
         Format::Json => report::findings_json(findings),
         Format::Md => report::findings_markdown(findings),
     }

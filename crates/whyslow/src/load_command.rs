@@ -181,6 +181,7 @@ pub(crate) fn refused(error: LoadError) -> Stop {
 fn show(args: &LoadArgs, measured: &Measured) -> anyhow::Result<()> {
     let report = &measured.report;
     crate::print(&match args.format {
+        LoadFormat::Text if args.details => report::load_details(report),
         LoadFormat::Text => report::load_text(report),
         LoadFormat::Json => report::load_json(report),
         LoadFormat::Md => report::load_markdown(report),

@@ -26,7 +26,7 @@ mod view;
 mod watch;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -86,6 +86,12 @@ fn dispatch(cli: &Cli) -> Outcome {
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
+/// Colour where a person reads standard output in a terminal and has not asked for none. Source: no-color.org.
+pub(crate) fn style() -> report::Style {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if std::io::stdout().is_terminal() && !refused { report::Style::Colour } else { report::Style::Plain }
 }
 
 /// Data as JSON, to standard output.

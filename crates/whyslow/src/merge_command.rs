@@ -17,6 +17,7 @@ pub(crate) fn run(args: &MergeArgs) -> Outcome {
     keep(args, &merged)?;
     let report = &merged.outcome.report;
     crate::print(&match args.format {
+        Format::Text if args.details => report::load_details(report),
         Format::Text => report::load_text(report),
         Format::Json => report::load_json(report),
         Format::Md => report::load_markdown(report),

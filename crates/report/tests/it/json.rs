@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use report::{capacity_schema, findings_json, findings_schema, findings_text, load_json, load_schema};
+use report::{capacity_schema, findings_details, findings_json, findings_schema, load_json, load_schema};
 use serde_json::Value;
 
 use crate::support::{about, findings};
@@ -122,7 +122,7 @@ fn fields_of_findings_have_the_names_that_scripts_use() {
     assert_eq!(json["comparisons"][0]["metric"], "cpu_per_request");
     assert_eq!(json["comparisons"][0]["verdict"], "slower");
     assert_eq!(json["causes"][1]["grade"], "ruled_out");
-    assert_eq!(json["text"], findings_text(&findings()));
+    assert_eq!(json["text"], findings_details(&findings()));
 }
 
 #[test]

@@ -6,4 +6,5 @@ mod html;
 mod json;
 mod metrics;
 mod pages;
+mod screen;
 mod support;

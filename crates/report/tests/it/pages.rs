@@ -1,7 +1,9 @@
 //! Text and Markdown.
 
 use analyse::{Findings, Metric, Verdict};
-use report::{TEXT_COLUMNS, findings_markdown, findings_text, headline, load_markdown, load_text};
+use report::{
+    TEXT_COLUMNS, findings_details, findings_markdown, headline, load_details, load_markdown, load_text,
+};
 
 use crate::support::{about, findings};
 
@@ -37,8 +39,8 @@ fn nasty() -> Findings {
 
 #[test]
 fn text_fits_a_terminal_whatever_is_in_it() {
-    all_fit(&findings_text(&findings()));
-    all_fit(&findings_text(&nasty()));
+    all_fit(&findings_details(&findings()));
+    all_fit(&findings_details(&nasty()));
     let mut three = nasty();
     let more: Vec<_> = three
         .comparisons
@@ -48,7 +50,7 @@ fn text_fits_a_terminal_whatever_is_in_it() {
         .collect();
     three.comparisons.extend(more);
     three.arms.push(analyse::ArmFindings { name: "c".to_owned(), ..three.arms[1].clone() });
-    all_fit(&findings_text(&three));
+    all_fit(&findings_details(&three));
 }
 
 #[test]
@@ -58,12 +60,13 @@ fn a_load_reports_text_fits_too() {
     report.schedule.rate_per_s = Some(1e9);
     report.rate_ratio = Some(0.5);
     report.warnings = vec![model::record::Warning { id: "x".to_owned(), text: "why ".repeat(80) }];
+    all_fit(&load_details(&report));
     all_fit(&load_text(&report));
 }
 
 #[test]
 fn nothing_is_lost_when_long_words_are_broken() {
-    let text = findings_text(&nasty());
+    let text = findings_details(&nasty());
     let joined: String = text.split_whitespace().collect();
     assert!(joined.contains(&"x".repeat(500)), "the log line is whole");
     assert!(joined.contains(&"/a/path".repeat(60)));
@@ -93,7 +96,7 @@ fn sections_come_in_the_order_of_the_questions() {
         "Failed",
         "Run",
     ];
-    let text = findings_text(&findings);
+    let text = findings_details(&findings);
     let places: Vec<usize> = order
         .iter()
         .map(|title| text.find(title).unwrap_or_else(|| panic!("no '{title}' in:\n{text}")))
@@ -111,7 +114,7 @@ fn the_next_command_can_be_pasted_into_a_shell() {
     {
         let mut findings = findings();
         findings.next = Some(format!("a reason\nprintf '<%s>' {command}"));
-        let text = findings_text(&findings);
+        let text = findings_details(&findings);
         all_fit(&text);
         let after = text.split_once("Next: a reason:\n\n").unwrap().1;
         let lines = after.split_once("\n\n").unwrap().0;
@@ -133,7 +136,7 @@ fn empty_sections_are_left_out() {
     findings.causes.clear();
     findings.unattributed_share = None;
     findings.next = None;
-    let text = findings_text(&findings);
+    let text = findings_details(&findings);
     for title in ["\nWarnings\n", "\nWhy\n", "\nRuled out\n", "\nFailed\n", "Next:"] {
         assert!(!text.contains(title), "'{title}' in:\n{text}");
     }
@@ -190,7 +193,7 @@ fn a_rate_that_cpu_time_does_not_explain_is_said_as_well() {
 
 #[test]
 fn a_red_gate_says_what_it_voids_and_a_note_does_not() {
-    let text = findings_text(&findings());
+    let text = findings_details(&findings());
     for line in [
         "ok parity: what parity saw.",
         "FAILED stall: what stall saw. Voids p50.",
@@ -202,7 +205,7 @@ fn a_red_gate_says_what_it_voids_and_a_note_does_not() {
 
 #[test]
 fn the_command_that_repeats_a_run_can_be_pasted() {
-    let text = findings_text(&findings());
+    let text = findings_details(&findings());
     let at = text.find("repeat with: ").unwrap();
     let line: Vec<&str> = text[at + "repeat with: ".len()..].lines().take(2).map(str::trim).collect();
     let words = shlex::split(&line.join(" ")).unwrap();
@@ -285,7 +288,7 @@ fn responses_with_several_peaks_are_told_beside_what_limits_their_arm() {
     let mut findings = findings();
     findings.arms[0].response_shapes = vec![shape("one peak", &[1e6])];
     findings.arms[1].response_shapes = vec![shape("two peaks", &[1e6, 4e7])];
-    let text = findings_text(&findings);
+    let text = findings_details(&findings);
     assert!(!text.contains("have one peak"), "{text}");
     let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
     let said = place("pr: responses at capacity have two peaks");
@@ -347,14 +350,31 @@ fn what_is_known_only_as_at_least_so_late_is_printed_so() {
     report.schedule.rate_per_s = Some(25_000.0);
     // A twentieth was still on its way when the window ended.
     report.unfinished = report.response_ns.count / 20;
-    let page = load_text(&report);
+    let page = load_details(&report);
     let row = page.lines().find(|line| line.trim_start().starts_with("response ")).unwrap();
     assert_eq!(row.matches('≥').count(), 4, "p99, p99.9, max and mean: {row}");
     assert!(page.contains("p99 3.20 ms or more"), "{page}");
     report.unfinished = 1;
-    assert!(!load_text(&report).contains('≥'));
+    assert!(!load_details(&report).contains('≥'));
     // Of a closed loop every connection has one on its way, at the end as at any other moment.
     report.schedule.rate_per_s = None;
     report.unfinished = report.response_ns.count / 20;
-    assert!(!load_text(&report).contains('≥'));
+    assert!(!load_details(&report).contains('≥'));
+}
+
+#[test]
+fn a_load_is_told_in_six_lines() {
+    let mut report = testkit::load_report(98_000.0);
+    report.warnings.clear();
+    let text = load_text(&report);
+    assert!(text.lines().filter(|line| !line.is_empty()).count() <= 6, "{text}");
+    assert!(
+        text.contains("98000 requests/s") && text.contains("p99.9") && text.contains("errors: none"),
+        "{text}"
+    );
+    report.errors.timeout = 3;
+    report.warnings = vec![model::record::Warning { id: "x".to_owned(), text: "the rate fell".to_owned() }];
+    let text = load_text(&report);
+    assert!(text.contains("errors: timeout 3") && text.contains("the rate fell"), "{text}");
+    assert!(load_details(&report).contains("generator CPU") && !text.contains("generator CPU"));
 }

@@ -12,7 +12,7 @@ pub(crate) fn findings() -> Findings {
     about("main", "pr")
 }
 
-fn split(arm: &str) -> Split {
+pub(crate) fn split(arm: &str) -> Split {
     Split {
         arm: arm.to_owned(),
         rate_ratio: 0.909,
@@ -130,7 +130,7 @@ pub(crate) fn use_rows() -> Vec<analyse::UseRow> {
     vec![row(analyse::UseLevel::Red, "interfaces", 7), row(analyse::UseLevel::Green, "busiest disk", 0)]
 }
 
-fn row(name: &str, cpu_ns: f64) -> ArmFindings {
+pub(crate) fn row(name: &str, cpu_ns: f64) -> ArmFindings {
     ArmFindings {
         name: name.to_owned(),
         command: format!("./{name} --port {{port}}"),
@@ -156,7 +156,7 @@ fn row(name: &str, cpu_ns: f64) -> ArmFindings {
     }
 }
 
-fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Verdict) -> Comparison {
+pub(crate) fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Verdict) -> Comparison {
     Comparison {
         baseline: baseline.to_owned(),
         arm: arm.to_owned(),
@@ -183,7 +183,7 @@ fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Verdict) -> Co
     }
 }
 
-fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
+pub(crate) fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
     Gate {
         id: id.to_owned(),
         ok,
@@ -195,7 +195,7 @@ fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
     }
 }
 
-fn ledger_line(arm: &str) -> LedgerLine {
+pub(crate) fn ledger_line(arm: &str) -> LedgerLine {
     LedgerLine {
         arm: arm.to_owned(),
         id: "syscall:getppid".to_owned(),
@@ -222,7 +222,7 @@ fn pass(arm: &str) -> PassFindings {
     }
 }
 
-fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
+pub(crate) fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
     Cause {
         id: id.to_owned(),
         grade,

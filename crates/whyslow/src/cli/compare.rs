@@ -120,6 +120,9 @@ pub(crate) struct CompareArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that is known, behind the first screen
+    #[arg(long)]
+    pub(crate) details: bool,
     /// Print the plan and start nothing
     #[arg(long, conflicts_with = "verify")]
     pub(crate) list: bool,
@@ -138,6 +141,7 @@ Example:
 #[derive(Debug, Args)]
 #[command(after_help = LADDER_EXAMPLE)]
 #[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+#[command(mut_arg("details", |arg| arg.hide(true)))]
 pub(crate) struct LadderArgs {
     /// The target whose variants are climbed
     pub(crate) target: String,

@@ -131,6 +131,9 @@ pub(crate) struct LoadArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
+    /// Everything that is known: intervals, service times, the generator's CPU
+    #[arg(long)]
+    pub(crate) details: bool,
     /// A job and commands on standard input, one JSON object a line: how `compare` drives its generator
     #[arg(long, hide = true)]
     pub(crate) job: bool,
@@ -170,6 +173,9 @@ pub(crate) struct MergeArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that is known: intervals, service times, the generator's CPU
+    #[arg(long)]
+    pub(crate) details: bool,
 }
 
 /// Who serves the next arrival of an open loop.

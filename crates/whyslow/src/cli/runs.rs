@@ -15,6 +15,9 @@ pub(crate) struct AnalyseArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that is known, behind the first screen
+    #[arg(long)]
+    pub(crate) details: bool,
 }
 
 #[derive(Debug, Args)]

@@ -45,9 +45,13 @@ fn the_built_in_servers_are_compared_and_analysed_again() {
 
     let again = whyslow_in(&folder, &["analyse", "run", "--format", "json"]);
     assert_eq!(again.out, said.out, "the directory alone gives the same bytes");
-    let text = whyslow_in(&folder, &["analyse", "run"]);
-    assert_eq!(json["text"], text.out);
-    assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+    let first = whyslow_in(&folder, &["analyse", "run"]).out;
+    assert!(first.lines().count() <= 20, "{first}");
+    assert!(first.lines().all(|line| line.chars().count() <= 100 && !line.contains('\u{1b}')), "{first}");
+    let details = json["text"].as_str().unwrap();
+    assert!(details.lines().all(|line| line.chars().count() <= 80), "{details}");
+    let both = whyslow_in(&folder, &["analyse", "run", "--details"]).out;
+    assert_eq!(both, format!("{first}\n{details}"));
 }
 
 #[test]

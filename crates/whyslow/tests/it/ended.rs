@@ -72,7 +72,7 @@ fn killed_it_leaves_no_process_and_a_run_that_reads_as_partial() {
     running.child.kill().unwrap();
     let (_, program, folder) = running.end();
     let text = nothing_left(&program, &folder, RunStatus::Running);
-    assert!(text.starts_with("PARTIAL RUN: not ended (killed, or still running) in block 1."), "{text}");
+    assert!(text.starts_with("PARTIAL RUN: not ended (killed, or still running) in block 1\n"), "{text}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn with_one_arm_left_nothing_more_is_run_and_what_it_answered_is_kept() {
     let args = ["compare", &main, &pr, "--out", "run"];
     let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.contains("log: no database: giving up"), "{}", said.out);
+    assert!(said.out.contains("; its log ends: no database: giving up"), "{}", said.out);
     let run = RunDir::open(&folder.join("run")).read().unwrap();
     assert_eq!(run.rounds.len(), 2, "the failed round, and the answer of the other arm");
     let json = whyslow_in(&folder, &["analyse", "run", "--format", "json"]).json();

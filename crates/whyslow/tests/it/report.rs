@@ -74,7 +74,7 @@ fn one_damaged_file_leaves_the_rest_to_be_read() {
     assert_eq!(code, Some(0));
     assert!(page.contains("Left out: ") && page.contains("host.json is damaged"));
     assert!(page.contains("<section id=\"verdict\"") && page.contains("host: unknown"));
-    let said = whyslow_in(&run, &["analyse", "."]);
+    let said = whyslow_in(&run, &["analyse", ".", "--details"]);
     assert!(said.code == Some(0) && said.out.contains("host.json is damaged"), "{said:?}");
     fs::write(run.join("manifest.json"), "{").unwrap();
     let (code, page) = report(&run);

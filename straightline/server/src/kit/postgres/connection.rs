@@ -47,7 +47,7 @@ pub(super) enum Status {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) wire: Wire,
-    /// What a statement of this session is cancelled by.
+    /// Process id and secret that a request to cancel must name.
     key: Option<(i32, i32)>,
     statements: Statements,
     /// Types that this client does not know by itself.

@@ -1,0 +1,256 @@
+//! The first screen of a comparison: verdict, why, limits, trust, next, in 20 lines for two arms and 5 more for each
+//! further one.
+
+mod layout;
+mod verdict;
+mod why;
+
+use analyse::{BiasSource, Comparison, Findings, Gate, Metric};
+use model::units::format_ns;
+
+use crate::compare::{others, shell_words};
+use crate::direction::Direction;
+use crate::style::Style;
+use crate::wording::remedy;
+use layout::{SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, printable, short};
+
+pub(crate) use layout::SCREEN_COLUMNS as COLUMNS;
+
+/// Failed gates that are said; the others are among the details.
+const GATES: usize = 2;
+/// Lines of limits.
+const LIMITS: usize = 2;
+/// What is smaller than this would be written as 0.0 %.
+const LEAST_BIAS: f64 = 0.0005;
+/// Folder of a run whose command names no other.
+const RUNS: &str = "whyslow-runs";
+
+/// The first screen.
+pub(crate) fn text(findings: &Findings, style: Style) -> String {
+    let partial = findings.partial.iter().map(|why| cut(&format!("PARTIAL RUN: {why}"), SCREEN_COLUMNS));
+    let mut verdicts: Vec<String> = partial.collect();
+    verdicts.extend(verdict::lines(findings, style));
+    verdicts.extend(verdict::rate_and_latency(findings));
+    let rest = [limits(findings), trust(findings), next(findings), more(findings)].concat();
+    let parts = [verdicts, why::lines(findings), rest];
+    let parts: Vec<String> =
+        parts.iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n") + "\n").collect();
+    parts.join("\n")
+}
+
+/// What limits the arms, those with the same limit together.
+fn limits(findings: &Findings) -> Vec<String> {
+    let mut limits: Vec<(&str, Vec<String>)> = Vec::new();
+    for (arm, limit) in findings.arms.iter().filter_map(|arm| Some((arm, arm.limiter.as_deref()?))) {
+        match limits.iter_mut().find(|(other, _)| *other == limit) {
+            Some((_, arms)) => arms.push(short(&arm.name)),
+            None => limits.push((limit, vec![short(&arm.name)])),
+        }
+    }
+    let said: Vec<String> = limits
+        .iter()
+        .map(|(limit, arms)| match arms.len() {
+            n if n > 1 && n == findings.arms.len() => format!("each: {limit}"),
+            1 => format!("{}: {limit}", and(arms)),
+            _ => format!("{}, each: {limit}", and(arms)),
+        })
+        .collect();
+    // Of two arms each has a line; of more, as many share one as have room in it.
+    let lines = if said.len() > LIMITS { packed(&said) } else { said };
+    let lines = at_most(LIMITS, lines, |_| "the other limits: see --details".to_owned());
+    under("Limits", &lines)
+}
+
+/// Words in as few lines as hold them.
+fn packed(said: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for words in said {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + words.chars().count() <= below_width() => {
+                *line = format!("{line}; {words}");
+            }
+            _ => lines.push(words.clone()),
+        }
+    }
+    lines
+}
+
+/// `lines`, or as many of them as leave room for one that says how many are left out.
+fn at_most(most: usize, mut lines: Vec<String>, left_out: impl Fn(usize) -> String) -> Vec<String> {
+    if lines.len() > most {
+        let left = lines.split_off(most - 1).len();
+        lines.push(left_out(left));
+    }
+    lines
+}
+
+/// Lines of which the first has the label.
+fn under(label: &str, lines: &[String]) -> Vec<String> {
+    let line =
+        |(index, words): (usize, &String)| if index == 0 { labelled(label, words) } else { below(words) };
+    lines.iter().enumerate().map(line).collect()
+}
+
+/// What the verdicts rest on, and which gates failed.
+fn trust(findings: &Findings) -> Vec<String> {
+    let done = findings.comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
+    let took = if findings.took_ns > 0 {
+        format!(" in {}", seconds(findings.took_ns as f64))
+    } else {
+        String::new()
+    };
+    let mut said = vec![format!("{}{took}", blocks(u64::from(done)))];
+    let deciding = others(findings).filter_map(|arm| verdict::deciding(findings, &arm.name));
+    let told = deciding.filter(|row| Direction::of(row) != Direction::Void && row.ci_low.is_some());
+    // The least exact of them.
+    said.extend(told.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
+    let warnings = findings.warnings.len();
+    said.extend((warnings > 0).then(|| format!("warnings: {warnings} (--details)")));
+    let failed = failed(findings);
+    if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
+        return under("Trust", &[format!("{}; everything checked held", said.join(", "))]);
+    }
+    let gates: Vec<String> = failed.iter().map(|gate| gate_words(gate, is_told(findings, gate))).collect();
+    // What is said of a partial run takes the place of one.
+    let most = if findings.partial.is_some() { GATES - 1 } else { GATES };
+    let gates = at_most(most, gates, |left| format!("{left} more checks failed: see --details"));
+    under("Trust", &[vec![said.join(", ")], gates].concat())
+}
+
+/// Whether a verdict line says what to do about a gate.
+fn is_told(findings: &Findings, gate: &Gate) -> bool {
+    let rows = others(findings).filter_map(|arm| verdict::deciding(findings, &arm.name));
+    rows.filter(|row| Direction::of(row) == Direction::Void).any(|row| row.void_by.first() == Some(&gate.id))
+}
+
+/// Gates that failed, each once, those that void something first.
+fn failed(findings: &Findings) -> Vec<&Gate> {
+    let mut failed: Vec<&Gate> = Vec::new();
+    for gate in findings.gates.iter().filter(|gate| !gate.ok) {
+        if !failed.iter().any(|other| other.id == gate.id) {
+            failed.push(gate);
+        }
+    }
+    failed.sort_by_key(|gate| gate.voids.is_empty());
+    failed
+}
+
+/// What a gate saw and what to do, in the words of the gate where they fit; what it saw where a verdict says the rest.
+fn gate_words(gate: &Gate, told: bool) -> String {
+    let whole = format!("{}: {}", gate.id, gate.text.trim_end_matches('.'));
+    if told {
+        let seen = whole.split(';').next().unwrap_or(&whole);
+        return seen.to_owned();
+    }
+    if whole.chars().count() <= below_width() {
+        return whole;
+    }
+    let arm = gate.arm.as_ref().map_or_else(String::new, |arm| format!(" of {}", short(arm)));
+    let voids = voids(gate);
+    format!("{}{arm} {voids}: {}", gate.id, remedy(&gate.id))
+}
+
+/// What a gate that failed voids, percentiles together.
+fn voids(gate: &Gate) -> String {
+    let latency = Metric::ALL.iter().filter(|metric| metric.is_latency());
+    let all_latency = latency.clone().all(|metric| gate.voids.contains(metric));
+    let apart = gate.voids.iter().filter(|metric| !(all_latency && metric.is_latency()));
+    let mut names: Vec<String> = apart.map(|metric| metric.label().to_owned()).collect();
+    names.extend(all_latency.then(|| "latency".to_owned()));
+    match gate.voids.len() {
+        0 => "failed, which voids nothing".to_owned(),
+        all if all == Metric::ALL.len() => "voids every metric".to_owned(),
+        _ => format!("voids {}", and(&names)),
+    }
+}
+
+/// Half of an interval as a share of its ratio.
+fn half_width(row: &Comparison) -> f64 {
+    match (row.ratio, row.ci_low, row.ci_high) {
+        (Some(ratio), Some(low), Some(high)) => (high - low) / 2.0 / ratio,
+        _ => 0.0,
+    }
+}
+
+/// How exact the least exact verdict is, and how much of that is due to others on the CPUs.
+fn precision(row: &Comparison) -> String {
+    let moved = |source: &BiasSource| source.low.max(source.high);
+    let of = row.bias.of.iter().filter(|source| moved(source) >= LEAST_BIAS);
+    let bias: Vec<String> =
+        of.map(|source| format!("±{:.1} % for {}", moved(source) * 100.0, source.what)).collect();
+    let place = if bias.len() == 1 { " on these CPUs" } else { "" };
+    match (bias.is_empty(), row.noise_floor) {
+        (true, Some(floor)) => format!("noise floor {:.1} %", floor * 100.0),
+        (true, None) => format!("interval ±{:.1} %", half_width(row) * 100.0),
+        (false, _) => format!("interval ±{:.1} %, of which {}{place}", half_width(row) * 100.0, and(&bias)),
+    }
+}
+
+/// A time for people who wait for it: whole seconds, then minutes.
+fn seconds(ns: f64) -> String {
+    match ns / 1e9 {
+        s if s >= 119.5 => format!("{:.0} min", s / 60.0),
+        s if s >= 9.95 => format!("{s:.0} s"),
+        _ => format_ns(ns),
+    }
+}
+
+/// One command and why, where there is one.
+fn next(findings: &Findings) -> Vec<String> {
+    let Some(next) = &findings.next else { return Vec::new() };
+    let Some((reason, command)) = next.split_once('\n') else {
+        return under("Next", &[in_a_line(next)]);
+    };
+    let added = added(findings, command);
+    let reason = if added.iter().any(|word| word == "--confirm") {
+        "proves the cause by taking it away from both, where that can be done from outside".to_owned()
+    } else {
+        in_a_line(reason)
+    };
+    let whole = printable(command);
+    let command = if whole.chars().count() <= below_width() {
+        whole
+    } else {
+        let program: Vec<&str> = findings.command.iter().take(2).map(String::as_str).collect();
+        format!("{} … {}   (the whole command: see --details)", program.join(" "), shell_words(&added))
+    };
+    under("Next", &[command, reason])
+}
+
+/// Words of a command that the run's own does not have, each value with its flag.
+fn added(findings: &Findings, command: &str) -> Vec<String> {
+    let words = shlex::split(command).unwrap_or_default();
+    let is_new = |index: usize| words.get(index).is_some_and(|word| !findings.command.contains(word));
+    let is_flag = |index: usize| words.get(index).is_some_and(|word| word.starts_with("--"));
+    let has_new_value = |index: usize| is_flag(index) && is_new(index + 1) && !is_flag(index + 1);
+    let kept = (0..words.len()).filter(|index| is_new(*index) || has_new_value(*index));
+    kept.map(|index| words[index].clone()).collect()
+}
+
+/// A reason without what stands in brackets where it is too long for a line.
+fn in_a_line(reason: &str) -> String {
+    let short = reason.split(" (").next().unwrap_or(reason);
+    if reason.chars().count() <= below_width() { reason.to_owned() } else { short.to_owned() }
+}
+
+/// Where the rest is.
+fn more(findings: &Findings) -> Vec<String> {
+    let page = format!("whyslow report {}   the page", folder(findings));
+    let details = format!("whyslow analyse {} --details", folder(findings));
+    under("More", &[page, details])
+}
+
+/// The folder of the run: where its command put it.
+fn folder(findings: &Findings) -> String {
+    let mut words = findings.command.iter().take_while(|word| *word != "--");
+    let mut named = None;
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--out") {
+            Some("") => named = words.next().cloned(),
+            Some(rest) => named = rest.strip_prefix('=').map(str::to_owned).or(named),
+            None => {}
+        }
+    }
+    let folder = named.unwrap_or_else(|| format!("{RUNS}/{}", findings.run_id));
+    printable(&shell_words(&[folder]))
+}

@@ -1,0 +1,311 @@
+//! The verdict on each arm in one line, and one line for rate and latency.
+
+use analyse::{ArmFindings, Comparison, Findings, Metric};
+
+use super::layout::{SCREEN_COLUMNS, blocks, cut, from_to, rate, short, within};
+use crate::compare::says_something_else;
+use crate::direction::{Direction, Times, words_of_sides};
+use crate::style::Style;
+use crate::wording::remedy;
+
+/// Percentiles that the first screen speaks of; the others are among the details.
+const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];
+
+/// The row that decides about an arm: a difference in CPU or rate, else that there is none, else what is open.
+pub(crate) fn deciding<'a>(findings: &'a Findings, arm: &str) -> Option<&'a Comparison> {
+    let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
+    let differs = rows().find(|row| Direction::of(row).differs());
+    let same = rows().find(|row| Direction::of(row) == Direction::Same);
+    let open = rows().find(|row| Direction::of(row) == Direction::Open);
+    differs.or(same).or(open).or_else(|| rows().next())
+}
+
+/// One line for each arm, and for the baseline where it failed.
+pub(crate) fn lines(findings: &Findings, style: Style) -> Vec<String> {
+    let arms: Vec<&ArmFindings> = said(findings).collect();
+    let width = arms.iter().map(|arm| short(&arm.name).chars().count()).max().unwrap_or(0) + 2;
+    let verdicts: Vec<Verdict> = arms.iter().map(|arm| Verdict::of(findings, arm)).collect();
+    let widest = |of: fn(&Verdict) -> usize| verdicts.iter().map(of).max().unwrap_or(0);
+    let columns = [widest(Verdict::whom_width), widest(Verdict::interval_width)];
+    let line = |(arm, verdict): (&&ArmFindings, &Verdict)| {
+        let name = format!("{:width$}", short(&arm.name));
+        verdict.line(&name, columns, style)
+    };
+    arms.iter().zip(&verdicts).map(line).collect()
+}
+
+fn said(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+    let compared = |name: &str| findings.comparisons.iter().any(|row| row.arm == name);
+    findings
+        .arms
+        .iter()
+        .filter(move |arm| arm.error.is_some() || (arm.name != findings.baseline && compared(&arm.name)))
+}
+
+/// What is said of an arm.
+struct Verdict {
+    direction: Direction,
+    /// The words that are coloured: times and word, such as `1.52x cheaper`.
+    phrase: String,
+    rest: Rest,
+}
+
+/// What follows the coloured words.
+enum Rest {
+    /// Columns: against whom, the interval, and the figures in many words and in few.
+    Columns { whom: String, interval: String, figures: [String; 2] },
+    /// One sentence, in many words and in fewer.
+    Sentence(Vec<String>),
+}
+
+impl Verdict {
+    fn of(findings: &Findings, arm: &ArmFindings) -> Self {
+        if let Some(error) = &arm.error {
+            return Self::sentence(Direction::Void, failed(arm, error));
+        }
+        let Some(row) = deciding(findings, &arm.name) else {
+            return Self::sentence(Direction::Void, vec![": nothing was compared".to_owned()]);
+        };
+        let direction = Direction::of(row);
+        match (direction, Times::of(row)) {
+            (Direction::Void, _) => Self::sentence(direction, vec![format!(": {}", void(row))]),
+            (Direction::Open, _) => Self::sentence(direction, open(findings, row)),
+            (Direction::Same, _) => {
+                let rest = Rest::columns(findings, row, "from", in_percent(row));
+                Self { direction, phrase: direction.word().to_owned(), rest }
+            }
+            (_, None) => Self::sentence(direction, vec![format!(" than {}", short(&row.baseline))]),
+            (_, Some(times)) => {
+                let decimals = decimals(times.ratio);
+                let interval = format!("[{:.decimals$}, {:.decimals$}]", times.low, times.high);
+                let phrase = format!("{:.decimals$}x {}", times.ratio, direction.word());
+                Self { direction, phrase, rest: Rest::columns(findings, row, "than", interval) }
+            }
+        }
+    }
+
+    fn sentence(direction: Direction, rest: Vec<String>) -> Self {
+        Self { direction, phrase: direction.word().to_owned(), rest: Rest::Sentence(rest) }
+    }
+
+    fn whom_width(&self) -> usize {
+        match &self.rest {
+            Rest::Columns { whom, .. } => self.phrase.chars().count() + whom.chars().count(),
+            Rest::Sentence(_) => 0,
+        }
+    }
+
+    fn interval_width(&self) -> usize {
+        match &self.rest {
+            Rest::Columns { interval, .. } => interval.chars().count(),
+            Rest::Sentence(_) => 0,
+        }
+    }
+
+    fn line(&self, name: &str, [whom_width, interval_width]: [usize; 2], style: Style) -> String {
+        let room = SCREEN_COLUMNS - name.chars().count() - self.phrase.chars().count();
+        let rest = match &self.rest {
+            Rest::Columns { whom, interval, figures } => {
+                let width = whom_width - self.phrase.chars().count();
+                let columns = format!("{whom:width$}  {interval:interval_width$}   ");
+                let left = room.saturating_sub(columns.chars().count());
+                let fits = figures.iter().find(|words| words.chars().count() <= left);
+                format!("{columns}{}", fits.map_or("", String::as_str)).trim_end().to_owned()
+            }
+            Rest::Sentence(rest) => {
+                let fits = rest.iter().find(|words| words.chars().count() <= room).or(rest.last());
+                fits.map(|words| cut(words, room)).unwrap_or_default()
+            }
+        };
+        format!("{name}{}{rest}", style.paint(self.direction, &self.phrase))
+    }
+}
+
+impl Rest {
+    fn columns(findings: &Findings, row: &Comparison, word: &str, interval: String) -> Self {
+        let whom = format!(" {word} {}", short(&row.baseline));
+        Self::Columns { whom, interval, figures: figures(findings, row) }
+    }
+}
+
+/// Digits behind the point: as many as tell small differences from none.
+fn decimals(times: f64) -> usize {
+    match times {
+        times if times >= 9.995 => 1,
+        times if times >= 1.095 => 2,
+        _ => 3,
+    }
+}
+
+/// The figures behind a ratio, in many words and in few.
+fn figures(findings: &Findings, row: &Comparison) -> [String; 2] {
+    let of = |name: &str| findings.arms.iter().find(|arm| arm.name == name);
+    let cpu = |name: &str| Some(of(name)?.cpu_ns_per_request?.total);
+    match row.metric {
+        Metric::CpuPerRequest => match cpu(&row.baseline).zip(cpu(&row.arm)) {
+            Some((from, to)) => {
+                let figures = from_to(from, to);
+                [format!("CPU per request {figures}"), format!("CPU {figures}")]
+            }
+            None => Default::default(),
+        },
+        // The figures themselves are in the line of rates.
+        Metric::Rate => [format!("rate at {}", row.condition), "rate".to_owned()],
+        other => [other.label().to_owned(), other.label().to_owned()],
+    }
+}
+
+fn in_percent(row: &Comparison) -> String {
+    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0).replace('-', "−");
+    match (row.ci_low, row.ci_high) {
+        (Some(low), Some(high)) => format!("[{}, {}]", percent(low), percent(high)),
+        _ => String::new(),
+    }
+}
+
+/// Why an arm failed, with the end of its log where there is room.
+fn failed(arm: &ArmFindings, error: &str) -> Vec<String> {
+    let log = arm.log.last().map(|line| format!(": {error}; its log ends: {}", line.trim()));
+    log.into_iter().chain([format!(": {error}")]).collect()
+}
+
+/// How far apart the arms can be, and what would decide; in many words and in fewer.
+fn open(findings: &Findings, row: &Comparison) -> Vec<String> {
+    let baseline = short(&row.baseline);
+    let needed = needed(findings, &row.arm);
+    let (Some(low), Some(high)) = (row.ci_low, row.ci_high) else {
+        return vec![format!(" against {baseline}: too few blocks to say anything{needed}")];
+    };
+    let [above, below] = words_of_sides(row.metric);
+    let side = |ratio: f64| if ratio >= 1.0 { above } else { below };
+    let percent = |ratio: f64| format!("{:.1} %", (ratio - 1.0).abs() * 100.0);
+    let metric = if row.metric == Metric::Rate { " in rate" } else { "" };
+    let range = if side(low) == side(high) {
+        let (near, far) = if low >= 1.0 { (low, high) } else { (high, low) };
+        format!("{} to {} {}{metric}, but not surely", percent(near), percent(far), side(low))
+    } else {
+        format!("{} {} to {} {}{metric}", percent(low), side(low), percent(high), side(high))
+    };
+    vec![format!(" against {baseline}: {range}{needed}"), format!(": {range}{needed}")]
+}
+
+/// How many blocks would decide everything that is open of an arm.
+fn needed(findings: &Findings, arm: &str) -> String {
+    let rows = findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
+    let open = rows.filter(|row| Direction::of(row) == Direction::Open);
+    match open.filter_map(|row| row.blocks_needed).max() {
+        None => String::new(),
+        Some(number) if number > u64::from(model::plan::MOST_BLOCKS) => {
+            "; more blocks would not decide".to_owned()
+        }
+        Some(number) => format!("; {} would decide", blocks(number)),
+    }
+}
+
+/// The gate that voids a row and what to do about it.
+fn void(row: &Comparison) -> String {
+    match row.void_by.first() {
+        Some(gate) => format!("gate {gate} failed; {}", remedy(gate)),
+        None => "there are no figures".to_owned(),
+    }
+}
+
+/// Rate and latency of all arms in one line; in two where it does not fit.
+pub(crate) fn rate_and_latency(findings: &Findings) -> Vec<String> {
+    if findings.comparisons.iter().all(|row| Direction::of(row) == Direction::Void) {
+        return Vec::new();
+    }
+    let said: Vec<String> = [rates(findings), latencies(findings)].into_iter().flatten().collect();
+    let joined = said.join("; ");
+    if joined.chars().count() <= SCREEN_COLUMNS {
+        return if joined.is_empty() { Vec::new() } else { vec![joined] };
+    }
+    let most = [1, if crate::compare::others(findings).count() > 1 { 2 } else { 1 }];
+    said.iter().zip(most).flat_map(|(words, most)| within(most, words)).collect()
+}
+
+fn compared(findings: &Findings, metric: Metric) -> Vec<&Comparison> {
+    findings.comparisons.iter().filter(|row| row.metric == metric).collect()
+}
+
+fn rates(findings: &Findings) -> Option<String> {
+    let rows = compared(findings, Metric::Rate);
+    let condition = &rows.first()?.condition;
+    let open: Vec<&&Comparison> = rows.iter().filter(|row| Direction::of(row) != Direction::Void).collect();
+    if open.is_empty() {
+        let gate = rows[0].void_by.first().map_or_else(String::new, |gate| format!(" (gate {gate} failed)"));
+        return Some(format!("rate at {condition}: no verdict{gate}"));
+    }
+    let of = |name: &str| findings.arms.iter().find(|arm| arm.name == name)?.rate_per_s.map(rate);
+    let to: Vec<String> = open.iter().filter_map(|row| of(&row.arm)).collect();
+    let figures = of(&findings.baseline)
+        .filter(|_| !to.is_empty())
+        .map(|from| format!(" {from} → {}/s", to.join(", ")))
+        .unwrap_or_default();
+    let words: Vec<String> = open.iter().filter_map(|row| rate_words(findings, row)).collect();
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
+    if figures.is_empty() && words.is_empty() {
+        return None;
+    }
+    let void = rows.len() - open.len();
+    let void = if void > 0 { format!(", {void} without a verdict") } else { String::new() };
+    Some(format!("rate at {condition}{figures}{words}{void}"))
+}
+
+/// What the rate says that the verdict line does not.
+fn rate_words(findings: &Findings, row: &Comparison) -> Option<String> {
+    let first = deciding(findings, &row.arm)?;
+    let same_line = first.metric == Metric::Rate;
+    let direction = Direction::of(row);
+    if same_line || !direction.differs() || !says_something_else(first, row) {
+        return None;
+    }
+    Some(differs(findings, row, direction))
+}
+
+fn differs(findings: &Findings, row: &Comparison, direction: Direction) -> String {
+    let several = crate::compare::others(findings).count() > 1;
+    let whose = if several { format!("{} ", short(&row.arm)) } else { String::new() };
+    let times = Times::of(row).map(|times| {
+        let decimals = decimals(times.ratio);
+        format!("{:.decimals$}x ", times.ratio)
+    });
+    format!("{whose}{}{}", times.unwrap_or_default(), direction.word())
+}
+
+fn latencies(findings: &Findings) -> Option<String> {
+    let condition = findings.latency_condition.as_ref()?;
+    let (mut said, mut alike, mut void) = (Vec::new(), Vec::new(), Vec::new());
+    for metric in PERCENTILES {
+        for row in compared(findings, metric).into_iter().filter(|row| row.ratio.is_some()) {
+            let direction = Direction::of(row);
+            match direction {
+                Direction::Void => void.push((metric, row)),
+                _ if direction.differs() => {
+                    said.push(format!("{} {}", label(metric), differs(findings, row, direction)));
+                }
+                _ => alike.push(metric),
+            }
+        }
+    }
+    alike.dedup();
+    let alike: Vec<&str> = alike.into_iter().map(label).collect();
+    if !alike.is_empty() {
+        let other = if said.is_empty() { "" } else { "otherwise " };
+        said.push(format!("{other}no difference shown ({})", alike.join(", ")));
+    }
+    if said.is_empty() {
+        let (_, row) = void.first()?;
+        let gate = row.void_by.first().map_or_else(String::new, |gate| format!(" (gate {gate} failed)"));
+        said.push(format!("no verdict{gate}"));
+    }
+    Some(format!("latency at {condition}: {}", said.join(", ")))
+}
+
+fn label(metric: Metric) -> &'static str {
+    match metric {
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        other => other.label(),
+    }
+}
