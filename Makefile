@@ -22,8 +22,7 @@ help:
 build:
 	cargo build --release -p whyslow
 
-# An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why. The windows are short so
-# that it ends within five minutes even where every round has to be repeated because a CPU was moved.
+# An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why.
 demo: charts build
 	$(WHYSLOW) compare --quick || [ $$? -ge 4 ]
 	$(WHYSLOW) report "$$(ls -td whyslow-runs/*/ | head -n 1)" -o report.html

@@ -59,15 +59,9 @@ pub(crate) struct Args {
     /// Planted difference in percent of the baseline's CPU per request
     #[arg(long, default_value_t = 10.0)]
     percent: f64,
-    /// Blocks of a session; the quick design (6 blocks of 3 s windows) where none is given
+    /// Blocks of a session; the quick design (6 short blocks) where none is given
     #[arg(long)]
     blocks: Option<u32>,
-    /// Window of a session with --blocks
-    #[arg(long, default_value = "10s")]
-    window: String,
-    /// Warm-up of a session with --blocks
-    #[arg(long, default_value = "3s")]
-    warmup: String,
     /// For planted: requests per second, the same for both arms, or `max`
     #[arg(long, default_value = "max")]
     rate: String,
@@ -117,8 +111,7 @@ impl Args {
 
     /// The name under which sessions of one kind are kept together.
     fn name(&self) -> String {
-        let mut design =
-            self.blocks.map_or_else(|| "quick".to_owned(), |blocks| format!("{blocks}x{}", self.window));
+        let mut design = self.blocks.map_or_else(|| "quick".to_owned(), |blocks| format!("{blocks}-blocks"));
         if self.work > 0 {
             write!(design, "-work-{}", self.work).expect("writing to a string cannot fail");
         }
@@ -131,8 +124,8 @@ impl Args {
 
     fn design(&self) -> String {
         let blocks = match self.blocks {
-            None => "6 blocks, windows of 3 s".to_owned(),
-            Some(blocks) => format!("{blocks} blocks, windows of {} after {}", self.window, self.warmup),
+            None => "the quick design".to_owned(),
+            Some(blocks) => format!("{blocks} blocks"),
         };
         format!("{blocks}, {} ns of work in each request of either server", self.work)
     }
@@ -173,8 +166,6 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
             work_ns: args.work,
             percent: (args.question == Question::Planted).then_some(args.percent),
             blocks: args.blocks,
-            window: &args.window,
-            warmup: &args.warmup,
             rate: args.rate(),
             number,
         };

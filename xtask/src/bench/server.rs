@@ -111,7 +111,7 @@ pub(crate) struct Args {
     /// Blocks
     #[arg(long)]
     blocks: Option<u32>,
-    /// Length of a window in seconds
+    /// Length of a window in seconds, of the row `closing`; in the others servers take turns
     #[arg(long)]
     window_s: Option<u32>,
     /// Peers, as `whyslow targets list` names them

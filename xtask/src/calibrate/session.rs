@@ -18,8 +18,6 @@ pub(super) struct Session<'a> {
     /// Work of both arms in each request beside that, in nanoseconds.
     pub(super) work_ns: u32,
     pub(super) blocks: Option<u32>,
-    pub(super) window: &'a str,
-    pub(super) warmup: &'a str,
     /// Requests per second, or `max`.
     pub(super) rate: &'a str,
     pub(super) number: u32,
@@ -82,10 +80,7 @@ impl Session<'_> {
         let blocks = self.blocks.map(|blocks| blocks.to_string());
         let mut words = match &blocks {
             None => vec!["--quick"],
-            Some(blocks) => {
-                let (window, warmup) = (self.window, self.warmup);
-                vec!["--blocks", blocks, "--window", window, "--warmup", warmup, "--warmup-cap", warmup]
-            }
+            Some(blocks) => vec!["--blocks", blocks],
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed, "--rate", self.rate]);
@@ -129,7 +124,7 @@ fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {
 }
 
 /// The true ratio by the servers' own accounts: of all CPU that each used to the requests that it answered, from its first
-/// to its last; the median over the blocks. The last attempt at a round is the one that counted.
+/// to its last; the median over the blocks.
 fn truth(logs: &Path) -> anyhow::Result<f64> {
     let mut told: BTreeMap<(String, String), f64> = BTreeMap::new();
     let mut files: Vec<_> = fs::read_dir(logs).context("a run has logs")?.filter_map(Result::ok).collect();

@@ -256,7 +256,7 @@ impl Session<'_> {
         Ok(format!("why-{}-{}-{blocks}", first.arm, self.number))
     }
 
-    /// One comparison of planted causes with their baseline, in 1 s windows.
+    /// One comparison of planted causes with their baseline.
     fn compare(&self, plants: &[&Plant], blocks: u32) -> anyhow::Result<Value> {
         let first = plants.first().context("a session has an arm")?;
         let dir = self.folder.join(self.name(plants, blocks)?);
@@ -268,7 +268,7 @@ impl Session<'_> {
         let blocks = blocks.to_string();
         let mut argv = vec![self.program, "compare", first.baseline];
         argv.extend(plants.iter().map(|plant| plant.arm));
-        argv.extend(["--equal-rates", "none", "--blocks", &blocks, "--window", "1s", "--seed", &seed]);
+        argv.extend(["--equal-rates", "none", "--blocks", &blocks, "--seed", &seed]);
         argv.extend(["--warmup", warmup, "--warmup-cap", warmup, "--format", "json"]);
         argv.extend(["--out", dir.to_str().context("the workspace's name is not text")?]);
         argv.extend(first.load);

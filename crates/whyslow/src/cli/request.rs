@@ -47,7 +47,7 @@ pub(crate) struct RequestArgs {
     /// Body: a string, or @FILE
     #[arg(long, value_name = "STRING|@FILE", help_heading = ASKING)]
     pub(crate) body: Option<String>,
-    /// Draw requests from this file: a list of [WEIGHT] [METHOD] PATH, an .http file, a HAR, or curl commands. A number
+    /// Draw requests from this file: a list of paths with methods and weights, an .http file, a HAR, or curl commands. A number
     /// instead ends the load after exactly this many requests; both may be given
     #[arg(long, visible_alias = "urls", value_name = "FILE|N", help_heading = ASKING)]
     pub(crate) requests: Vec<CountOrFile>,

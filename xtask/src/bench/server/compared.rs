@@ -34,12 +34,10 @@ pub(super) fn pipeline(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
 }
 
 fn compare(scale: &Scale, cpus: &Cpus, row: Row, words: &[&str]) -> anyhow::Result<Run> {
-    let (blocks, window, warmup) =
-        (scale.blocks.to_string(), format!("{}s", scale.window_s), format!("{}s", scale.warmup_s));
+    let (blocks, warmup) = (scale.blocks.to_string(), format!("{}s", scale.warmup_s));
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     for (name, value) in [
         ("--blocks", blocks),
-        ("--window", window),
         ("--warmup", warmup.clone()),
         ("--warmup-cap", warmup),
         ("--server-cpus", cpus.server.clone()),
@@ -84,9 +82,8 @@ fn cpu_section(title: &str, bars: &str, row: Row, scale: &Scale, run: &Run) -> S
         "requests/s (closed loop)",
     ];
     format!(
-        "## {title}\n\n{}; medians of n blocks, windows of {} s, closed loop; ns of server CPU per request. {bars}\n\n{}",
+        "## {title}\n\n{}; medians of n blocks of fresh servers that take turns, closed loop; ns of server CPU per request. {bars}\n\n{}",
         scale.method(row),
-        scale.window_s,
         table(&head, &rows)
     )
 }
@@ -123,11 +120,10 @@ pub(super) fn latency(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     ];
     Ok(format!(
         "## Latency at 70 % of the slower server's capacity, {connections} connections\n\n{}; each server in a run of its own \
-         with straightline; medians of n blocks, windows of {} s, open loop, latency from the intended instant. Where n is 0, \
+         with straightline; medians of n blocks of servers that take turns, open loop, latency from the intended instant. Where n is 0, \
          no block has a valid window of the server: most such servers did not survive the load. Bar: p99.9 at most that of \
          every peer.\n\n{}",
         scale.method(Row::Latency),
-        scale.window_s,
         table(&head, &rows)
     ))
 }

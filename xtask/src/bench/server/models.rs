@@ -27,7 +27,6 @@ pub(super) fn section(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     let words = [
         ("--path", "/plaintext".to_owned()),
         ("--blocks", scale.blocks.to_string()),
-        ("--window", format!("{}s", scale.window_s)),
         ("--warmup", format!("{}s", scale.warmup_s)),
         ("--warmup-cap", format!("{}s", scale.warmup_s)),
         ("--equal-rates", "50".to_owned()),
@@ -61,11 +60,10 @@ pub(super) fn section(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     let head =
         ["model", "n", "requests/s", "CPU ns", "p50 µs", "p99 µs", "p99.9 µs", "idle bytes", "waiting bytes"];
     let text = format!(
-        "{}; medians of n blocks, windows of {} s, 64 connections: requests per second and server CPU per request in a \
+        "{}; medians of n blocks of servers that take turns, 64 connections: requests per second and server CPU per request in a \
          closed loop, latency at half the slower one's rate; anonymous memory per idle connection and per waiting \
          handler, of {COUNT}.\n\n{}",
         scale.method(Row::Models),
-        scale.window_s,
         table(&head, &rows)
     );
     into_guide(&text)?;
