@@ -1,7 +1,7 @@
 //! The findings of a run: what every stage found, collected.
 
 use model::plan::Turns;
-use model::record::{AloneReason, Host, Run, RunStatus, VoidReason};
+use model::record::{AloneReason, Host, Run, RunStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +82,6 @@ pub struct Findings {
     /// From the start of the first server to the end of the last block, in nanoseconds; 0 where it is not known.
     #[serde(default)]
     pub took_ns: u64,
-    /// Rounds that count for nothing. There are none any more: what disturbs a round is inside the intervals.
-    pub void_rounds: Vec<VoidRound>,
     /// What to run next.
     pub next: Option<String>,
 }
@@ -112,20 +110,6 @@ pub struct DesignFindings {
     pub blocks: u32,
     /// Why arms ran one at a time although they were to take turns.
     pub why_alone: Option<String>,
-}
-
-/// A round that counts for nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VoidRound {
-    /// Block, from 0.
-    pub block: u32,
-    /// Arm.
-    pub arm: String,
-    /// 0, or how often it was repeated before.
-    #[serde(default)]
-    pub attempt: u32,
-    /// Why.
-    pub reason: VoidReason,
 }
 
 /// Everything that follows from a run.
@@ -158,7 +142,6 @@ pub fn analyse(run: &Run) -> Findings {
         unattributed_arm: most_left_arm,
         design: design(sheet),
         took_ns: took_ns(run),
-        void_rounds: Vec::new(),
         arms: facts.arms,
         comparisons,
         gates,

@@ -43,9 +43,7 @@ pub use facts::shape::{ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
-pub use findings::{
-    DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, VoidRound, analyse, analyse_each_baseline,
-};
+pub use findings::{DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, analyse, analyse_each_baseline};
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use stacks::{ArmStacks, stacks};

@@ -381,13 +381,9 @@ pub(crate) fn failures(findings: &Findings) -> Vec<String> {
 }
 
 pub(crate) fn run(findings: &Findings) -> Vec<String> {
-    let void = match findings.void_rounds.len() {
-        0 => String::new(),
-        n => format!("; {n} rounds void"),
-    };
     vec![
         findings.workload.clone(),
-        format!("run {}, seed {}{void}", findings.run_id, findings.seed),
+        format!("run {}, seed {}", findings.run_id, findings.seed),
         format!("host: {}", host(&findings.host)),
         format!("repeat with: {}", shell_words(&findings.command)),
     ]

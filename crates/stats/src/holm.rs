@@ -12,7 +12,8 @@ pub struct Decision {
     pub rank: usize,
     /// Adjusted p-value: at most 1, and not below that of a smaller p-value.
     pub adjusted_p: f64,
-    /// Confidence level at which an interval for this member agrees with its test.
+    /// Confidence level at which an interval for this member agrees with its test: that of its step, and from the first step
+    /// that does not reject on that of this step.
     pub level: f64,
     /// Whether the hypothesis of no difference is rejected for the family at the level asked for.
     pub rejected: bool,
@@ -27,12 +28,15 @@ pub fn decide(p_values: &[f64], level: f64) -> Result<Vec<Decision>, Error> {
     inside_unit("level", level)?;
     let adjusted = adjusted(p_values)?;
     let levels = levels(level, p_values.len());
-    let mut decisions = Vec::with_capacity(p_values.len());
-    for (rank, adjusted_p) in ranks(p_values).into_iter().zip(adjusted) {
-        let rejected = adjusted_p <= 1.0 - level;
-        decisions.push(Decision { rank, adjusted_p, level: levels[rank - 1], rejected });
-    }
-    Ok(decisions)
+    // Adjusted values rise with the rank, so that those rejected are the first.
+    let rejected = adjusted.iter().filter(|p| **p <= 1.0 - level).count();
+    let decision = |(rank, adjusted_p): (usize, f64)| Decision {
+        rank,
+        adjusted_p,
+        level: levels[(rank - 1).min(rejected)],
+        rejected: adjusted_p <= 1.0 - level,
+    };
+    Ok(ranks(p_values).into_iter().zip(adjusted).map(decision).collect())
 }
 
 /// Holm's adjusted p-values, in the order of `p_values`.

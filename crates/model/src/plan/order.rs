@@ -13,7 +13,7 @@ pub struct Round {
     pub block: u32,
     /// The place within the block, from 0.
     pub position: u32,
-    /// How often this round was repeated because a gate voided it.
+    /// 0; in runs of when rounds were repeated, how often this one was.
     #[serde(default)]
     pub attempt: u32,
     /// Index into [`Plan::arms`].

@@ -38,9 +38,7 @@ pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};
 pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, SPINNING, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
-pub use round::{
-    Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, VoidReason, Warmup, Window,
-};
+pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, Warmup, Window};
 pub use shard::ShardRecord;
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};

@@ -168,18 +168,6 @@ impl Background {
     }
 }
 
-/// Why a round counts for nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VoidReason {
-    /// The gate.
-    pub gate: String,
-    /// What it saw.
-    pub text: String,
-    /// Whether the hypervisor moved a CPU, which is seen for certain in each round and says nothing against the others.
-    #[serde(default)]
-    pub moved: bool,
-}
-
 /// One round: fresh server, ready, warm, measured, stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundRecord {

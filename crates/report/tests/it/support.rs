@@ -3,9 +3,9 @@
 use analyse::{
     ArmFindings, CASE_SCHEMA, CaseFindings, CaseRun, Cause, ClaimFindings, Comparison, CpuPerRequest,
     FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
-    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict, VoidRound,
+    PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict,
 };
-use model::record::{Host, PassKind, VoidReason};
+use model::record::{Host, PassKind};
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -72,16 +72,6 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         warnings: vec!["something that the reader must know".to_owned()],
         design: analyse::DesignFindings::default(),
         took_ns: 0,
-        void_rounds: vec![VoidRound {
-            block: 1,
-            arm: arm.to_owned(),
-            reason: VoidReason {
-                gate: "host".to_owned(),
-                text: "the hypervisor took it".to_owned(),
-                moved: false,
-            },
-            attempt: 0,
-        }],
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         profiles: vec![profile(baseline, arm)],
         next: Some(
