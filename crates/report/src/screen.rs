@@ -175,14 +175,18 @@ fn half_width(row: &Comparison) -> f64 {
 /// How exact the least exact verdict is, and how much of that is due to others on the CPUs.
 fn precision(row: &Comparison) -> String {
     let moved = |source: &BiasSource| source.low.max(source.high);
-    let of = row.bias.of.iter().filter(|source| moved(source) >= LEAST_BIAS);
-    let bias: Vec<String> =
-        of.map(|source| format!("±{:.1} % for {}", moved(source) * 100.0, source.what)).collect();
-    let place = if bias.len() == 1 { " on these CPUs" } else { "" };
-    match (bias.is_empty(), row.noise_floor) {
-        (true, Some(floor)) => format!("noise floor {:.1} %", floor * 100.0),
-        (true, None) => format!("interval ±{:.1} %", half_width(row) * 100.0),
-        (false, _) => format!("interval ±{:.1} %, of which {}{place}", half_width(row) * 100.0, and(&bias)),
+    let of: Vec<&BiasSource> = row.bias.of.iter().filter(|source| moved(source) >= LEAST_BIAS).collect();
+    let bias: f64 = of.iter().map(|source| moved(source) * 100.0).sum();
+    match (of.as_slice(), row.noise_floor) {
+        ([], Some(floor)) => format!("noise floor {:.1} %", floor * 100.0),
+        ([], None) => format!("interval ±{:.1} %", half_width(row) * 100.0),
+        (_, _) => {
+            let who = if let [one] = of.as_slice() { &one.what } else { "others" };
+            format!(
+                "interval ±{:.1} %, of which ±{bias:.1} % for {who} on these CPUs",
+                half_width(row) * 100.0
+            )
+        }
     }
 }
 

@@ -205,7 +205,8 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
 
 fn bias(sheet: &Sheet, arm: &str, metric: Metric) -> BiasFindings {
     let of = biases(sheet, arm, metric);
-    let sum = |side: fn(&BiasSource) -> f64| of.iter().map(side).sum();
+    // Not `sum`: that of nothing is −0.
+    let sum = |side: fn(&BiasSource) -> f64| of.iter().map(side).fold(0.0, |all, one| all + one);
     BiasFindings { low: sum(|source| source.low), high: sum(|source| source.high), of }
 }
 
