@@ -1,7 +1,10 @@
 //! The findings of a run: what every stage found, collected.
 
+use std::time::Duration;
+
 use model::plan::Turns;
 use model::record::{AloneReason, Host, Run, RunStatus};
+use model::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -210,7 +213,7 @@ fn design(sheet: &Sheet) -> DesignFindings {
     DesignFindings {
         kind: if alone { DesignKind::Alone } else { DesignKind::Slices },
         slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
-        cycles: if alone { 1 } else { plan.design.turns.cycles() },
+        cycles: if alone { 1 } else { plan.cycles(Span(Duration::from_nanos(fitted.turn_ns.max(1)))) },
         blocks: verdicts::blocks(sheet),
         why_alone: fitted.alone.as_ref().map(why_alone),
     }

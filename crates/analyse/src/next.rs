@@ -69,7 +69,10 @@ fn undecided(open: &[&Comparison], again: &Again) -> String {
         );
     }
     let (flag, value, what) = match again.plan.design.turns {
-        Turns::Slices { cycles, .. } => ("--cycles", (cycles * MORE).to_string(), "more slices in a block"),
+        Turns::Slices { .. } => {
+            let cycles = again.plan.cycles(again.plan.turn());
+            ("--cycles", (cycles * MORE).to_string(), "more slices in a block")
+        }
         Turns::Alone => {
             let longer = model::units::Span(again.plan.timing.window.0 * MORE);
             ("--window", longer.to_string(), "longer windows")

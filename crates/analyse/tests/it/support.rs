@@ -75,7 +75,7 @@ pub(crate) fn pair(ratio: f64) -> Run {
 
 /// The same run in turns: each window in so many slices that are all alike.
 pub(crate) fn sliced(mut run: Run, cycles: u32) -> Run {
-    run.manifest.plan.design.turns = Turns::Slices { cycles, slice: None };
+    run.manifest.plan.design.turns = Turns::Slices { cycles: Some(cycles), slice: None };
     for record in &mut run.rounds {
         let place = record.round.position;
         for window in &mut record.windows {

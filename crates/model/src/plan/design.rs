@@ -19,8 +19,15 @@ const MIN_WINDOW: Span = Span::from_secs(1);
 const MIN_SLICE: Span = Span(Duration::from_millis(20));
 /// Longest slice: what is longer is a window of an arm alone.
 pub const LONGEST_SLICE: Span = Span::from_secs(5);
-/// A slice where nothing asks for another length: neighbours of 200 ms share what the host does.
-pub const USUAL_SLICE: Span = Span(Duration::from_millis(200));
+/// A slice where nothing asks for another length: what disturbs for some milliseconds is then in one of many, and a median does
+/// not see it. Source: `docs/benchmarks/experiment.md`, length of a slice.
+const USUAL_SLICE: Span = Span(Duration::from_millis(50));
+/// The same where an arm compiles as it runs, and so has a collector that comes by only now and then.
+const SLICE_OF_JIT: Span = Span(Duration::from_millis(200));
+/// Slices of each arm in a block, under each condition, of the usual length. Of longer ones there are as many as take as long.
+const CYCLES: u32 = 24;
+/// Fewest, however long they are.
+const FEWEST_CYCLES: u32 = 6;
 /// Most slices of an arm in a block.
 const MAX_CYCLES: u32 = 10_000;
 /// Longest window: an hour is a soak test, not a round.
@@ -56,8 +63,8 @@ pub enum Blocks {
 pub enum Turns {
     /// All arms are alive together and loaded in turn, a slice each.
     Slices {
-        /// Slices of each arm in a block, under each condition.
-        cycles: u32,
+        /// Slices of each arm in a block, under each condition; chosen by their length where it is not given.
+        cycles: Option<u32>,
         /// Length of a slice; chosen from the arms' rates where it is not given.
         #[schemars(with = "Option<String>")]
         slice: Option<Span>,
@@ -70,15 +77,6 @@ impl Turns {
     /// What runs of before arms could live together did.
     fn alone() -> Self {
         Self::Alone
-    }
-
-    /// Slices of each arm in a block, under each condition; one window of an arm alone is one.
-    #[must_use]
-    pub fn cycles(self) -> u32 {
-        match self {
-            Self::Slices { cycles, .. } => cycles,
-            Self::Alone => 1,
-        }
     }
 }
 
@@ -255,7 +253,9 @@ impl Plan {
         range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
         range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;
         if let Turns::Slices { cycles, slice } = self.design.turns {
-            range("--cycles", &cycles, (1..=MAX_CYCLES).contains(&cycles), "between 1 and 10000")?;
+            if let Some(cycles) = cycles {
+                range("--cycles", &cycles, (1..=MAX_CYCLES).contains(&cycles), "between 1 and 10000")?;
+            }
             if let Some(slice) = slice {
                 let fits = (MIN_SLICE..=LONGEST_SLICE).contains(&slice);
                 range("--slice", &slice, fits, "between 20ms and 5s; longer ones are windows of --alone")?;
@@ -268,15 +268,30 @@ impl Plan {
     #[must_use]
     pub fn turn(&self) -> Span {
         match self.design.turns {
-            Turns::Slices { slice, .. } => slice.unwrap_or(USUAL_SLICE),
+            Turns::Slices { slice, .. } => slice.unwrap_or_else(|| self.usual_slice()),
             Turns::Alone => self.timing.window,
         }
+    }
+
+    /// A slice of arms that are fast enough for it.
+    #[must_use]
+    pub fn usual_slice(&self) -> Span {
+        let compiles = self.arms.iter().any(|arm| arm.warmup == crate::plan::WarmupClass::Jit);
+        if compiles { SLICE_OF_JIT } else { USUAL_SLICE }
+    }
+
+    /// Slices of each arm in a block, under each condition, where one is as long as `slice`; one window of an arm alone is one.
+    #[must_use]
+    pub fn cycles(&self, slice: Span) -> u32 {
+        let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
+        let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
+        cycles.unwrap_or((as_long.round() as u32).clamp(FEWEST_CYCLES, CYCLES))
     }
 
     /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        let turns = f64::from(self.design.turns.cycles()) * self.workload.conditions.len() as f64;
+        let turns = f64::from(self.cycles(self.turn())) * self.workload.conditions.len() as f64;
         let measured = turns * (self.turn().0.as_secs_f64() + TURN_OVERHEAD_S);
         let warm = |arm: &Arm| self.timing.warmup_of(arm.warmup).0.as_secs_f64();
         self.arms.iter().map(|arm| START_S + warm(arm) + measured).sum()

@@ -20,7 +20,7 @@ pub use case::{
 };
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
-    USUAL_SLICE, Workload,
+    Workload,
 };
 pub use intervention::{Circumstances, Intervention};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};

@@ -56,10 +56,10 @@ pub(crate) struct CompareArgs {
     /// 6 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
-    /// How long one arm is loaded before it is the next one's turn [default: 200ms, longer for slow servers]
+    /// How long one arm is loaded before it is the next one's turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow servers]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Slices of each arm in a block, under each condition [default: 6]
+    /// Slices of each arm in a block, under each condition [default: 24, fewer where they are longer, 6 at least]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,
     /// One arm at a time, for what cannot live together and for what takes longer than a slice

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use analyse::warm_up::{self, Course};
 use model::plan::{Condition, Round, SplitMix64, Turns};
 use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
+use model::units::Span;
 use observe::ResourceSnapshot;
 
 use super::Early;
@@ -12,6 +13,9 @@ use super::generator::Pooled;
 use super::progress::Progress;
 use super::server::{Bench, Purpose, Server};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
+
+/// Shortest turn of a warm-up: what a request costs in shorter ones moves too much to tell whether a server is steady.
+const STEADY_TURN: Duration = Duration::from_millis(200);
 
 /// The servers of a block and what is written of each: in the same order.
 struct Block<'a> {
@@ -218,8 +222,8 @@ impl Block<'_> {
         let alone = self.bench.alone(self.fitted);
         let length = if alone { self.bench.plan.timing.window.0 } else { turn(self.fitted) };
         let seed = SplitMix64::fork(self.bench.plan.seed, "arrivals", purpose).next_u64();
-        // A warm-up has turns as short as a slice, also of an arm alone.
-        let length = if pool.is_none() { length.min(turn(self.fitted)) } else { length };
+        // A warm-up has turns of its own length, also of an arm alone.
+        let length = if pool.is_none() { turn(self.fitted).max(STEADY_TURN) } else { length };
         Asking { condition, length, seed, pool }
     }
 
@@ -233,7 +237,8 @@ impl Block<'_> {
     ) -> Result<(), Early> {
         let servers = self.records.len();
         let mut sums: Vec<Sum> = (0..servers).map(|_| Sum::default()).collect();
-        let cycles = if self.bench.alone(self.fitted) { 1 } else { self.bench.plan.design.turns.cycles() };
+        let cycles =
+            if self.bench.alone(self.fitted) { 1 } else { self.bench.plan.cycles(Span(turn(self.fitted))) };
         let of = u64::from(self.number) << 8 | number as u64;
         for cycle in 0..cycles {
             for index in order(self.bench.plan, of, cycle, servers) {

@@ -31,6 +31,8 @@ const WATCHED: u32 = 3;
 /// Turns that warm a server that is compared with nobody: no figure is scored.
 const WARM_TURNS: u32 = 5;
 
+/// Shortest turn of any: of a slice there would be too few samples.
+const WATCHED_TURN: Duration = Duration::from_millis(200);
 /// Longest turn of an arm alone: counts need no more, and stacks have several.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -41,7 +43,7 @@ pub(super) fn seconds(plan: &Plan) -> f64 {
     }
     let turns = f64::from(WARM_TURNS + 2 * (SAMPLED + WATCHED));
     // A server that waits has some turns more; an estimate need not know which do.
-    let one = START_S + turns * (plan.turn().0.as_secs_f64().min(1.0) + TURN_OVERHEAD_S);
+    let one = START_S + turns * (plan.turn().0.clamp(WATCHED_TURN, LONGEST).as_secs_f64() + TURN_OVERHEAD_S);
     plan.arms.len() as f64 * one
 }
 
@@ -95,7 +97,11 @@ fn diagnose(
     let connections = fitted.connections.unwrap_or(bench.plan.workload.connections);
     let log = bench.dir.log_path(&rounds[0], "diagnostic");
     let together = Together::begin(*bench, servers, connections, &log)?;
-    let length = if bench.alone(fitted) { bench.plan.timing.window.0.min(LONGEST) } else { turn(fitted) };
+    let length = if bench.alone(fitted) {
+        bench.plan.timing.window.0.min(LONGEST)
+    } else {
+        turn(fitted).max(WATCHED_TURN)
+    };
     let mut course = Course { bench, together, watched, condition, length, log, turns: 0 };
     let outcome = course.run(progress);
     let Course { together, watched, .. } = course;

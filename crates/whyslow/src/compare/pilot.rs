@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::plan::{Condition, LONGEST_SLICE, Round, Turns, USUAL_SLICE};
+use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
 use model::record::{AloneReason, Fitted, RoundRecord};
 use rustix::system::sysinfo;
 
@@ -76,7 +76,7 @@ impl Bench<'_> {
             Turns::Slices { slice: Some(slice), .. } => slice.as_ns(),
             _ => {
                 let needed = Duration::from_secs_f64((ANSWERS / slowest).min(LONGEST_SLICE.0.as_secs_f64()));
-                nanoseconds(needed.max(USUAL_SLICE.0))
+                nanoseconds(needed.max(self.plan.usual_slice().0))
             }
         };
         Fitted { alone: self.reason_to_be_alone(pilots), turn_ns, connections: None }

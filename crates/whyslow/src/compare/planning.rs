@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, USUAL_SLICE,
-    WarmupClass, Workload, split_command,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, WarmupClass, Workload,
+    split_command,
 };
 use model::units::{CpuSet, Rate, Span};
 
@@ -20,8 +20,6 @@ const QUICK_BLOCKS: u32 = 6;
 const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
 /// Blocks before the last.
 const MAX_BLOCKS: u32 = stats::looks::LOOKS[stats::looks::LOOKS.len() - 1] as u32;
-/// Slices of each arm in a block: more blocks tell more than more slices.
-const CYCLES: u32 = 6;
 /// Windows of an arm alone.
 const WINDOW: Span = Span::from_secs(10);
 const QUICK_WINDOW: Span = Span::from_secs(3);
@@ -186,8 +184,7 @@ fn turns(args: &CompareArgs) -> anyhow::Result<Turns> {
     if args.alone || args.window.is_some() {
         return Ok(Turns::Alone);
     }
-    let cycles = args.cycles.unwrap_or(CYCLES);
-    Ok(Turns::Slices { cycles, slice: args.slice })
+    Ok(Turns::Slices { cycles: args.cycles, slice: args.slice })
 }
 
 fn blocks(args: &CompareArgs) -> Blocks {
@@ -210,9 +207,11 @@ pub(super) fn describe(plan: &Plan) -> String {
         Blocks::Looks { first, max } => format!("{first} blocks, up to {max} while undecided"),
     };
     let turns = match plan.design.turns {
-        Turns::Slices { cycles, slice } => format!(
-            "arms take turns, {cycles} slices of {} each in a block",
-            slice.map_or_else(|| format!("{USUAL_SLICE} or longer"), |slice| slice.to_string())
+        Turns::Slices { slice, .. } => format!(
+            "arms take turns, {} slices of {}{} each in a block",
+            plan.cycles(plan.turn()),
+            plan.turn(),
+            if slice.is_none() { " or fewer longer ones" } else { "" }
         ),
         Turns::Alone => format!("one arm at a time, windows of {}", plan.timing.window),
     };

@@ -50,15 +50,15 @@ const CASES: [(Spoil, &str); 24] = [
     (|p| p.timing.warmup = Span::from_secs(121), "--warmup is 121s: it must be at most --warmup-cap"),
     (|p| p.timing.ready_limit = Span::from_secs(0), "--ready-limit is 0s: it must be above 0s"),
     (
-        |p| p.design.turns = Turns::Slices { cycles: 0, slice: None },
+        |p| p.design.turns = Turns::Slices { cycles: Some(0), slice: None },
         "--cycles is 0: it must be between 1 and 10000",
     ),
     (
-        |p| p.design.turns = Turns::Slices { cycles: 6, slice: Some(Span::from_secs(0)) },
+        |p| p.design.turns = Turns::Slices { cycles: Some(6), slice: Some(Span::from_secs(0)) },
         "--slice is 0s: it must be between 20ms and 5s; longer ones are windows of --alone",
     ),
     (
-        |p| p.design.turns = Turns::Slices { cycles: 6, slice: Some(Span::from_secs(6)) },
+        |p| p.design.turns = Turns::Slices { cycles: Some(6), slice: Some(Span::from_secs(6)) },
         "--slice is 6s: it must be between 20ms and 5s; longer ones are windows of --alone",
     ),
     (|p| p.design.blocks = Blocks::Fixed { blocks: 0 }, "--blocks is 0: it must be between 1 and 500"),
@@ -92,7 +92,7 @@ fn the_edges_of_every_range_are_inside_it() {
         |p| p.timing.window = Span::from_secs(3600),
         |p| p.timing.warmup = Span::from_secs(120),
         |p| p.design.blocks = Blocks::Fixed { blocks: 500 },
-        |p| p.design.turns = Turns::Slices { cycles: 10_000, slice: Some(Span::from_secs(5)) },
+        |p| p.design.turns = Turns::Slices { cycles: Some(10_000), slice: Some(Span::from_secs(5)) },
         |p| rename(p, &LONG_NAME[..64]),
         |p| rename(p, "hyper@0.11+lto_a-b"),
     ];

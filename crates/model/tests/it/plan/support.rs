@@ -46,7 +46,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
         },
         design: Design {
             blocks: Blocks::Fixed { blocks: 10 },
-            turns: Turns::Slices { cycles: 6, slice: None },
+            turns: Turns::Slices { cycles: Some(6), slice: None },
             second_baseline: false,
             why: true,
             confirm: false,

@@ -72,7 +72,7 @@ fn plan() -> Plan {
         },
         design: Design {
             blocks: Blocks::Looks { first: 6, max: 24 },
-            turns: Turns::Slices { cycles: 6, slice: None },
+            turns: Turns::Slices { cycles: Some(6), slice: None },
             second_baseline: false,
             why: true,
             confirm: false,
