@@ -2,7 +2,12 @@
 
 WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
 
-.PHONY: help build demo test targets charts web web-test
+# Where `make install` puts the program, its pages and completions; DESTDIR is put before all paths, for packagers.
+PREFIX ?= /usr/local
+DESTDIR ?=
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+.PHONY: help build demo test targets charts web web-test install uninstall dist
 
 help:
 	@echo 'make demo      build whyslow and compare its built-in servers (a few minutes)'
@@ -11,6 +16,8 @@ help:
 	@echo 'make web       build the charts of the report page (Node 20)'
 	@echo 'make web-test  drive the report page in Chromium'
 	@echo 'make build     build whyslow alone'
+	@echo 'make install   put what was built, man pages and completions under PREFIX (/usr/local); make uninstall removes them'
+	@echo 'make dist      what a release consists of, tried out, under target/dist'
 
 build:
 	cargo build --release -p whyslow
@@ -46,3 +53,27 @@ targets: build
 		if [ -n "$$packages" ]; then apt-get update && apt-get install -y --no-install-recommends $$packages; fi; \
 	fi || echo 'some packages were not installed: whyslow targets list says which'
 	$(WHYSLOW) targets list | awk '$$3 == "ready" || $$3 == "buildable" { print $$1 }' | xargs $(WHYSLOW) targets build
+
+# Root often has no Rust, so that this builds nothing: `make charts build && sudo make install`. A page is named by the page
+# above it: those of commands by that of the program, those of commands of commands by theirs.
+install:
+	@test -x $(WHYSLOW) || { echo 'nothing is built yet: make charts build' >&2; exit 1; }
+	install -D -m 755 $(WHYSLOW) $(DESTDIR)$(PREFIX)/bin/whyslow
+	install -d $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	@set -e; \
+	below() { $(WHYSLOW) man $$1 | sed -n 's/^whyslow\\-\(.*\)(1)$$/\1/p' | sed 's/\\-/-/g' | grep -v 'help$$' || true; }; \
+	$(WHYSLOW) man >$(SHARE)/man/man1/whyslow.1; \
+	for command in $$(below); do for page in $$command $$(below $$command); do \
+		$(WHYSLOW) man $$page >$(SHARE)/man/man1/whyslow-$$page.1; \
+	done; done
+	$(WHYSLOW) completions bash >$(SHARE)/bash-completion/completions/whyslow
+	$(WHYSLOW) completions zsh >$(SHARE)/zsh/site-functions/_whyslow
+	$(WHYSLOW) completions fish >$(SHARE)/fish/vendor_completions.d/whyslow.fish
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/whyslow $(SHARE)/man/man1/whyslow.1 $(SHARE)/man/man1/whyslow-*.1
+	rm -f $(SHARE)/bash-completion/completions/whyslow $(SHARE)/zsh/site-functions/_whyslow
+	rm -f $(SHARE)/fish/vendor_completions.d/whyslow.fish
+
+dist:
+	cargo xtask dist

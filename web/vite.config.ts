@@ -6,5 +6,8 @@ export default defineConfig({
     lib: { entry: "src/main.ts", formats: ["iife"], name: "whyslow", fileName: () => "report.js", cssFileName: "report" },
     target: "es2022",
     sourcemap: false,
+    // Within the crate, so that its package holds them.
+    outDir: "../crates/report/charts",
+    emptyOutDir: true,
   },
 });

@@ -99,7 +99,7 @@ export interface Round {
   arm: string;
   started_unix_ms: number;
   void: string | null;
-  warmup_per_s: number[];
+  warmup_per_turn: number[];
   steady: boolean;
   windows: Window[];
 }

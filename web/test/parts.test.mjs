@@ -145,7 +145,7 @@ test("the pairs are those of the JSON, told apart by which came first", async ()
         assert.ok(says.includes(`block ${block + 1}, ${order}: ${Math.exp(ln).toFixed(3)}`), says);
       }
     }
-    const seconds = data.detail.rounds.map((round) => round.warmup_per_s.length + round.windows[0].per_s.length).reduce((a, b) => a + b);
+    const seconds = data.detail.rounds.map((round) => round.warmup_per_turn.length + round.windows[0].per_s.length).reduce((a, b) => a + b);
     const pairs = rows.reduce((sum, row) => sum + row.pairs.length, 0);
     assert.equal((await marks(page, "pairs", "[aria-label=dot] :is(circle, path)")).length, seconds + pairs, "a dot for each second of each round, and one for each pair");
   });

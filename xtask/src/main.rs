@@ -6,6 +6,7 @@ mod awake;
 mod bench;
 mod calibrate;
 mod ci;
+mod dist;
 mod memory;
 mod shell;
 mod soak;
@@ -29,6 +30,11 @@ enum Task {
     Ci,
     /// The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md
     Tidy,
+    /// What a release consists of, built and tried out, in target/dist/whyslow-VERSION
+    Dist {
+        /// This part only; the others stay as they were made before
+        part: Option<dist::Part>,
+    },
     /// The tests of what handles memory by hand, under AddressSanitizer
     Memory,
     /// straightline at full size: a million requests with faults, ten thousand slow heads, an upload of 1 GiB
@@ -48,6 +54,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci => ci::run(),
         Task::Tidy => tidy::run(),
+        Task::Dist { part } => dist::run(part),
         Task::Memory => memory::run(),
         Task::Soak { part } => soak::run(&part),
         Task::Calibrate(args) => calibrate::calibrate(&args),

@@ -1,6 +1,7 @@
 //! The findings of a run: what every stage found, collected.
 
-use model::record::{Host, Run, RunStatus};
+use model::plan::Turns;
+use model::record::{AloneReason, Host, Run, RunStatus, VoidReason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +14,12 @@ use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
-use crate::facts::sheet::{self, Sheet, VoidRound};
+use crate::facts::sheet::{self, Sheet};
 use crate::facts::words::percent;
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
 use crate::next;
-use crate::verdicts::{self, Comparison, Verdict};
+use crate::verdicts::{self, Comparison};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -75,10 +76,56 @@ pub struct Findings {
     pub unattributed_arm: Option<String>,
     /// What the reader must know.
     pub warnings: Vec<String>,
-    /// Rounds that a gate voided, with the reason.
+    /// How the arms were loaded.
+    #[serde(default)]
+    pub design: DesignFindings,
+    /// From the start of the first server to the end of the last block, in nanoseconds; 0 where it is not known.
+    #[serde(default)]
+    pub took_ns: u64,
+    /// Rounds that count for nothing. There are none any more: what disturbs a round is inside the intervals.
     pub void_rounds: Vec<VoidRound>,
     /// What to run next.
     pub next: Option<String>,
+}
+
+/// How the arms of a run were loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DesignKind {
+    /// In turns, alive together.
+    Slices,
+    /// One at a time.
+    #[default]
+    Alone,
+}
+
+/// The design of a run as it was carried out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DesignFindings {
+    /// How arms were loaded.
+    pub kind: DesignKind,
+    /// For how long requests were sent in one turn.
+    pub slice_ns: u64,
+    /// Turns of each arm in a block, under each condition.
+    pub cycles: u32,
+    /// Blocks done.
+    pub blocks: u32,
+    /// Why arms ran one at a time although they were to take turns.
+    pub why_alone: Option<String>,
+}
+
+/// A round that counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VoidRound {
+    /// Block, from 0.
+    pub block: u32,
+    /// Arm.
+    pub arm: String,
+    /// 0, or how often it was repeated before.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Why.
+    pub reason: VoidReason,
 }
 
 /// Everything that follows from a run.
@@ -109,7 +156,9 @@ pub fn analyse(run: &Run) -> Findings {
         profiles: attribution.profiles.into_iter().map(ProfileDifference::shortened).collect(),
         unattributed_share: most_left_share,
         unattributed_arm: most_left_arm,
-        void_rounds: sheet.void.clone(),
+        design: design(sheet),
+        took_ns: took_ns(run),
+        void_rounds: Vec::new(),
         arms: facts.arms,
         comparisons,
         gates,
@@ -145,22 +194,6 @@ pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
         .collect()
 }
 
-fn workload(sheet: &Sheet) -> String {
-    let plan = sheet.plan();
-    let workload = &plan.workload;
-    let depth = if workload.pipeline > 1 {
-        format!(", {} in flight on each", workload.pipeline)
-    } else {
-        String::new()
-    };
-    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
-    let awake = plan.placement.wakefulness().map(|text| format!(", {text}")).unwrap_or_default();
-    format!(
-        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}{awake}",
-        workload.path, workload.connections, plan.placement.server, plan.placement.load
-    )
-}
-
 fn partial(run: &Run) -> Option<String> {
     let block = run.rounds.iter().map(|record| record.round.block + 1).max();
     let place =
@@ -172,27 +205,64 @@ fn partial(run: &Run) -> Option<String> {
     }
 }
 
-fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
-    let mut warnings = run.damaged.clone();
-    for row in findings.comparisons.iter().filter(|row| row.primary && row.verdict != Verdict::Invalid) {
-        if let Some(floor) = row.noise_floor.filter(|floor| *floor > row.delta) {
-            warnings.push(format!(
-                "this host cannot resolve {} in {} ({}): its noise floor over {} blocks is {}; use longer windows \
-                 (--window), more blocks, or a quieter machine",
-                percent(row.delta),
-                row.metric.label(),
-                row.arm,
-                row.blocks,
-                percent(floor)
-            ));
+fn workload(sheet: &Sheet) -> String {
+    let plan = sheet.plan();
+    let workload = &plan.workload;
+    let depth = if workload.pipeline > 1 {
+        format!(", {} in flight on each", workload.pipeline)
+    } else {
+        String::new()
+    };
+    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
+    format!(
+        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
+        workload.path, workload.connections, plan.placement.server, plan.placement.load
+    )
+}
+
+/// The design as it was carried out.
+fn design(sheet: &Sheet) -> DesignFindings {
+    let (plan, fitted) = (sheet.plan(), &sheet.run.manifest.fitted);
+    let alone = fitted.alone.is_some() || plan.design.turns == Turns::Alone;
+    DesignFindings {
+        kind: if alone { DesignKind::Alone } else { DesignKind::Slices },
+        slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
+        cycles: if alone { 1 } else { plan.design.turns.cycles() },
+        blocks: verdicts::blocks(sheet),
+        why_alone: fitted.alone.as_ref().map(why_alone),
+    }
+}
+
+fn why_alone(reason: &AloneReason) -> String {
+    match reason {
+        AloneReason::Memory { .. } => "together they need more memory than there is".to_owned(),
+        AloneReason::Descriptors { .. } => {
+            "their connections need more file descriptors than there are".to_owned()
+        }
+        AloneReason::Background { arm, share } => {
+            format!("'{arm}' keeps {} of a CPU busy while nobody asks it anything", percent(*share))
         }
     }
+}
+
+/// From the start of the first server to the latest reading of a window.
+fn took_ns(run: &Run) -> u64 {
+    const MILLISECOND_NS: u64 = 1_000_000;
+    let began = run.rounds.iter().map(|record| record.started_unix_ms).min().unwrap_or(0);
+    let last = run.rounds.iter().max_by_key(|record| record.started_unix_ms);
+    let Some(last) = last else { return 0 };
+    let walls = last.windows.iter().map(|window| window.server_cpus.wall_ns).sum::<u64>();
+    (last.started_unix_ms - began) * MILLISECOND_NS + last.warmup.took_ns + walls
+}
+
+fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
+    let mut warnings = run.damaged.clone();
     for arm in &findings.arms {
         warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
     }
     for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
         warnings.push(format!(
-            "'{}' was not steady when {} of its {} windows began: raise --warmup",
+            "'{}' was not steady when {} of its {} blocks began: raise --warmup-cap",
             arm.name, arm.unsteady_rounds, arm.rounds
         ));
     }

@@ -1,8 +1,8 @@
 //! Gates: what must hold before a figure is believed. A gate that does not hold voids the metrics it names.
 
 mod answers;
+mod disturbance;
 mod generator;
-mod host;
 mod load;
 mod place;
 
@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use answers::difference;
-pub use host::{MAX_MOVED_SHARE, MAX_VOID_SHARE};
+pub use disturbance::BiasSource;
+pub(crate) use disturbance::biases;
 pub(crate) use place::FLOOR_LEVEL;
 
 use crate::facts::metric::Metric;
@@ -47,7 +48,7 @@ const CHECKS: [Check; 10] = [
     load::stall,
     load::utilisation,
     load::wire,
-    host::host,
+    disturbance::host,
     place::environment,
     place::fairness,
 ];

@@ -179,7 +179,7 @@ fn gains(sheet: &Sheet, [from, to]: [&str; 2], metric: Metric) -> Vec<(u32, f64)
 fn weighed([from, to]: [&str; 2], differences: &[f64], void_by: Vec<String>, metric: Metric) -> Rung {
     let estimate = paired::estimate_or_widest(differences, LEVEL).ok();
     let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
-    let question = Question { delta: metric.delta(), floor: None, higher_is: metric.higher_is() };
+    let question = Question { delta: metric.delta(), least: metric.least(), higher_is: metric.higher_is() };
     let verdict = match &estimate {
         _ if !void_by.is_empty() => Verdict::Invalid,
         Some(estimate) if estimate.interval.level >= LEVEL => decide(estimate, &question).into(),

@@ -19,7 +19,9 @@ pub mod capacity;
 mod case;
 mod findings;
 mod ladder;
+pub mod sameness;
 mod stacks;
+pub mod warm_up;
 mod watched;
 
 pub use attribution::cause::{Cause, Grade};
@@ -35,21 +37,21 @@ pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,
 };
-pub use facts::host::host_fault;
 pub use facts::metric::{Metric, per_request};
-pub use facts::moved::{moved_between, moved_since, strayed};
 pub use facts::passes::PassFindings;
 pub use facts::resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use facts::shape::{ResponsePeak, ResponseShape};
-pub use facts::sheet::{SECOND_BASELINE_SUFFIX, VoidRound, counted_rounds, is_compared, main_condition};
+pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
-pub use findings::{FINDINGS_SCHEMA, Findings, analyse, analyse_each_baseline};
-pub use gates::{Gate, MAX_MOVED_SHARE, MAX_VOID_SHARE, difference};
+pub use findings::{
+    DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, VoidRound, analyse, analyse_each_baseline,
+};
+pub use gates::{BiasSource, Gate, difference};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
-pub use verdicts::{Comparison, Verdict, extend_to};
+pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, standings};
 pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};

@@ -1,6 +1,6 @@
 //! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
 
-use model::plan::{Blocks, Plan};
+use model::plan::{Plan, Turns};
 use model::record::Manifest;
 
 use crate::attribution::Attribution;
@@ -12,9 +12,8 @@ use crate::verdicts::{Comparison, Verdict};
 const COMPARING: [&str; 2] = ["compare", "ladder"];
 /// Flags that say how many blocks there are, and whether a value follows them.
 const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("--rigorous", false)];
-/// How many times longer windows are proposed where no number of blocks decides.
-const LONGER: u64 = 2;
-const SECOND_NS: u64 = 1_000_000_000;
+/// How many times as much of a block is proposed where no number of blocks decides.
+const MORE: u32 = 4;
 
 /// What to run next.
 pub(crate) fn next(
@@ -69,13 +68,16 @@ fn undecided(open: &[&Comparison], again: &Again) -> String {
             needed,
         );
     }
-    let seconds = (again.plan.timing.window.as_ns() * LONGER).div_ceil(SECOND_NS);
-    let window = model::units::Span::from_secs(seconds).to_string();
+    let (flag, value, what) = match again.plan.design.turns {
+        Turns::Slices { cycles, .. } => ("--cycles", (cycles * MORE).to_string(), "more slices in a block"),
+        Turns::Alone => {
+            let longer = model::units::Span(again.plan.timing.window.0 * MORE);
+            ("--window", longer.to_string(), "longer windows")
+        }
+    };
     again.after(
-        &format!(
-            "a quieter machine or longer windows (--window): at this spread it would take {needed} blocks"
-        ),
-        &["--window".to_owned(), window],
+        &format!("a quieter machine or {what} ({flag}): at this spread it would take {needed} blocks"),
+        &[flag.to_owned(), value],
     )
 }
 
@@ -112,16 +114,7 @@ impl Again<'_> {
 
     /// The same with so many blocks, and otherwise the design of the run.
     fn with_blocks(&self, reason: &str, blocks: u64) -> String {
-        let has = |flag: &str| self.words.iter().any(|word| is_flag(word, flag));
-        let mut added = vec!["--blocks".to_owned(), blocks.to_string()];
-        // A quick run has a design of its own, asked for or because no target was named, that a number of blocks ends.
-        let quick = matches!(self.plan.design.blocks, Blocks::Fixed { .. }) && !has("--blocks");
-        let timing = &self.plan.timing;
-        for (flag, span) in [("--window", timing.window), ("--warmup-cap", timing.warmup_cap)] {
-            if quick && !has(flag) {
-                added.extend([flag.to_owned(), span.to_string()]);
-            }
-        }
+        let added = vec!["--blocks".to_owned(), blocks.to_string()];
         let fewer =
             OF_BLOCKS.iter().fold(self.words.to_vec(), |words, (flag, value)| without(&words, flag, *value));
         Again { words: &fewer, plan: self.plan }.after(reason, &added)

@@ -57,21 +57,23 @@ pub fn stacks(run: &Run, findings: &Findings) -> Vec<ArmStacks> {
 }
 
 fn merged(arm: &str, cpu_ns: f64, profiles: &[&Profile]) -> Option<ArmStacks> {
-    let mut counts: BTreeMap<Vec<&Frame>, u64> = BTreeMap::new();
+    // A flame graph has a box for each function, not for each of its lines.
+    let mut counts: BTreeMap<Vec<Frame>, u64> = BTreeMap::new();
     for profile in profiles {
         for stack in &profile.stacks {
-            *counts.entry(profile.frames_of(stack).collect()).or_default() += stack.samples;
+            let functions = profile.frames_of(stack).map(Frame::without_place);
+            *counts.entry(functions.collect()).or_default() += stack.samples;
         }
     }
     let samples: u64 = counts.values().sum();
-    let mut ordered: Vec<(Vec<&Frame>, u64)> = counts.into_iter().collect();
+    let mut ordered: Vec<(Vec<Frame>, u64)> = counts.into_iter().collect();
     // The sort is stable: of equally frequent stacks the same ones are kept each time.
     ordered.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
     let rare: u64 = ordered.iter().skip(MAX_STACKS).map(|(_, samples)| samples).sum();
     ordered.truncate(MAX_STACKS);
-    let rest = Frame { name: RARE.to_owned(), module: String::new(), kernel: false, resolved: true };
+    let rest = Frame { name: RARE.to_owned(), resolved: true, ..Frame::default() };
     if rare > 0 {
-        ordered.push((vec![&rest], rare));
+        ordered.push((vec![rest], rare));
     }
     let (frames, stacks) = indexed(&ordered);
     let (packages, package_of) = packages(&frames);
@@ -101,7 +103,7 @@ fn packages(frames: &[Frame]) -> (Vec<String>, Vec<u32>) {
 }
 
 /// Each function once, and stacks by its place.
-fn indexed(ordered: &[(Vec<&Frame>, u64)]) -> (Vec<Frame>, Vec<Stack>) {
+fn indexed(ordered: &[(Vec<Frame>, u64)]) -> (Vec<Frame>, Vec<Stack>) {
     let (mut frames, mut places) = (Vec::new(), BTreeMap::new());
     let mut place = |frame: &Frame| {
         *places.entry(frame.clone()).or_insert_with(|| {
@@ -111,10 +113,7 @@ fn indexed(ordered: &[(Vec<&Frame>, u64)]) -> (Vec<Frame>, Vec<Stack>) {
     };
     let stacks = ordered
         .iter()
-        .map(|(stack, samples)| Stack {
-            frames: stack.iter().map(|frame| place(frame)).collect(),
-            samples: *samples,
-        })
+        .map(|(stack, samples)| Stack { frames: stack.iter().map(&mut place).collect(), samples: *samples })
         .collect();
     (frames, stacks)
 }

@@ -8,26 +8,51 @@ pub(crate) mod figures;
 use model::plan::Blocks;
 use model::record::Run;
 
-pub(crate) use compare::all;
-pub use compare::{Comparison, Verdict};
+pub use compare::{BiasFindings, Comparison, Verdict};
+pub(crate) use compare::{all, blocks};
 
+use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
 use crate::gates;
 
-/// Blocks that the run should have before its last look, or nothing when it need not go on.
+/// How an arm stands against the baseline while a run goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The arm.
+    pub arm: String,
+    /// CPU per request, arm over baseline.
+    pub ratio: f64,
+    /// Low end of its interval.
+    pub low: f64,
+    /// High end.
+    pub high: f64,
+}
+
+/// Blocks that the run should have before its next look, or nothing when it need not go on.
 #[must_use]
 pub fn extend_to(run: &Run) -> Option<u32> {
-    let Blocks::TwoLooks { max, .. } = run.manifest.plan.design.blocks else { return None };
+    let Blocks::Looks { max, .. } = run.manifest.plan.design.blocks else { return None };
     let sheet = Sheet::new(run);
-    if compare::look(&sheet) != stats::looks::Look::First {
-        return None;
-    }
-    let comparisons = compare::all(&sheet, &gates::all(&sheet));
-    let open = comparisons.iter().filter(|row| row.primary && row.verdict == Verdict::Inconclusive);
-    let wanted = open.filter_map(|row| row.blocks_needed).max()?;
-    let done = comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
-    u32::try_from(wanted)
-        .ok()
-        .map_or(Some(max), |wanted| Some(wanted.min(max)))
-        .filter(|wanted| *wanted > done)
+    let comparisons = all(&sheet, &gates::all(&sheet));
+    let told = |arm: &str| {
+        let rows = comparisons.iter().filter(|row| row.primary && row.arm == arm);
+        rows.into_iter().any(|row| matches!(row.verdict, Verdict::Slower | Verdict::Faster))
+    };
+    // An arm of which one metric was decided is slower or faster, whatever the other would tell.
+    let open = comparisons.iter().any(|row| row.primary && !compare::is_settled(row) && !told(&row.arm));
+    let next = stats::looks::next(blocks(&sheet) as usize, max as usize)?;
+    open.then(|| u32::try_from(next).unwrap_or(max))
+}
+
+/// How each arm stands against the baseline in CPU per request.
+#[must_use]
+pub fn standings(run: &Run) -> Vec<Standing> {
+    let sheet = Sheet::new(run);
+    let rows = all(&sheet, &[]);
+    let of_cpu = rows.into_iter().filter(|row| row.metric == Metric::CpuPerRequest);
+    of_cpu
+        .filter_map(|row| {
+            Some(Standing { ratio: row.ratio?, low: row.ci_low?, high: row.ci_high?, arm: row.arm })
+        })
+        .collect()
 }

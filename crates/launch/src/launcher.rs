@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{self, PipeReader};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -107,14 +109,15 @@ impl Launcher {
         self.start_with(spec, supervise::LOGGED, stderr.into())
     }
 
-    /// Starts a program and hands over its standard output; its standard error goes into its log.
+    /// Starts a program to talk with: what is written to the stream is its standard input, and its standard output comes
+    /// back; its standard error goes into its log.
     ///
     /// # Errors
     /// As [`Launcher::start`].
-    pub fn start_piped(&self, spec: &Spec) -> Result<(Process, PipeReader), LaunchError> {
+    pub fn start_talking(&self, spec: &Spec) -> Result<(Process, UnixStream), LaunchError> {
         log_of(spec)?;
-        let (reader, writer) = io::pipe().map_err(|error| cannot_start(spec, &error))?;
-        Ok((self.start_with(spec, supervise::PIPED, writer.into())?, reader))
+        let (ours, its) = UnixStream::pair().map_err(|error| cannot_start(spec, &error))?;
+        Ok((self.start_with(spec, supervise::TALKING, OwnedFd::from(its).into())?, ours))
     }
 
     fn start_with(&self, spec: &Spec, output: &str, stderr: Stdio) -> Result<Process, LaunchError> {

@@ -11,7 +11,10 @@ use rustix::process::{
 };
 use rustix::thread::CpuSet;
 
-/// First argument of this role. Arguments: supervisor's pid, CPU list or `-`, then the words of the target.
+use crate::supervise::TALKING;
+
+/// First argument of this role. Arguments: supervisor's pid, [`TALKING`] or not, CPU list or `-`, then the words of the
+/// target.
 pub(crate) const ROLE: &str = "__shim";
 
 /// Lowest descriptor that is not a standard stream.
@@ -32,8 +35,14 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
 }
 
 fn become_target(args: &[OsString]) -> io::Result<std::convert::Infallible> {
-    let [supervisor, cpus, program, words @ ..] = args else { return Err(io::Error::other("no command")) };
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let [supervisor, output, cpus, program, words @ ..] = args else {
+        return Err(io::Error::other("no command"));
+    };
+    if output == TALKING {
+        rustix::stdio::dup2_stdin(rustix::stdio::stdout())?;
+    } else {
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    }
     die_with(supervisor)?;
     if cpus != "-" {
         pin(&text(cpus)?.parse().map_err(io::Error::other)?)?;

@@ -18,12 +18,12 @@ use crate::Exit;
 use crate::protocol::{Report, wait_readable};
 use crate::{shim, tree};
 
-/// First argument of this role. Arguments: log file, [`PIPED`] or [`LOGGED`], CPU list or `-`, then the words of the
+/// First argument of this role. Arguments: log file, [`TALKING`] or [`LOGGED`], CPU list or `-`, then the words of the
 /// target.
 pub(crate) const ROLE: &str = "__supervise";
 
-/// The target's standard output goes where the supervisor's standard error goes.
-pub(crate) const PIPED: &str = "piped";
+/// The target's standard input and output are the socket that is the supervisor's standard error.
+pub(crate) const TALKING: &str = "talking";
 /// The target's standard output goes into the log.
 pub(crate) const LOGGED: &str = "logged";
 
@@ -37,7 +37,7 @@ const KILL_AGAIN: Duration = Duration::from_millis(10);
 /// What the supervisor is to start.
 struct Order<'a> {
     log: &'a OsString,
-    piped: bool,
+    output: &'a OsString,
     cpus: &'a OsString,
     words: &'a [OsString],
 }
@@ -45,7 +45,7 @@ struct Order<'a> {
 /// Runs the role. Its standard input is the parent's hold on it, its standard output takes the reports.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
     let [log, output, cpus, words @ ..] = args else { return ExitCode::FAILURE };
-    let order = Order { log, piped: output == PIPED, cpus, words };
+    let order = Order { log, output, cpus, words };
     match Supervisor::start(&order) {
         Ok(supervisor) => {
             supervisor.serve();
@@ -212,6 +212,7 @@ fn start_target(order: &Order<'_>) -> io::Result<Pid> {
     command
         .arg(shim::ROLE)
         .arg(own_pid().to_string())
+        .arg(order.output)
         .arg(order.cpus)
         .args(order.words)
         .process_group(0)
@@ -233,7 +234,7 @@ fn start_target(order: &Order<'_>) -> io::Result<Pid> {
 }
 
 fn output(order: &Order<'_>, log: &File) -> io::Result<Stdio> {
-    if order.piped {
+    if order.output == TALKING {
         Ok(rustix::stdio::stderr().try_clone_to_owned()?.into())
     } else {
         Ok(log.try_clone()?.into())

@@ -2,8 +2,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use model::job::{Endpoint, Job, Protocol, Requests, Reuse};
+
+use crate::list::Asked;
 use crate::schedule::Pace;
-use crate::{List, Request, Target, Tls};
+use crate::{Identity, List, LoadError, Request, Roots, Target, Tls};
 
 /// Requests in flight on one connection at most; a session keeps a stamp for each.
 pub const MAX_PIPELINE: u32 = 1024;
@@ -35,6 +38,8 @@ pub struct Config {
     /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
     /// is agreed on (ALPN), else taken for granted (prior knowledge).
     pub http2: Option<u32>,
+    /// Requests after which a connection is closed by us and opened again; for HTTP/1.1.
+    pub per_connection: Option<u32>,
     /// When requests are due.
     pub pace: Pace,
     /// Where the arrival times begin; the same seed gives the same arrivals.
@@ -76,6 +81,7 @@ impl Config {
             connections: 10,
             pipeline: 1,
             http2: None,
+            per_connection: None,
             pace: Pace::Closed,
             seed: 1,
             shard: Shard::WHOLE,
@@ -89,6 +95,51 @@ impl Config {
             sources: Vec::new(),
             start_at: None,
         }
+    }
+}
+
+impl Config {
+    /// What a job asks of one of its endpoints, in a closed loop.
+    ///
+    /// # Errors
+    /// [`LoadError`] where the endpoint's URL or a request is wrong.
+    pub fn of_job(job: &Job, endpoint: &Endpoint) -> Result<Self, LoadError> {
+        let target = match &endpoint.unix {
+            Some(socket) => Target::unix(&endpoint.url, socket.clone())?,
+            None => Target::resolve(&endpoint.url)?,
+        };
+        let asked = Asked::new(&job.requests, job.data.clone().map(Arc::new), &target)?;
+        let mut config = Self::new(target);
+        if let Requests::Same(pattern) = &job.requests {
+            // A script and a log have it as their pattern, whatever is to be filled in it.
+            config.request = Request::of(pattern, &config.target);
+        }
+        if let Asked::Each(list) = asked {
+            config.list = Some(Arc::new(list));
+        }
+        config.expected_status = endpoint.expected_status;
+        match job.protocol {
+            Protocol::Http1 { pipeline } => config.pipeline = pipeline,
+            Protocol::Http2 { streams } => config.http2 = Some(streams),
+        }
+        config.tls = Tls {
+            roots: match &job.tls.authorities {
+                _ if job.tls.insecure => Roots::Anyone,
+                Some(file) => Roots::File(file.clone()),
+                None => Roots::System,
+            },
+            identity: job.tls.identity.clone().map(|(certificate, key)| Identity { certificate, key }),
+        };
+        // Fewer threads than connections do the same work.
+        config.threads = job.threads.min(job.connections.max(1));
+        config.connections = job.connections;
+        config.per_connection = match job.reuse {
+            Reuse::Requests(requests) => Some(requests),
+            // Whoever says that a connection closes closes it, whatever the server does.
+            Reuse::All => (config.request.closes() && config.http2.is_none()).then_some(1),
+        };
+        config.timeout = Some(job.timeout.0);
+        Ok(config)
     }
 }
 

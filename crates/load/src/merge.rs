@@ -1,5 +1,6 @@
 //! Several generators of one schedule, and what they measured together.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use model::record::{LoadReport, Second, ShardRecord, Warning};
@@ -15,6 +16,8 @@ const SECOND: &str = "second";
 const SERVICE: &str = "service";
 /// Tag of sent − intended over the window.
 const SEND_LAG: &str = "send_lag";
+/// Tag of the responses of one name, before its place among the sorted names: names may have any letters, tags not.
+const NAME: &str = "name_";
 /// Part of the window by which its begins may lie apart: more, and the shards measured different times.
 const SKEW: f64 = 0.01;
 
@@ -59,7 +62,14 @@ pub struct Merged {
 /// lines that [`second_line`] made.
 #[must_use]
 pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
-    window_log(outcome, &whole_line(outcome, &outcome.response, None), seconds)
+    let mut more: Vec<String> = outcome
+        .response_by_name
+        .values()
+        .enumerate()
+        .map(|(index, latencies)| whole_line(outcome, latencies, Some(&format!("{NAME}{index}"))))
+        .collect();
+    more.extend_from_slice(seconds);
+    window_log(outcome, &whole_line(outcome, &outcome.response, None), &more)
 }
 
 /// The log of a window second by second: `responses` are lines of the main series.
@@ -137,6 +147,8 @@ struct Log<'a> {
     response: Latencies,
     service: Option<Latencies>,
     send_lag: Option<Latencies>,
+    /// By the place of their names among the sorted ones.
+    names: BTreeMap<usize, Latencies>,
     /// Read one at a time: an hour of them side by side would take a gigabyte.
     seconds: Vec<Logged<'a>>,
 }
@@ -145,14 +157,27 @@ impl<'a> Log<'a> {
     fn of((record, text): &'a (ShardRecord, String)) -> Result<Self, MergeError> {
         let shard = record.shards.first().copied().unwrap_or_default();
         let wrong = |source| MergeError::Log { shard, source };
-        let (mut log, mut main) =
-            (Self { shard, response: latencies(), service: None, send_lag: None, seconds: Vec::new() }, None);
+        let (mut log, mut main) = (
+            Self {
+                shard,
+                response: latencies(),
+                service: None,
+                send_lag: None,
+                names: BTreeMap::new(),
+                seconds: Vec::new(),
+            },
+            None,
+        );
         for entry in parse_hlog(text).map_err(wrong)? {
             match entry.tag {
                 Some(SECOND) => log.seconds.push(entry),
                 Some(SERVICE) => log.service = Some(decode(&entry).map_err(wrong)?),
                 Some(SEND_LAG) => log.send_lag = Some(decode(&entry).map_err(wrong)?),
-                Some(_) => {}
+                Some(tag) => {
+                    if let Some(index) = tag.strip_prefix(NAME).and_then(|index| index.parse().ok()) {
+                        log.names.insert(index, decode(&entry).map_err(wrong)?);
+                    }
+                }
                 None => main = Some(decode(&entry).map_err(wrong)?),
             }
         }
@@ -207,6 +232,12 @@ fn measured(
         add_times(&mut sum, &log.response, [log.service.as_ref(), log.send_lag.as_ref()]);
     }
     records.iter().for_each(|record| add_record(&mut sum, record));
+    for (record, log) in records.iter().zip(logs) {
+        for (index, (name, row)) in record.report.requests_by_name.iter().enumerate() {
+            let none = latencies();
+            sum.add_name(name, row.requests, row.errors, log.names.get(&index).unwrap_or(&none));
+        }
+    }
     sum.user_share = user_share(records);
     Ok(sum)
 }
@@ -238,6 +269,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.partial |= report.partial;
     sum.steady &= record.steady;
     sum.requests += report.requests;
+    *sum.in_time.get_or_insert_default() += record.in_time.unwrap_or(report.requests);
     sum.answers += record.answers;
     sum.bytes_read += report.bytes_read;
     sum.pieces += report.pieces.unwrap_or_default();

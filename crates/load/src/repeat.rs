@@ -6,7 +6,7 @@ use model::units::format_ns;
 use crate::merge::{Together, add_record, add_times, facts, user_share};
 use crate::session::Span;
 use crate::summary::{Measured, outcome};
-use crate::{Latencies, Outcome};
+use crate::{Latencies, Outcome, latencies};
 
 /// Spread of the windows' medians from which on it must be told: a difference of a tenth between two single windows
 /// would mean nothing then.
@@ -41,6 +41,11 @@ fn measured(windows: &[Outcome], records: &[&ShardRecord]) -> Measured {
         add_times(&mut sum, &window.response, service_and_lag);
         sum.seconds.extend(&window.report.seconds);
         add_record(&mut sum, &window.shard);
+        for (name, row) in &window.report.requests_by_name {
+            let none = latencies();
+            let response = window.response_by_name.get(name).unwrap_or(&none);
+            sum.add_name(name, row.requests, row.errors, response);
+        }
     }
     sum.user_share = user_share(records);
     // Connections and threads of one window are those of the next again.

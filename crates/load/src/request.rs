@@ -1,3 +1,6 @@
+use model::job::fill::{Piece, pieces};
+use model::job::{self, Data};
+
 use crate::{LoadError, Target};
 
 /// Bytes of one chunk of a chunked body: what one record of TLS holds.
@@ -28,6 +31,29 @@ impl Request {
         }
     }
 
+    /// Whether the connection is to be closed after its answer.
+    ///
+    /// Source: RFC 9112, section 9.6.
+    #[must_use]
+    pub fn closes(&self) -> bool {
+        self.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    /// What `request` is to `target`, which says the path and the host where the request does not.
+    #[must_use]
+    pub fn of(request: &job::Request, target: &Target) -> Self {
+        let mut headers = request.fields.clone();
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            headers.insert(0, ("Host".to_owned(), target.authority.clone()));
+        }
+        Self {
+            method: request.method.clone(),
+            path: request.target.clone().unwrap_or_else(|| target.path.clone()),
+            headers,
+            body: request.body.clone(),
+        }
+    }
+
     /// The bytes on the wire.
     ///
     /// # Errors
@@ -38,9 +64,7 @@ impl Request {
         for (name, value) in &self.headers {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        let encoded = self.field("content-length").is_some() || self.is_chunked();
-        let expected = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
-        if !encoded && (expected || !self.body.is_empty()) {
+        if self.wants_length() {
             text.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         text.push_str("\r\n");
@@ -57,7 +81,26 @@ impl Request {
         field.map(|(_, value)| value.as_str())
     }
 
-    fn is_chunked(&self) -> bool {
+    /// Whether no part of it is filled, and no doubled brace stands for one.
+    pub(crate) fn is_literal(&self, data: Option<&Data>) -> bool {
+        let literal = |text: &[u8]| match pieces(text, data).as_deref() {
+            Ok([]) => true,
+            Ok([Piece::Text(whole)]) => whole == text,
+            _ => false,
+        };
+        literal(self.path.as_bytes())
+            && self.headers.iter().all(|(_, value)| literal(value.as_bytes()))
+            && literal(&self.body)
+    }
+
+    /// Whether a field with the length of the body is added.
+    pub(crate) fn wants_length(&self) -> bool {
+        let encoded = self.field("content-length").is_some() || self.is_chunked();
+        let expected = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        !encoded && (expected || !self.body.is_empty())
+    }
+
+    pub(crate) fn is_chunked(&self) -> bool {
         self.field("transfer-encoding").is_some()
     }
 
@@ -79,12 +122,7 @@ impl Request {
         if !token(&self.method) {
             return Err(LoadError::Request("its method is not a word such as GET"));
         }
-        if self.field("transfer-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("chunked")) {
-            return Err(LoadError::Request("the only transfer encoding that can be sent is 'chunked'"));
-        }
-        if self.is_chunked() && self.field("content-length").is_some() {
-            return Err(LoadError::Request("it has both a length and a transfer encoding: leave one out"));
-        }
+        self.check_framing()?;
         if self.path.is_empty() || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(LoadError::Request(
                 "its path is empty or has a character that must be percent-encoded",
@@ -95,10 +133,21 @@ impl Request {
         }
         Ok(())
     }
+
+    /// Whether its fields say one thing of where its body ends.
+    pub(crate) fn check_framing(&self) -> Result<(), LoadError> {
+        if self.field("transfer-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("chunked")) {
+            return Err(LoadError::Request("the only transfer encoding that can be sent is 'chunked'"));
+        }
+        if self.is_chunked() && self.field("content-length").is_some() {
+            return Err(LoadError::Request("it has both a length and a transfer encoding: leave one out"));
+        }
+        Ok(())
+    }
 }
 
 /// A body in chunks. Source: RFC 9112, section 7.1.
-fn chunked(body: &[u8]) -> Vec<u8> {
+pub(crate) fn chunked(body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(body.len() + 32);
     for chunk in body.chunks(CHUNK_BYTES) {
         bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// The one that is watched has its CPUs to itself, as in a comparison, and does not switch for each request.
 fn own_cpus(group: &Group) -> Result<OwnCpus, Box<dyn std::error::Error>> {
-    Ok(OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, kept_awake: false, switched_often: false })
+    Ok(OwnCpus { cpus: group.fairness()?.allowed_cpus.parse()?, switched_often: false })
 }
 
 /// Both readings of CPU time come in the same order at both ends, so that their intervals are equally long.
@@ -76,10 +76,10 @@ fn tier0(group: Group, length: Duration) -> Result<(), Box<dyn std::error::Error
     let cpus: model::units::CpuSet = group.fairness()?.allowed_cpus.parse()?;
     HostWatch::new(cpus.clone()).snapshot()?;
     let own = Group::of(std::process::id())?;
-    let sampler = Sampler::new(group, own, cpus.clone(), cpus);
+    let sampler = Sampler::new(vec![group], own, cpus.clone(), cpus);
     let begin = Instant::now();
     loop {
-        sampler.read()?;
+        sampler.read(0)?;
         let left = length.saturating_sub(begin.elapsed());
         if left.is_zero() {
             return Ok(());

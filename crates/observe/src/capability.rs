@@ -37,7 +37,7 @@ const DESCRIPTORS: u64 = 16_384;
 /// Local ports, likewise.
 const PORTS: u64 = 16_384;
 /// Rights by their number in a mask. Source: Linux, include/uapi/linux/capability.h.
-const SYS_PTRACE: u32 = 19;
+pub(crate) const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
@@ -64,7 +64,7 @@ const CHECKS: [Check; 25] = [
     hardware_counters,
     bpftrace,
     btf,
-    strace,
+    tracing,
     cpus,
     descriptors,
     backlog,
@@ -107,7 +107,7 @@ pub(crate) fn own_status(key: &str) -> Option<String> {
 }
 
 /// Whether this thread has a right. In a container root lacks most of them, and whoever was given one need not be root.
-fn has(right: u32) -> bool {
+pub(crate) fn has(right: u32) -> bool {
     let mask = own_status("CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     mask.is_some_and(|mask| mask >> right & 1 == 1)
 }
@@ -309,24 +309,33 @@ fn btf() -> Capability {
     )
 }
 
-/// Whether rights and settings allow tracing; only starting it shows whether a filter forbids it.
-fn strace() -> Capability {
+/// How far Yama restricts who may trace whom; 0 also where there is no Yama.
+///
+/// Source: Linux, Documentation/admin-guide/LSM/Yama.rst.
+pub(crate) fn yama_scope() -> u64 {
+    number("/proc/sys/kernel/yama/ptrace_scope")
+}
+
+/// A server that whyslow starts descends from it, so that it may be traced where Yama asks for that.
+fn tracing() -> Capability {
     let everybody = has(SYS_PTRACE);
-    // Source: Linux, Documentation/admin-guide/LSM/Yama.rst; without Yama there is no such file.
-    let allowed = match number("/proc/sys/kernel/yama/ptrace_scope") {
-        0 => true,
-        1 | 2 => everybody,
-        _ => false,
+    let bad = match yama_scope() {
+        _ if crate::tracer::is_filtered() => {
+            "a seccomp filter refuses ptrace: allow it there (containers have one)"
+        }
+        0 | 1 => "",
+        2 if everybody => "",
+        2 => "set kernel.yama.ptrace_scope to 1 or 0, or give CAP_SYS_PTRACE",
+        _ => "kernel.yama.ptrace_scope is 3, which lasts until the next boot",
     };
-    let whose = if everybody { "" } else { " of processes of this user" };
+    let whose = if everybody { "" } else { " of servers of this user" };
     Capability::new(
-        "strace",
-        program("strace") && allowed,
+        "call_tracing",
+        bad.is_empty(),
         &format!(
-            "System calls{whose} by hand (strace), the last resort where tracepoints are forbidden: it slows a server \
-             many times."
+            "System calls{whose} counted one by one at a low rate (ptrace), where tracepoints are forbidden."
         ),
-        "No system calls by hand: install strace, and set kernel.yama.ptrace_scope to 0 or give CAP_SYS_PTRACE.",
+        &format!("System calls cannot be counted one by one: {bad}."),
     )
 }
 

@@ -39,17 +39,12 @@ const NO_TRACEPOINTS: &str =
     "system calls are not counted by name: mount tracefs at /sys/kernel/tracing and let this user read it";
 /// What is said where the machine has no counter unit that we may use.
 const NO_HARDWARE: &str = "no cycles or instructions: this CPU, or its hypervisor, offers no counters";
-/// What is said where the idle time of CPUs is somebody else's.
-const AWAKE: &str = "no cycles or instructions: the CPUs are kept awake, and what does that would be counted; pass \
-                     --keep-awake off";
 
 /// CPUs on which one group runs and no other; none where there are no such CPUs.
 #[derive(Debug, Clone, Default)]
 pub struct OwnCpus {
     /// The CPUs.
     pub cpus: CpuSet,
-    /// Whether something keeps them from going idle: its cycles are not the group's.
-    pub kept_awake: bool,
     /// Whether the group's threads take turns so often that what is done at each switch would be felt.
     pub switched_often: bool,
 }
@@ -140,7 +135,7 @@ impl Counting {
         counting.counters.append(&mut on_cpus);
         counting.sparing = sparing;
         counting.stopwatch = stopwatch;
-        counting.say_what_is_missing(own);
+        counting.say_what_is_missing();
         let calls = counting.counters.iter().any(|one| one.what.name == ALL_CALLS);
         counting.missing.extend(refusal.filter(|_| calls).map(|error| without_slices(&error)));
         Ok(counting)
@@ -179,13 +174,12 @@ impl Counting {
         Ok(Self::attach_to(threads, wanted.to_vec(), missing.to_vec()))
     }
 
-    fn say_what_is_missing(&mut self, own: &OwnCpus) {
+    fn say_what_is_missing(&mut self) {
         let hardware = self.counters.iter().any(|one| matches!(one.what.kind, Kind::Hardware(_)));
         if self.counters.is_empty() {
             self.missing = vec![no_events()];
         } else if !hardware {
-            let why = if own.cpus.is_empty() || !own.kept_awake { NO_HARDWARE } else { AWAKE };
-            self.missing.push(why.to_owned());
+            self.missing.push(NO_HARDWARE.to_owned());
         }
     }
 
@@ -261,6 +255,11 @@ pub(crate) fn descriptors_allowed() -> usize {
 }
 
 impl Tally {
+    /// What was counted by whoever counts all of the time.
+    pub(crate) fn of(counts: Counts) -> Self {
+        Self { counts, sparing: None }
+    }
+
     /// What was counted since an earlier reading of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Counts {
@@ -272,6 +271,7 @@ impl Tally {
         let mut counts = sparing.map(|(now, earlier)| now.since(earlier)).unwrap_or_default();
         counts.events.append(&mut since(&self.counts.events, &earlier.counts.events));
         counts.syscalls.append(&mut since(&self.counts.syscalls, &earlier.counts.syscalls));
+        counts.writes = self.counts.writes.map(|now| now.since(&earlier.counts.writes.unwrap_or_default()));
         counts.missing.extend(self.counts.missing.iter().cloned());
         counts
     }
@@ -301,7 +301,7 @@ const BUILT_IN: [(&str, Kind); 9] = [
 ];
 
 /// What the sum of all system calls is called.
-const ALL_CALLS: &str = "syscalls";
+pub(crate) const ALL_CALLS: &str = "syscalls";
 
 /// What threads that are made ready to run are called.
 const WAKEUPS: &str = "wakeups";
@@ -497,7 +497,6 @@ fn stays_on(thread: u32, cpus: &CpuSet) -> bool {
 /// is for threads to count, or the kernel refuses.
 fn attached_to_cpus(what: &Wanted, own: &OwnCpus) -> Result<Option<Attached>, ()> {
     let not_the_groups = match what.kind {
-        Kind::Hardware(_) => own.kept_awake,
         // Of a CPU these would be those of its idle thread, too. Of the group the kernel keeps them anyway, so that nobody
         // has to pay at every switch.
         Kind::Software(Software::TaskClock | Software::CtxSwitch) if own.switched_often => true,

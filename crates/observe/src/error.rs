@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::capability::own_status;
 
 /// How the kernel tells that a seccomp filter decides on system calls. Source: Linux, Documentation/filesystems/proc.rst.
-const FILTERED: &str = "2";
+pub(crate) const FILTERED: &str = "2";
 
 /// Why something cannot be observed; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +45,48 @@ pub enum ObserveError {
         /// Threads that can be watched.
         most: usize,
     },
+    /// The system calls of a process cannot be traced.
+    #[error("thread {pid} cannot be traced: {reason}")]
+    Untraceable {
+        /// The thread that refused, or its process.
+        pid: u32,
+        /// Why, and what would allow it.
+        reason: Untraceable,
+    },
     /// A file reads otherwise than its documentation says.
     #[error("{} does not read as documented", .0.display())]
     Damaged(PathBuf),
+}
+
+/// Why a process cannot be traced; each display says what would allow it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Untraceable {
+    /// Another thread, whose number this is, traces it, and there can be one tracer only.
+    #[error("{0} traces it already (a debugger, or strace): end that first")]
+    Traced(u32),
+    /// The kernel lets processes be traced by those that they descend from.
+    #[error(
+        "kernel.yama.ptrace_scope is 1, so that only what whyslow started itself may be traced: set it to 0, or give \
+         CAP_SYS_PTRACE"
+    )]
+    DescendantsOnly,
+    /// The kernel lets nobody trace who has no special right.
+    #[error("kernel.yama.ptrace_scope is 2: set it to 1 or 0, or give CAP_SYS_PTRACE")]
+    PrivilegedOnly,
+    /// The kernel lets nobody trace until it is booted anew.
+    #[error(
+        "kernel.yama.ptrace_scope is 3, which lasts until the next boot: set it lower in /etc/sysctl.d and boot"
+    )]
+    Nobody,
+    /// A filter of system calls is above us.
+    #[error("a seccomp filter refuses ptrace ({0}): allow it there (containers have one)")]
+    Filtered(io::Error),
+    /// It is another user's, or has more rights than we.
+    #[error(
+        "it is another user's, or has more rights than we ({0}): run as that user, or give CAP_SYS_PTRACE"
+    )]
+    Refused(io::Error),
 }
 
 impl ObserveError {

@@ -63,6 +63,25 @@ impl Group {
         self.snapshot_by(sys::process_cpu_ns, table, reader)
     }
 
+    /// The members without their threads: what they used, and nothing of switches and waits.
+    pub(crate) fn processes_of(&self, table: &Table, reader: &mut Reader) -> Result<Snapshot, ObserveError> {
+        let members = self.members(table)?;
+        let mut snapshot = Snapshot::empty(Instant::now());
+        for member in &members {
+            if self.kind == Kind::Below && member.pid == self.root {
+                snapshot.supervised =
+                    read_stat(reader, member.pid).as_ref().map(children).unwrap_or_default();
+                continue;
+            }
+            // One that ended since the table was read counts as ended before.
+            if let Ok(cpu_ns) = sys::process_cpu_ns(member.pid) {
+                let sample = ProcessSample::new(member, cpu_ns, &Status::default());
+                snapshot.processes.insert(member.pid, sample);
+            }
+        }
+        Ok(snapshot)
+    }
+
     /// `clock` tells the CPU time of a process in nanoseconds.
     fn snapshot_by(
         &self,

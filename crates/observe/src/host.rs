@@ -21,8 +21,6 @@ pub struct HostWatch {
     network: String,
     /// The files that hold each CPU's frequency now.
     frequencies: Vec<String>,
-    /// Whether the time of nice threads is that of [`crate::Awake`], and the CPU is idle but for it.
-    awake: bool,
 }
 
 /// A set of CPUs at one moment.
@@ -31,7 +29,6 @@ pub struct HostSnapshot {
     at: Instant,
     cpus: u32,
     ticks: CpuTicks,
-    awake: bool,
     throttled_ns: u64,
     frequency_khz: Option<[u64; 2]>,
     tcp: TcpCounters,
@@ -56,19 +53,13 @@ impl HostWatch {
         let frequencies = cpus.iter().map(frequency).filter(|path| optional(path).is_some()).collect();
         let throttling = cgroups.folders("cpu").map(|folder| format!("{folder}/cpu.stat")).collect();
         let sees_limits = cgroups.sees("cpu");
-        Self { cpus, throttling, sees_limits, network, frequencies, awake: false }
+        Self { cpus, throttling, sees_limits, network, frequencies }
     }
 
     /// Whether the cgroup that holds back is seen from here: where it is not, a throttled time of 0 says nothing.
     #[must_use]
     pub fn sees_limits(&self) -> bool {
         self.sees_limits
-    }
-
-    /// The same CPUs while [`Awake`](crate::Awake) keeps them from going idle: its time counts as idle.
-    #[must_use]
-    pub fn kept_awake(self, awake: bool) -> Self {
-        Self { awake, ..self }
     }
 
     /// Reads all counters.
@@ -84,7 +75,6 @@ impl HostWatch {
             at,
             cpus,
             ticks,
-            awake: self.awake,
             throttled_ns: self.throttled_ns(&mut reader),
             frequency_khz: self.frequency_khz(&mut reader),
             tcp: parse::tcp_counters(&text("snmp"), &text("netstat")),
@@ -133,17 +123,15 @@ impl HostSnapshot {
         let tick_ns = SECOND_NS / rustix::param::clock_ticks_per_second().max(1);
         let (now, then) = (&self.ticks, &earlier.ticks);
         let ns = |now: u64, then: u64| now.saturating_sub(then) * tick_ns;
-        let nice_ns = ns(now.nice, then.nice);
-        let [nice_busy_ns, nice_idle_ns] = if self.awake { [0, nice_ns] } else { [nice_ns, 0] };
         HostUsage {
             wall_ns: u64::try_from(self.at.saturating_duration_since(earlier.at).as_nanos())
                 .unwrap_or(u64::MAX),
             cpus: self.cpus,
-            user_ns: ns(now.user, then.user) + nice_busy_ns,
+            user_ns: ns(now.user, then.user) + ns(now.nice, then.nice),
             system_ns: ns(now.system, then.system),
             irq_ns: ns(now.irq, then.irq),
             softirq_ns: ns(now.softirq, then.softirq),
-            idle_ns: ns(now.idle, then.idle) + ns(now.iowait, then.iowait) + nice_idle_ns,
+            idle_ns: ns(now.idle, then.idle) + ns(now.iowait, then.iowait),
             steal_ns: ns(now.steal, then.steal),
             others_ns: 0,
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),

@@ -11,13 +11,15 @@
 //! Tier 2 samples stacks by perf events: [`Profiler`]. It costs the target something, so no figure comes from a window in
 //! which it ran.
 //!
+//! [`Tracer`] counts system calls exactly where perf events may not be had: it stops the target at each, so that it is for a
+//! low rate of requests only.
+//!
 //! What a kernel does not offer is left out and named by [`capabilities`]; it is never a panic and never a wrong number.
 #![deny(unsafe_code)]
 
 mod awake;
 mod capability;
 mod counting;
-mod distance;
 mod error;
 mod file;
 mod fingerprint;
@@ -31,16 +33,15 @@ mod sampler;
 mod series;
 mod snapshot;
 mod sockets;
-mod strace;
 mod sys;
 mod tracefs;
+mod tracer;
 mod unit_costs;
 
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
 pub use counting::{Counting, OwnCpus, Tally};
-pub use distance::DistanceWatch;
-pub use error::ObserveError;
+pub use error::{ObserveError, Untraceable};
 pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
@@ -51,5 +52,5 @@ pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;
-pub use strace::strace_calls;
+pub use tracer::Tracer;
 pub use unit_costs::unit_costs;

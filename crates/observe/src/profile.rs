@@ -5,9 +5,11 @@
 //! that it may run on, inherited by the threads and processes that it begins. The events of one CPU write into one ring,
 //! which a thread of ours empties.
 
+mod python;
 mod spins;
 mod symbols;
 
+use python::{Python, Taken};
 pub(crate) use symbols::kernel_symbols;
 
 use std::collections::{BTreeSet, HashMap};
@@ -89,7 +91,12 @@ pub struct Profiler {
     kind: ProfileKind,
     /// The group, and its processes when sampling began, where whole CPUs are sampled.
     among: Option<(Group, BTreeSet<u32>)>,
-    begin: Instant,
+    /// Whose Python is sampled besides, its sampler while it does not pause, and what was seen before.
+    python: Option<(Group, Option<Python>, Option<Taken>)>,
+    /// When sampling began; nothing while it pauses.
+    begun: Option<Instant>,
+    /// Time that was sampled before.
+    wall_ns: u64,
     stop: Sender<()>,
     drain: JoinHandle<Drained>,
 }
@@ -102,6 +109,7 @@ pub struct Samples {
     period_ns: u64,
     wall_ns: u64,
     kernel: bool,
+    python: Option<Taken>,
 }
 
 #[derive(Debug, Default)]
@@ -152,10 +160,12 @@ impl Profiler {
     pub fn attach(group: &Group, frequency_hz: u32, own: &OwnCpus) -> Result<Self, ObserveError> {
         let period_ns = SECOND_NS / u64::from(frequency_hz.clamp(HZ[0], HZ[1]));
         let moment = Moment::CpuTime(period_ns);
-        match Events::of_cpus(group, moment, own) {
-            Some(events) => Ok(Self::with(events, ProfileKind::Cpu, Some((group.clone(), BTreeSet::new())))),
-            None => Self::new(group, ProfileKind::Cpu, moment),
-        }
+        let mut profiler = match Events::of_cpus(group, moment, own) {
+            Some(events) => Self::with(events, ProfileKind::Cpu, Some((group.clone(), BTreeSet::new()))),
+            None => Self::new(group, ProfileKind::Cpu, moment)?,
+        };
+        profiler.python = Some((group.clone(), None, None));
+        Ok(profiler)
     }
 
     /// Attaches to every thread of `group`, to take its stack whenever it leaves its CPU, with the time until it comes
@@ -188,24 +198,41 @@ impl Profiler {
             drainer.drained.cost_ns = own_cpu_ns();
             drainer.drained
         });
-        Self { events, kind, among, begin: Instant::now(), stop, drain }
+        Self { events, kind, among, python: None, begun: None, wall_ns: 0, stop, drain }
     }
 
-    /// Begins to sample.
+    /// Begins to sample, or goes on with it after a pause.
     pub fn begin(&mut self) {
         // A thread that has ended since has nothing to enable.
         self.events.all.iter().for_each(|event| drop(perf::enable(event)));
         if let Some((group, members)) = &mut self.among {
             members.extend(group.pids().unwrap_or_default());
         }
-        self.begin = Instant::now();
+        if let Some((group, python, _)) = &mut self.python {
+            *python = Python::begin(group);
+        }
+        self.begun = Some(Instant::now());
+    }
+
+    /// Pauses: nothing is sampled, and it costs nothing, until it begins again.
+    pub fn pause(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            self.events.all.iter().for_each(|event| drop(perf::disable(event)));
+            self.wall_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        }
+        if let Some((_, python, taken)) = &mut self.python
+            && let Some(python) = python.take()
+        {
+            taken.get_or_insert_default().add(python.stop());
+        }
     }
 
     /// Ends it.
     #[must_use]
-    pub fn stop(self) -> Samples {
-        let wall_ns = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.events.all.iter().for_each(|event| drop(perf::disable(event)));
+    pub fn stop(mut self) -> Samples {
+        self.pause();
+        let wall_ns = self.wall_ns;
+        let python = self.python.and_then(|(_, _, taken)| taken);
         // A thread that has ended by itself needs no telling.
         let _ = self.stop.send(());
         let mut drained = self.drain.join().expect("the thread that empties the rings does not panic");
@@ -222,7 +249,7 @@ impl Profiler {
             members.extend(group.pids().unwrap_or_default());
             drained.keep_only(members);
         }
-        Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel }
+        Samples { drained, kind: self.kind, period_ns, wall_ns, kernel: self.events.kernel, python }
     }
 }
 
@@ -257,6 +284,13 @@ impl Samples {
             ));
         }
         profile.observer_cpu_ns = self.drained.cost_ns + own_cpu_ns().saturating_sub(begin_ns);
+        match self.python {
+            Some(python) => python.add_to(&mut profile),
+            None if self.kind == ProfileKind::Cpu && python::is_in(&profile) => {
+                profile.notes.push(python::NOT_READ.to_owned());
+            }
+            None => {}
+        }
         profile
     }
 }

@@ -1,4 +1,4 @@
-use model::record::{HostUsage, Resources, Usage};
+use model::record::{HostUsage, Usage};
 use model::units::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -6,24 +6,25 @@ use crate::file::Reader;
 use crate::group::Table;
 use crate::{Group, HostSnapshot, HostWatch, ObserveError, ResourceSnapshot, Snapshot};
 
-/// Everything that is watched in one window: target, generator, and the CPUs of each.
+/// Everything that is watched in the turns of several targets: each of them, the generator, and the CPUs of both.
 #[derive(Debug, Clone)]
 pub struct Sampler {
-    target: Group,
+    targets: Vec<Group>,
     generator: Group,
     server_cpus: HostWatch,
     load_cpus: HostWatch,
 }
 
-/// All of it at one moment.
+/// All of it at one moment, closely of one target.
 #[derive(Debug, Clone)]
 pub struct Reading {
     target: Snapshot,
+    /// The other targets, without their threads.
+    idle: Vec<Snapshot>,
     generator: Snapshot,
     server_cpus: HostSnapshot,
     load_cpus: HostSnapshot,
     others: Snapshot,
-    resources: ResourceSnapshot,
     /// CPU time that this reading took.
     cost_ns: u64,
 }
@@ -33,14 +34,14 @@ pub struct Reading {
 pub struct Observed {
     /// The target's group.
     pub target: Usage,
+    /// CPU time of each of the other targets, in their order.
+    pub idle_ns: Vec<u64>,
     /// The generator's group.
     pub generator: Usage,
     /// The server's CPUs.
     pub server_cpus: HostUsage,
     /// The generator's CPUs.
     pub load_cpus: HostUsage,
-    /// Resources of the target and the host.
-    pub resources: Resources,
     /// CPU time of the two readings themselves.
     pub observer_cpu_ns: u64,
 }
@@ -73,55 +74,67 @@ fn take(first: &mut u64, then: &mut u64, amount: u64) -> u64 {
 }
 
 impl Sampler {
-    /// Prepares to watch `target` on `server_cpus` and `generator` on `load_cpus`.
+    /// Prepares to watch `targets` on `server_cpus` and `generator` on `load_cpus`.
     #[must_use]
-    pub fn new(target: Group, generator: Group, server_cpus: CpuSet, load_cpus: CpuSet) -> Self {
+    pub fn new(targets: Vec<Group>, generator: Group, server_cpus: CpuSet, load_cpus: CpuSet) -> Self {
         let (server_cpus, load_cpus) = (HostWatch::new(server_cpus), HostWatch::new(load_cpus));
-        Self { target, generator, server_cpus, load_cpus }
+        Self { targets, generator, server_cpus, load_cpus }
     }
 
-    /// The same while [`Awake`](crate::Awake) keeps both sets of CPUs from going idle.
-    #[must_use]
-    pub fn kept_awake(self, awake: bool) -> Self {
-        let (server_cpus, load_cpus) = (self.server_cpus.kept_awake(awake), self.load_cpus.kept_awake(awake));
-        Self { server_cpus, load_cpus, ..self }
-    }
-
-    /// Reads everything once, the target first.
+    /// Reads everything once, target number `loaded` first and most closely.
     ///
     /// # Errors
-    /// [`ObserveError::Ended`] where the target or the generator is gone.
-    pub fn read(&self) -> Result<Reading, ObserveError> {
+    /// [`ObserveError::Ended`] where a target or the generator is gone.
+    ///
+    /// # Panics
+    /// Where there is no such target.
+    pub fn read(&self, loaded: usize) -> Result<Reading, ObserveError> {
         let begin = own_cpu_ns();
         let mut reader = Reader::new();
         let table = Table::read(&mut reader)?;
-        let target = self.target.snapshot_of(&table, &mut reader)?;
+        let target = self.targets[loaded].snapshot_of(&table, &mut reader)?;
+        let others = self.targets.iter().enumerate().filter(|(index, _)| *index != loaded);
+        let idle: Result<Vec<Snapshot>, ObserveError> =
+            others.map(|(_, group)| group.processes_of(&table, &mut reader)).collect();
+        let idle = idle?;
         let generator = self.generator.snapshot_of(&table, &mut reader)?;
-        let resources = ResourceSnapshot::read_of(&target.pids());
+        let known: Vec<&Snapshot> = idle.iter().chain([&target, &generator]).collect();
         Ok(Reading {
-            others: table.others(&[&target, &generator]),
-            resources,
+            others: table.others(&known),
             target,
+            idle,
             generator,
             server_cpus: self.server_cpus.snapshot()?,
             load_cpus: self.load_cpus.snapshot()?,
             cost_ns: own_cpu_ns().saturating_sub(begin),
         })
     }
+
+    /// Memory, descriptors, sockets and links of target number `loaded`, and those of the host. It takes milliseconds.
+    ///
+    /// # Errors
+    /// As [`Group::pids`].
+    ///
+    /// # Panics
+    /// Where there is no such target.
+    pub fn resources(&self, loaded: usize) -> Result<ResourceSnapshot, ObserveError> {
+        Ok(ResourceSnapshot::read_of(&self.targets[loaded].pids()?))
+    }
 }
 
 impl Reading {
-    /// What happened since `earlier`, a reading of the same sampler.
+    /// What happened since `earlier`, a reading of the same sampler and the same target.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Observed {
         let others_ns = self.others.since(&earlier.others).cpu.total_ns;
         let with_others = |usage: HostUsage| HostUsage { others_ns, ..usage };
+        let idle = self.idle.iter().zip(&earlier.idle);
         Observed {
             target: self.target.since(&earlier.target),
+            idle_ns: idle.map(|(now, before)| now.since(before).cpu.total_ns).collect(),
             generator: self.generator.since(&earlier.generator),
             server_cpus: with_others(self.server_cpus.since(&earlier.server_cpus)),
             load_cpus: with_others(self.load_cpus.since(&earlier.load_cpus)),
-            resources: self.resources.since(&earlier.resources),
             observer_cpu_ns: earlier.cost_ns + self.cost_ns,
         }
     }
@@ -158,7 +171,7 @@ mod tests {
             generator,
             server_cpus: HostUsage::default(),
             load_cpus,
-            resources: Resources::default(),
+            idle_ns: Vec::new(),
             observer_cpu_ns: 0,
         };
         assert_eq!(observed.clone().without_polling(0, 0.5), observed, "it slept");

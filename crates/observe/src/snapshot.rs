@@ -127,11 +127,6 @@ impl Snapshot {
         }
     }
 
-    /// Ids of the processes in it.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        self.processes.keys().copied().collect()
-    }
-
     /// What was used since `earlier`, a snapshot of the same group.
     ///
     /// Included is the CPU time and are the faults of threads and processes that began or ended in between, the latter

@@ -3,6 +3,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod perf;
+pub(crate) mod ptrace;
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The script and the style sheet that `web/` is built into, and what stands in for them where it was not built.
+//! The script and the style sheet of `charts/`, which `make web` builds, and what stands in for them without it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 /// The charts; absent where whyslow was built without them.
 #[cfg(charts)]
-pub(crate) const SCRIPT: Option<&str> = Some(include_str!("../../../web/dist/report.js"));
+pub(crate) const SCRIPT: Option<&str> = Some(include_str!("../charts/report.js"));
 /// The charts; absent where whyslow was built without them.
 #[cfg(not(charts))]
 pub(crate) const SCRIPT: Option<&str> = None;
@@ -16,7 +16,7 @@ pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// What the charts add to it.
 #[cfg(charts)]
-pub(crate) const CHART_STYLE: &str = include_str!("../../../web/dist/report.css");
+pub(crate) const CHART_STYLE: &str = include_str!("../charts/report.css");
 /// What the charts add to it.
 #[cfg(not(charts))]
 pub(crate) const CHART_STYLE: &str = "";

@@ -35,7 +35,7 @@ pub use json::{
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 
 use analyse::capacity::Capacity;
-use analyse::{CaseFindings, Findings, Ladder, Watched};
+use analyse::{CaseFindings, Findings, Ladder, Standing, Watched};
 use model::record::LoadReport;
 
 use resources::Detail;
@@ -53,6 +53,15 @@ pub fn findings_text(findings: &Findings) -> String {
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
     markdown::render(&compare::document(findings, Detail::Full))
+}
+
+/// How the arms stand while a run goes on, for a line of progress.
+#[must_use]
+pub fn standings(standings: &[Standing]) -> String {
+    let words = standings.iter().map(|standing| {
+        format!("{} {:.3} [{:.3}, {:.3}]", standing.arm, standing.ratio, standing.low, standing.high)
+    });
+    words.collect::<Vec<_>>().join("  ")
 }
 
 /// One arm against the baseline in one sentence: the first primary metric that has a verdict.

@@ -1,6 +1,6 @@
 //! What a load report says.
 
-use model::record::{LoadReport, Percentiles};
+use model::record::{LoadReport, NamedRequests, Percentiles};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
@@ -8,6 +8,7 @@ use crate::document::{Block, Document};
 pub(crate) fn document(report: &LoadReport) -> Document {
     let mut page = vec![Block::Paragraph(summary(report))];
     page.push(latency_table(report));
+    page.extend(name_table(report));
     page.push(Block::List(facts(report)));
     if !report.warnings.is_empty() {
         page.push(Block::Heading("Warnings".to_owned()));
@@ -70,6 +71,20 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
         ns(0.99, Some(values.max)),
         least(0.99).to_owned() + &format_ns(values.mean),
     ]
+}
+
+/// A row for each name that requests have.
+fn name_table(report: &LoadReport) -> Option<Block> {
+    let ns = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64));
+    let row = |(name, named): (&String, &NamedRequests)| {
+        let times = &named.response_ns;
+        let counts = [named.requests.to_string(), named.errors.to_string()];
+        let [requests, errors] = counts;
+        [name.clone(), requests, errors, ns(times.p50), ns(times.p90), ns(times.p99), ns(times.p99_9)]
+    };
+    let rows: Vec<[String; 7]> = report.requests_by_name.iter().map(row).collect();
+    (!rows.is_empty())
+        .then(|| Block::table(["request", "requests", "errors", "p50", "p90", "p99", "p99.9"], rows))
 }
 
 /// The intervals of the percentiles that are read most.

@@ -125,8 +125,12 @@ mod tests {
 
     /// An arm whose functions are named by letters, with one sample more in each stack than in the one before.
     fn arm(name: &str, functions: &str, stacks: &[&[u32]]) -> ArmStacks {
-        let frame =
-            |c: char| Frame { name: c.to_string(), module: "m".to_owned(), kernel: c == 'k', resolved: true };
+        let frame = |c: char| Frame {
+            name: c.to_string(),
+            module: "m".to_owned(),
+            kernel: c == 'k',
+            ..Frame::default()
+        };
         let frames: Vec<Frame> = functions.chars().map(frame).collect();
         ArmStacks {
             arm: name.to_owned(),

@@ -487,7 +487,7 @@ pub(crate) fn round_table(rounds: &[RoundDetail], counts: &str) -> Block {
             round.arm.clone(),
             value(Metric::Rate).map_or_else(dash, |rate| format!("{rate:.0}")),
             value(Metric::CpuPerRequest).map_or_else(dash, format_ns),
-            format!("{} s", round.warmup_per_s.len()),
+            format!("{} turns", round.warmup_per_turn.len()),
             if round.steady { "steady" } else { "not steady" }.to_owned(),
             round.void.clone().unwrap_or_else(|| counts.to_owned()),
         ]

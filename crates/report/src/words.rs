@@ -1,7 +1,7 @@
 //! The words that a newcomer meets first, with what they mean.
 
 /// The project's own vocabulary, so that a word means on a page what it means everywhere.
-const GLOSSARY: &str = include_str!("../../../docs/GLOSSARY.md");
+const GLOSSARY: &str = include_str!("../GLOSSARY.md");
 
 /// Words of the glossary that the first screen uses, in the order in which they build on each other.
 const WORDS: [&str; 7] = ["arm", "baseline", "round", "block", "window", "noise floor", "gate"];

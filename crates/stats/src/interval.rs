@@ -40,6 +40,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The same with an interval that has room for a bias of the logarithm.
+    #[must_use]
+    pub fn widened(self, bias: Bias) -> Self {
+        let Interval { low, high, level } = self.interval;
+        Self { interval: Interval { low: low - bias.low, high: high + bias.high, level }, ..self }
+    }
+
     /// The ratio whose logarithm was estimated: 1 means equal.
     pub fn ratio(&self) -> f64 {
         self.value.exp()
@@ -49,4 +56,13 @@ impl Estimate {
     pub fn ratio_interval(&self) -> Interval {
         self.interval.exp()
     }
+}
+
+/// How far an estimate may be off for a reason that more data would not show, each at least 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bias {
+    /// The truth may be lower by this.
+    pub low: f64,
+    /// The truth may be higher by this.
+    pub high: f64,
 }

@@ -13,7 +13,7 @@
 //! let arm = [10.5, 10.7, 10.3, 10.6, 10.6, 10.4, 10.5, 10.5, 10.4, 10.6];
 //! let d = paired::log_ratios(&arm, &baseline)?;
 //! let estimate = paired::estimate(&d, 0.95)?;
-//! let question = Question { delta: 0.02, floor: Some(0.01), higher_is: HigherIs::Worse };
+//! let question = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
 //! assert_eq!(verdict::decide(&estimate, &question), Verdict::Slower);
 //! # Ok::<(), stats::Error>(())
 //! ```
@@ -22,6 +22,7 @@
 
 pub mod bootstrap;
 pub mod changepoint;
+pub mod cycles;
 pub mod descriptive;
 pub mod effective;
 mod error;
@@ -43,5 +44,5 @@ pub mod usl;
 pub mod verdict;
 
 pub use error::Error;
-pub use interval::{Estimate, Interval};
+pub use interval::{Bias, Estimate, Interval};
 pub use rng::Rng;

@@ -1,118 +1,67 @@
 //! When to look at the data, at which level, and how many blocks are needed.
 //!
-//! Either one look at 95 %, or two: a first at 99 % after ten blocks and, if that does not decide, a last at
-//! 96 % after as many as the spread asks for. The two error rates add up to at most 5 % (Bonferroni), so
-//! looking twice does not raise the false alarms.
+//! Either one look at 95 %, or up to three: after 6, 12 and 24 blocks, and the first that decides ends the run. The levels
+//! are chosen so that all looks together raise a false alarm in 5 % of runs at most.
 
-use crate::descriptive::sd;
-use crate::verdict::{Question, Verdict, decide};
-use crate::{Error, Estimate, paired};
+use crate::verdict::{Question, Verdict};
+use crate::{Error, Interval};
 
-/// Blocks before the first of two looks.
-pub const FIRST_BLOCKS: usize = 10;
+/// Blocks after which a run is looked at. Six are the fewest whose exact interval attains 95 %.
+pub const LOOKS: [usize; 3] = [6, 12, 24];
 
-/// Most blocks that are planned: about twenty minutes for two arms.
-pub const MAX_BLOCKS: usize = 30;
+/// Level of the interval at each look.
+///
+/// The signs and the ranks of paired differences without a true one do not depend on how these are distributed, so that the
+/// chance of a false alarm at any look can be simulated once for all: 5.0 % for these levels. The first is the one that six
+/// pairs attain. `tests/it/simulation.rs` repeats the simulation.
+///
+/// Source: S. Pocock, "Group sequential methods in the design and analysis of clinical trials", Biometrika 64(2), 1977, for
+/// the idea; the levels are ours.
+pub const LEVELS: [f64; 3] = [0.968, 0.984, 0.985];
+
+/// Level where the number of blocks was fixed beforehand.
+pub const ONLY_LEVEL: f64 = 0.95;
 
 /// Φ⁻¹(0.975) + Φ⁻¹(0.80), rounded as is usual: a two-sided 5 % test that finds δ four times in five.
 ///
 /// Source: S. Chow, J. Shao and H. Wang, Sample Size Calculations in Clinical Research, 2nd ed., §3.1.
 const POWER_FACTOR: f64 = 1.96 + 0.84;
 
-/// Which look at the data this is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// The first of two, after [`FIRST_BLOCKS`].
-    First,
-    /// The last of two.
-    Last,
-    /// The only one, when the number of blocks was fixed beforehand.
-    Only,
+/// Level of the interval of a run that may be looked at again, after so many blocks.
+#[must_use]
+pub fn level(blocks: usize) -> f64 {
+    let passed = LOOKS.iter().filter(|look| **look <= blocks).count();
+    LEVELS[passed.saturating_sub(1)]
 }
 
-impl Look {
-    /// Confidence level of the interval at this look.
-    pub fn level(self) -> f64 {
-        match self {
-            Self::First => 0.99,
-            Self::Last => 0.96,
-            Self::Only => 0.95,
-        }
-    }
+/// Blocks before the next look of a run that has so many, `most` at most; nothing where there is none.
+#[must_use]
+pub fn next(blocks: usize, most: usize) -> Option<usize> {
+    LOOKS.into_iter().find(|look| *look > blocks).filter(|look| *look <= most)
+}
 
-    /// The estimate and verdict at this look, and the blocks needed when it stays open.
-    ///
-    /// # Errors
-    /// As [`paired::estimate`]; [`Error::OutOfRange`] when δ is not above zero.
-    pub fn take(self, differences: &[f64], question: &Question) -> Result<Finding, Error> {
-        self.take_at(self.level(), differences, question)
-    }
-
-    /// As [`Look::take`], at this look's share for one of several comparisons.
-    ///
-    /// `family_level` is the level from [`crate::holm::levels`] for the rank of this comparison, for a family
-    /// tested at [`Look::level`].
-    ///
-    /// # Errors
-    /// As [`Look::take`].
-    pub fn take_at(
-        self,
-        family_level: f64,
-        differences: &[f64],
-        question: &Question,
-    ) -> Result<Finding, Error> {
-        let estimate = paired::estimate(differences, family_level)?;
-        let verdict = decide(&estimate, question);
-        let spread = sd(differences).unwrap_or(0.0);
-        Ok(Finding { look: self, estimate, verdict, spread, needed: blocks_needed(spread, question.delta)? })
+/// Whether a verdict ends a run that could be looked at again. "Equal" does only where differences of twice the smallest
+/// that is named are excluded: what is half as large would else go unseen though the next look could show it.
+#[must_use]
+pub fn ends(verdict: Verdict, ratio: &Interval, question: &Question) -> bool {
+    let fine = 2.0 * question.least;
+    match verdict {
+        Verdict::Faster | Verdict::Slower => true,
+        Verdict::Equal => 1.0 - fine < ratio.low && ratio.high < 1.0 + fine,
+        Verdict::Inconclusive => false,
     }
 }
 
-/// What one look found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Finding {
-    /// Which look.
-    pub look: Look,
-    /// Estimate and interval of the log-ratio.
-    pub estimate: Estimate,
-    /// The verdict on it.
-    pub verdict: Verdict,
-    /// Standard deviation of the paired differences.
-    pub spread: f64,
-    /// Blocks that the spread asks for.
-    pub needed: BlocksNeeded,
-}
-
-impl Finding {
-    /// Blocks to reach before the last look, or nothing when this look ends the experiment.
-    ///
-    /// Equal to the blocks done when these already suffice: then the last look uses the same data.
-    pub fn extend_to(&self) -> Option<usize> {
-        let open = self.look == Look::First && self.verdict == Verdict::Inconclusive;
-        open.then(|| self.needed.planned.max(self.estimate.n))
-    }
-}
-
-/// Blocks needed to find a difference of δ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlocksNeeded {
-    /// What the formula asks for.
-    pub uncapped: u64,
-    /// The same, at most [`MAX_BLOCKS`].
-    pub planned: usize,
-}
-
-/// N = ⌈((1.96 + 0.84) · sd / δ)²⌉, with `sd` that of the paired differences.
+/// N = ⌈((1.96 + 0.84) · sd / δ)²⌉ blocks to find a difference of δ, with `sd` that of the paired differences.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] when δ is not above zero or the spread is not a number ≥ 0.
-pub fn blocks_needed(sd: f64, delta: f64) -> Result<BlocksNeeded, Error> {
+pub fn blocks_needed(sd: f64, delta: f64) -> Result<u64, Error> {
     if !(delta > 0.0 && delta.is_finite()) {
         return Err(Error::OutOfRange { name: "delta", value: delta });
     }
     if !(sd >= 0.0 && sd.is_finite()) {
         return Err(Error::OutOfRange { name: "sd", value: sd });
     }
-    let uncapped = (POWER_FACTOR * sd / delta).powi(2).ceil() as u64;
-    Ok(BlocksNeeded { uncapped, planned: uncapped.min(MAX_BLOCKS as u64) as usize })
+    Ok((POWER_FACTOR * sd / delta).powi(2).ceil() as u64)
 }

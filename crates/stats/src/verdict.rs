@@ -1,6 +1,7 @@
 //! From an estimate and its interval to one word.
 
 use crate::Estimate;
+pub use crate::interval::Bias;
 
 /// What a larger value of the metric means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,27 +17,10 @@ pub enum HigherIs {
 pub struct Question {
     /// δ, the relative difference that matters: 0.02 is 2 %.
     pub delta: f64,
-    /// Noise floor of the host as a relative difference, where it was measured ([`crate::noise`]).
-    pub floor: Option<f64>,
+    /// The smallest relative difference that is named.
+    pub least: f64,
     /// What a larger value means.
     pub higher_is: HigherIs,
-}
-
-impl Question {
-    /// Whether this host can resolve δ: no floor is known, or it is not above δ.
-    pub fn resolvable(&self) -> bool {
-        self.floor.is_none_or(|floor| floor <= self.delta)
-    }
-
-    /// The relative difference an estimate must reach before it is called slower or faster.
-    ///
-    /// Half of δ; on a host that cannot resolve δ, the floor itself.
-    pub fn bar(&self) -> f64 {
-        match self.floor {
-            Some(floor) if !self.resolvable() => floor,
-            _ => self.delta / 2.0,
-        }
-    }
 }
 
 /// What can be said of the arm, compared with the baseline.
@@ -75,11 +59,11 @@ pub fn decide(estimate: &Estimate, question: &Question) -> Verdict {
     let interval = estimate.ratio_interval();
     let difference = estimate.value.exp_m1();
     // The ends are compared as logarithms, where "equal" is exactly zero.
-    if !estimate.interval.contains(0.0) && difference.abs() >= question.bar() {
+    if !estimate.interval.contains(0.0) && difference.abs() >= question.least {
         return direction(difference, question.higher_is);
     }
     let inside = 1.0 - question.delta < interval.low && interval.high < 1.0 + question.delta;
-    if inside && question.resolvable() { Verdict::Equal } else { Verdict::Inconclusive }
+    if inside { Verdict::Equal } else { Verdict::Inconclusive }
 }
 
 fn direction(difference: f64, higher_is: HigherIs) -> Verdict {

@@ -52,6 +52,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         in_flight: CONNECTIONS as f64,
         autocorrelation: 0.0,
         effective_requests: requests,
+        requests_by_name: std::collections::BTreeMap::new(),
         seconds: vec![
             Second {
                 requests: requests / 10,

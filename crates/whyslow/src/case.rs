@@ -13,9 +13,8 @@ use anyhow::{Context, bail};
 use model::plan::{CaseComparison, CaseFile, Placement, Plan, Size};
 use serde_json::json;
 
-use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, KeepAwake};
+use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format};
 use crate::compare;
-use crate::compare::planning::keep_awake;
 use crate::exit::{Exit, Outcome, Stop};
 use library::Library;
 use prepare::{Arms, LeftOut};
@@ -111,8 +110,7 @@ impl Choice {
 
     fn placement(&self) -> anyhow::Result<Placement> {
         let allowed = compare::allowed_cpus()?;
-        let placement = Placement::choose(&allowed, self.server_cpus.as_ref(), self.load_cpus.as_ref())?;
-        Ok(placement.kept_awake(keep_awake(KeepAwake::Auto)))
+        Ok(Placement::choose(&allowed, self.server_cpus.as_ref(), self.load_cpus.as_ref())?)
     }
 }
 

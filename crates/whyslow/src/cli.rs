@@ -2,13 +2,15 @@
 
 mod compare;
 mod load;
+mod request;
 mod runs;
 mod servers;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub(crate) use compare::{Arrival, CapacityArgs, CompareArgs, KeepAwake, LadderArgs};
+pub(crate) use compare::{Arrival, CapacityArgs, CompareArgs, LadderArgs};
 pub(crate) use load::{Called, FigureArgs, IdleKind, LoadArgs, LoadFormat, MergeArgs, ScheduleKind};
+pub(crate) use request::{RequestArgs, Size, text};
 pub(crate) use runs::{
     AnalyseArgs, CompletionsArgs, HistoryArgs, ManArgs, Output, ReportArgs, SchemaArgs, ViewArgs,
 };

@@ -1,16 +1,19 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
+mod block;
 mod condition;
 mod confirm;
 mod diagnose;
-pub(crate) mod generator;
+mod generator;
+mod pilot;
 pub(crate) mod planning;
 pub(crate) mod preflight;
 pub(crate) mod progress;
 mod remedies;
-mod round;
 mod run_id;
+mod server;
 mod session;
+mod together;
 mod tracing;
 pub(crate) mod verify;
 
@@ -19,10 +22,9 @@ use std::path::{Path, PathBuf};
 use analyse::{Findings, Verdict};
 use anyhow::Context;
 use launch::Launcher;
-use model::plan::{Placement, Plan};
-use model::record::{Manifest, RoundRecord, Run, RunDir, RunStatus};
+use model::plan::Plan;
+use model::record::{Failure, Manifest, RoundRecord, Run, RunDir, RunStatus};
 use model::units::CpuSet;
-use observe::Awake;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cli::{CompareArgs, Format};
@@ -31,11 +33,28 @@ use crate::interrupt::Interrupt;
 use condition::Condition;
 
 pub(crate) use planning::command_arm;
-pub(crate) use round::placeholders;
+pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.
 const RUNS: &str = "whyslow-runs";
+
+/// Why something ended early.
+#[derive(Debug)]
+enum Early {
+    /// The arm with this place in the plan failed; the others go on.
+    Arm(usize, Failure),
+    /// The user asked us to stop.
+    Interrupted,
+    /// We failed.
+    Broken(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Early {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
+}
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
     run_with(args, |run, format| render(&analyse::analyse(run), format))
@@ -95,22 +114,14 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let unbuilt = session::build(plan, &dir, &launcher)?;
     keep_off_the_server(&plan.placement.load);
-    let _awake = kept_awake(&plan.placement)?;
     dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
-    let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     session::Session::new(bench, manifest).without(unbuilt).run()?;
     if plan.design.confirm && !interrupt.is_set() {
         confirm::run(&bench)?;
     }
     Ok(dir)
-}
-
-/// The CPUs of `placement` kept awake for as long as what is given lives, where that is planned.
-pub(crate) fn kept_awake(placement: &Placement) -> anyhow::Result<Option<Awake>> {
-    let all: CpuSet = placement.server.iter().chain(placement.load.iter()).collect();
-    let keep = || Awake::keep(&all).context("the CPUs cannot be kept awake: pass --keep-awake off");
-    placement.awake.then(keep).transpose()
 }
 
 /// The facts of this machine; with what one of each costs here, where causes are to be ranked.
@@ -141,10 +152,9 @@ pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
         return Ok(dir);
     }
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
-    let bench = round::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
-    let _awake = kept_awake(&plan.placement)?;
     let outcome = session::Session::new(bench, manifest).after(&done).run();
     // What comes after may need all of them: the next plan is made from those that this process may use.
     sched_setaffinity(None, &allowed).context("cannot set the CPU set of this process")?;

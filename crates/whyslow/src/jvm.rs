@@ -1,6 +1,5 @@
 //! Java virtual machines tell the names of what they compiled, who called it, and when they pause, only when asked.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,21 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.
 const JCMD_LIMIT: Duration = Duration::from_secs(10);
 
-/// Where a JVM looks for options beside those of its command line; other programs do not look.
-const OPTIONS: &str = "JAVA_TOOL_OPTIONS";
-/// Without it a compiled method's caller cannot be found, and the profile is flat.
-const FRAME_POINTERS: &str = "-XX:+PreserveFramePointer";
-
 /// What is said where pauses cannot be seen.
 const NO_LOG: &str =
     "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
-
-/// Has a JVM that is started with `env`, be it by a script, keep frame pointers.
-pub(crate) fn keep_frame_pointers(env: &mut BTreeMap<String, String>) {
-    let given = env.get(OPTIONS).cloned().or_else(|| std::env::var(OPTIONS).ok());
-    let all = given.map_or_else(|| FRAME_POINTERS.to_owned(), |given| format!("{given} {FRAME_POINTERS}"));
-    env.insert(OPTIONS.to_owned(), all);
-}
 
 /// Has every JVM of `group` write `/tmp/perf-PID.map`; without a JDK (17 or later) its methods stay without names, which
 /// the profile says.
@@ -50,8 +37,8 @@ fn ask(pid: u32, command: &[&str], launcher: &Launcher) -> bool {
 /// Logs of the JVMs of a target while it is watched.
 pub(crate) struct MachineLogs {
     files: Vec<PathBuf>,
-    /// Begin and end of the window on the monotonic clock.
-    window_ns: [u64; 2],
+    /// Begin and end of each turn on the monotonic clock.
+    turns_ns: Vec<[u64; 2]>,
     /// What could not be logged, one sentence each.
     pub(crate) missing: Vec<String>,
 }
@@ -61,7 +48,7 @@ impl MachineLogs {
     /// where there is no JVM.
     pub(crate) fn begin(group: &Group, launcher: &Launcher, log: &Path) -> Option<Self> {
         let pids = group.java_pids().unwrap_or_default();
-        let mut logs = Self { files: Vec::new(), window_ns: [0; 2], missing: Vec::new() };
+        let mut logs = Self { files: Vec::new(), turns_ns: Vec::new(), missing: Vec::new() };
         for pid in &pids {
             // It has a working directory of its own.
             let file = std::path::absolute(log).ok()?.with_extension(format!("{pid}.jvm.log"));
@@ -82,21 +69,23 @@ impl MachineLogs {
         (!pids.is_empty()).then_some(logs)
     }
 
-    pub(crate) fn window_begins(&mut self) {
-        self.window_ns[0] = now_ns();
+    pub(crate) fn turn_begins(&mut self) {
+        self.turns_ns.push([now_ns(); 2]);
     }
 
-    pub(crate) fn window_ends(&mut self) {
-        self.window_ns[1] = now_ns();
+    pub(crate) fn turn_ends(&mut self) {
+        if let Some([_, end]) = self.turns_ns.last_mut() {
+            *end = now_ns();
+        }
     }
 
-    /// What was logged in the window; nothing where none logs.
+    /// What was logged in the turns; nothing where none logs.
     pub(crate) fn read(&self) -> Option<MachineLog> {
         let mut all = MachineLog::default();
         for file in &self.files {
             // One that is gone logged nothing that could be read.
             let text = std::fs::read_to_string(file).unwrap_or_default();
-            let log = observe::machine_log(&text, self.window_ns);
+            let log = observe::machine_log(&text, &self.turns_ns);
             all.collections_ns.extend(log.collections_ns);
             for (operation, pauses) in log.pauses {
                 let sum: &mut Pauses = all.pauses.entry(operation).or_default();
@@ -113,16 +102,4 @@ impl MachineLogs {
 fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_that_were_given_stay() {
-        let mut env = BTreeMap::from([(OPTIONS.to_owned(), "-Xmx1g".to_owned())]);
-        keep_frame_pointers(&mut env);
-        assert_eq!(env[OPTIONS], "-Xmx1g -XX:+PreserveFramePointer");
-    }
 }

@@ -12,10 +12,11 @@ use crate::exit::{Outcome, Stop};
 
 pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let steps = steps(args).map_err(Stop::usage)?;
-    let alone = if args.alone { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
-    let arms = steps.into_iter().chain(alone.values().cloned().collect::<BTreeSet<_>>()).collect();
+    let steps_alone =
+        if args.each { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
+    let arms = steps.into_iter().chain(steps_alone.values().cloned().collect::<BTreeSet<_>>()).collect();
     // Causes of a rung are for `compare` to find: a ladder measures many small steps.
-    let design = CompareArgs { arms, alone, no_why: true, ..args.design.clone() };
+    let design = CompareArgs { arms, steps_alone, no_why: true, ..args.design.clone() };
     compare::run_with(&design, |run, format| render(&analyse::ladder(run), format))
 }
 

@@ -5,16 +5,14 @@ mod deadline;
 mod keep;
 pub(crate) mod pace;
 mod scripted;
+mod turns;
 mod watch;
-
-use std::time::Duration;
 
 use analyse::{Bound, Judged};
 use anyhow::{Context, bail};
-use load::{Config, LoadError, Outcome as Measured, export, wrk};
+use load::{Config, LoadError, Outcome as Measured, wrk};
 
 use crate::cli::{Called, LoadArgs, LoadFormat};
-use crate::compare::generator::Event as Told;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use keep::Seconds;
@@ -23,11 +21,10 @@ use model::record::LoadReport;
 use scripted::{Given, Scripted};
 use watch::Watch;
 
-/// How long the connections stay open for whoever takes readings at the end of a window: a server with some hundred
-/// threads takes milliseconds to read.
-const READINGS_TAKE: Duration = Duration::from_millis(50);
-
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
+    if args.job {
+        return turns::run();
+    }
     check(args).map_err(Stop::usage)?;
     let config = config::config(args).map_err(Stop::usage)?;
     let mut keeper = args.sharding.keeper();
@@ -118,7 +115,7 @@ fn check(args: &LoadArgs) -> anyhow::Result<()> {
     if args.called == Some(Called::Wrk2) && args.rate.is_none() {
         bail!("wrk2 needs a rate: give it with -R");
     }
-    if args.script.is_none() && !args.script_args.is_empty() {
+    if args.request.script.is_none() && !args.script_args.is_empty() {
         bail!("'{}' after the URL is for a script: give one with -s", args.script_args[0]);
     }
     Ok(())
@@ -134,7 +131,7 @@ fn script(args: &LoadArgs, config: &Config) -> anyhow::Result<Option<Scripted>> 
             threads: config.threads,
         })
     };
-    args.script.as_deref().map(load).transpose()
+    args.request.script.as_deref().map(load).transpose()
 }
 
 fn measure(
@@ -147,24 +144,19 @@ fn measure(
     let deadline = scripted.as_ref().map(|scripted| scripted.deadline());
     let supplies = scripted.map(|scripted| scripted.supplies(args.batch_latency)).transpose();
     let supplies = supplies.map_err(Stop::usage)?;
-    let mut told: anyhow::Result<()> = Ok(());
-    let mut watch = Watch::new(config, args.keep.live, args.events);
+    let mut watch = Watch::new(config, args.keep.live);
     let mut follow = |event: load::Event| {
         if let Some(deadline) = &deadline {
             deadline.follow(&event, config.window);
         }
         watch.follow(&event);
         note(&event);
-        if args.events && told.is_ok() {
-            told = tell(event);
-        }
     };
     let measured = match supplies {
         Some(supplies) => load::run_fed(config, supplies, interrupt.flag(), &mut follow),
         None => load::run(config, interrupt.flag(), &mut follow),
     };
     watch.finish();
-    told?;
     measured.map_err(refused)
 }
 
@@ -187,12 +179,6 @@ pub(crate) fn refused(error: LoadError) -> Stop {
 }
 
 fn show(args: &LoadArgs, measured: &Measured) -> anyhow::Result<()> {
-    if args.events {
-        let response_buckets = export::octave_buckets(&measured.response);
-        let (report, polled_ns) = (Box::new(measured.report.clone()), measured.shard.polled_ns);
-        let silences_ns = measured.silences.iter().map(|span| [span.start_ns, span.end_ns]).collect();
-        return print_event(&Told::Report { report, response_buckets, polled_ns, silences_ns });
-    }
     let report = &measured.report;
     crate::print(&match args.format {
         LoadFormat::Text => report::load_text(report),
@@ -210,23 +196,4 @@ fn show_as_wrk(args: &LoadArgs, measured: &Measured) -> anyhow::Result<()> {
     let warnings = measured.report.warnings.iter().map(|warning| format!("warning: {}", warning.text));
     wrk::note(measured).into_iter().chain(warnings).for_each(|line| crate::say(&line));
     Ok(())
-}
-
-/// Passes on what `compare` follows.
-fn tell(event: load::Event) -> anyhow::Result<()> {
-    match event {
-        load::Event::WarmupSecond { completed } => print_event(&Told::WarmupSecond { requests: completed }),
-        load::Event::WindowStart { steady, .. } => print_event(&Told::WindowStart { steady }),
-        load::Event::WindowEnd { .. } => {
-            print_event(&Told::WindowEnd)?;
-            std::thread::sleep(READINGS_TAKE);
-            Ok(())
-        }
-        load::Event::Connected { .. } | load::Event::Second { .. } | load::Event::Failed => Ok(()),
-    }
-}
-
-fn print_event(event: &Told) -> anyhow::Result<()> {
-    let line = serde_json::to_string(event).context("an event is JSON")?;
-    crate::print(&format!("{line}\n"))
 }

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
-mod asking;
 mod capacity;
 mod case;
 mod catalogue;
@@ -18,8 +17,8 @@ mod ladder;
 mod load_command;
 mod manual;
 mod merge_command;
-mod reach;
 mod report_command;
+mod runtimes;
 mod serve;
 mod sharding;
 mod targets;

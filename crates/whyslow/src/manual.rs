@@ -31,13 +31,34 @@ pub(crate) fn man(args: &ManArgs) -> Outcome {
     let mut program = Cli::command();
     program.build();
     let command = match &args.command {
-        None => program,
-        Some(name) => program.find_subcommand(name).cloned().ok_or_else(|| {
+        None => &program,
+        Some(name) => called(&program, &format!("whyslow-{name}")).ok_or_else(|| {
             Stop::usage(anyhow::anyhow!("there is no command '{name}': see whyslow --help"))
         })?,
     };
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page).context("cannot lay out the man page")?;
+    clap_mangen::Man::new(command.clone()).render(&mut page).context("cannot lay out the man page")?;
     crate::print(&String::from_utf8(page).context("a man page is text")?)?;
     Ok(Exit::Done)
+}
+
+/// The command below `parent` whose page has this name: `whyslow-case` or `whyslow-case-run`.
+fn called<'a>(parent: &'a clap::Command, page: &str) -> Option<&'a clap::Command> {
+    let here = parent.get_subcommands().find(|command| command.get_display_name() == Some(page));
+    here.or_else(|| parent.get_subcommands().find_map(|command| called(command, page)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_commands_have_pages_too() {
+        let mut program = Cli::command();
+        program.build();
+        for page in ["whyslow-compare", "whyslow-case", "whyslow-case-run", "whyslow-targets-build"] {
+            assert_eq!(called(&program, page).and_then(clap::Command::get_display_name), Some(page));
+        }
+        assert!(called(&program, "whyslow-case-nothing").is_none());
+    }
 }

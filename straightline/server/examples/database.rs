@@ -1,8 +1,8 @@
 //! A database client that blocks, on helper threads: `database [FILE [ADDRESS]]`.
 //!
 //! `GET /KEY` reads a value, `PUT /KEY` writes one. The same works for any client that blocks its thread. A client
-//! that takes a stream (`Read + Write`) can run on `rt::TcpStream` instead and needs no helper thread; `postgres`
-//! takes none: it drives tokio inside.
+//! that takes a stream (`Read + Write`) can run on `rt::TcpStream` instead and needs no helper thread; for PostgreSQL
+//! there is `kit::postgres`, in the example `service`.
 
 use rusqlite::{Connection, OptionalExtension};
 use std::io::{self, Read};

@@ -84,7 +84,7 @@ function seconds(view: View): Second[] {
         ...of, at: begin + index + 0.5, rate, p99_ns: p99_ns[index] ?? undefined, range: [Math.min(...all), Math.max(...all)],
       });
       const window = round.windows[0];
-      return [...round.warmup_per_s.map(row(-round.warmup_per_s.length, [])), ...(window?.per_s ?? []).map(row(0, window?.p99_ns ?? []))];
+      return [...round.warmup_per_turn.map(row(-round.warmup_per_turn.length, [])), ...(window?.per_s ?? []).map(row(0, window?.p99_ns ?? []))];
     });
 }
 

@@ -35,7 +35,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     for pair in 0..args.runs() {
         // Watched first as often as last.
         let order = if pair % 2 == 0 { [None, Some(mode)] } else { [Some(mode), None] };
-        let windows = server.pair(order)?;
+        let windows = [server.window(order[0])?, server.window(order[1])?];
         let [plain, watched] = if pair % 2 == 0 { [0, 1] } else { [1, 0] }.map(|place| &windows[place]);
         cpu.push((watched.cpu_ns_per_request / plain.cpu_ns_per_request).ln());
         rate.push((watched.rate_per_s / plain.rate_per_s).ln());
@@ -94,8 +94,7 @@ fn page(all: &[Cost]) -> String {
     let mut text = format!(
         "# What watching costs the server\n\n`cargo xtask calibrate tier0` (likewise `tier1`, `tier2`, `tier3`, `strace`): the \
          planted C server without a plant on CPU 0, generator (closed loop, 64 connections) and observer on CPU 1, windows \
-         of {WINDOW_S} s in pairs, watched and not, in alternating order; a pair between whose windows a CPU was moved is \
-         repeated. Ratio watched / unwatched: Hodges–Lehmann, exact \
+         of {WINDOW_S} s in pairs, watched and not, in alternating order. Ratio watched / unwatched: Hodges–Lehmann, exact \
          Wilcoxon interval at {:.0} %. What it may cost: tier 0 0.5 %, tier 1 1 % of CPU per request; what costs more is \
          never in a scored window. While system calls are counted, each call of every thread goes the kernel's slow way in and \
          out: that is nearly all that tier 1 costs, and why it counts in slices (docs/decisions/0016).\n\n| watched by | pairs | CPU per request | rate |\n|---|--:|--:|--:|\n",

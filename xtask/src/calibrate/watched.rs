@@ -6,10 +6,8 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use observe::{Awake, DistanceWatch};
 use serde_json::Value;
 
-use crate::awake;
 use crate::shell::{command, root, run};
 
 /// Length of a window in seconds.
@@ -18,15 +16,11 @@ pub(super) const WINDOW_S: u32 = 2;
 const MARGIN_S: f64 = 0.5;
 /// Length of what an observer sees.
 pub(super) const WATCHED_S: f64 = WINDOW_S as f64 + MARGIN_S;
-/// Tries to have a pair between whose windows no CPU was moved.
-const ATTEMPTS: u32 = 10;
 
 /// One window.
 pub(super) struct Window {
     pub(super) rate_per_s: f64,
     pub(super) cpu_ns_per_request: f64,
-    /// Samples of the way from the server's CPU to the generator's and back.
-    distances_ns: Vec<f64>,
     /// What the observer printed.
     pub(super) told: String,
 }
@@ -56,8 +50,6 @@ fn release(name: &str) -> String {
 pub(super) struct Server {
     child: Child,
     port: u16,
-    /// As in a comparison.
-    _awake: Option<Awake>,
 }
 
 impl Server {
@@ -70,7 +62,7 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start the server (taskset is in util-linux)")?;
-        let server = Self { child, port, _awake: awake::keep("0,1")? };
+        let server = Self { child, port };
         for _ in 0..100 {
             if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return Ok(server);
@@ -78,18 +70,6 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         bail!("the server does not listen")
-    }
-
-    /// Two windows between which no CPU was moved.
-    pub(super) fn pair(&self, modes: [Option<&str>; 2]) -> anyhow::Result<[Window; 2]> {
-        for _ in 0..ATTEMPTS {
-            let windows = [self.window(modes[0])?, self.window(modes[1])?];
-            if !analyse::moved_between(&windows[0].distances_ns, &windows[1].distances_ns) {
-                return Ok(windows);
-            }
-            println!("a CPU was moved: once more");
-        }
-        bail!("a CPU was moved in each of {ATTEMPTS} pairs: come back at a quieter time")
     }
 
     /// One window, watched in the way named or not at all.
@@ -111,15 +91,13 @@ impl Server {
             "json",
             &url,
         ];
-        let distances = DistanceWatch::start(&"0".parse()?, &"1".parse()?)?;
         let output = command(&argv).output().context("cannot run whyslow load")?;
-        let distances_ns = distances.stop();
         let cpu_ns = self.cpu_ns()? - before_ns;
         let told = observer.map(end).transpose()?.unwrap_or_default();
         let report: Value = serde_json::from_slice(&output.stdout).context("whyslow load printed no JSON")?;
         let requests = report["requests"].as_f64().context("a report has requests")?;
         let rate_per_s = report["rate_per_s"].as_f64().context("a report has a rate")?;
-        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests, distances_ns, told })
+        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests, told })
     }
 
     fn observer(&self, mode: &str) -> anyhow::Result<Child> {

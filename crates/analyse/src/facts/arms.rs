@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::{Arm, ArmSource};
-use model::record::{LoadReport, RoundRecord, SocketCounters, Window};
+use model::record::{Background, LoadReport, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +154,9 @@ pub struct ArmFindings {
     pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
+    /// CPUs that it kept busy in the turns of others, when nobody asked it anything; absent where it ran alone.
+    #[serde(default)]
+    pub background_cpu_share: Option<f64>,
 }
 
 /// What was measured of one arm.
@@ -173,6 +176,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
         rounds,
+        background_cpu_share: background(sheet, name),
         requests: windows.iter().map(|window| window.load.requests).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
         rate_per_s: mean(&windows, |window| window.load.rate_per_s),
@@ -259,6 +263,16 @@ fn segments(windows: &[&Window], pooled: impl Fn(fn(&Window) -> u64) -> Option<f
 fn server_side(window: &Window) -> SocketCounters {
     let sockets = window.resources.as_ref().and_then(|resources| resources.sockets.as_ref());
     sockets.map(|sockets| sockets.server).unwrap_or_default()
+}
+
+/// CPUs that an arm kept busy in the turns of others.
+fn background(sheet: &Sheet, name: &str) -> Option<f64> {
+    let seen: Vec<_> = sheet.rounds_of(name).filter_map(|record| record.background).collect();
+    let sum = seen.iter().fold(Background::default(), |sum, one| Background {
+        wall_ns: sum.wall_ns + one.wall_ns,
+        cpu_ns: sum.cpu_ns + one.cpu_ns,
+    });
+    (sum.wall_ns > 0).then(|| sum.share())
 }
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {

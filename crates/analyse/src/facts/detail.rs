@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::Condition;
-use model::record::{Host, Percentiles, RoundRecord, Run, VoidReason, Window};
+use model::record::{Host, Percentiles, RoundRecord, Run, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +37,10 @@ pub struct RoundDetail {
     pub arm: String,
     /// Unix time of its begin in milliseconds.
     pub started_unix_ms: u64,
-    /// Why it does not count: a failure, or a gate that voids it.
+    /// Why it does not count: a failure.
     pub void: Option<String>,
-    /// Requests completed in each second of the warm-up.
-    pub warmup_per_s: Vec<u64>,
+    /// Requests completed in each turn of the warm-up.
+    pub warmup_per_turn: Vec<u64>,
     /// Whether the warm-up ended steady.
     pub steady: bool,
     /// One for each condition.
@@ -98,8 +98,7 @@ pub fn detail(run: &Run) -> Detail {
     let sheet = Sheet::new(run);
     let conditions = run.manifest.plan.workload.conditions.len();
     let arms = || run.manifest.plan.arms.iter().map(|arm| arm.name.as_str());
-    let mut rounds: Vec<RoundDetail> =
-        run.rounds.iter().map(|record| round(record, sheet.fault(record))).collect();
+    let mut rounds: Vec<RoundDetail> = run.rounds.iter().map(round).collect();
     rounds.sort_by_key(|round| (round.block, round.started_unix_ms, round.position, round.attempt));
     Detail {
         started_unix_s: run.manifest.started_unix_s,
@@ -114,7 +113,7 @@ pub fn detail(run: &Run) -> Detail {
 /// Rounds of a run without its plan: none is judged, and void are those alone that failed.
 #[must_use]
 pub fn unjudged(rounds: &[RoundRecord]) -> Vec<RoundDetail> {
-    rounds.iter().map(|record| round(record, None)).collect()
+    rounds.iter().map(round).collect()
 }
 
 /// What tells two machines apart at first sight, in words.
@@ -156,16 +155,15 @@ fn word(value: &Option<String>) -> String {
     value.clone().unwrap_or_else(|| "none".to_owned())
 }
 
-fn round(record: &RoundRecord, fault: Option<&VoidReason>) -> RoundDetail {
-    let fault = || fault.map(|reason| format!("{}: {}", reason.gate, reason.text));
+fn round(record: &RoundRecord) -> RoundDetail {
     RoundDetail {
         block: record.round.block,
         position: record.round.position,
         attempt: record.round.attempt,
         arm: record.arm.clone(),
         started_unix_ms: record.started_unix_ms,
-        void: record.failure.as_ref().map(|failure| failure.text.clone()).or_else(fault),
-        warmup_per_s: record.warmup.per_second.clone(),
+        void: record.failure.as_ref().map(|failure| failure.text.clone()),
+        warmup_per_turn: record.warmup.per_turn.clone(),
         steady: record.warmup.steady,
         windows: record.windows.iter().map(window).collect(),
     }

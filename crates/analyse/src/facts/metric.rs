@@ -1,4 +1,4 @@
-use model::record::Window;
+use model::record::{Slice, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::verdict::HigherIs;
@@ -55,6 +55,26 @@ impl Metric {
         }
     }
 
+    /// The smallest relative difference that is called slower or faster, however sure it is.
+    #[must_use]
+    pub fn least(self) -> f64 {
+        match self {
+            Self::CpuPerRequest | Self::Rate => 0.0025,
+            other => other.delta() / 2.0,
+        }
+    }
+
+    /// The metric's value in one slice; absent where a slice cannot tell it: percentiles need the answers of a whole block.
+    #[must_use]
+    pub fn of_slice(self, slice: &Slice) -> Option<f64> {
+        let value = match self {
+            Self::CpuPerRequest => slice.cpu_ns as f64 / slice.requests as f64,
+            Self::Rate => slice.in_time as f64 * 1e9 / slice.length_ns as f64,
+            Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Rss => return None,
+        };
+        Some(value).filter(|value| value.is_finite() && *value > 0.0)
+    }
+
     /// What a larger value means.
     #[must_use]
     pub fn higher_is(self) -> HigherIs {
@@ -93,10 +113,14 @@ impl Metric {
     }
 }
 
-/// A count of the target over the observer's readings, scaled to the generator's window.
+/// A count of the target over the observer's readings, as it belongs to the requests that the generator counted.
 ///
-/// The two intervals differ by the observer's delay, so the count is taken as a rate.
+/// Turns are read while nothing is under way: the count is that of their requests. Runs of before arms took turns were read
+/// in the middle of the load; the two intervals differ by the observer's delay there, so the count is taken as a rate.
 pub(crate) fn in_window(window: &Window, count: u64) -> f64 {
+    if !window.slices.is_empty() {
+        return count as f64;
+    }
     count as f64 * window.load.window_ns as f64 / window.target.wall_ns.max(1) as f64
 }
 

@@ -1,11 +1,11 @@
 //! Diagnostic passes: how much watching slowed the server, and whether what was seen counts.
 
-use model::record::{DiagnosticRecord, Pass, PassKind, Profile, UnitCosts, Usage, Window};
+use model::record::{DiagnosticRecord, Pass, PassKind, Profile, Slice, UnitCosts, Usage, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::busy::FULL;
-use super::moved::moved_between;
+use super::metric::Metric;
 use super::sheet::Sheet;
 use super::words::percent;
 
@@ -18,8 +18,8 @@ const CHANCE: f64 = 3.0;
 const FEW_SWITCHES: f64 = 0.05;
 /// Likewise the share of a request's CPU time that they cost.
 const SMALL_SHARE: f64 = 0.02;
-/// CPU per request while watched over that untouched, from which on another server was watched.
-const MAX_SLOWDOWN: f64 = 2.0;
+/// CPU per request while watched over that untouched, from which on, either way, another server was watched.
+const MAX_SLOWDOWN: f64 = 1.2;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.
@@ -162,7 +162,7 @@ pub(crate) fn all(sheet: &Sheet) -> Vec<PassFindings> {
 
 /// Where watching slowed the faster arm so much more that the order of two turned around, that is said.
 fn say_what_turned(found: &mut [PassFindings]) {
-    for kind in KINDS {
+    for kind in KINDS.into_iter().filter(|kind| *kind != PassKind::Tracing) {
         let of_kind: Vec<(usize, [f64; 2], String)> = found
             .iter()
             .enumerate()
@@ -195,7 +195,12 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     if plain.requests == 0.0 || watched.requests == 0.0 {
         return None;
     }
-    let slowdown = Some(watched.cpu_per_request() / plain.cpu_per_request()).filter(|ratio| *ratio > 0.0);
+    let plain_slices = of(PassKind::Untouched).flat_map(|pass| &pass.window.slices);
+    let watched_slices = of(kind).flat_map(|pass| &pass.window.slices);
+    let whole = Some(watched.cpu_per_request() / plain.cpu_per_request());
+    let slowdown = of_neighbours(&plain_slices.collect::<Vec<_>>(), watched_slices)
+        .or(whole)
+        .filter(|ratio| *ratio > 0.0);
     let rate_slowdown = plain.rate() / watched.rate();
     let cheap = |costs: UnitCosts| SMALL_SHARE * plain.cpu_per_request() / costs.context_switch_ns.max(1.0);
     let few_switches = FEW_SWITCHES.max(sheet.run.host.unit_costs.map_or(0.0, cheap));
@@ -206,9 +211,6 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         by_chance(each, plain.rounds, watched.rounds)
     };
     let few_switches = few_switches.max(by_chance(|sums| Some((sums.switches_per_request(), 0.0))));
-    let ways = |kind| of(kind).map(|pass| pass.window.cpu_distances_ns.as_slice());
-    let moved =
-        ways(PassKind::Untouched).any(|plain| ways(kind).any(|watched| moved_between(plain, watched)));
     let coverage = coverage(of(kind).copied());
     let fault = if of(kind).all(saw_nothing) {
         Some("nothing was seen".to_owned())
@@ -217,14 +219,10 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
             "its samples stand for {} of the CPU time: threads that live for a millisecond or less are not seen",
             percent(share)
         ))
-    } else if moved && kind == PassKind::Counting {
-        // What a request takes tells nothing of watching where a CPU was moved; how often it calls does not hang on that.
-        switched(&plain, &watched, few_switches)
     } else {
-        fault(kind, &plain, &watched, few_switches, by_chance)
+        fault(kind, &plain, &watched, slowdown, few_switches, by_chance)
     };
-    let whole = if kind == PassKind::Tracing { "only the mix of calls is used" } else { "used" };
-    let verdict = fault.as_ref().map_or_else(|| whole.to_owned(), |fault| format!("not used: {fault}"));
+    let verdict = fault.as_ref().map_or_else(|| "used".to_owned(), |fault| format!("not used: {fault}"));
     let shares = of(kind).filter_map(|pass| pass.counts.as_ref()).map(|counts| counts.counted_share);
     let share = shares.fold(1.0, f64::min);
     let slices =
@@ -242,9 +240,27 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         rate_slowdown,
         used: fault.is_none(),
         coverage,
-        text: format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}{slices}; {verdict}", kind.word()),
+        text: match kind {
+            // It was asked for so few: how many it could have answered nobody knows.
+            PassKind::Tracing => {
+                format!("tracing {arm} at {:.0} requests/s; {verdict}", watched.rate() * 1e9)
+            }
+            _ => format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}{slices}; {verdict}", kind.word()),
+        },
         missing,
     })
+}
+
+/// CPU per request in watched slices over that in the ones before them, in which nothing was watched: the Hodges–Lehmann
+/// median over such neighbours.
+fn of_neighbours<'a>(plain: &[&Slice], watched: impl Iterator<Item = &'a Slice>) -> Option<f64> {
+    let cost = |slice: &Slice| Metric::CpuPerRequest.of_slice(slice);
+    let ratio = |slice: &Slice| {
+        let before = plain.iter().filter(|plain| plain.turn < slice.turn).max_by_key(|plain| plain.turn)?;
+        Some((cost(slice)? / cost(before)?).ln())
+    };
+    let ratios: Vec<f64> = watched.filter_map(ratio).collect();
+    Some(stats::cycles::BlockValue::of(&ratios).ok()?.value.exp())
 }
 
 /// Whether a pass was refused what it came for.
@@ -299,15 +315,15 @@ fn fault(
     kind: PassKind,
     plain: &Sums,
     watched: &Sums,
+    slowdown: Option<f64>,
     few_switches: f64,
     by_chance: impl Fn(Figure) -> f64,
 ) -> Option<String> {
     if kind == PassKind::Tracing {
         return None;
     }
-    let slowdown = watched.cpu_per_request() / plain.cpu_per_request();
-    if slowdown > MAX_SLOWDOWN {
-        return Some(format!("a request took {slowdown:.1} times the CPU"));
+    if let Some(ratio) = slowdown.filter(|ratio| ratio.ln().abs() > MAX_SLOWDOWN.ln()) {
+        return Some(format!("a request took {ratio:.2} times the CPU"));
     }
     if let Some(fault) = switched(plain, watched, few_switches) {
         return Some(fault);

@@ -83,9 +83,6 @@ impl Part {
     /// Error by the edges of slices, after one second of them: it goes with the root of the time, as slices are of one length.
     /// docs/decisions/0016 has what was seen.
     const OF_SLICES: f64 = 0.004;
-    /// Error by the edges of what strace sees: it has to stop every thread before it begins, some milliseconds after the
-    /// window did, while requests are under way.
-    const OF_STRACE: f64 = 0.02;
 
     /// Standard error of so many calls per request: of what is rare few were seen, and of what is not, the edges count.
     fn error(self, calls: f64) -> f64 {
@@ -178,7 +175,7 @@ pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
     let mut all: Vec<Counted> = [PassKind::Counting, PassKind::Tracing]
         .into_iter()
         .filter(|kind| is_used(passes, arm, *kind))
-        .filter_map(|kind| summed(kind, passes_of(sheet, arm, kind)))
+        .filter_map(|kind| summed(passes_of(sheet, arm, kind)))
         .collect();
     let named = all.iter().position(|one| !one.syscalls.is_empty());
     (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
@@ -190,7 +187,7 @@ pub(crate) fn syscalls(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> BTr
 }
 
 /// Counts of passes of one kind over their requests.
-fn summed<'a>(kind: PassKind, passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
+fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     let (mut sums, mut requests) = (Counted::default(), 0.0);
     let (mut seen, mut seen_s, mut seconds) = (0.0, 0.0, 0.0);
     for pass in passes {
@@ -209,10 +206,7 @@ fn summed<'a>(kind: PassKind, passes: impl Iterator<Item = &'a Pass>) -> Option<
         add(&mut sums.events, &counts.events);
         add(&mut sums.syscalls, &counts.syscalls);
     }
-    sums.part = match kind {
-        PassKind::Tracing => Some(Part { requests: seen, edges: Part::OF_STRACE }),
-        _ => (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() }),
-    };
+    sums.part = (seen_s < seconds).then(|| Part { requests: seen, edges: Part::OF_SLICES / seen_s.sqrt() });
     let per_request = |count: &mut f64| *count /= requests;
     sums.events.values_mut().for_each(per_request);
     sums.syscalls.values_mut().for_each(per_request);
@@ -306,8 +300,6 @@ mod tests {
         // Edges: of 25 calls a request 2 % may be missed in 40 ms, in each arm.
         assert!(more(25.4, 25.0, few) == 0.0 && more(25.4, 25.0, all) > 0.0);
         assert!(more(35.0, 25.0, few) > 0.0 && more(25.0, 35.0, few) < 0.0);
-        let straced = Some(Part { requests: 6_000.0, edges: Part::OF_STRACE });
-        assert!(more(1.05, 1.0, straced) == 0.0 && more(2.0, 1.0, straced) > 0.0);
         // Two calls that were seen are not more than none.
         assert!(more(0.000_5, 0.0, few) == 0.0 && more(0.01, 0.0, few) > 0.0);
     }

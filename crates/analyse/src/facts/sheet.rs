@@ -1,31 +1,12 @@
-use std::collections::BTreeSet;
-
 use model::plan::{Condition, Plan};
-use model::record::{RoundRecord, Run, VoidReason, Window};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use model::record::{RoundRecord, Run, Slice, Window};
+use stats::cycles::BlockValue;
 
-use super::host::host_fault;
 use super::metric::{Metric, in_window};
-use super::moved::{is_moved, moved_since};
 use super::words::describe_condition;
 
 /// What the second copy of the baseline is called: the baseline's name with this behind it.
 pub const SECOND_BASELINE_SUFFIX: &str = "_again";
-
-/// A round that counts for nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VoidRound {
-    /// Block, from 0.
-    pub block: u32,
-    /// Arm.
-    pub arm: String,
-    /// 0, or how often it was repeated before.
-    #[serde(default)]
-    pub attempt: u32,
-    /// Why.
-    pub reason: VoidReason,
-}
 
 /// The run as the analysis sees it: which rounds count, and which condition answers which question.
 pub(crate) struct Sheet<'a> {
@@ -36,7 +17,6 @@ pub(crate) struct Sheet<'a> {
     pub(crate) latency: Option<usize>,
     /// Rounds that count: one for each block and arm at most.
     rounds: Vec<&'a RoundRecord>,
-    pub(crate) void: Vec<VoidRound>,
 }
 
 /// Index of the condition under which CPU per request and rate are compared: capacity where it is among them.
@@ -84,55 +64,17 @@ impl<'a> Sheet<'a> {
         let conditions = &run.manifest.plan.workload.conditions;
         let main = main_condition(&run.manifest.plan);
         let latency = latency_condition(conditions);
-        let mut sheet = Self { run, main, latency, rounds: Vec::new(), void: Vec::new() };
-        for record in run.rounds.iter().filter(|record| record.failure.is_none()) {
-            match host_fault(record) {
-                Some(reason) => sheet.add_void(record, reason),
-                None => sheet.add_valid(record),
-            }
-        }
-        sheet.void_moved();
+        let mut sheet = Self { run, main, latency, rounds: Vec::new() };
+        run.rounds.iter().filter(|record| record.failure.is_none()).for_each(|record| sheet.add(record));
         sheet
     }
 
-    /// Takes out the rounds that another round of their block cannot be paired with.
-    fn void_moved(&mut self) {
-        let blocks: BTreeSet<u32> = self.rounds.iter().map(|record| record.round.block).collect();
-        for block in blocks {
-            let rounds: Vec<&RoundRecord> =
-                self.rounds.iter().copied().filter(|record| record.round.block == block).collect();
-            for (index, reason) in moved_since(&rounds) {
-                let record = rounds[index];
-                self.rounds.retain(|round| !std::ptr::eq(*round, record));
-                self.add_void(record, reason);
-            }
-        }
-    }
-
-    fn add_void(&mut self, record: &RoundRecord, reason: VoidReason) {
-        let (block, attempt) = (record.round.block, record.round.attempt);
-        self.void.push(VoidRound { block, arm: record.arm.clone(), attempt, reason });
-    }
-
-    /// A round that was repeated although nothing is wrong with it was so because a CPU had been moved since: it counts
-    /// once, the last time.
-    fn add_valid(&mut self, record: &'a RoundRecord) {
+    /// A round that was repeated, in a run of when that was done, counts once, the last time.
+    fn add(&mut self, record: &'a RoundRecord) {
         let same =
-            |earlier: &RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
-        if let Some(index) = self.rounds.iter().position(|earlier| same(earlier)) {
-            let earlier = self.rounds.remove(index);
-            let reasons = moved_since(&[earlier, record]).into_iter().map(|(_, reason)| reason);
-            reasons.for_each(|reason| self.add_void(earlier, reason));
-        }
+            |earlier: &&RoundRecord| earlier.arm == record.arm && earlier.round.block == record.round.block;
+        self.rounds.retain(|earlier| !same(earlier));
         self.rounds.push(record);
-    }
-
-    /// Why a round does not count, if a gate voids it.
-    pub(crate) fn fault(&self, record: &RoundRecord) -> Option<&VoidReason> {
-        let (block, attempt) = (record.round.block, record.round.attempt);
-        let same =
-            |void: &&VoidRound| void.block == block && void.attempt == attempt && void.arm == record.arm;
-        self.void.iter().find(same).map(|void| &void.reason)
     }
 
     pub(crate) fn plan(&self) -> &'a Plan {
@@ -207,20 +149,46 @@ impl<'a> Sheet<'a> {
             .collect()
     }
 
-    /// ln(arm / baseline) for each block in which both have a value.
+    /// ln(arm / baseline) for each block in which both have a value: of what slices can tell the Hodges–Lehmann median over
+    /// the block's cycles, else the ratio of their windows.
     pub(crate) fn pairs(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
+        let Some(index) = self.condition_of(metric) else { return Vec::new() };
         let values = |arm: &str| self.values(arm, metric);
-        let both = by_block(&values(self.baseline()), &values(arm));
-        both.into_iter().map(|(block, [below, value])| (block, (value / below).ln())).collect()
+        let whole = by_block(&values(self.baseline()), &values(arm));
+        let pair = |(block, [below, value]): (u32, [f64; 2])| {
+            let cycles: Vec<f64> = self.cycles(block, arm, index, metric);
+            let of_cycles = BlockValue::of(&cycles).ok().map(|found| found.value);
+            (block, of_cycles.unwrap_or_else(|| (value / below).ln()))
+        };
+        whole.into_iter().map(pair).collect()
     }
 
-    /// ln(later / earlier) for each two successive rounds of `arm` between which no CPU was moved.
+    /// ln(arm / baseline) for each cycle of one block, in order.
+    pub(crate) fn cycles(&self, block: u32, arm: &str, index: usize, metric: Metric) -> Vec<f64> {
+        self.neighbours(block, arm, index)
+            .filter_map(|[below, above]| Some((metric.of_slice(above)? / metric.of_slice(below)?).ln()))
+            .collect()
+    }
+
+    /// The slices of the baseline and of `arm` in each cycle of one block under the condition at `index`.
+    pub(crate) fn neighbours(
+        &self,
+        block: u32,
+        arm: &str,
+        index: usize,
+    ) -> impl Iterator<Item = [&'a Slice; 2]> {
+        let slices = |arm: &str| {
+            let record = self.rounds_of(arm).find(|record| record.round.block == block);
+            record.and_then(|record| record.windows.get(index)).map_or(&[][..], |window| &window.slices)
+        };
+        let (below, above) = (slices(self.baseline()), slices(arm));
+        below.iter().filter_map(|below| Some([below, above.iter().find(|above| above.cycle == below.cycle)?]))
+    }
+
+    /// ln(later / earlier) for each two successive rounds of `arm`.
     pub(crate) fn successive(&self, arm: &str, metric: Metric) -> Vec<f64> {
-        let Some(index) = self.condition_of(metric) else { return Vec::new() };
-        let rounds: Vec<&RoundRecord> = self.rounds_of(arm).collect();
-        let value = |record: &RoundRecord| metric.of(record.windows.get(index)?);
-        let pairs = rounds.windows(2).filter(|pair| !is_moved(pair[0], pair[1]));
-        pairs.filter_map(|pair| Some((value(pair[1])? / value(pair[0])?).ln())).collect()
+        let values = self.values(arm, metric);
+        values.windows(2).map(|pair| (pair[1].1 / pair[0].1).ln()).collect()
     }
 
     /// A count of the target per request, pooled over the valid rounds of `arm`: all counts over all requests, so that

@@ -187,8 +187,8 @@ mod tests {
             let frame = |name: &str| Frame {
                 name: name.to_owned(),
                 module: "server".to_owned(),
-                kernel: false,
                 resolved: true,
+                ..Frame::default()
             };
             profile.frames.extend(folded.split(';').map(frame));
             let frames: Vec<u32> = (first..profile.frames.len() as u32).collect();

@@ -3,14 +3,14 @@
 use model::plan::Blocks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stats::looks::{Look, blocks_needed};
+use stats::looks::{self, blocks_needed};
 use stats::noise::Noise;
-use stats::verdict::{Question, decide};
-use stats::{Estimate, Rng, descriptive, holm, paired};
+use stats::verdict::{Bias, Question, decide};
+use stats::{Estimate, Interval, Rng, descriptive, holm, paired};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::gates::{FLOOR_LEVEL, Gate};
+use crate::gates::{BiasSource, FLOOR_LEVEL, Gate, biases};
 
 /// Normal quantile of [`FLOOR_LEVEL`], two-sided.
 const FLOOR_Z: f64 = 1.96;
@@ -62,6 +62,18 @@ impl Verdict {
     }
 }
 
+/// How far something can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`, or
+/// higher by `high`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasFindings {
+    /// All of it, downwards.
+    pub low: f64,
+    /// All of it, upwards.
+    pub high: f64,
+    /// What it is made of.
+    pub of: Vec<BiasSource>,
+}
+
 /// One arm against the baseline in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
@@ -101,6 +113,12 @@ pub struct Comparison {
     pub delta: f64,
     /// Blocks that would decide.
     pub blocks_needed: Option<u64>,
+    /// Ratio of each block, in order.
+    #[serde(default)]
+    pub block_ratios: Vec<f64>,
+    /// How far what disturbed the arms can have moved the ratio; it is inside the interval.
+    #[serde(default)]
+    pub bias: BiasFindings,
     /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.
     pub pairs: Vec<(u32, f64)>,
     /// The gates that void it.
@@ -118,29 +136,38 @@ pub(crate) fn all(sheet: &Sheet, gates: &[Gate]) -> Vec<Comparison> {
     for row in &mut rows {
         row.void_by = void_by(row, gates);
     }
-    let look = look(sheet);
-    judge_family(&mut rows, look);
-    // Where the spread asks for no more blocks than there are, the second look is taken at once on the same data.
-    let mut open = rows.iter().filter(|row| row.primary && row.verdict == Verdict::Inconclusive).peekable();
-    if look == Look::First && open.peek().is_some() && open.all(|row| !needs_more(row)) {
-        judge_family(&mut rows, Look::Last);
-    }
+    judge_family(&mut rows, level(sheet));
     rows
 }
 
-/// Whether the spread asks for more blocks than there are.
-fn needs_more(row: &Comparison) -> bool {
-    row.blocks_needed.is_none_or(|needed| needed > u64::from(row.blocks))
+/// Blocks done so far.
+pub(crate) fn blocks(sheet: &Sheet) -> u32 {
+    sheet.rounds().iter().map(|record| record.round.block + 1).max().unwrap_or(0)
 }
 
-/// The look that the blocks done so far amount to.
-pub(crate) fn look(sheet: &Sheet) -> Look {
-    let done = sheet.rounds().iter().map(|record| record.round.block + 1).max().unwrap_or(0);
+/// The level of a look at the blocks done so far.
+fn level(sheet: &Sheet) -> f64 {
     match sheet.plan().design.blocks {
-        Blocks::Fixed { .. } => Look::Only,
-        Blocks::TwoLooks { first, .. } if done <= first => Look::First,
-        Blocks::TwoLooks { .. } => Look::Last,
+        Blocks::Fixed { .. } => looks::ONLY_LEVEL,
+        Blocks::Looks { .. } => looks::level(blocks(sheet) as usize),
     }
+}
+
+/// Whether another look would tell no more of a row.
+pub(crate) fn is_settled(row: &Comparison) -> bool {
+    let verdict = match row.verdict {
+        Verdict::Invalid => return true,
+        Verdict::Slower => stats::verdict::Verdict::Slower,
+        Verdict::Faster => stats::verdict::Verdict::Faster,
+        Verdict::Equal => stats::verdict::Verdict::Equal,
+        Verdict::Inconclusive => stats::verdict::Verdict::Inconclusive,
+    };
+    let (Some(low), Some(high), Some(level)) = (row.ci_low, row.ci_high, row.level) else { return false };
+    looks::ends(verdict, &Interval { low, high, level }, &question(row))
+}
+
+fn question(row: &Comparison) -> Question {
+    Question { delta: row.delta, least: row.metric.least(), higher_is: row.metric.higher_is() }
 }
 
 /// The row before any verdict: pairs, tests and noise floor.
@@ -168,10 +195,18 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         noise_floor: floor.as_ref().map(|floor| floor.value),
         noise_floor_from: floor.map(|floor| floor.from.to_owned()),
         delta: metric.delta(),
-        blocks_needed: sd.and_then(|sd| blocks_needed(sd, metric.delta()).ok()).map(|needed| needed.uncapped),
+        blocks_needed: sd.and_then(|sd| blocks_needed(sd, metric.delta()).ok()),
+        block_ratios: differences.iter().map(|difference| difference.exp()).collect(),
+        bias: bias(sheet, arm, metric),
         pairs,
         void_by: Vec::new(),
     }
+}
+
+fn bias(sheet: &Sheet, arm: &str, metric: Metric) -> BiasFindings {
+    let of = biases(sheet, arm, metric);
+    let sum = |side: fn(&BiasSource) -> f64| of.iter().map(side).sum();
+    BiasFindings { low: sum(|source| source.low), high: sum(|source| source.high), of }
 }
 
 fn values(pairs: &[(u32, f64)]) -> Vec<f64> {
@@ -194,7 +229,7 @@ fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<String> {
 }
 
 /// Judges the primary metrics as one family by Holm's steps, the others each at the look's own level.
-fn judge_family(rows: &mut [Comparison], look: Look) {
+fn judge_family(rows: &mut [Comparison], level_of_look: f64) {
     let family: Vec<usize> = rows
         .iter()
         .enumerate()
@@ -203,10 +238,10 @@ fn judge_family(rows: &mut [Comparison], look: Look) {
         .collect();
     let p_values: Vec<f64> = family.iter().map(|index| rows[*index].p_wilcoxon.unwrap_or(1.0)).collect();
     let decisions =
-        holm::decide(&p_values, look.level()).expect("p-values and levels come from the same crate");
+        holm::decide(&p_values, level_of_look).expect("p-values and levels come from the same crate");
     for (index, row) in rows.iter_mut().enumerate() {
         let place = family.iter().position(|member| *member == index);
-        let level = place.map_or(look.level(), |place| decisions[place].level);
+        let level = place.map_or(level_of_look, |place| decisions[place].level);
         judge(row, level);
     }
 }
@@ -219,13 +254,13 @@ fn judge(row: &mut Comparison, level: f64) {
         row.verdict = if row.void_by.is_empty() { Verdict::Inconclusive } else { Verdict::Invalid };
         return;
     };
+    // What disturbed the arms is part of what is not known.
+    let estimate = estimate.widened(Bias { low: row.bias.low, high: row.bias.high });
     show(row, &estimate);
-    let floor = row.noise_floor;
-    let question = Question { delta: row.delta, floor, higher_is: row.metric.higher_is() };
     row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
         (false, _) => Verdict::Invalid,
         (true, false) => Verdict::Inconclusive,
-        (true, true) => decide(&estimate, &question).into(),
+        (true, true) => decide(&estimate, &question(row)).into(),
     };
 }
 
@@ -259,7 +294,7 @@ fn noise_floor(sheet: &Sheet, arm: &str, metric: Metric) -> Option<Floor> {
 /// Half-width of an interval for "no difference", from the successive differences of either arm with itself.
 ///
 /// A pair of rounds of one arm in neighbouring blocks spreads like a pair of rounds of two equal arms, plus whatever
-/// drifts between blocks; so this floor is at worst too high. Rounds between which a CPU was moved are no such pair.
+/// drifts between blocks; so this floor is at worst too high.
 /// Source: von Neumann, "Distribution of the ratio of the mean square successive difference", 1941.
 fn within_run(sheet: &Sheet, arm: &str, metric: Metric) -> Option<f64> {
     let mut successive = sheet.successive(sheet.baseline(), metric);

@@ -99,9 +99,7 @@ fn the_interval_of_a_course_narrows_around_the_ratio() {
 
 #[test]
 fn rounds_without_their_plan_are_as_they_ran_and_not_judged() {
-    let mut run = run(8, 2, &[arm("main", 10_000.0), arm("pr", 10_000.0)]);
-    run.rounds[1].windows[0].server_cpus.steal_ns = 500_000_000;
-    assert!(detail(&run).rounds.iter().any(|round| round.void.is_some()));
+    let run = run(8, 2, &[arm("main", 10_000.0), arm("pr", 10_000.0)]);
     let alone = unjudged(&run.rounds);
     assert_eq!(alone.len(), 4);
     assert!(alone.iter().all(|round| round.void.is_none()));

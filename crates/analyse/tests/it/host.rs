@@ -1,208 +1,106 @@
-//! What the host does to a round: void and repeated, and the end of a run that has too much of it.
+//! What else happened on the server's CPUs: it voids nothing and is inside the intervals.
 
-use analyse::{Metric, Verdict, analyse, host_fault, moved_since};
-use model::record::{HostUsage, Run};
+use analyse::{Comparison, Metric, Verdict, analyse};
+use model::record::{Run, Slice};
 
-use crate::support::{gates, pair, row};
+use crate::support::{gates, pair, row, sliced};
 
-const S: u64 = 1_000_000_000;
-
-/// A disturbance of a window of ten seconds, and what is said of it; nothing where it is allowed.
-type Disturbance = (fn(&mut HostUsage), Option<&'static str>);
-
-const DISTURBANCES: [Disturbance; 8] = [
-    (|usage| usage.steal_ns = S / 10, None),
-    (|usage| usage.steal_ns = S / 5, Some("the hypervisor took 2.0 % of the server CPUs")),
-    (|usage| usage.throttled_ns = 1, Some("the cgroup was throttled: raise its CPU quota")),
-    // Of ten seconds on both CPUs.
-    (|usage| usage.others_ns = 2 * S / 5, None),
-    (|usage| usage.others_ns = S, Some("other processes used 5.0 % of the CPUs measured on: stop them")),
-    (|usage| usage.frequency_khz = Some([2_900_000, 3_000_000]), None),
-    (
-        |usage| usage.frequency_khz = Some([2_000_000, 3_000_000]),
-        Some("the CPU frequency moved between 2000000 and 3000000 kHz: fix the governor"),
-    ),
-    (|_| (), None),
-];
-
-#[test]
-fn a_disturbed_round_is_void_with_the_reason() {
-    for (disturb, want) in DISTURBANCES {
-        let mut record = pair(1.0).rounds.remove(0);
-        disturb(&mut record.windows[1].server_cpus);
-        let found = host_fault(&record);
-        assert_eq!(found.as_ref().map(|reason| reason.text.as_str()), want);
-        assert!(found.is_none_or(|reason| reason.gate == "host"));
+/// A run of slices in which `disturb` is done to each slice of the arm named.
+fn disturbed(ratio: f64, arm: &str, disturb: impl Fn(&mut Slice)) -> Run {
+    let mut run = sliced(pair(ratio), 6);
+    for record in run.rounds.iter_mut().filter(|record| record.arm == arm) {
+        record.windows.iter_mut().flat_map(|window| &mut window.slices).for_each(&disturb);
     }
-}
-
-#[test]
-fn the_generators_cpus_count_too() {
-    let mut record = pair(1.0).rounds.remove(0);
-    record.windows[0].load_cpus.steal_ns = S;
-    assert_eq!(host_fault(&record).unwrap().text, "the hypervisor took 10 % of the load CPUs");
-}
-
-/// A run of 20 rounds of which the first `count` were disturbed.
-fn disturbed(count: usize) -> Run {
-    let mut run = pair(1.1);
-    run.rounds.iter_mut().take(count).for_each(|record| record.windows[0].server_cpus.steal_ns = S);
     run
 }
 
+fn cpu(run: &Run) -> Comparison {
+    row(&analyse(run), "pr", Metric::CpuPerRequest).clone()
+}
+
 #[test]
-fn a_void_round_takes_its_pair_with_it_and_nothing_more() {
-    let findings = analyse(&disturbed(1));
-    assert_eq!(findings.void_rounds.len(), 1);
-    assert_eq!(findings.void_rounds[0].reason.text, "the hypervisor took 10 % of the server CPUs");
-    let row = row(&findings, "pr", Metric::CpuPerRequest);
-    assert_eq!((row.blocks, row.verdict), (9, Verdict::Slower));
+fn what_meets_all_arms_alike_moves_nothing_and_is_told() {
+    let mut run = disturbed(1.1, "main", |slice| slice.others_ns = slice.wall_ns / 10);
+    let other = disturbed(1.1, "pr", |slice| slice.others_ns = slice.wall_ns / 10);
+    for (record, disturbed) in run.rounds.iter_mut().zip(other.rounds) {
+        if record.arm == "pr" {
+            *record = disturbed;
+        }
+    }
+    let findings = analyse(&run);
+    let found = row(&findings, "pr", Metric::CpuPerRequest);
+    assert_eq!((found.verdict, found.bias.high), (Verdict::Slower, 0.0));
     let gate = gates(&findings, "host")[0];
-    assert!(gate.ok && gate.text.starts_with("1 of 20 rounds void"), "{}", gate.text);
+    assert!(!gate.ok && gate.voids.is_empty(), "{gate:?}");
+    let said =
+        "other processes took 10 % of the server's CPUs in the turns of 'main' and 10 % in those of 'pr'";
+    assert!(gate.text.starts_with(said), "{}", gate.text);
 }
 
 #[test]
-fn more_than_a_fifth_void_is_the_end_of_the_run() {
-    for (count, ok) in [(0, true), (4, true), (5, false), (20, false)] {
-        let findings = analyse(&disturbed(count));
-        let gate = gates(&findings, "host")[0];
-        assert_eq!(gate.ok, ok, "{count} void: {}", gate.text);
-        let invalid = findings.comparisons.iter().all(|row| row.verdict == Verdict::Invalid);
-        assert_eq!(invalid, !ok, "{count} void");
-        let next = findings.next.unwrap_or_default();
-        assert_eq!(next.starts_with("mend gate 'host' and measure again ("), !ok, "{count} void: {next}");
+fn what_meets_one_arm_only_widens_the_interval_by_what_it_can_have_done() {
+    let quiet = cpu(&disturbed(1.1, "pr", |_| ()));
+    let found = cpu(&disturbed(1.1, "pr", |slice| slice.others_ns = slice.wall_ns / 10));
+    // A tenth of the CPUs is gone; a quarter of that is what it does to caches.
+    assert!((found.bias.high - 0.025).abs() < 1e-9 && found.bias.low == found.bias.high, "{:?}", found.bias);
+    assert_eq!(found.bias.of[0].what, "other processes");
+    let wider = |found: &Comparison| (found.ci_high.unwrap() / found.ci_low.unwrap()).ln();
+    assert!((wider(&found) - wider(&quiet) - 0.05).abs() < 1e-9);
+    assert_eq!(found.verdict, Verdict::Slower, "ten per cent are more than that");
+}
+
+#[test]
+fn a_verdict_is_refused_only_where_the_disturbance_could_have_made_it() {
+    for (ratio, share, want) in [
+        (1.02, 0, Verdict::Slower),
+        (1.02, 5, Verdict::Inconclusive),
+        (1.2, 5, Verdict::Slower),
+        (2.8, 2, Verdict::Slower),
+    ] {
+        let steal = |slice: &mut Slice| slice.steal_ns = slice.wall_ns.checked_div(4 * share).unwrap_or(0);
+        let found = cpu(&disturbed(ratio, "pr", steal));
+        assert_eq!(found.verdict, want, "{ratio} at 1/{share}: {found:?}");
     }
 }
 
 #[test]
-fn a_repeated_round_takes_the_place_of_the_void_one() {
-    let mut run = disturbed(1);
-    let mut again = run.rounds[0].clone();
-    again.round.attempt = 1;
-    again.windows[0].server_cpus.steal_ns = 0;
-    run.rounds.insert(1, again);
+fn the_rate_loses_the_whole_share() {
+    let run = disturbed(1.1, "pr", |slice| slice.throttled_ns = slice.wall_ns / 50);
     let findings = analyse(&run);
-    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 10);
-    assert_eq!(findings.void_rounds.len(), 1, "what was void stays told");
+    let bias = |metric| row(&findings, "pr", metric).bias.high;
+    assert!((bias(Metric::Rate) - 0.02).abs() < 1e-9 && (bias(Metric::CpuPerRequest) - 0.005).abs() < 1e-9);
+    assert_eq!(bias(Metric::Rss), 0.0);
 }
 
-/// A run of 20 rounds in which server and generator were `distances[n % len]` nanoseconds apart in the n-th.
-fn placed(distances: &[&[f64]]) -> Run {
+#[test]
+fn arms_that_work_while_others_are_asked_are_a_disturbance_and_a_figure() {
+    let mut run = disturbed(1.1, "pr", |slice| slice.idle_arms_ns = slice.wall_ns / 20);
+    for record in run.rounds.iter_mut().filter(|record| record.arm == "main") {
+        record.background = Some(model::record::Background { wall_ns: 1_000, cpu_ns: 50 });
+    }
+    let findings = analyse(&run);
+    assert_eq!(findings.arms[0].background_cpu_share, Some(0.05));
+    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).bias.of[0].what, "arms that nobody asked");
+}
+
+#[test]
+fn runs_of_before_there_were_slices_are_judged_by_their_windows() {
     let mut run = pair(1.1);
-    for (index, record) in run.rounds.iter_mut().enumerate() {
-        record.started_unix_ms = index as u64 * 6000;
-        for window in &mut record.windows {
-            window.cpu_distances_ns = distances[index % distances.len()].to_vec();
-        }
+    for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
+        record.windows[0].server_cpus.others_ns = record.windows[0].server_cpus.wall_ns / 10;
     }
-    run
+    assert!((cpu(&run).bias.high - 0.025).abs() < 1e-9);
 }
 
 #[test]
-fn a_cpu_that_was_moved_within_a_window_voids_the_round() {
-    /// Samples about 450 ns, then some of another way, then about 450 ns again.
-    fn amid(before: usize, other: &[f64], after: usize) -> Vec<f64> {
-        let about = |count: usize| (0..count).map(|index| 445.0 + f64::from(index as u32 % 5) * 2.5);
-        about(before).chain(other.iter().copied()).chain(about(after)).collect()
+fn the_value_of_a_block_is_the_median_of_its_cycles_and_does_not_see_the_one_that_straddles_a_move() {
+    let mut run = sliced(pair(1.1), 7);
+    for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
+        // In one cycle of seven the arm paid twice as much.
+        record.windows[0].slices[3].cpu_ns *= 2;
+        record.windows[0].target.cpu.total_ns = record.windows[0].target.cpu.total_ns * 8 / 7;
     }
-    let cases: [(Vec<f64>, bool); 12] = [
-        (vec![], false),
-        (vec![450.0, 450.0, 450.0], false),
-        // Few samples tell large changes only.
-        (vec![390.0, 560.0, 400.0, 390.0], false),
-        (vec![70.0, 120.0, 120.0, 120.0], false),
-        (vec![450.0, 450.0, 130.0, 450.0, 450.0], true),
-        (vec![130.0, 130.0, 130.0, 450.0, 450.0], true),
-        (amid(18, &[], 0), false),
-        (amid(9, &[490.0], 8), false),
-        (amid(9, &[90.0], 8), true),
-        // One of thirty is too short a time to matter.
-        (amid(20, &[90.0], 9), false),
-        (amid(20, &[90.0, 92.0], 8), true),
-        (amid(9, &[490.0, 488.0, 492.0, 495.0, 485.0, 490.0, 491.0, 489.0, 493.0], 0), true),
-    ];
-    for (samples, moved) in cases {
-        let fault = host_fault(&placed(&[&samples]).rounds[0]);
-        assert_eq!(fault.as_ref().is_some_and(|fault| fault.moved), moved, "{samples:?}");
-        assert_eq!(fault.is_some(), moved, "{samples:?}");
-    }
-}
-
-#[test]
-fn a_slightly_longer_way_is_another_where_samples_are_sure_of_it() {
-    let spread = |about: f64, by: f64| -> Vec<f64> {
-        (0..18).map(|index| about + by * (f64::from(index % 7) - 3.0)).collect()
-    };
-    // About, and how far samples lie apart, in two rounds of a block; whether they are a pair.
-    let cases = [
-        ((428.0, 4.0), (473.0, 4.0), false),
-        ((428.0, 4.0), (440.0, 4.0), true),
-        ((428.0, 25.0), (473.0, 25.0), true),
-        ((82.0, 2.0), (95.0, 2.0), true),
-    ];
-    for (one, other, pair) in cases {
-        let run = placed(&[&spread(one.0, one.1), &spread(other.0, other.1)]);
-        let rounds: Vec<_> = run.rounds[..2].iter().collect();
-        assert_eq!(moved_since(&rounds).is_empty(), pair, "{one:?} {other:?}");
-    }
-}
-
-#[test]
-fn rounds_on_either_side_of_a_move_are_no_pair() {
-    let mut run = placed(&[&[450.0; 2]]);
-    // The second round of the first block, and everything after it, on CPUs near each other.
-    for record in &mut run.rounds[1..] {
-        record.windows.iter_mut().for_each(|window| window.cpu_distances_ns = vec![130.0; 2]);
-    }
-    let findings = analyse(&run);
-    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 9);
-    assert_eq!(findings.void_rounds.len(), 1);
-    let void = &findings.void_rounds[0];
-    assert_eq!((void.block, void.attempt, void.reason.moved), (0, 0, true));
-    assert!(
-        void.reason.text.contains("took 450 ns, and 130 ns in the round beside it"),
-        "{}",
-        void.reason.text
-    );
-    // Repeated after the move, it is a pair again.
-    let mut again = run.rounds[0].clone();
-    again.round.attempt = 1;
-    again.started_unix_ms = run.rounds[1].started_unix_ms + 6000;
-    again.windows.iter_mut().for_each(|window| window.cpu_distances_ns = vec![131.0; 2]);
-    run.rounds.insert(1, again);
-    let findings = analyse(&run);
-    assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).blocks, 10);
-    assert_eq!(findings.void_rounds.len(), 1, "what was void stays told");
-}
-
-#[test]
-fn moves_say_nothing_against_the_rounds_beside_them_until_half_are_void() {
-    for (moved, ok) in [(9, true), (11, false)] {
-        let mut run = placed(&[&[130.0; 2]]);
-        for record in run.rounds.iter_mut().take(moved) {
-            record.windows[0].cpu_distances_ns = vec![130.0, 130.0, 130.0, 450.0, 450.0];
-        }
-        let gate = gates(&analyse(&run), "host")[0].clone();
-        assert_eq!(gate.ok, ok, "{moved} moved: {}", gate.text);
-    }
-}
-
-#[test]
-fn the_noise_floor_is_of_rounds_between_which_nothing_was_moved() {
-    let floor = |run: &Run| row(&analyse(run), "pr", Metric::CpuPerRequest).noise_floor.unwrap();
-    let mut run = pair(1.1);
-    let still = floor(&run);
-    // After five blocks everything costs three times as much, for both arms alike.
-    for record in &mut run.rounds {
-        let far = record.round.block >= 5;
-        let window = &mut record.windows[0];
-        window.cpu_distances_ns = vec![if far { 450.0 } else { 120.0 }; 3];
-        if far {
-            window.target.cpu.total_ns *= 3;
-        }
-    }
-    let moved = floor(&run);
-    assert!(moved < 1.5 * still + 1e-4, "{moved} {still}");
-    run.rounds.iter_mut().for_each(|record| record.windows[0].cpu_distances_ns.clear());
-    assert!(floor(&run) > 0.2, "without knowing of the move it is noise: {}", floor(&run));
+    let found = cpu(&run);
+    assert!((found.ratio.unwrap() - 1.1).abs() < 0.01, "{:?}", found.ratio);
+    assert_eq!(found.block_ratios.len(), 10);
 }

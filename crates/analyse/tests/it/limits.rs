@@ -102,6 +102,7 @@ fn waits(functions: &[(&str, f64)]) -> Profile {
         module: "[kernel]".to_owned(),
         kernel: true,
         resolved: true,
+        ..Frame::default()
     };
     let stack = |(index, (_, threads)): (usize, &(&str, f64))| Stack {
         frames: vec![index as u32],

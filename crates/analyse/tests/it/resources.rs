@@ -162,7 +162,7 @@ fn profile() -> Profile {
 }
 
 fn frame_of(module: &str) -> Frame {
-    Frame { name: String::new(), module: module.to_owned(), kernel: false, resolved: false }
+    Frame { module: module.to_owned(), ..Frame::default() }
 }
 
 fn seen() -> Seen {

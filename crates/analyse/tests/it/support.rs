@@ -2,12 +2,12 @@
 
 use analyse::{Comparison, Findings, Gate, Metric};
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, WarmupClass,
-    Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, Turns,
+    WarmupClass, Workload,
 };
 use model::record::{
-    Answer, CpuTimes, Fairness, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
-    SCHEMA_VERSION, Usage, Warmup, Window,
+    Answer, CpuTimes, Fairness, Fitted, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
+    SCHEMA_VERSION, Slice, Usage, Warmup, Window,
 };
 use model::units::{Rate, Span};
 
@@ -56,6 +56,7 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
         plan,
         builds: Vec::new(),
         pilot_per_s: vec![0.0; arms.len()],
+        fitted: Fitted::default(),
     };
     Run {
         manifest,
@@ -70,6 +71,29 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
 /// Two arms, 10 blocks: `main` of 10 µs a request and `pr` of `ratio` times that.
 pub(crate) fn pair(ratio: f64) -> Run {
     run(1, 10, &[arm("main", 10_000.0), arm("pr", 10_000.0 * ratio)])
+}
+
+/// The same run in turns: each window in so many slices that are all alike.
+pub(crate) fn sliced(mut run: Run, cycles: u32) -> Run {
+    run.manifest.plan.design.turns = Turns::Slices { cycles, slice: None };
+    for record in &mut run.rounds {
+        let place = record.round.position;
+        for window in &mut record.windows {
+            let each = |whole: u64| whole / u64::from(cycles);
+            let slice = |cycle| Slice {
+                cycle,
+                turn: 2 * cycle + place,
+                length_ns: each(window.load.window_ns),
+                wall_ns: each(window.target.wall_ns),
+                requests: each(window.load.requests),
+                in_time: each(window.load.requests),
+                cpu_ns: each(window.target.cpu.total_ns),
+                ..Slice::default()
+            };
+            window.slices = (0..cycles).map(slice).collect();
+        }
+    }
+    run
 }
 
 fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
@@ -97,6 +121,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
         },
         design: Design {
             blocks: Blocks::Fixed { blocks },
+            turns: Turns::Alone,
             second_baseline: false,
             why: true,
             confirm: false,
@@ -133,8 +158,9 @@ fn record(round: model::plan::Round, arm: &str, cpu_ns: f64) -> RoundRecord {
         ready_ms: 5,
         answer: Some(answer()),
         fairness: Fairness { threads: 1, allowed_cpus: "0".to_owned() },
-        warmup: Warmup { per_second: vec![100_000; 5], steady: true },
+        warmup: Warmup { per_turn: vec![100_000; 5], steady: true, took_ns: 0 },
         windows: vec![at_capacity(cpu_ns), at_equal_rate(cpu_ns)],
+        background: None,
         failure: None,
     }
 }
@@ -194,8 +220,8 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         load_cpus: set(wall_ns / 2),
         resources: None,
         observer_cpu_ns: 0,
-        cpu_distances_ns: Vec::new(),
         response_buckets: Vec::new(),
+        slices: Vec::new(),
     }
 }
 

@@ -39,6 +39,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
             module: if is_kernel(name) { "[kernel]" } else { "server" }.to_owned(),
             kernel: is_kernel(name),
             resolved: true,
+            ..Frame::default()
         }));
         profile.samples += samples;
         profile
@@ -430,6 +431,7 @@ fn inside(plant: Plant, entry: &str) -> Run {
         module: "[kernel]".to_owned(),
         kernel: true,
         resolved: true,
+        ..Frame::default()
     };
     for record in &mut run.diagnostics {
         let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
@@ -602,7 +604,7 @@ fn calls_that_were_not_counted_by_name_have_no_name_but_that_of_where_their_time
 }
 
 #[test]
-fn where_nothing_could_be_counted_the_mix_that_strace_saw_is_used() {
+fn where_nothing_could_be_counted_what_was_traced_is_used() {
     let mut run = planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE });
     for record in &mut run.diagnostics {
         let counting = record.passes.iter().position(|pass| pass.kind == PassKind::Counting).unwrap();

@@ -1,7 +1,7 @@
 //! Start, stop, and what is left behind: nothing.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -193,11 +193,13 @@ fn cpus_padding_environment_and_folder_arrive() {
 
 #[test]
 fn output_can_be_read_as_it_comes_and_ends_with_the_target() {
-    let (mut process, reader) =
-        launcher().start_piped(&script("echo one; echo aside >&2; echo two")).unwrap();
+    let (mut process, mut talk) =
+        launcher().start_talking(&script("read word; echo one; echo aside >&2; echo $word; cat")).unwrap();
+    talk.write_all(b"two\nthree\n").unwrap();
+    talk.shutdown(std::net::Shutdown::Write).unwrap();
     let mut text = String::new();
-    BufReader::new(reader).read_to_string(&mut text).unwrap();
-    assert_eq!(text, "one\ntwo\n");
+    BufReader::new(talk).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "one\ntwo\nthree\n");
     assert_eq!(process.wait(Duration::from_secs(10)), Some(Exit::Code(0)));
     assert_eq!(log_lines(process.log(), 1), ["aside"]);
 }

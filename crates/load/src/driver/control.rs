@@ -1,14 +1,28 @@
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 
-use crate::LoadError;
+use crate::schedule::Pace;
 use crate::session::Span;
+use crate::{Idle, LoadError};
 
 /// Stands for an instant that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
+
+/// How a window is loaded that follows another.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Order {
+    pub(crate) pace: Pace,
+    pub(crate) seed: u64,
+    /// Over all workers of the endpoint.
+    pub(crate) requests: Option<u64>,
+    pub(crate) idle: Idle,
+    /// How long answers are waited for after the window.
+    pub(crate) drain_ns: u64,
+}
 
 /// What the conductor tells its workers: instants on the monotonic clock in nanoseconds, each known before it comes.
 ///
@@ -18,6 +32,11 @@ pub(crate) struct Control {
     warmup_ns: AtomicU64,
     start_ns: AtomicU64,
     end_ns: AtomicU64,
+    /// Which window is the present one, from 1.
+    number: AtomicU64,
+    /// How it is loaded; nothing for the first of a load, which is as its workers were made for.
+    order: Mutex<Option<Order>>,
+    over: AtomicBool,
 }
 
 impl Control {
@@ -26,7 +45,41 @@ impl Control {
             warmup_ns: AtomicU64::new(UNKNOWN),
             start_ns: AtomicU64::new(UNKNOWN),
             end_ns: AtomicU64::new(UNKNOWN),
+            number: AtomicU64::new(1),
+            order: Mutex::new(None),
+            over: AtomicBool::new(false),
         }
+    }
+
+    /// No window is coming yet: workers wait for the first that is [begun](Self::begin).
+    pub(crate) fn waiting() -> Self {
+        Self { number: AtomicU64::new(0), ..Self::new() }
+    }
+
+    /// Another window. The number is stored last: whoever sees it sees the rest.
+    pub(crate) fn begin(&self, order: Order, span: Span) {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = Some(order);
+        self.set_window(span);
+        self.number.fetch_add(1, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn order(&self) -> Option<Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// No window will come any more.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     pub(crate) fn warm_up_at(&self, at: u64) {

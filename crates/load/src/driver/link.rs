@@ -54,6 +54,13 @@ impl Link {
         })
     }
 
+    /// Has the kernel stamp what is received, or no more; nothing where bytes are not as they come.
+    pub(crate) fn stamp(&self, stamped: bool) {
+        if let Self::Plain(socket) = self {
+            Stamps::ask(socket, stamped);
+        }
+    }
+
     /// Goes on opening after an event; true when bytes can be sent.
     pub(crate) fn establish(&mut self) -> Result<bool, Refusal> {
         match self {

@@ -11,13 +11,18 @@ mod prepare;
 mod secured;
 mod socket;
 mod stamps;
+mod turns;
 mod worker;
 
+pub use turns::{Turns, serve};
 pub(crate) use worker::Report;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use conductor::Crew;
 
 use crate::list::ListFeed;
 use crate::merge::Together;
@@ -77,6 +82,8 @@ pub struct Outcome {
     pub service: Option<Latencies>,
     /// sent − intended; `None` in a closed loop, where it is 0.
     pub send_lag: Option<Latencies>,
+    /// The responses of each name.
+    pub response_by_name: BTreeMap<String, Latencies>,
     /// Answers per second of each thread in each tenth of a second.
     pub thread_rates_per_s: Vec<f64>,
     /// When no answer came on any connection, on the monotonic clock, in the order of time; nothing is known of several
@@ -126,7 +133,9 @@ pub fn run_fed(
         return Err(LoadError::Config("there must be requests for each thread"));
     }
     let plan = prepare::prepare(config)?;
-    let measured: Measured = conductor::conduct(config, plan, supplies, stop, events)?;
+    let crew = Crew::of_window(config, plan)?;
+    let mut measured: Measured = conductor::conduct(crew, supplies, stop, events)?;
+    measured.name(config.list.as_ref().map_or(&[], |list| list.names()));
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

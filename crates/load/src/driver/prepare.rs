@@ -41,7 +41,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
         Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
     };
     config.sources.iter().try_for_each(check_source)?;
-    raise_descriptor_limit(config)?;
+    allow_descriptors(std::slice::from_ref(config))?;
     let address = choose_address(config)?;
     let sources = sources_for(config, &address);
     check_ports(config, &address, sources.len())?;
@@ -60,6 +60,10 @@ fn check(config: &Config) -> Result<(), LoadError> {
             "a body that waits (Expect) goes neither with a pipeline nor with a list",
         ),
         (config.shard.index < config.shard.of, "a shard I/N needs I from 0 to N-1"),
+        (
+            config.per_connection.is_none_or(|requests| requests > 0 && config.http2.is_none()),
+            "requests per connection must be at least 1, and HTTP/2 has no such limit",
+        ),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
         (
@@ -125,6 +129,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits")
             * config.http2.unwrap_or(1),
         depth: config.pipeline,
+        per_connection: config.per_connection,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
         head: config.request.method == "HEAD",
@@ -161,10 +166,11 @@ fn head_bytes(request: &[u8]) -> usize {
     end.map_or(request.len(), |end| end + BLANK_LINE.len())
 }
 
-/// Raises the soft limit of open files as far as the run needs.
-fn raise_descriptor_limit(config: &Config) -> Result<(), LoadError> {
-    let needed =
-        u64::from(config.connections) + u64::from(config.threads) * WORKER_DESCRIPTORS + OTHER_DESCRIPTORS;
+/// Raises the soft limit of open files as far as all of these need together.
+pub(crate) fn allow_descriptors(configs: &[Config]) -> Result<(), LoadError> {
+    let of_one =
+        |config: &Config| u64::from(config.connections) + u64::from(config.threads) * WORKER_DESCRIPTORS;
+    let needed = configs.iter().map(of_one).sum::<u64>() + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|soft| soft >= needed) {
         return Ok(());

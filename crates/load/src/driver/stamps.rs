@@ -40,9 +40,9 @@ impl Stamps {
         Self { control, ahead_ns: 0, since_ns: u64::MAX, stamped: false, whole: true }
     }
 
-    /// Has the kernel stamp what `socket` receives. Where it does not, reads say so.
-    pub(super) fn ask(socket: &OwnedFd) {
-        let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
+    /// Has the kernel stamp what `socket` receives, or no more. Where it does not, reads say so.
+    pub(super) fn ask(socket: &OwnedFd, stamped: bool) {
+        let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &stamped);
     }
 
     /// Whether answers may be read later than they come.
@@ -158,7 +158,7 @@ mod tests {
         for host in ["127.0.0.1", "::1"] {
             let (client, mut server) = connection(host);
             let (mut stamps, mut buf) = (Stamps::new(), vec![0; 64 * 1024]);
-            Stamps::ask(&client);
+            Stamps::ask(&client, true);
             let begun = Instant::now();
             // The kernel begins to stamp a little after it was asked to.
             while !stamps.may_wait() {

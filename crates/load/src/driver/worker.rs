@@ -34,6 +34,8 @@ const EVENTS: usize = 256;
 const READS_IN_A_ROW: u32 = 8;
 /// Marks the event of the waker among those of lanes.
 const WAKER: u64 = u64::MAX;
+/// No window is known.
+const UNKNOWN: Span = Span { start_ns: u64::MAX, end_ns: u64::MAX };
 
 /// What workers tell the conductor.
 #[derive(Debug)]
@@ -61,9 +63,6 @@ pub(crate) struct Report {
     /// Why the first connection that failed did.
     pub(crate) connect_error: Option<Refusal>,
     pub(crate) ended_ns: u64,
-    /// The connections, open until the report is used up: whoever takes readings at the end of the window finds the
-    /// server as it was under load, and not the threads of connections gone.
-    _connections: Vec<Slot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +71,8 @@ enum Phase {
     Ready,
     Warmup,
     Window,
+    /// Nothing more is sent, and answers are waited for.
+    Draining,
 }
 
 /// What one worker is made of.
@@ -91,18 +92,19 @@ pub(crate) struct Setup<'a> {
     pub(crate) handle: &'a Handle,
     /// Where the histograms of its seconds come from.
     pub(crate) pool: &'a Pool,
-    pub(crate) messages: Sender<Message>,
+    /// Which endpoint it is a worker of.
+    pub(crate) crew: usize,
+    pub(crate) messages: Sender<(usize, Message)>,
 }
 
-/// Runs one worker to the end of its window; failures go to the conductor as messages.
+/// Runs one worker until the conductor has no window for it any more: its connections stay open until then, so that whoever
+/// takes readings finds the server as it was under load. Failures go to the conductor as messages.
 pub(crate) fn work(setup: Setup<'_>) {
-    let messages = setup.messages.clone();
-    let message = match Worker::new(setup).and_then(Worker::run) {
-        Ok(report) => Message::Done(Box::new(report)),
-        Err(error) => Message::Failed(error),
-    };
-    // Nobody listens any more only when another worker has failed before.
-    let _ = messages.send(message);
+    let (messages, crew) = (setup.messages.clone(), setup.crew);
+    if let Err(error) = Worker::new(setup).and_then(Worker::run) {
+        // Nobody listens any more only when another worker has failed before.
+        let _ = messages.send((crew, Message::Failed(error)));
+    }
 }
 
 struct Worker<'a> {
@@ -124,7 +126,14 @@ struct Worker<'a> {
     /// Streams that have ended, while they are told to the session.
     ended: Vec<(u32, Ended)>,
     phase: Phase,
+    /// The window that was ready for or begun last, and the last one that has ended, by their numbers.
+    window: u64,
+    ended_window: u64,
     span: Span,
+    /// Until when answers are read: the end of the window, or of the time in which they are waited for after it.
+    last_ns: u64,
+    drain_ns: Option<u64>,
+    idle: Idle,
     cpu_before_ns: u64,
     vain: Vain,
     lateness: Lateness,
@@ -147,7 +156,7 @@ impl<'a> Worker<'a> {
             (None, Some(_)) => parse(&setup.spec.request, secure),
             _ => None,
         };
-        let stamps = waiting::is_stamped(&setup).then(Stamps::new);
+        let stamps = waiting::is_stamped(&setup, &setup.spec.pace, setup.idle).then(Stamps::new);
         let mut session = match setup.feed.take() {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
@@ -158,6 +167,7 @@ impl<'a> Worker<'a> {
             ));
         }
         session.lend(setup.pool.take());
+        let (idle, window) = (setup.idle, setup.control.number());
         Ok(Self {
             epoll,
             events: Vec::with_capacity(EVENTS),
@@ -171,7 +181,12 @@ impl<'a> Worker<'a> {
             asked: Vec::new(),
             ended: Vec::new(),
             phase: Phase::Opening,
-            span: Span { start_ns: u64::MAX, end_ns: u64::MAX },
+            window,
+            ended_window: 0,
+            span: UNKNOWN,
+            last_ns: u64::MAX,
+            drain_ns: None,
+            idle,
             cpu_before_ns: 0,
             vain: Vain::default(),
             lateness: Lateness::default(),
@@ -181,7 +196,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn run(mut self) -> Result<Report, LoadError> {
+    fn run(mut self) -> Result<(), LoadError> {
         loop {
             let now = now_ns();
             self.vain.turn(now);
@@ -189,8 +204,10 @@ impl<'a> Worker<'a> {
             self.follow_control(now);
             self.check_feed()?;
             if now > self.span.end_ns || self.is_done() {
-                self.read_last()?;
-                return Ok(self.finish(now));
+                self.near_end(now)?;
+            }
+            if self.setup.control.is_over() {
+                return Ok(());
             }
             self.housekeep(now);
             self.transmit(now);
@@ -206,6 +223,21 @@ impl<'a> Worker<'a> {
         self.phase == Phase::Window && (self.session.is_exhausted() || self.session.is_over())
     }
 
+    /// The window is over, or only waits for answers.
+    fn near_end(&mut self, now: u64) -> Result<(), LoadError> {
+        if self.phase != Phase::Draining {
+            self.read_last()?;
+        }
+        if self.phase == Phase::Window && self.drain_ns.is_some() && !self.session.is_drained() {
+            self.session.drain();
+            self.phase = Phase::Draining;
+        }
+        if self.phase != Phase::Draining || self.session.is_drained() || now > self.last_ns {
+            self.finish(now);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn check_feed(&mut self) -> Result<(), LoadError> {
         match self.session.take_failure() {
@@ -214,27 +246,50 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn finish(self, now: u64) -> Report {
+    /// Reports the window and waits for the next one.
+    fn finish(&mut self, now: u64) {
         let polled_ns = self.vain.polled_ns;
         let cpu_ns = (thread_cpu_ns() - self.cpu_before_ns).saturating_sub(polled_ns);
-        let ended_ns = now.min(self.span.end_ns);
+        let ended_ns = now.min(self.last_ns);
+        let given_up: Vec<u32> =
+            if self.drain_ns.is_some() { self.session.unanswered().collect() } else { Vec::new() };
         let mut finished = self.session.finish(ended_ns);
+        given_up.into_iter().for_each(|lane| self.let_go(lane, now));
         for second in finished.tally.full.drain(..) {
-            let _ = self.setup.messages.send(Message::Second(second));
+            self.send(Message::Second(second));
         }
         if let Some(streams) = self.setup.streams {
             let lanes = finished.answers_per_lane.chunks(streams as usize);
             finished.answers_per_lane = lanes.map(|lanes| lanes.iter().sum()).collect();
         }
-        Report {
+        self.phase = Phase::Ready;
+        self.ended_window = self.window;
+        self.span = UNKNOWN;
+        if self.drain_ns.is_some() {
+            // Between windows a server may close a connection, which is opened again.
+            self.last_ns = u64::MAX;
+        }
+        let report = Report {
             finished,
             cpu_ns,
             polled_ns,
             established: self.established,
-            connect_error: self.opener.first_error,
+            connect_error: self.opener.first_error.take(),
             ended_ns,
-            _connections: self.slots,
-        }
+        };
+        self.send(Message::Done(Box::new(report)));
+    }
+
+    /// An answer that was waited for in vain is not to come in the next window.
+    #[cold]
+    fn let_go(&mut self, lane: u32, now: u64) {
+        self.session.give_up(lane, now);
+        self.give_up(lane);
+    }
+
+    fn send(&self, message: Message) {
+        // Nobody listens any more only when another worker has failed before.
+        let _ = self.setup.messages.send((self.setup.crew, message));
     }
 
     #[inline]
@@ -247,11 +302,15 @@ impl<'a> Worker<'a> {
     /// Enters the phase that the conductor has set for this moment.
     #[inline]
     fn follow_control(&mut self, now: u64) {
-        self.span = self.setup.control.window();
         if self.phase == Phase::Opening && self.opener.untried == 0 {
             self.phase = Phase::Ready;
-            let _ = self.setup.messages.send(Message::Ready);
+            self.send(Message::Ready);
         }
+        if self.phase == Phase::Draining || !self.is_called() {
+            return;
+        }
+        self.span = self.setup.control.window();
+        self.last_ns = self.span.end_ns.saturating_add(self.drain_ns.unwrap_or(0));
         // The conductor need not wait for every connection.
         if self.phase < Phase::Warmup && now >= self.setup.control.warmup_ns() {
             self.phase = Phase::Warmup;
@@ -266,13 +325,42 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Whether there is a window that has not ended; makes ready for it where it is another one.
+    #[inline]
+    fn is_called(&mut self) -> bool {
+        let number = self.setup.control.number();
+        if number == self.ended_window {
+            return false;
+        }
+        if number != self.window {
+            self.make_ready(number);
+        }
+        true
+    }
+
+    #[cold]
+    fn make_ready(&mut self, number: u64) {
+        self.window = number;
+        let Some(order) = self.setup.control.order() else { return };
+        let requests = order.requests.map(|all| self.setup.spec.part.share(all));
+        let stamped = waiting::is_stamped(&self.setup, &order.pace, order.idle);
+        if stamped != self.stamps.is_some() {
+            self.stamps = stamped.then(Stamps::new);
+            self.slots.iter().filter_map(|slot| slot.link.as_ref()).for_each(|link| link.stamp(stamped));
+        }
+        self.session.prepare(order.pace, order.seed, requests);
+        self.session.lend(self.setup.pool.take());
+        self.idle = order.idle;
+        self.drain_ns = Some(order.drain_ns);
+    }
+
     /// What is done at every turn rather than for every request.
     #[inline]
     fn housekeep(&mut self, now: u64) {
         let mut told = false;
         for second in self.session.take_seconds(now) {
             told = true;
-            let _ = self.setup.messages.send(Message::Second(second));
+            let _ = self.setup.messages.send((self.setup.crew, Message::Second(second)));
         }
         if told {
             self.session.lend(self.setup.pool.take());
@@ -422,7 +510,7 @@ impl<'a> Worker<'a> {
                 link.read_stamped(self.stamps.as_mut(), &mut self.buf[kept..], closing);
             let now = now_ns();
             let at = received_ns.map_or(now, |at| at.min(now));
-            if at > self.span.end_ns {
+            if at > self.last_ns {
                 return;
             }
             let (came, before) = (matches!(moved, Moved::Bytes(_)), self.session.completed());

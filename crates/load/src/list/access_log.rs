@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 
-use super::weighted::asking;
 use crate::{LoadError, Request};
 
 /// Requests that were rendered once.
@@ -33,15 +32,60 @@ pub(super) fn entry(line: &str, template: &Request) -> Result<Option<(i64, Reque
     let time = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     let (time, rest) = time.ok_or_else(|| wrong("there is no [time]"))?;
     let second = second(time).ok_or_else(|| wrong("its time is not as 10/Oct/2000:13:55:36 -0700"))?;
-    let request = rest.split_once('"').and_then(|(_, rest)| rest.split_once('"'));
-    let (request, _) = request.ok_or_else(|| wrong("there is no \"request\""))?;
+    let request = quoted(rest).ok_or_else(|| wrong("there is no \"request\""))?;
+    let Some(request) = unescaped(request) else { return Ok(None) };
     let words: Vec<&str> = request.split(' ').collect();
-    match words[..] {
-        [method, path, version] if version.starts_with("HTTP/") => {
-            asking(template, Some(method), path).map(|request| Some((second, request)))
-        }
-        _ => Ok(None),
+    let asked = match words[..] {
+        [method, path, version] if version.starts_with("HTTP/") => asking(template, method, path),
+        _ => None,
+    };
+    // What cannot be sent was refused by the server that wrote the log, too.
+    Ok(asked.filter(|request| request.render().is_ok()).map(|request| (second, request)))
+}
+
+/// The template with another method and path.
+fn asking(template: &Request, method: &str, path: &str) -> Option<Request> {
+    let carries = method == template.method || matches!(method, "POST" | "PUT" | "PATCH");
+    // A method such as CONNECT asks a proxy, and what is no path asked another server.
+    let asked = path.starts_with('/') || (path == "*" && method == "OPTIONS");
+    asked.then(|| Request {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        headers: template.headers.clone(),
+        body: if carries { template.body.clone() } else { Vec::new() },
+    })
+}
+
+/// What a server wrote as `\"`, `\\` or `\x22`, as it was sent.
+///
+/// Source: Apache HTTP Server 2.4, mod_log_config; nginx, log_format, `escape=default`.
+fn unescaped(text: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, length) = match (first, after) {
+            (b'\\', [b'x', high, low, ..]) => {
+                let digits = [*high, *low];
+                (u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?, 4)
+            }
+            (b'\\', [escaped @ (b'"' | b'\\'), ..]) => (*escaped, 2),
+            _ => (*first, 1),
+        };
+        bytes.push(byte);
+        rest = &rest[length..];
     }
+    String::from_utf8(bytes).ok()
+}
+
+/// What stands between the first two quotes that are not escaped.
+fn quoted(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('"')?;
+    let mut escaped = false;
+    let end = rest.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })?;
+    Some(&rest[..end])
 }
 
 /// Seconds since 1970 of a time such as `10/Oct/2000:13:55:36 -0700`.

@@ -1,15 +1,18 @@
-//! Lists of requests: weighted, or an access log that is replayed with its own timing.
+//! Requests that differ: drawn by weight, or an access log that is replayed with its own timing.
 
 mod access_log;
-mod weighted;
+mod rendered;
 
 use std::sync::Arc;
 
+use model::job::fill::Place;
+use model::job::{Data, NamedRequest, Requests};
 use model::plan::SplitMix64;
 
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use crate::session::{Batch, Feed, FeedError};
-use crate::{LoadError, Request};
+use crate::{LoadError, Request, Target};
+use rendered::Rendered;
 
 /// Requests at most in a list: a day's log of a busy server, rendered in memory.
 pub const MAX_ENTRIES: usize = 10_000_000;
@@ -19,7 +22,11 @@ pub const MAX_ENTRIES: usize = 10_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
     /// Rendered requests; what a log asks for again is here once.
-    requests: Vec<Vec<u8>>,
+    requests: Vec<Rendered>,
+    /// Where the name of each request is in `names`; empty where none has one.
+    labels: Vec<Option<u16>>,
+    names: Vec<String>,
+    data: Option<Arc<Data>>,
     order: Order,
     /// Lines of a log that hold no request: their clients connected and said nothing that was HTTP.
     pub skipped: u64,
@@ -39,31 +46,42 @@ enum Order {
 }
 
 impl List {
-    /// Reads lines of `[WEIGHT] [METHOD] PATH`. A line without method is `template` with another path; one with a
-    /// method has the template's fields, and its body if the method is POST, PUT or PATCH. Blank lines and those that
-    /// begin with `#` are passed over.
+    /// Requests that are drawn at random by weight, their placeholders filled; `target` says what they leave open.
     ///
     /// # Errors
-    /// [`LoadError::List`] with the number of the line.
-    pub fn weighted(text: &str, template: &Request) -> Result<Self, LoadError> {
-        let (mut requests, mut weights) = (Vec::new(), Vec::new());
-        for (number, line) in lines(text) {
-            let (weight, request) = weighted::entry(line, template).map_err(at(number))?;
-            requests.push(request.render().map_err(|error| at(number)(error.to_string()))?);
-            weights.push(weight);
-            limit(requests.len(), number)?;
-        }
-        let whole: f64 = weights.iter().sum();
-        if requests.is_empty() || !whole.is_finite() || whole <= 0.0 {
+    /// [`LoadError::List`] with the number of the request.
+    pub fn drawn(
+        requests: &[NamedRequest],
+        data: Option<Arc<Data>>,
+        target: &Target,
+    ) -> Result<Self, LoadError> {
+        let mut names: Vec<String> = requests.iter().map(|named| named.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        let label = |named: &NamedRequest| Some(names.binary_search(&named.name).ok()? as u16);
+        let labels = requests.iter().map(label).collect();
+        let rendered = requests.iter().enumerate().map(|(index, named)| {
+            Rendered::new(&named.request, data.as_deref(), target).map_err(at(index + 1))
+        });
+        let rendered: Vec<Rendered> = rendered.collect::<Result<_, _>>()?;
+        let whole: f64 = requests.iter().map(|named| named.weight).sum();
+        if !whole.is_finite() || whole <= 0.0 {
             return Err(at(0)("it has no request with a weight above 0".to_owned()));
         }
         let mut sum = 0.0;
-        let share = |weight: f64| {
-            sum += weight / whole;
+        let share = |named: &NamedRequest| {
+            sum += named.weight / whole;
             sum
         };
-        let order = Order::Drawn { up_to: weights.into_iter().map(share).collect() };
-        Ok(Self { requests, order, skipped: 0 })
+        let order = Order::Drawn { up_to: requests.iter().map(share).collect() };
+        Ok(Self { requests: rendered, labels, names, data, order, skipped: 0 })
+    }
+
+    /// The names that have rows, in the order of their labels.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     /// Reads an access log in common or combined format. Each line is a request with the template's fields, due
@@ -95,7 +113,8 @@ impl List {
         let instants_s = access_log::spread(&seconds, speed);
         let sequence = seconds.into_iter().map(|(_, index)| index).collect();
         let order = Order::Logged { sequence, instants_s: instants_s.into() };
-        Ok(Self { requests: known.rendered, order, skipped })
+        let requests = known.rendered.into_iter().map(Rendered::Fixed).collect();
+        Ok(Self { requests, labels: Vec::new(), names: Vec::new(), data: None, order, skipped })
     }
 
     /// The schedule that goes with the list, if it has one of its own.
@@ -131,9 +150,9 @@ impl List {
         }
     }
 
-    /// The request of arrival `k`.
-    fn request(&self, seed: u64, k: u64) -> &[u8] {
-        let index = match &self.order {
+    /// Which request arrival `k` is.
+    fn index(&self, seed: u64, k: u64) -> usize {
+        match &self.order {
             Order::Drawn { up_to } => {
                 let drawn = SplitMix64::fork(seed, "requests", k).unit();
                 // The sum of the shares may fall short of 1 by a rounding.
@@ -141,8 +160,48 @@ impl List {
             }
             // Only a request that is sent again asks for more than there are.
             Order::Logged { sequence, .. } => sequence[(k % sequence.len() as u64) as usize] as usize,
-        };
-        &self.requests[index]
+        }
+    }
+
+    /// Adds the request of arrival `k` to a batch.
+    fn ask(&self, seed: u64, k: u64, scratch: &mut Vec<u8>, batch: &mut Batch) {
+        let index = self.index(seed, k);
+        let place = Place { seed, arrival: k, data: self.data.as_deref() };
+        let label = self.labels.get(index).copied().flatten();
+        batch.write(label, |out| self.requests[index].write(&place, scratch, out));
+    }
+}
+
+/// What a job asks of one server.
+#[derive(Debug)]
+pub enum Asked {
+    /// One request again and again, which nothing fills.
+    Same,
+    /// Requests that differ.
+    Each(List),
+}
+
+impl Asked {
+    /// What `requests` are to `target`; `data` fills their placeholders.
+    ///
+    /// # Errors
+    /// [`LoadError`] where one cannot be sent.
+    pub fn new(requests: &Requests, data: Option<Arc<Data>>, target: &Target) -> Result<Self, LoadError> {
+        match requests {
+            Requests::Drawn(requests) => List::drawn(requests, data, target).map(Self::Each),
+            Requests::Same(request) => {
+                if Request::of(request, target).is_literal(data.as_deref()) {
+                    return Ok(Self::Same);
+                }
+                let only = NamedRequest {
+                    name: String::new(),
+                    weight: 1.0,
+                    request: request.clone(),
+                    expected_status: None,
+                };
+                List::drawn(&[only], data, target).map(Self::Each)
+            }
+        }
     }
 }
 
@@ -153,19 +212,25 @@ pub(crate) struct ListFeed {
     seed: u64,
     part: Part,
     next: u64,
+    /// For bodies, so that none is allocated.
+    scratch: Vec<u8>,
 }
 
 impl ListFeed {
     pub(crate) fn new(list: Arc<List>, seed: u64, part: Part) -> Self {
-        Self { list, seed, part, next: part.part }
+        Self { list, seed, part, next: part.part, scratch: Vec::new() }
     }
 }
 
 impl Feed for ListFeed {
     fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError> {
-        batch.push(self.list.request(self.seed, self.next));
+        self.list.ask(self.seed, self.next, &mut self.scratch, batch);
         self.next += self.part.parts;
         Ok(())
+    }
+
+    fn labels(&self) -> u16 {
+        self.list.names.len() as u16
     }
 
     fn window_begins(&mut self) {

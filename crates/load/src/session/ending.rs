@@ -1,6 +1,7 @@
 //! The end of a window: what is censored, and what is handed over.
 
 use super::answer::Malformed;
+use super::dispatch::Dispatcher;
 use super::{Session, Tally};
 use crate::schedule::AT_ONCE;
 
@@ -18,9 +19,32 @@ pub struct Finished {
 }
 
 impl Session {
-    /// Ends the window at `end`: what is in flight, assigned or due becomes censored.
+    /// Sends nothing more.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether nothing is in flight, nor about to be.
     #[must_use]
-    pub fn finish(mut self, end: u64) -> Finished {
+    pub fn is_drained(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.cursor.held == 0)
+    }
+
+    /// Connections on which something is in flight.
+    pub fn unanswered(&self) -> impl Iterator<Item = u32> + '_ {
+        let lanes = self.lanes.iter().zip(0..);
+        lanes.filter(|(lane, _)| lane.cursor.held > 0).map(|(_, index)| index)
+    }
+
+    /// The connection of `lane` is to be given up, whatever it still may bring.
+    pub fn give_up(&mut self, lane: u32, at: u64) {
+        self.abandon(lane, at);
+    }
+
+    /// Ends the window at `end`: what is in flight, assigned or due becomes censored. Afterwards nothing is due; where nothing
+    /// was in flight, another window may be prepared.
+    #[must_use]
+    pub fn finish(&mut self, end: u64) -> Finished {
         for lane in 0..self.spec.lanes {
             while self.lanes[lane as usize].cursor.held > 0 {
                 self.censor_next(lane, end);
@@ -31,11 +55,13 @@ impl Session {
         }
         self.censor_due(end);
         self.tally.close(end);
+        self.dispatcher.replace(Dispatcher::silent());
+        let occupancy = std::mem::take(&mut self.occupancy);
         Finished {
             answers_per_lane: self.lanes.iter().map(|lane| lane.answers).collect(),
-            in_flight_ns: self.occupancy.area_until(end),
-            tally: self.tally,
-            first_malformed: self.first_malformed,
+            in_flight_ns: occupancy.area_until(end),
+            tally: std::mem::replace(&mut self.tally, Tally::silent()),
+            first_malformed: self.first_malformed.take(),
         }
     }
 
@@ -43,8 +69,9 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         let sent = state.cursor.held > state.unwritten;
         let stamp = self.rings.pop(lane, &mut state.cursor);
+        let label = self.source.give_up(lane);
         match sent {
-            true => self.tally.unfinished(stamp, end),
+            true => self.tally.unfinished(stamp, label, end),
             false => {
                 state.unwritten -= 1;
                 self.tally.unsent(stamp.intended_ns, end);
@@ -54,8 +81,9 @@ impl Session {
 
     /// Every arrival that was due and that no connection took.
     fn censor_due(&mut self, end: u64) {
+        let last = end.min(self.tally.end_ns());
         for timeline in self.dispatcher.timelines_mut() {
-            while timeline.next_ns() < end && timeline.next_ns() != AT_ONCE && self.quota > 0 {
+            while timeline.next_ns() < last && timeline.next_ns() != AT_ONCE && self.quota > 0 {
                 self.quota -= 1;
                 self.tally.unsent(timeline.take(), end);
             }

@@ -30,7 +30,7 @@ impl Session {
     pub(super) fn malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
         self.first_malformed.get_or_insert(malformed);
         if self.lanes[lane as usize].cursor.held == 0 {
-            self.tally.fault(Fault::Parse, at);
+            self.tally.fault(Fault::Parse, None, at);
         }
         self.broken(lane, Fault::Parse, at)
     }
@@ -43,13 +43,15 @@ impl Session {
         while state.cursor.held > state.unwritten {
             self.rings.pop(lane, &mut state.cursor);
             self.occupancy.add(at, -1);
-            self.tally.fault(fault, at);
+            let label = self.source.give_up(lane);
+            self.tally.fault(fault, label, at);
             fault = Fault::Read;
         }
         if state.offset > 0 {
             self.rings.pop(lane, &mut state.cursor);
             state.unwritten -= 1;
-            self.tally.fault(fault, at);
+            let label = self.source.give_up(lane);
+            self.tally.fault(fault, label, at);
         }
         self.abandon(lane, at);
         Fate::Replace
@@ -89,7 +91,8 @@ impl Session {
             }
             self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
             self.occupancy.add(now, -1);
-            self.tally.timeout(oldest, now);
+            let label = self.source.give_up(lane);
+            self.tally.timeout(oldest, label, now);
             self.abandon(lane, now);
             replace(lane);
         }

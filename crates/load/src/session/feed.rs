@@ -54,6 +54,11 @@ pub trait Feed: Debug + Send {
         false
     }
 
+    /// How many labels its requests have: what is answered to each label is counted apart.
+    fn labels(&self) -> u16 {
+        0
+    }
+
     /// Whether only the last answer of a batch is timed, not each.
     fn times_batches(&self) -> bool {
         false
@@ -71,6 +76,8 @@ pub(super) struct Asked {
     pub(super) bytes: usize,
     /// Whether it is HEAD, whose answer has no body.
     pub(super) head: bool,
+    /// Which label it has, if any.
+    pub(super) label: Option<u16>,
 }
 
 /// Requests that go out together on one connection.
@@ -83,9 +90,16 @@ pub struct Batch {
 impl Batch {
     /// Adds one request as it goes over the wire; an empty one is none.
     pub fn push(&mut self, request: &[u8]) {
+        self.write(None, |bytes| bytes.extend_from_slice(request));
+    }
+
+    /// Adds the request that `write` appends, with the label that it is counted by; an empty one is none.
+    pub(crate) fn write(&mut self, label: Option<u16>, write: impl FnOnce(&mut Vec<u8>)) {
+        let begin = self.bytes.len();
+        write(&mut self.bytes);
+        let request = &self.bytes[begin..];
         if !request.is_empty() {
-            self.bytes.extend_from_slice(request);
-            self.requests.push(Asked { bytes: request.len(), head: request.starts_with(b"HEAD ") });
+            self.requests.push(Asked { bytes: request.len(), head: request.starts_with(b"HEAD "), label });
         }
     }
 

@@ -33,7 +33,7 @@ pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use pairs::Pairs;
 pub use silence::Silences;
 pub(crate) use silence::of_both;
-pub use tally::{SecondTally, Span, Split, Tally};
+pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
 
 use crate::histogram::Latencies;
 use crate::schedule::{AT_ONCE, Pace, Part};
@@ -52,6 +52,8 @@ pub struct Spec {
     pub lanes: u32,
     /// Requests in flight on each at most.
     pub depth: u32,
+    /// Requests after which a connection is given up for another.
+    pub per_connection: Option<u32>,
     /// One request as it goes over the wire.
     pub request: Vec<u8>,
     /// Whether the request is HEAD, whose answers have no body.
@@ -97,6 +99,8 @@ struct Lane {
     /// Whether the rest of its request need not wait, or until when it does.
     rest: Rest,
     answers: u64,
+    /// Requests that this connection may still be given.
+    left: u32,
     /// When the first part of an answer was read whose end had not come; 0 where there is none.
     begun_ns: u64,
     open: bool,
@@ -128,6 +132,8 @@ pub struct Session {
     /// When the next request that waits is not to wait any longer.
     release_ns: u64,
     completed: u64,
+    /// Whether nothing more is sent, and answers are only waited for.
+    draining: bool,
     first_malformed: Option<Malformed>,
 }
 
@@ -143,8 +149,9 @@ impl Session {
     #[must_use]
     pub fn fed(spec: Spec, feed: Box<dyn Feed>) -> Self {
         let (each, lanes) = (Each::new(feed, spec.lanes), spec.lanes as usize);
-        let (most, listens) = (each.most(), each.listens());
+        let (most, listens, labels) = (each.most(), each.listens(), each.labels());
         let mut session = Self::with_source(spec, Source::Each(Box::new(each)), most);
+        session.tally.label(labels);
         if listens {
             session.heard = (0..lanes).map(|_| Heard::default()).collect();
         }
@@ -170,8 +177,20 @@ impl Session {
             expiry_ns: NEVER,
             release_ns: NEVER,
             completed: 0,
+            draining: false,
             first_malformed: None,
             spec,
+        }
+    }
+
+    /// Makes ready for another window with requests due at `pace`, their arrivals from `seed`, and so many of them at most.
+    /// Answers that come after it belong to it, too. The connections stay as they are.
+    pub fn prepare(&mut self, pace: Pace, seed: u64, requests: Option<u64>) {
+        let open_loop = pace != Pace::Closed;
+        (self.spec.pace, self.spec.seed, self.spec.requests) = (pace, seed, requests);
+        self.tally = Tally::new(open_loop, requests.is_some(), self.spec.expected_status).waiting();
+        if let Some(each) = self.source.each() {
+            self.tally.label(each.labels());
         }
     }
 
@@ -188,6 +207,8 @@ impl Session {
         let dispatcher = self.dispatcher_for(&self.spec.pace, self.spec.seed, span.start_ns);
         self.dispatcher.replace(dispatcher);
         self.again.clear();
+        self.draining = false;
+        self.lanes.iter_mut().for_each(|lane| lane.answers = 0);
         if let Some(each) = self.source.each() {
             each.window_begins();
         }
@@ -203,6 +224,7 @@ impl Session {
     /// A connection is open.
     pub fn opened(&mut self, lane: u32) {
         self.lanes[lane as usize].open = true;
+        self.lanes[lane as usize].left = self.spec.per_connection.unwrap_or(u32::MAX);
         self.note_room(lane);
     }
 
@@ -230,6 +252,9 @@ impl Session {
     /// When something can be sent; [`NEVER`] if not before something else happens.
     #[inline]
     fn dispatch_ns(&self) -> u64 {
+        if self.draining {
+            return NEVER;
+        }
         let due_ns = self.dispatcher.due_ns();
         match (self.again.is_empty(), self.quota) {
             (true, 0) => NEVER,
@@ -263,6 +288,9 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         self.rings.push(lane, &mut state.cursor, intended_ns);
         state.unwritten += 1;
+        if self.spec.per_connection.is_some() {
+            state.left = state.left.saturating_sub(1);
+        }
         state.rest = Rest::Head;
         self.soil(lane);
     }
@@ -280,7 +308,7 @@ impl Session {
     #[inline]
     fn has_room(&self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
-        state.open && state.cursor.held < self.spec.depth
+        state.open && state.left > 0 && state.cursor.held < self.spec.depth
     }
 
     #[inline]
@@ -392,7 +420,10 @@ impl Session {
         }
         let early = state.unwritten == state.cursor.held;
         let mut stamp = self.rings.pop(lane, &mut state.cursor);
-        let timed = self.source.each().is_none_or(|each| each.pop(lane) || !each.times_batches());
+        let (label, timed) = self.source.each().map_or((None, true), |each| {
+            let (label, last) = each.pop(lane);
+            (label, last || !each.times_batches())
+        });
         if early {
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
@@ -404,10 +435,12 @@ impl Session {
         }
         state.answers += u64::from(self.tally.covers(at));
         self.completed += 1;
-        self.tally.answer(stamp, at, answer.status, timed);
+        self.tally.answer(stamp, at, answer.status, label, timed);
         self.note_pieces(lane, at);
         self.hear(lane);
-        if early || !answer.keep_alive {
+        let state = &self.lanes[lane as usize];
+        let used_up = state.left == 0 && state.cursor.held == 0;
+        if early || used_up || !answer.keep_alive {
             self.abandon(lane, at);
             return Fate::Replace;
         }

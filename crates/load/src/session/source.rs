@@ -57,6 +57,11 @@ impl Source {
         }
     }
 
+    /// The oldest request of `lane` is given up: its label.
+    pub(crate) fn give_up(&mut self, lane: u32) -> Option<u16> {
+        self.each().and_then(|each| each.pop(lane).0)
+    }
+
     pub(crate) fn each(&mut self) -> Option<&mut Each> {
         match self {
             Self::Same(_) => None,
@@ -169,9 +174,10 @@ impl Each {
         }
     }
 
-    /// The oldest request of `lane` is answered or given up: whether it was the last of its batch.
-    pub(crate) fn pop(&mut self, lane: u32) -> bool {
-        self.outboxes[lane as usize].held.pop_front().is_none_or(|(_, last)| last)
+    /// The oldest request of `lane` is answered or given up: its label, and whether it was the last of its batch.
+    pub(crate) fn pop(&mut self, lane: u32) -> (Option<u16>, bool) {
+        let popped = self.outboxes[lane as usize].held.pop_front();
+        popped.map_or((None, true), |(asked, last)| (asked.label, last))
     }
 
     /// Forgets what `lane` holds.
@@ -197,6 +203,10 @@ impl Each {
 
     pub(crate) fn times_batches(&self) -> bool {
         self.feed.times_batches()
+    }
+
+    pub(crate) fn labels(&self) -> u16 {
+        self.feed.labels()
     }
 
     pub(crate) fn most(&self) -> u32 {

@@ -58,6 +58,17 @@ pub struct Split {
     pub send_lag: Latencies,
 }
 
+/// What one session counted of the requests of one label.
+#[derive(Debug)]
+pub struct LabelTally {
+    /// Answers to them.
+    pub requests: u64,
+    /// Of them, those that went wrong, and requests without an answer.
+    pub errors: u64,
+    /// done − intended; those given up and unfinished as "at least this long".
+    pub response: Latencies,
+}
+
 /// What one session counted in its window.
 #[derive(Debug)]
 pub struct Tally {
@@ -66,6 +77,10 @@ pub struct Tally {
     due_inside: bool,
     /// The only status that is no error, where there is one.
     expected_status: Option<u16>,
+    /// Whether answers that come after the window belong to it, too.
+    waits: bool,
+    /// Requests answered after the window.
+    late: u64,
     second: SecondTally,
     /// For the responses of the next second.
     spare: Option<Latencies>,
@@ -79,6 +94,8 @@ pub struct Tally {
     pub full: Vec<SecondTally>,
     /// Service and send lag; `None` in a closed loop, where the response says it all.
     pub split: Option<Split>,
+    /// By label; empty where requests have none.
+    pub labels: Vec<LabelTally>,
     /// How responses moved over the window.
     pub drift: Drift,
     /// How each response went with the next.
@@ -108,21 +125,38 @@ impl Tally {
     /// all that is answered within it does, or every connection of a closed loop would lose its first answer.
     pub(crate) fn new(open_loop: bool, counted_out: bool, expected_status: Option<u16>) -> Self {
         Self {
-            span: None,
             due_inside: open_loop || counted_out,
             expected_status,
             second: SecondTally::new(0, resident()),
+            split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
+            censored: latencies(),
+            ..Self::silent()
+        }
+    }
+
+    /// One that nothing is counted in, for the time between two windows.
+    pub(crate) fn silent() -> Self {
+        let second = SecondTally::new(0, Latencies::new_with_bounds(1, 2, 0).expect("the bounds are constants that fit"));
+        let censored = second.response.clone();
+        Self {
+            span: None,
+            due_inside: false,
+            expected_status: None,
+            waits: false,
+            late: 0,
+            second,
             spare: None,
             second_end_ns: u64::MAX,
             tick_end_ns: u64::MAX,
             ticked: 0,
             ticks: Vec::new(),
             full: Vec::new(),
-            split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
+            split: None,
+            labels: Vec::new(),
             drift: Drift::new(0, 0),
             pairs: Pairs::default(),
             silences: Silences::default(),
-            censored: latencies(),
+            censored,
             requests: 0,
             answers: 0,
             bytes_read: 0,
@@ -131,6 +165,33 @@ impl Tally {
             unfinished: 0,
             unsent: 0,
         }
+    }
+
+    /// The same where answers are waited for after the window.
+    pub(crate) fn waiting(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
+    /// Requests answered before the window ended.
+    #[must_use]
+    pub fn in_time(&self) -> u64 {
+        self.requests - self.late
+    }
+
+    /// When the window ends; `u64::MAX` without one.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.span.map_or(u64::MAX, |span| span.end_ns)
+    }
+
+    /// Counts so many labels apart.
+    pub(crate) fn label(&mut self, labels: u16) {
+        let empty = || LabelTally { requests: 0, errors: 0, response: resident() };
+        self.labels = (0..labels).map(|_| empty()).collect();
+    }
+
+    #[inline]
+    fn labelled(&mut self, label: Option<u16>) -> Option<&mut LabelTally> {
+        self.labels.get_mut(usize::from(label?))
     }
 
     pub(crate) fn open(&mut self, span: Span) {
@@ -149,7 +210,7 @@ impl Tally {
     /// Whether `at` lies in the window.
     #[inline]
     pub(crate) fn covers(&self, at: u64) -> bool {
-        self.span.is_some_and(|span| at >= span.start_ns && at <= span.end_ns)
+        self.span.is_some_and(|span| at >= span.start_ns && (at <= span.end_ns || self.waits))
     }
 
     /// Whether the schedule has ended by `due_ns`. Who polls meets the end of the window itself, and what is due then is no
@@ -208,7 +269,7 @@ impl Tally {
 
     /// An answer came; where it is not `timed`, it is only counted.
     #[inline]
-    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, timed: bool) {
+    pub(crate) fn answer(&mut self, stamp: Stamp, done: u64, status: u16, label: Option<u16>, timed: bool) {
         if !self.covers(done) {
             return;
         }
@@ -219,11 +280,18 @@ impl Tally {
             return;
         }
         self.requests += 1;
+        self.late += u64::from(done > self.end_ns());
         self.second.requests += 1;
         if timed {
             self.record(stamp, done);
         }
-        if self.is_error(status) {
+        let wrong = self.is_error(status);
+        if let Some(label) = self.labelled(label) {
+            label.requests += 1;
+            label.errors += u64::from(wrong);
+            label.response.saturating_record(done.saturating_sub(stamp.intended_ns));
+        }
+        if wrong {
             self.errors.status += 1;
             self.second.errors += 1;
         }
@@ -247,9 +315,10 @@ impl Tally {
         }
     }
 
-    pub(crate) fn fault(&mut self, fault: Fault, at: u64) {
+    pub(crate) fn fault(&mut self, fault: Fault, label: Option<u16>, at: u64) {
         if self.covers(at) {
             self.roll(at);
+            self.labelled(label).into_iter().for_each(|label| label.errors += 1);
             self.second.errors += 1;
             *match fault {
                 Fault::Read => &mut self.errors.read,
@@ -260,11 +329,15 @@ impl Tally {
     }
 
     /// A request is given up: it took at least this long.
-    pub(crate) fn timeout(&mut self, stamp: Stamp, at: u64) {
+    pub(crate) fn timeout(&mut self, stamp: Stamp, label: Option<u16>, at: u64) {
         if self.covers(at) && self.owns(stamp) {
             self.roll(at);
             self.errors.timeout += 1;
             self.second.errors += 1;
+            if let Some(label) = self.labelled(label) {
+                label.errors += 1;
+                label.response.saturating_record(at.saturating_sub(stamp.intended_ns));
+            }
             self.record(stamp, at);
         }
     }
@@ -278,9 +351,12 @@ impl Tally {
     }
 
     /// A request was sent and not answered when the window ended.
-    pub(crate) fn unfinished(&mut self, stamp: Stamp, end: u64) {
+    pub(crate) fn unfinished(&mut self, stamp: Stamp, label: Option<u16>, end: u64) {
         if self.owns(stamp) {
             self.unfinished += 1;
+            if let Some(label) = self.labelled(label) {
+                label.response.saturating_record(end.saturating_sub(stamp.intended_ns));
+            }
             self.censored.saturating_record(end.saturating_sub(stamp.intended_ns));
             if let Some(split) = &mut self.split {
                 split.service.saturating_record(end.saturating_sub(stamp.sent_ns));

@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
-use crate::session::{SLICES, SecondTally, Slice, Span, Split, of_both};
+use crate::session::{LabelTally, SLICES, SecondTally, Slice, Span, Split, of_both};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -32,7 +32,13 @@ pub(crate) struct Measured {
     pub(crate) response: Latencies,
     pub(crate) service: Option<Latencies>,
     pub(crate) send_lag: Option<Latencies>,
+    /// What was counted by label, until the labels have their names.
+    pub(crate) labels: Vec<LabelTally>,
+    /// What was counted by name.
+    pub(crate) by_name: BTreeMap<String, LabelTally>,
     pub(crate) requests: u64,
+    /// Of these, answered before sending ended; nothing where answers were not waited for afterwards.
+    pub(crate) in_time: Option<u64>,
     pub(crate) answers: u64,
     pub(crate) bytes_read: u64,
     pub(crate) pieces: Pieces,
@@ -71,7 +77,10 @@ impl Measured {
             response: latencies(),
             service: None,
             send_lag: None,
+            labels: Vec::new(),
+            by_name: BTreeMap::new(),
             requests: 0,
+            in_time: None,
             answers: 0,
             bytes_read: 0,
             pieces: Pieces::default(),
@@ -92,6 +101,23 @@ impl Measured {
             silences: None,
             connect_error: None,
         }
+    }
+}
+
+impl Measured {
+    /// Gives labels their names; what has no label stays without.
+    pub(crate) fn name(&mut self, names: &[String]) {
+        let labels = std::mem::take(&mut self.labels);
+        self.by_name = names.iter().cloned().zip(labels).collect();
+    }
+
+    /// Adds what was counted of one name.
+    pub(crate) fn add_name(&mut self, name: &str, requests: u64, errors: u64, response: &Latencies) {
+        let empty = || LabelTally { requests: 0, errors: 0, response: latencies() };
+        let sum = self.by_name.entry(name.to_owned()).or_insert_with(empty);
+        sum.requests += requests;
+        sum.errors += errors;
+        add(&mut sum.response, response);
     }
 }
 
@@ -162,11 +188,13 @@ fn add_report(sum: &mut Measured, report: Report) {
     let finished = report.finished;
     let tally = finished.tally;
     add(&mut sum.response, &tally.censored);
+    *sum.in_time.get_or_insert_default() += tally.in_time();
     sum.thread_rates_per_s.extend(tally.rates_per_s());
     if let Some(Split { service, send_lag }) = tally.split {
         add(sum.service.get_or_insert_with(latencies), &service);
         add(sum.send_lag.get_or_insert_with(latencies), &send_lag);
     }
+    add_labels(&mut sum.labels, tally.labels);
     sum.requests += tally.requests;
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;
@@ -190,6 +218,19 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.polled_ns += report.polled_ns;
     sum.malformed =
         sum.malformed.take().or_else(|| finished.first_malformed.map(|malformed| malformed.to_string()));
+}
+
+fn add_labels(sums: &mut Vec<LabelTally>, labels: Vec<LabelTally>) {
+    for (index, label) in labels.into_iter().enumerate() {
+        match sums.get_mut(index) {
+            None => sums.push(label),
+            Some(sum) => {
+                sum.requests += label.requests;
+                sum.errors += label.errors;
+                add(&mut sum.response, &label.response);
+            }
+        }
+    }
 }
 
 fn add(sum: &mut Latencies, more: &Latencies) {

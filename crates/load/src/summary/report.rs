@@ -1,4 +1,8 @@
-use model::record::{Connections, Cpu, LoadReport, PerConnection, Percentiles, ScheduleFacts, ShardRecord};
+use std::collections::BTreeMap;
+
+use model::record::{
+    Connections, Cpu, LoadReport, NamedRequests, PerConnection, Percentiles, ScheduleFacts, ShardRecord,
+};
 
 use super::correlation::{effective, spearman};
 use super::gather::Measured;
@@ -6,6 +10,7 @@ use super::percentiles::percentiles;
 use super::warnings::warnings;
 use crate::merge::{Together, tenths};
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace};
+use crate::session::LabelTally;
 use crate::{Config, Latencies, Outcome};
 
 /// Nanoseconds of a second.
@@ -47,6 +52,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         last_start_ns: together.last_start_ns,
         report: report.clone(),
         answers: measured.answers,
+        in_time: measured.in_time,
         steady: measured.steady,
         answers_per_connection: measured.answers_per_lane,
         thread_cpu_ns: measured.cpu_ns,
@@ -63,6 +69,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         response: measured.response,
         service: measured.service,
         send_lag: measured.send_lag,
+        response_by_name: measured.by_name.into_iter().map(|(name, label)| (name, label.response)).collect(),
         thread_rates_per_s: measured.thread_rates_per_s,
         silences: measured.silences.unwrap_or_default(),
         shard,
@@ -87,7 +94,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         window_ns,
         requests: measured.requests,
         bytes_read: measured.bytes_read,
-        rate_per_s: per_window(measured.requests as f64),
+        rate_per_s: per_window(measured.in_time.unwrap_or(measured.requests) as f64),
         pieces: facts.whole_connections.then_some(measured.pieces),
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
@@ -102,12 +109,26 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         in_flight: if window_ns == 0 { 0.0 } else { measured.in_flight_ns as f64 / window_ns as f64 },
         autocorrelation: correlation,
         effective_requests: effective(measured.response.len(), correlation) as u64,
+        requests_by_name: by_name(measured, percentiles),
         seconds: measured.seconds.clone(),
         partial: measured.partial,
         warnings: Vec::new(),
     };
     report.warnings = warnings(&report, measured);
     report
+}
+
+/// The rows of names.
+fn by_name(
+    measured: &Measured,
+    percentiles: impl Fn(&Latencies) -> Percentiles,
+) -> BTreeMap<String, NamedRequests> {
+    let row = |label: &LabelTally| NamedRequests {
+        requests: label.requests,
+        errors: label.errors,
+        response_ns: percentiles(&label.response),
+    };
+    measured.by_name.iter().map(|(name, label)| (name.clone(), row(label))).collect()
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -68,6 +68,7 @@ fn asked(head: bool) -> Session {
         dispatch: Dispatch::Shared,
     };
     let mut session = Session::new(Spec {
+        per_connection: None,
         lanes: 1,
         depth: ASKED,
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),

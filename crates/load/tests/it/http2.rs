@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use load::schedule::{Arrival, Pace};
-use load::{Config, List, LoadError, Outcome, Request, Roots, Target, run};
+use load::{Config, LoadError, Outcome, Roots, Target, run};
 use rustls::version::TLS13;
 
 use crate::serving::certificates::Authority;
@@ -117,8 +117,7 @@ fn a_connection_that_ends_in_good_order_is_replaced_without_an_error() {
 fn lists_are_sent_on_streams() {
     let (address, count) = serve(Conduct::default());
     let outcome = drive(address, 4, |config| {
-        let template = Request::get(&config.target);
-        config.list = Some(Arc::new(List::weighted("/a\n/b\n", &template).unwrap()));
+        config.list = Some(Arc::new(crate::list::drawn("/a\n/b\n")));
     });
     assert_eq!(counted(outcome, &count), (503, 0, 503));
     let paths = count.paths();

@@ -7,12 +7,27 @@ use std::time::Duration;
 
 use load::schedule::{Arrival, Pace};
 use load::{Config, List, Request, Shard, Target, run};
+use model::job::read::{Given, read};
+use model::job::{self, Data, NamedRequest};
+use testkit::Recorder;
 
 use crate::serving::{self, Log, Manner};
 
 fn template() -> Request {
     let target = Target::resolve("http://127.0.0.1:8080/").unwrap();
     Request { method: "GET".into(), body: b"body".to_vec(), ..Request::get(&target) }
+}
+
+/// The requests of a file.
+pub(crate) fn requests(text: &str, data: Option<&Data>) -> Vec<NamedRequest> {
+    let pattern = job::Request::get();
+    let attached = |name: &str| Err(format!("there is no {name}"));
+    read(&Given { file: "f", text, pattern: &pattern, data, attached: &attached }).unwrap().requests
+}
+
+/// The list of a file.
+pub(crate) fn drawn(text: &str) -> List {
+    List::drawn(&requests(text, None), None, &Target::resolve("http://127.0.0.1:8080/").unwrap()).unwrap()
 }
 
 fn config(url: &str, list: List) -> Config {
@@ -29,23 +44,6 @@ fn lines(log: &Log) -> Vec<Vec<String>> {
 
 #[test]
 fn a_list_that_cannot_be_used_names_its_line() {
-    let weighted = [
-        ("", "no request with a weight above 0"),
-        ("0 /a\n", "no request with a weight above 0"),
-        (
-            "/a\n\n# comment\n1 GET /b c d\n",
-            "line 4 of the list cannot be used: it is not '[WEIGHT] [METHOD] PATH'",
-        ),
-        ("-1 /a\n", "its weight is not a number from 0 on"),
-        ("GET a\n", "'a' is not a path"),
-        ("/a\u{e9}\n", "must be percent-encoded"),
-        ("GE(T /a\n", "is not a word such as GET"),
-        ("http://other.test/a\n", "another server (other.test)"),
-    ];
-    for (text, words) in weighted {
-        let error = List::weighted(text, &template()).unwrap_err().to_string();
-        assert!(error.contains(words) && !error.contains('\n'), "{text}: {error}");
-    }
     let logs = [
         ("127.0.0.1 - - \"GET / HTTP/1.1\" 200 1\n", "there is no [time]"),
         ("h - - [10/Oct/2000 13:55:36 -0700] \"GET / HTTP/1.1\" 200 1\n", "its time is not as"),
@@ -61,9 +59,7 @@ fn a_list_that_cannot_be_used_names_its_line() {
 
 #[test]
 fn weights_are_kept_and_shards_send_together_what_one_would() {
-    let bare = Request { body: Vec::new(), ..template() };
-    let list =
-        || List::weighted("8 /often\n/twice\n\n# not this\n1 DELETE /seldom\n0 /never\n", &bare).unwrap();
+    let list = || drawn("8 /often\n/twice\n\n# not this\n1 DELETE /seldom\n0 /never\n");
     let (address, log) = serving::tcp("127.0.0.1", Manner::body(2));
     let url = format!("http://{address}/");
     let mut whole = config(&url, list());
@@ -141,4 +137,116 @@ fn a_log_is_replayed_in_its_order_and_at_its_times() {
     };
     let refused = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string();
     assert!(refused.contains("cannot be Poisson"), "{refused}");
+}
+
+#[test]
+fn what_a_log_holds_that_cannot_be_sent_is_left_out_and_counted() {
+    let text: String = [
+        "CONNECT host:80 HTTP/1.1",
+        "GET /a b HTTP/1.1",
+        "\\x16\\x03\\x01",
+        "GET http://other/ HTTP/1.1",
+        "GET /\\xff HTTP/1.1",
+        "GET /say=\\x22hi\\x22 HTTP/1.1",
+        "GET /say=\\\"ho\\\" HTTP/1.1",
+    ]
+    .iter()
+    .map(|request| format!("h - - [10/Oct/2000:13:55:36 -0700] \"{request}\" 200 1\n"))
+    .collect();
+    let list = List::access_log(&text, &template(), 1.0).unwrap();
+    assert_eq!((list.skipped, list.whole_within(2.0)), (5, Some(2)));
+}
+
+/// Which name a request has, as its server sees it.
+fn name_of(request: &str) -> &str {
+    if request.starts_with("GET /often") { "often" } else { "seldom" }
+}
+
+const NAMED: &str = "### often\n# @weight 3\nGET /often/{id}?n={n} HTTP/1.1\nX-Id: {uuid}\n\n\
+                     ### seldom\nPOST /seldom HTTP/1.1\n\n{\"id\": {\"n\": \"{id}\"}, \"r\": {random 1 1000000}}\n";
+
+/// What a server got, sorted, from so many threads or shards; and the rows of names of each.
+fn sent(threads: u32, shards: u32) -> (Vec<String>, Vec<load::Outcome>) {
+    let data = Data::csv("d", "id\na b\n7\nlonger\n").unwrap();
+    let (mut all, mut outcomes) = (Vec::new(), Vec::new());
+    for index in 0..shards {
+        let recorder = Recorder::start(|request| match request.starts_with(b"POST") {
+            true => b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            false => testkit::ANSWER.to_vec(),
+        });
+        let mut config = Config::new(Target::resolve(&recorder.url()).unwrap());
+        let target = Target::resolve("http://same.host:1/")
+            .unwrap_or_else(|_| Target::resolve("http://127.0.0.1:1/").unwrap());
+        let list = List::drawn(&requests(NAMED, Some(&data)), Some(Arc::new(data.clone())), &target).unwrap();
+        config.list = Some(Arc::new(list));
+        config.window = Duration::from_secs(60);
+        (config.threads, config.connections) = (threads, threads);
+        (config.requests, config.seed, config.shard) = (Some(1_009), 5, Shard { index, of: shards });
+        outcomes.push(run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap());
+        let requests = recorder.finish().into_iter().flatten();
+        all.extend(requests.map(|bytes| String::from_utf8(bytes).unwrap()));
+    }
+    all.sort();
+    (all, outcomes)
+}
+
+#[test]
+fn rows_of_names_are_the_servers_own_counts_and_merge_without_loss() {
+    let (requests, outcomes) = sent(2, 1);
+    let rows = &outcomes[0].report.requests_by_name;
+    let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+    requests.iter().for_each(|request| *counted.entry(name_of(request).to_owned()).or_default() += 1);
+    let told: BTreeMap<String, u64> = rows.iter().map(|(name, row)| (name.clone(), row.requests)).collect();
+    assert_eq!(told, counted);
+    assert_eq!((rows["often"].errors, rows["seldom"].errors), (0, counted["seldom"]));
+    assert_eq!(outcomes[0].report.errors.status, counted["seldom"]);
+    assert!(rows.values().all(|row| row.response_ns.count == row.requests));
+
+    let (apart, shards) = sent(1, 3);
+    assert_eq!(apart, requests, "shards and threads send the same");
+    let logs = shards.iter().map(|outcome| {
+        let mut record = outcome.shard.clone();
+        record.report.url = "same".to_owned();
+        (record, load::shard_log(outcome, &[]))
+    });
+    let merged = load::merge(logs.collect()).unwrap().outcome.report;
+    for (name, row) in &merged.requests_by_name {
+        assert_eq!((row.requests, row.response_ns.count), (counted[name], counted[name]), "{name}");
+    }
+    assert_eq!(merged.requests_by_name.len(), 2);
+}
+
+#[test]
+fn what_is_filled_is_whole_on_the_wire() {
+    let (requests, _) = sent(1, 1);
+    let mut numbers = std::collections::BTreeSet::new();
+    for request in &requests {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        if name_of(request) == "often" {
+            let number: u64 = head.split(['=', ' ']).nth(2).unwrap().parse().unwrap();
+            let id = ["a%20b", "7", "longer"][(number % 3) as usize];
+            assert!(head.starts_with(&format!("GET /often/{id}?n={number} HTTP/1.1\r\n")), "{head}");
+            assert!(numbers.insert(number), "{number} is there twice");
+        } else {
+            let length = format!("Content-Length: {}", body.len());
+            assert!(head.lines().any(|line| line == length), "{request}");
+            assert!(body.starts_with("{\"id\": {\"n\": \"") && body.ends_with('}'), "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_is_closed_by_us_after_so_many_requests() {
+    for (pipeline, each, connections) in [(1, 1, 100), (1, 7, 15), (4, 10, 10)] {
+        let (address, log) = serving::tcp("127.0.0.1", Manner::body(2));
+        let mut config = Config::new(Target::resolve(&format!("http://{address}/")).unwrap());
+        (config.threads, config.connections, config.pipeline) = (1, 1, pipeline);
+        (config.requests, config.per_connection) = (Some(100), Some(each));
+        let report = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
+        assert_eq!((report.requests, report.errors.total()), (100, 0));
+        let seen: Vec<usize> =
+            log.lock().unwrap().iter().map(|seen| seen.requests).filter(|count| *count > 0).collect();
+        assert!(seen.iter().all(|count| *count <= each as usize), "{seen:?}");
+        assert_eq!((seen.len(), seen.iter().sum::<usize>()), (connections, 100), "{seen:?}");
+    }
 }

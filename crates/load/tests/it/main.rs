@@ -17,3 +17,4 @@ mod simulation;
 mod target;
 mod tls;
 mod truth;
+mod turns;

@@ -11,6 +11,7 @@ pub(crate) const ORIGIN: u64 = 5 * SECOND;
 
 pub(crate) fn spec(lanes: u32, pace: Pace) -> Spec {
     Spec {
+        per_connection: None,
         lanes,
         depth: 1,
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),

@@ -350,3 +350,18 @@ fn events_tell_the_phases_in_order() {
     assert!(story == "cww[s]s" || story == "cww[ss]", "{story}");
     assert_eq!(outcome.unwrap().report.seconds.len(), 2);
 }
+
+#[test]
+fn a_thread_waits_as_it_is_told() {
+    // Share of the window that was polled in vain.
+    let polled = |idle| {
+        let run = drive(ServerSpec::new(Behaviour::Prompt), |config| {
+            (config.connections, config.window, config.idle) = (4, Duration::from_secs(1), idle);
+            config.pace = Pace::open(200.0, Arrival::Constant);
+        });
+        run.outcome.shard.polled_ns as f64 / run.outcome.report.window_ns as f64
+    };
+    let (sleep, spin, poll) = (polled(Idle::Sleep), polled(Idle::Spin), polled(Idle::Poll));
+    // Of each 5 ms, spinning takes what a late timer leaves of the last 50 µs, and polling all that the machine gives.
+    assert!(sleep < 0.01 && spin < 0.3 && poll > 0.3, "sleep {sleep}, spin {spin}, poll {poll}");
+}

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::units::{Rate, Span};
 use schemars::JsonSchema;
@@ -12,16 +13,23 @@ pub const MOST_BLOCKS: u32 = 500;
 const MAX_CONNECTIONS: u32 = 1_000_000;
 /// Most requests in flight on a connection; servers cap a batch far below it.
 const MAX_PIPELINE: u32 = 1024;
-/// Shortest window from which a rate can be read on a noisy machine.
+/// Shortest window of an arm alone from which a rate can be read on a noisy machine.
 const MIN_WINDOW: Span = Span::from_secs(1);
+/// Shortest slice: below it the change from one arm to the next is most of it.
+const MIN_SLICE: Span = Span(Duration::from_millis(20));
+/// Longest slice: what is longer is a window of an arm alone.
+pub const LONGEST_SLICE: Span = Span::from_secs(5);
+/// A slice where nothing asks for another length: neighbours of 200 ms share what the host does.
+pub const USUAL_SLICE: Span = Span(Duration::from_millis(200));
+/// Most slices of an arm in a block.
+const MAX_CYCLES: u32 = 10_000;
 /// Longest window: an hour is a soak test, not a round.
 const MAX_WINDOW: Span = Span::from_secs(3600);
 
-/// Seconds of warm-up that a steady state is judged by.
-const STEADY_SPAN: Span = Span::from_secs(5);
-
-/// What a round takes beside warm-up and windows: start, readiness, settling, stop. For estimates.
-pub const ROUND_OVERHEAD_S: f64 = 1.0;
+/// What an arm takes in a block beside warm-up and turns: start, readiness, stop. For estimates.
+pub const START_S: f64 = 0.25;
+/// What a turn takes beside its length: readings at both edges, and the lead before it. For estimates.
+pub const TURN_OVERHEAD_S: f64 = 0.02;
 
 /// How many blocks are run and when they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,13 +40,46 @@ pub enum Blocks {
         /// Blocks to run.
         blocks: u32,
     },
-    /// A look after `first` blocks at 99 %; if undecided, a second at 96 % after as many as the spread asks for.
-    TwoLooks {
+    /// Looks after `first` blocks, twice as many, and so on up to `max`; the first that decides ends the run.
+    #[serde(alias = "two_looks")]
+    Looks {
         /// Blocks before the first look.
         first: u32,
-        /// Most blocks before the second.
+        /// Blocks before the last.
         max: u32,
     },
+}
+
+/// How the arms of a block are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Turns {
+    /// All arms are alive together and loaded in turn, a slice each.
+    Slices {
+        /// Slices of each arm in a block, under each condition.
+        cycles: u32,
+        /// Length of a slice; chosen from the arms' rates where it is not given.
+        #[schemars(with = "Option<String>")]
+        slice: Option<Span>,
+    },
+    /// One arm is alive at a time, and loaded for one window under each condition.
+    Alone,
+}
+
+impl Turns {
+    /// What runs of before arms could live together did.
+    fn alone() -> Self {
+        Self::Alone
+    }
+
+    /// Slices of each arm in a block, under each condition; one window of an arm alone is one.
+    #[must_use]
+    pub fn cycles(self) -> u32 {
+        match self {
+            Self::Slices { cycles, .. } => cycles,
+            Self::Alone => 1,
+        }
+    }
 }
 
 impl Blocks {
@@ -47,7 +88,7 @@ impl Blocks {
     pub fn first(self) -> u32 {
         match self {
             Self::Fixed { blocks } => blocks,
-            Self::TwoLooks { first, .. } => first,
+            Self::Looks { first, .. } => first,
         }
     }
 }
@@ -136,6 +177,9 @@ pub struct Timing {
 pub struct Design {
     /// Blocks and looks.
     pub blocks: Blocks,
+    /// Whether arms take turns or run alone.
+    #[serde(default = "Turns::alone")]
+    pub turns: Turns,
     /// Whether a second copy of the baseline is an arm of every block (A′).
     pub second_baseline: bool,
     /// Whether a difference is explained; without, the findings end with the verdict.
@@ -210,27 +254,36 @@ impl Plan {
         range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
         range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
         range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;
+        if let Turns::Slices { cycles, slice } = self.design.turns {
+            range("--cycles", &cycles, (1..=MAX_CYCLES).contains(&cycles), "between 1 and 10000")?;
+            if let Some(slice) = slice {
+                let fits = (MIN_SLICE..=LONGEST_SLICE).contains(&slice);
+                range("--slice", &slice, fits, "between 20ms and 5s; longer ones are windows of --alone")?;
+            }
+        }
         range("--blocks", &blocks, (1..=MOST_BLOCKS).contains(&blocks), "between 1 and 500")
     }
 
-    /// Seconds that one block takes if every warm-up is steady at once.
+    /// How long requests are sent in one turn, where the arms' rates ask for no longer one.
+    #[must_use]
+    pub fn turn(&self) -> Span {
+        match self.design.turns {
+            Turns::Slices { slice, .. } => slice.unwrap_or(USUAL_SLICE),
+            Turns::Alone => self.timing.window,
+        }
+    }
+
+    /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        let windows = self.timing.window.0.as_secs_f64() * self.workload.conditions.len() as f64;
-        self.arms
-            .iter()
-            .map(|arm| self.timing.expected_warmup(arm.warmup).0.as_secs_f64() + windows + ROUND_OVERHEAD_S)
-            .sum()
+        let turns = f64::from(self.design.turns.cycles()) * self.workload.conditions.len() as f64;
+        let measured = turns * (self.turn().0.as_secs_f64() + TURN_OVERHEAD_S);
+        let warm = |arm: &Arm| self.timing.warmup_of(arm.warmup).0.as_secs_f64();
+        self.arms.iter().map(|arm| START_S + warm(arm) + measured).sum()
     }
 }
 
 impl Timing {
-    /// The warm-up of a target that is steady from its first second: a steady state takes some seconds to be seen.
-    fn expected_warmup(&self, class: crate::plan::WarmupClass) -> Span {
-        let shortest = self.warmup_of(class);
-        if self.warmup_cap > shortest { shortest.max(STEADY_SPAN) } else { shortest }
-    }
-
     /// The shortest warm-up for a class of target.
     #[must_use]
     pub fn warmup_of(&self, class: crate::plan::WarmupClass) -> Span {

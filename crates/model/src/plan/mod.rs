@@ -18,7 +18,10 @@ pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
-pub use design::{Blocks, Condition, Design, MOST_BLOCKS, Plan, ROUND_OVERHEAD_S, Timing, Workload};
+pub use design::{
+    Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
+    USUAL_SLICE, Workload,
+};
 pub use intervention::{Circumstances, Intervention};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;

@@ -15,9 +15,6 @@ pub struct Placement {
     pub load: CpuSet,
     /// Whether a CPU is in both sets, which every verdict then says.
     pub shared: bool,
-    /// Whether all these CPUs are kept from going idle for as long as the run lasts.
-    #[serde(default)]
-    pub awake: bool,
     /// Whether a generator that always has something to do polls rather than sleeps: its CPUs are its own, and never idle.
     /// Nobody is then charged for waking it.
     #[serde(default)]
@@ -48,23 +45,7 @@ impl Placement {
             (None, None) => allowed.halves(),
         };
         let shared = !server.intersection(&load).is_empty();
-        Ok(Self { server, load, shared, awake: false, polls: false })
-    }
-
-    /// The same with CPUs that are kept awake, or not.
-    #[must_use]
-    pub fn kept_awake(self, awake: bool) -> Self {
-        Self { awake, polls: awake && !self.shared, ..self }
-    }
-
-    /// What is done to keep them awake, in words; nothing where nothing is.
-    #[must_use]
-    pub fn wakefulness(&self) -> Option<&'static str> {
-        match (self.awake, self.polls) {
-            (true, true) => Some("both kept awake, the generator polling at capacity"),
-            (true, false) => Some("both kept awake"),
-            (false, _) => None,
-        }
+        Ok(Self { server, load, shared, polls: !shared })
     }
 
     /// The server's CPUs where it shares none of them, else none.

@@ -15,7 +15,7 @@ pub enum PassKind {
     Sampling,
     /// Taking a stack whenever a thread leaves its CPU, with the time until it comes back (tier 3).
     Waiting,
-    /// Stopping the target at every system call, as strace does (tier 3): only the mix of calls counts.
+    /// Stopping the target at every system call, at a low rate of requests (tier 3): only its calls count.
     Tracing,
 }
 

@@ -14,7 +14,7 @@ pub struct Connections {
 }
 
 /// The schedule in force.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleFacts {
     /// `closed`, `open` (any idle connection serves the next arrival), `connection` (wrk2's, one schedule each) or
     /// `replay` (an access log's own timing).
@@ -182,8 +182,19 @@ pub struct Warning {
     pub text: String,
 }
 
+/// What was asked under one name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedRequests {
+    /// Requests answered.
+    pub requests: u64,
+    /// Requests that went wrong.
+    pub errors: u64,
+    /// done − intended; unfinished requests enter as "at least this long".
+    pub response_ns: Percentiles,
+}
+
 /// What the generator measured in one window. Every figure is of that window.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
     /// Schema version.
     pub schema: u32,
@@ -234,6 +245,9 @@ pub struct LoadReport {
     pub autocorrelation: f64,
     /// How many independent requests the responses are worth; the intervals are as wide as this many make them.
     pub effective_requests: u64,
+    /// The same by name, where requests have names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests_by_name: BTreeMap<String, NamedRequests>,
     /// The window second by second.
     pub seconds: Vec<Second>,
     /// Whether the window ended early (interrupted).

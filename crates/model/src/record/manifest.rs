@@ -45,6 +45,47 @@ pub struct Manifest {
     pub builds: Vec<Build>,
     /// Requests per second of each arm in the pilot, in the order of the plan; 0 where it did not start.
     pub pilot_per_s: Vec<f64>,
+    /// How the plan was fitted to what the pilot found.
+    #[serde(default)]
+    pub fitted: Fitted,
+}
+
+/// How a plan was fitted to its arms, once the pilot had seen them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fitted {
+    /// Why arms are run one at a time although they were to take turns.
+    pub alone: Option<AloneReason>,
+    /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended.
+    pub turn_ns: u64,
+    /// Connections, where there are fewer than asked for: the slowest arm would not have answered them within a turn.
+    pub connections: Option<u32>,
+}
+
+/// Why arms cannot live together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AloneReason {
+    /// Together they need more memory than there is.
+    Memory {
+        /// What they held in their pilots, all together.
+        needed_bytes: u64,
+        /// What the machine had left.
+        available_bytes: u64,
+    },
+    /// Their connections together need more file descriptors than one generator may have.
+    Descriptors {
+        /// For the connections to all arms.
+        needed: u64,
+        /// What one process may have.
+        allowed: u64,
+    },
+    /// One works while nobody asks it anything.
+    Background {
+        /// Which.
+        arm: String,
+        /// CPUs that it kept busy.
+        share: f64,
+    },
 }
 
 impl Manifest {

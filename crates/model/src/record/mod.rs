@@ -26,18 +26,21 @@ mod shard;
 mod unit_costs;
 mod usage;
 
-pub use counts::{Counts, call_name};
+pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
 pub use load::{
-    Connections, Cpu, Errors, LoadReport, PerConnection, Percentiles, Pieces, ScheduleFacts, Second, Warning,
+    Connections, Cpu, Errors, LoadReport, NamedRequests, PerConnection, Percentiles, Pieces, ScheduleFacts,
+    Second, Warning,
 };
 pub use machine::{MachineLog, Pauses};
-pub use manifest::{Build, Manifest, RunStatus};
-pub use profile::{ENDED, Frame, Profile, ProfileKind, SPINNING, Stack};
+pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};
+pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, SPINNING, Stack};
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
-pub use round::{Answer, Failure, FailureKind, Fairness, RoundRecord, VoidReason, Warmup, Window};
+pub use round::{
+    Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, VoidReason, Warmup, Window,
+};
 pub use shard::ShardRecord;
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};

@@ -3,20 +3,36 @@ use serde::{Deserialize, Serialize};
 
 /// Module and name of what ran in a process that was gone before its functions could be named.
 pub const ENDED: &str = "[ended]";
+/// Module of functions of Python, read from the interpreter.
+pub const PYTHON: &str = "[python]";
 /// Name of an innermost frame: the function around it waits in a loop, as a spin lock does, and keeps its CPU.
 pub const SPINNING: &str = "[spinning]";
 
 /// One function in a stack.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Demangled name, or [`SPINNING`]; of what has no symbol, the offset in its module, hexadecimal.
     pub name: String,
-    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, or [`ENDED`].
+    /// File name of the executable or library; `[kernel]`, `[vdso]`, `[jit]`, [`PYTHON`], or [`ENDED`].
     pub module: String,
     /// Whether it ran in the kernel.
     pub kernel: bool,
     /// Whether `name` is a name.
     pub resolved: bool,
+    /// Source file, where debug information or a runtime tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line there, from 1: the one that ran or called; of code that Node made, the one that the function begins in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    /// The function alone: stacks that differ by lines only are one.
+    #[must_use]
+    pub fn without_place(&self) -> Self {
+        Self { file: None, line: None, ..self.clone() }
+    }
 }
 
 /// A stack and how often it was met.
@@ -26,6 +42,17 @@ pub struct Stack {
     pub frames: Vec<u32>,
     /// Samples.
     pub samples: u64,
+}
+
+/// Stacks of functions that an interpreter ran, of threads that had a CPU or were ready for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interpreted {
+    /// Time that one sample stands for, in nanoseconds.
+    pub period_ns: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Every stack met, most frequent first, by the frames of the profile.
+    pub stacks: Vec<Stack>,
 }
 
 /// What the samples of a profile are.
@@ -70,6 +97,10 @@ pub struct Profile {
     pub frames: Vec<Frame>,
     /// Every stack met, most frequent first.
     pub stacks: Vec<Stack>,
+    /// Functions that an interpreter ran meanwhile (Python), sampled by a clock of its own: the samples above show the
+    /// interpreter at work, and these what it worked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpreted: Option<Interpreted>,
     /// Lengths in nanoseconds of the times in which no answer came to the load, far longer than between two answers.
     #[serde(default)]
     pub stalls_ns: Vec<u64>,

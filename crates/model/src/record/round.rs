@@ -63,8 +63,12 @@ pub struct Fairness {
 /// The warm-up of one round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Warmup {
-    /// Requests completed in each second.
-    pub per_second: Vec<u64>,
+    /// Requests completed in each turn.
+    #[serde(alias = "per_second")]
+    pub per_turn: Vec<u64>,
+    /// How long it took, the turns of others included, in nanoseconds.
+    #[serde(default)]
+    pub took_ns: u64,
     /// Whether it was steady when the window began.
     pub steady: bool,
 }
@@ -89,14 +93,79 @@ pub struct Window {
     pub resources: Option<Resources>,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
-    /// Nanoseconds that a line of memory took from the server's first CPU to the generator's and back, some times a
-    /// second; empty where CPUs are not kept awake, and in runs of before it was measured.
-    #[serde(default)]
-    pub cpu_distances_ns: Vec<f64>,
     /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising
     /// order, 16 buckets an octave. Runs of before it was kept have none.
     #[serde(default)]
     pub response_buckets: Vec<[u64; 2]>,
+    /// The turns that all of the above is the sum of; one where the arm ran alone. Empty in runs of before arms took turns,
+    /// whose counters were read while requests were under way.
+    #[serde(default)]
+    pub slices: Vec<Slice>,
+}
+
+impl Window {
+    /// A window in which nothing has happened.
+    #[must_use]
+    pub fn empty(condition: Condition) -> Self {
+        Self {
+            condition,
+            load: LoadReport::default(),
+            target: Usage::default(),
+            generator: Usage::default(),
+            server_cpus: HostUsage::default(),
+            load_cpus: HostUsage::default(),
+            resources: None,
+            observer_cpu_ns: 0,
+            response_buckets: Vec::new(),
+            slices: Vec::new(),
+        }
+    }
+}
+
+/// One turn of an arm among others that are alive with it, from quiet to quiet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slice {
+    /// Which cycle of the block under this condition, from 0: each has one slice of every arm.
+    pub cycle: u32,
+    /// Which turn of the block, from 0, warm-up not counted.
+    pub turn: u32,
+    /// When it began, in nanoseconds of the monotonic clock.
+    pub start_ns: u64,
+    /// For how long requests were sent.
+    pub length_ns: u64,
+    /// Requests answered, from quiet to quiet.
+    pub requests: u64,
+    /// Of these, answered before sending ended.
+    pub in_time: u64,
+    /// CPU time of the arm, from quiet to quiet.
+    pub cpu_ns: u64,
+    /// Time between the two readings.
+    pub wall_ns: u64,
+    /// CPU time meanwhile of the arms that nobody asked.
+    pub idle_arms_ns: u64,
+    /// CPU time meanwhile of processes that are neither arm nor generator nor observer.
+    pub others_ns: u64,
+    /// Time that the hypervisor took from the server's CPUs meanwhile.
+    pub steal_ns: u64,
+    /// Time for which a quota held the server back.
+    pub throttled_ns: u64,
+}
+
+/// What an arm used while others had their turns and nobody asked it anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Background {
+    /// For how long it was watched.
+    pub wall_ns: u64,
+    /// CPU time.
+    pub cpu_ns: u64,
+}
+
+impl Background {
+    /// CPUs that it kept busy, on average.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
 }
 
 /// Why a round counts for nothing.
@@ -134,6 +203,9 @@ pub struct RoundRecord {
     pub warmup: Warmup,
     /// One window for each condition.
     pub windows: Vec<Window>,
+    /// What it used in the turns of others; absent where it ran alone.
+    #[serde(default)]
+    pub background: Option<Background>,
     /// Why there are no figures.
     pub failure: Option<Failure>,
 }

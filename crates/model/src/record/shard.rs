@@ -22,6 +22,9 @@ pub struct ShardRecord {
     pub report: LoadReport,
     /// Answers in the window, whenever their requests were due.
     pub answers: u64,
+    /// Requests answered before sending ended, where answers were waited for afterwards: what the rate counts.
+    #[serde(default)]
+    pub in_time: Option<u64>,
     /// Whether the warm-up ended steady.
     pub steady: bool,
     /// Answers on each connection.

@@ -103,3 +103,65 @@ pub struct HostUsage {
     /// TCP of the whole host.
     pub tcp: TcpCounters,
 }
+
+impl Usage {
+    /// Adds what the same group used in a later stretch of time: counters add up, levels are those of the later one.
+    pub fn add_later(&mut self, later: &Self) {
+        self.wall_ns += later.wall_ns;
+        self.cpu.total_ns += later.cpu.total_ns;
+        self.cpu.user_ns += later.cpu.user_ns;
+        self.cpu.system_ns += later.cpu.system_ns;
+        self.run_wait_ns += later.run_wait_ns;
+        self.voluntary_switches += later.voluntary_switches;
+        self.involuntary_switches += later.involuntary_switches;
+        self.minor_faults += later.minor_faults;
+        self.major_faults += later.major_faults;
+        self.rss_peak_bytes = self.rss_peak_bytes.max(later.rss_peak_bytes);
+        self.rss_bytes = later.rss_bytes;
+        self.threads = later.threads;
+        self.processes = later.processes;
+        self.busiest_thread_ns += later.busiest_thread_ns;
+        for (name, ns) in &later.threads_ns {
+            *self.threads_ns.entry(name.clone()).or_default() += ns;
+        }
+        self.threads_changed += later.threads_changed;
+        self.ended_processes_ns += later.ended_processes_ns;
+        self.ended_threads_ns += later.ended_threads_ns;
+    }
+}
+
+impl HostUsage {
+    /// Adds what the same CPUs did in a later stretch of time.
+    pub fn add_later(&mut self, later: &Self) {
+        self.wall_ns += later.wall_ns;
+        self.cpus = later.cpus;
+        self.user_ns += later.user_ns;
+        self.system_ns += later.system_ns;
+        self.irq_ns += later.irq_ns;
+        self.softirq_ns += later.softirq_ns;
+        self.idle_ns += later.idle_ns;
+        self.steal_ns += later.steal_ns;
+        self.others_ns += later.others_ns;
+        self.throttled_ns += later.throttled_ns;
+        self.frequency_khz = match (self.frequency_khz, later.frequency_khz) {
+            (Some([low, high]), Some([later_low, later_high])) => {
+                Some([low.min(later_low), high.max(later_high)])
+            }
+            (before, now) => before.or(now),
+        };
+        self.tcp.add(&later.tcp);
+    }
+}
+
+impl TcpCounters {
+    fn add(&mut self, more: &Self) {
+        self.segments_in += more.segments_in;
+        self.segments_out += more.segments_out;
+        self.retransmits += more.retransmits;
+        self.active_opens += more.active_opens;
+        self.passive_opens += more.passive_opens;
+        self.listen_overflows += more.listen_overflows;
+        self.listen_drops += more.listen_drops;
+        self.delayed_acks += more.delayed_acks;
+    }
+}

@@ -3,4 +3,5 @@
 
 mod plan;
 mod record;
+mod requests;
 mod units;

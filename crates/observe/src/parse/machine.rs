@@ -5,19 +5,25 @@ use model::record::MachineLog;
 /// Bytes of the unit in which the log tells of the heap.
 const MIB: u64 = 1 << 20;
 
-/// What a log tells of the time between two readings of the monotonic clock.
+/// What a log tells of some stretches of time on the monotonic clock, in order: the pauses within them, and how fast memory
+/// was allocated from the first to the last.
 ///
 /// Source: HotSpot, `src/hotspot/share/runtime/safepoint.cpp` (`SafepointTracing::end`) and
 /// `src/hotspot/share/gc/shared/gcTraceTime.cpp`; `timenanos` is the monotonic clock on Linux.
 #[must_use]
-pub fn machine_log(text: &str, [from_ns, to_ns]: [u64; 2]) -> MachineLog {
+pub fn machine_log(text: &str, spans_ns: &[[u64; 2]]) -> MachineLog {
+    let (from_ns, to_ns) =
+        (spans_ns.first().map_or(0, |span| span[0]), spans_ns.last().map_or(0, |span| span[1]));
+    let within = |at: u64| spans_ns.iter().any(|[from, to]| (*from..*to).contains(&at));
     let lines = text.lines().filter_map(stamped).filter(|(at, _)| (from_ns..to_ns).contains(at));
     let mut log = MachineLog::default();
     // When the first collection was, the heap after the last one, and what was allocated between them.
     let mut heap: Option<[u64; 3]> = None;
     for (at_ns, line) in lines {
         if let Some((operation, ns)) = pause(line) {
-            log.add(operation, ns);
+            if within(at_ns) {
+                log.add(operation, ns);
+            }
         } else if let Some([before, after]) = collection(line) {
             let [first_ns, left, mib] = heap.unwrap_or([at_ns, before, 0]);
             let mib = mib + before.saturating_sub(left);

@@ -8,6 +8,7 @@ mod machine;
 mod net;
 mod perf;
 mod process;
+mod python;
 mod resources;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,5 @@ pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,
 };
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
+pub(crate) use python::{line_at, string_kind, string_of, version_of};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};

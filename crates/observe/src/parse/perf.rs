@@ -1,5 +1,7 @@
 //! Records of a perf ring buffer. Source: perf_event_open(2), "MMAP layout"; Linux, include/uapi/linux/perf_event.h.
 
+use std::collections::BTreeMap;
+
 const RECORD_LOST: u32 = 2;
 const RECORD_FORK: u32 = 7;
 const RECORD_SAMPLE: u32 = 9;
@@ -159,25 +161,60 @@ pub(crate) struct JitSymbol {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) name: String,
+    pub(crate) file: Option<String>,
+    /// Where in the file the function begins.
+    pub(crate) line: Option<u32>,
 }
 
 /// Reads `/tmp/perf-PID.map`, in order of addresses: begin and size, hexadecimal with `0x` (JVM) or without it, then the
-/// name. Source: Linux, tools/perf/Documentation/jit-interface.txt.
+/// name. A runtime that writes it as it goes (Node) puts new code where old code was: the later line counts.
+/// Source: Linux, tools/perf/Documentation/jit-interface.txt.
 pub(crate) fn perf_map(text: &str) -> Vec<JitSymbol> {
     let hexadecimal = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
     let symbol = |line: &str| {
         let (begin, rest) = line.split_once(' ')?;
         let (size, name) = rest.split_once(' ')?;
         let begin = hexadecimal(begin)?;
-        Some(JitSymbol {
-            begin,
-            end: begin.checked_add(hexadecimal(size)?)?,
-            name: method(name.trim()).to_owned(),
-        })
+        let end = begin.checked_add(hexadecimal(size)?)?;
+        let (name, file, line) = script(name.trim()).unwrap_or_else(|| (method(name.trim()), None, None));
+        let (name, file) = (name.to_owned(), file.map(str::to_owned));
+        Some(JitSymbol { begin, end, name, file, line })
     };
-    let mut symbols: Vec<JitSymbol> = text.lines().filter_map(symbol).collect();
-    symbols.sort_by_key(|symbol| symbol.begin);
-    symbols
+    let mut symbols: BTreeMap<u64, JitSymbol> = BTreeMap::new();
+    for symbol in text.lines().filter_map(symbol) {
+        while let Some(before) = symbols.range(..symbol.end).next_back().map(|(_, before)| before)
+            && before.end > symbol.begin
+        {
+            let begin = before.begin;
+            symbols.remove(&begin);
+        }
+        symbols.insert(symbol.begin, symbol);
+    }
+    symbols.into_values().collect()
+}
+
+/// Function, file and line of what V8 calls its code: `JS:*name file:line:column`, with `LazyCompile`, `Function` and
+/// others before it, a mark of how it is run, and a name that may be empty or have spaces; nothing for anything else.
+/// Source: V8, src/logging/log.cc, `CodeEventLogger`.
+fn script(text: &str) -> Option<(&str, Option<&str>, Option<u32>)> {
+    const KINDS: [&str; 5] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];
+    /// Optimised, interpreted, and by the compilers between.
+    const MARKS: [char; 4] = ['*', '~', '^', '+'];
+    /// How paths begin.
+    const PATHS: [&str; 3] = [" /", " node:", " file:"];
+    let rest = KINDS.iter().find_map(|kind| text.strip_prefix(kind))?.trim_start_matches(MARKS);
+    let path = PATHS.iter().filter_map(|begin| rest.find(begin)).min().or_else(|| rest.rfind(' '));
+    let (name, place) = path.map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
+    let name = if name.trim().is_empty() { "(anonymous)" } else { name.trim() };
+    let (before, last) = place.rsplit_once(':').unwrap_or((place, ""));
+    let Ok(last) = last.parse() else {
+        return Some((name, Some(place).filter(|place| !place.is_empty()), None));
+    };
+    // Older versions tell the line only.
+    Some(match before.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
+        Some((file, line)) => (name, Some(file), Some(line)),
+        None => (name, Some(before), Some(last)),
+    })
 }
 
 /// The name of a Java method without the types that the JVM writes around it; any other name as it is.

@@ -165,15 +165,15 @@ const MACHINE: &str = "[1000ns][gc] Using Serial
 
 #[test]
 fn a_machine_s_log_is_pauses_and_what_was_allocated_between_collections() {
-    let log = machine_log(MACHINE, [0, 8999]);
+    let log = machine_log(MACHINE, &[[0, 8999]]);
     assert_eq!(log.collections_ns, [60_589_104, 400]);
     let paused = log.paused();
     assert_eq!((paused.count, paused.total_ns, paused.longest_ns), (3, 60_589_534, 60_589_104));
     // From 16 to 33 and from 31 to 44 MiB between 2000 and 5000 ns.
     assert_eq!(log.allocated_bytes_per_s, Some(30.0 * 1_048_576.0 * 1e9 / 3000.0));
-    let part = machine_log(MACHINE, [2600, 4000]);
+    let part = machine_log(MACHINE, &[[2600, 4000]]);
     assert_eq!((part.collections_ns.len(), part.paused().count, part.allocated_bytes_per_s), (1, 1, None));
-    assert_eq!(machine_log("", [0, 9]), model::record::MachineLog::default());
+    assert_eq!(machine_log("", &[[0, 9]]), model::record::MachineLog::default());
 }
 
 #[test]
@@ -323,9 +323,60 @@ fn perf_maps_of_several_runtimes_are_read() {
     let at = |address| jit_symbol(&symbols, address).map(|symbol| symbol.name.as_str());
     assert_eq!(at(0x7f00), Some("a.b.C.run"));
     assert_eq!(at(0x7f1f), Some("a.b.C.run"));
-    assert_eq!(at(0x7f2f), Some("LazyCompile:*handle /app.js:3"));
+    assert_eq!(at(0x7f2f), Some("handle"));
     assert_eq!(at(0x8000), Some("a.b.C$D.<init>"));
     assert_eq!(at(0x8010), Some("(anonymous) /app.js:4 (x)"));
     assert_eq!((at(0x7eff), at(0x7f30)), (None, None));
     assert!(perf_map("0xffffffffffffffff 2 overflow\n").is_empty());
+}
+
+#[test]
+fn functions_of_scripts_have_their_file_and_line() {
+    for (said, name, file, line) in [
+        ("JS:*hot /srv/app.js:2:21", "hot", Some("/srv/app.js"), Some(2)),
+        (
+            "LazyCompile:~get stdout node:internal/bootstrap:40:7",
+            "get stdout",
+            Some("node:internal/bootstrap"),
+            Some(40),
+        ),
+        ("LazyCompile:*handle /my app.js:3", "handle", Some("/my app.js"), Some(3)),
+        ("Function:^ file:///srv/app.mjs:9:1", "(anonymous)", Some("file:///srv/app.mjs"), Some(9)),
+        ("Eval:~ evalmachine.<anonymous>:1:1", "(anonymous)", Some("evalmachine.<anonymous>"), Some(1)),
+        ("JS:*alone", "alone", None, None),
+        ("Builtin:ArrayMap", "Builtin:ArrayMap", None, None),
+    ] {
+        let symbols = perf_map(&format!("1000 10 {said}\n"));
+        let found = &symbols[0];
+        assert_eq!((&*found.name, found.file.as_deref(), found.line), (name, file, line), "{said}");
+    }
+}
+
+/// New code lies where old code was, across its edges.
+#[test]
+fn of_code_in_one_place_the_later_counts() {
+    let symbols = perf_map("1000 40 old\n1040 40 other\n1020 30 new\n0ff0 8 before\n");
+    let names: Vec<&str> = symbols.iter().map(|symbol| &*symbol.name).collect();
+    assert_eq!(names, ["before", "new"]);
+    assert_eq!(jit_symbol(&symbols, 0x1045).map(|symbol| &*symbol.name), Some("new"));
+}
+
+#[test]
+fn lines_of_python_are_found() {
+    // Two units of the first line, one two lines on (short form, with columns), one that belongs to no line, and one 100
+    // lines back, by a number of two bytes, without columns.
+    let table =
+        [0x80 | 1, 0x11, 0x80 | 12 << 3, 1, 2, 0x80 | 15 << 3, 0x80 | 13 << 3, 64 | (201 & 63), 201 >> 6];
+    let lines: Vec<Option<u32>> = (0..6).map(|unit| line_at(&table, 200, unit)).collect();
+    assert_eq!(lines, [Some(200), Some(200), Some(202), None, Some(102), None]);
+}
+
+#[test]
+fn strings_of_python_are_read_by_their_width() {
+    assert_eq!(string_kind(1 << 2 | 32 | 64), Some((1, true)));
+    assert_eq!(string_kind(2 << 2 | 32), Some((2, false)));
+    assert_eq!((string_kind(1 << 2), string_kind(3 << 2 | 32)), (None, None));
+    assert_eq!(string_of(&[0x61, 0, 0xe4, 0x03], 2), "a\u{3e4}");
+    let versions = ["/usr/bin/python3.11", "/lib/libpython3.12.so.1.0", "/usr/bin/python3", "/a/numpy.so"];
+    assert_eq!(versions.map(version_of), [Some(11), Some(12), None, None]);
 }

@@ -206,7 +206,8 @@ impl Names {
         names.find_spinning(chains);
         if chains.keys().any(|(_, _, preempted)| *preempted) {
             let (name, module) = (RUN_QUEUE.to_owned(), KERNEL_MODULE.to_owned());
-            names.run_queue = Some(names.intern(Frame { name, module, kernel: true, resolved: true }));
+            let frame = Frame { name, module, kernel: true, resolved: true, ..Frame::default() };
+            names.run_queue = Some(names.intern(frame));
         }
         names
     }
@@ -241,14 +242,15 @@ impl Names {
             name: format!("{offset:#x}"),
             module: module.to_owned(),
             kernel: pid == 0,
-            resolved: false,
+            ..Frame::default()
         };
         if pid == 0 {
             return Some(place(KERNEL_MODULE, address));
         }
         if let Some(symbol) = self.jit.get(&pid).and_then(|symbols| jit_symbol(symbols, address)) {
             let (name, module) = (symbol.name.clone(), JIT_MODULE.to_owned());
-            return Some(Frame { name, module, kernel: false, resolved: true });
+            let (file, line) = (symbol.file.clone(), symbol.line);
+            return Some(Frame { name, module, kernel: false, resolved: true, file, line });
         }
         let Some(Some(maps)) = self.maps.get(&pid) else { return Some(place(ENDED, 0)) };
         let mapping = maps.iter().find(|map| (map.begin..map.end).contains(&address))?;
@@ -388,9 +390,17 @@ pub(crate) fn kernel_symbols() -> bool {
 fn named(symbol: &Symbolized, kernel: bool) -> Vec<Frame> {
     let Some(symbol) = symbol.as_sym() else { return Vec::new() };
     let module = module(symbol, kernel);
-    let names = std::iter::once(&symbol.name).chain(symbol.inlined.iter().map(|inlined| &inlined.name));
-    names
-        .map(|name| Frame { name: name.to_string(), module: module.clone(), kernel, resolved: true })
+    let inlined = symbol.inlined.iter().map(|inlined| (&inlined.name, inlined.code_info.as_ref()));
+    std::iter::once((&symbol.name, symbol.code_info.as_deref()))
+        .chain(inlined)
+        .map(|(name, code)| Frame {
+            name: name.to_string(),
+            module: module.clone(),
+            kernel,
+            resolved: true,
+            file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
+            line: code.and_then(|code| code.line),
+        })
         .collect()
 }
 

@@ -1,9 +1,7 @@
 //! Counters agree with what a child was told to do, exactly where that is possible.
 
-use std::process::{Command, Stdio};
-
 use model::record::Counts;
-use observe::{Counting, Group, HostWatch, OwnCpus, fingerprint, unit_costs};
+use observe::{Counting, Group, HostWatch, OwnCpus, Tracer, fingerprint, unit_costs};
 
 use crate::filtered::{CALLS, EPERM, refusing};
 use crate::support::Told;
@@ -51,7 +49,7 @@ fn system_calls_are_counted_exactly_by_name() {
 /// calls may not be counted on whole CPUs.
 fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, model::record::Usage)> {
     let mut told = Told::new(role);
-    let own = OwnCpus { cpus: "0".parse().unwrap(), kept_awake: false, switched_often: true };
+    let own = OwnCpus { cpus: "0".parse().unwrap(), switched_often: true };
     let mut first = rustix::thread::CpuSet::new();
     first.set(0);
     let fixture = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
@@ -122,42 +120,26 @@ fn where_bpf_is_refused_calls_are_counted_all_of_the_time_and_that_is_said() {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
-fn counts_per_request_equal_those_of_strace() {
+fn counts_equal_those_of_a_tracer() {
     let Some((counts, _)) = counted(&["requests", "2000"]) else { return };
-    let Some(traced) = straced(&["requests", "2000"]).filter(|_| !counts.syscalls.is_empty()) else {
-        eprintln!("skipped: strace is not installed, may not trace here, or calls are not counted by name");
-        return;
+    let mut told = Told::new(&["requests", "2000"]);
+    let tracer = match Tracer::attach(&Group::of(told.pid()).unwrap()) {
+        Ok(tracer) if !counts.syscalls.is_empty() => tracer,
+        tracer => {
+            eprintln!("skipped: {:?}, {:?}", tracer.err(), counts.missing);
+            return;
+        }
     };
+    let before = tracer.read();
+    told.work();
+    let traced = tracer.read().since(&before);
     for (name, times) in OF_ONE_REQUEST {
-        let ours = counts.syscalls[name] as f64 / 2000.0;
-        let strace = traced.iter().find(|(other, _)| other == name).map_or(0, |(_, calls)| *calls) as f64;
-        assert!((ours - strace / 2000.0).abs() < 0.002, "{name}: {ours} and {}", strace / 2000.0);
-        assert_eq!(ours.round() as u64, times);
+        let [ours, theirs] = [&counts, &traced].map(|counts| counts.syscalls[name]);
+        assert!(
+            ours.abs_diff(theirs) <= 3 && theirs.abs_diff(times * 2000) <= 3,
+            "{name}: {ours} and {theirs}"
+        );
     }
-}
-
-/// Calls by name as `strace -c` counts them while a fixture works.
-fn straced(role: &[&str]) -> Option<Vec<(String, u64)>> {
-    let mut told = Told::new(role);
-    let pid = told.pid().to_string();
-    let strace = Command::new("strace").args(["-c", "-f", "-p", &pid]).stderr(Stdio::piped()).spawn().ok()?;
-    let status = format!("/proc/{pid}/status");
-    let attached = (0..100).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        !std::fs::read_to_string(&status).unwrap().contains("TracerPid:\t0")
-    });
-    if attached {
-        told.work();
-    }
-    drop(told);
-    let output = strace.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // % time, seconds, usecs/call, calls, errors (may be empty), syscall
-    let row = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        Some(((*words.last()?).to_owned(), words.get(3)?.parse().ok()?))
-    };
-    attached.then(|| text.lines().filter_map(row).collect())
 }
 
 /// Looks until user and system time agree with the task clock within 2 %, ten times at most. What the hypervisor and

@@ -138,26 +138,41 @@ fn a_cpu_that_is_not_there_is_an_error() {
 fn a_sampler_tells_target_and_generator_apart() {
     let (mut target, generator) = (Told::new(&["spin", "300"]), Told::new(&["sleep", "1"]));
     let group = |told: &Told| Group::of(told.pid()).unwrap();
-    let sampler = Sampler::new(group(&target), group(&generator), all_cpus(), all_cpus());
-    let before = sampler.read().unwrap();
+    let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
+    let before = sampler.read(0).unwrap();
     target.work();
-    let seen = sampler.read().unwrap().since(&before);
+    let seen = sampler.read(0).unwrap().since(&before);
     assert!(seen.target.cpu.total_ns > 250_000_000, "{:?}", seen.target);
     assert!(seen.generator.cpu.total_ns < 10_000_000, "{:?}", seen.generator);
     assert!(seen.observer_cpu_ns > 0 && seen.server_cpus.wall_ns >= 300_000_000);
 }
 
 #[test]
+fn what_an_idle_target_uses_is_its_own_and_nobody_elses() {
+    let told = [0, 1].map(|_| Told::new(&["sleep", "1"]));
+    let (mut busy, generator) = (Told::new(&["spin", "300"]), Told::new(&["sleep", "1"]));
+    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let targets = vec![group(&told[0]), group(&busy), group(&told[1])];
+    let sampler = Sampler::new(targets, group(&generator), all_cpus(), all_cpus());
+    let before = sampler.read(0).unwrap();
+    busy.work();
+    let seen = sampler.read(0).unwrap().since(&before);
+    assert!(seen.idle_ns[0] > 250_000_000 && seen.idle_ns[1] < 10_000_000, "{:?}", seen.idle_ns);
+    assert!(seen.target.cpu.total_ns < 10_000_000, "{:?}", seen.target);
+    assert!(seen.server_cpus.others_ns < 200_000_000, "{} ns", seen.server_cpus.others_ns);
+}
+
+#[test]
 fn who_is_neither_target_nor_generator_is_another() {
     let (target, generator) = (Told::new(&["sleep", "1"]), Told::new(&["sleep", "1"]));
     let group = |told: &Told| Group::of(told.pid()).unwrap();
-    let sampler = Sampler::new(group(&target), group(&generator), all_cpus(), all_cpus());
-    let before = sampler.read().unwrap();
+    let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
+    let before = sampler.read(0).unwrap();
     // What is below this process counts as its own; a session that init adopts does not.
     let shell = format!("'{}' spin-now 300 &", env!("CARGO_BIN_EXE_observe-fixture"));
     std::process::Command::new("sh").args(["-c", &shell]).status().unwrap();
     std::thread::sleep(Duration::from_millis(200));
-    let seen = sampler.read().unwrap().since(&before);
+    let seen = sampler.read(0).unwrap().since(&before);
     assert!(seen.server_cpus.others_ns > 50_000_000, "{} ns", seen.server_cpus.others_ns);
     assert_eq!(seen.server_cpus.others_ns, seen.load_cpus.others_ns);
 }

@@ -10,3 +10,4 @@ mod host;
 mod profile;
 mod refused;
 mod support;
+mod tracer;

@@ -1,7 +1,11 @@
 //! Programs that spend their time in known places are sampled, and that is where it is found.
 
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use model::record::{Frame, Profile, ProfileKind, SPINNING};
 use observe::{Group, ObserveError, OwnCpus, Profiler};
@@ -235,6 +239,213 @@ fn a_stripped_program_gives_its_module_and_a_hint() {
     assert!(inside * 10 > profile.samples * 9, "{}", profile.folded());
     let told = |note: &String| note.contains("no symbols") && note.contains("(at 0x");
     assert!(profile.notes.iter().any(told), "{:?}", profile.notes);
+}
+
+/// The innermost function with the most samples.
+fn hottest(profile: &Profile) -> Frame {
+    let mut own: std::collections::BTreeMap<(&str, &str), (u64, &Frame)> = Default::default();
+    for stack in &profile.stacks {
+        let Some(frame) = profile.frames_of(stack).next_back() else { continue };
+        own.entry((&frame.name, &frame.module)).or_insert((0, frame)).0 += stack.samples;
+    }
+    own.into_values().max_by_key(|(samples, _)| *samples).expect("there are samples").1.clone()
+}
+
+/// The line of the first text that contains `part`, from 1.
+fn line_of(text: &str, part: &str) -> Option<u32> {
+    let line = text.lines().position(|line| line.contains(part)).expect("the text has it");
+    u32::try_from(line + 1).ok()
+}
+
+fn is_in(frame: &Frame, file: &str) -> bool {
+    frame.file.as_ref().is_some_and(|path| path.ends_with(file))
+}
+
+#[test]
+fn functions_of_c_have_the_line_that_ran_and_the_one_that_called() {
+    let Some(profile) = sampled_program("lines", &["-O1", "-g", "-fno-omit-frame-pointer"]) else { return };
+    let hot = hottest(&profile);
+    assert_eq!((&*hot.name, hot.line), ("inner_work", line_of(PROGRAM, "inner_work(")), "{hot:?}");
+    assert!(is_in(&hot, "lines.c"), "{hot:?}");
+    let caller = profile.frames.iter().find(|frame| frame.name == "main").unwrap();
+    assert_eq!(caller.line, line_of(PROGRAM, "WORK(1000000)"), "{caller:?}");
+}
+
+#[test]
+fn functions_of_rust_have_the_line_that_ran() {
+    let Some(profile) = sampled(Told::new(&["mix", "90", "400"])) else { return };
+    let text = include_str!("../../fixture/main.rs");
+    let hot = hottest(&profile);
+    let begin = line_of(text, "fn major_share").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin..begin + 7).contains(&line));
+    assert!(hot.name.ends_with("major_share") && fits && is_in(&hot, "fixture/main.rs"), "{hot:?}");
+}
+
+/// Samples a server that speaks as the fixture does and answers HTTP on the port that is its last argument, while it is
+/// asked all the time; nothing, and the reason said, where its runtime is not installed.
+fn sampled_server(runtime: &[&str], name: &str, text: &str, env: &[(&str, &str)]) -> Option<Profile> {
+    let (program, args) = runtime.split_first().unwrap();
+    if !Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {program} is not installed");
+        return None;
+    }
+    let file = std::env::temp_dir().join(format!("observe-{}-{name}", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(program);
+    command.args(args).arg(&file).arg(port.to_string()).envs(env.iter().copied());
+    let told = Told::start(&mut command);
+    let map = format!("/tmp/perf-{}.map", told.pid());
+    let done = AtomicBool::new(false);
+    let profile = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                ask(port);
+            }
+        });
+        let profile = sampled(told);
+        done.store(true, Ordering::Relaxed);
+        profile
+    });
+    std::fs::remove_file(&file).unwrap();
+    let _ = std::fs::remove_file(map);
+    profile
+}
+
+/// One request on a connection of its own; a server that ends meanwhile answers nobody.
+fn ask(port: u16) {
+    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+        std::thread::sleep(Duration::from_millis(5));
+        return;
+    };
+    let _ = stream.write_all(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n");
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+const NODE: &str = r#"
+function hotFunction(n) {
+  let x = 0;
+  for (let i = 0; i < n; i++) x = (x * 31 + i) % 1000003;
+  return x;
+}
+const server = require("http").createServer((request, response) => response.end(`${hotFunction(100000)}`));
+server.listen(Number(process.argv[2]), "127.0.0.1", () => process.stdout.write("ready\n"));
+process.stdin.once("data", () => {
+  setTimeout(() => process.stdout.write("done\n"), 1500);
+  process.stdin.on("data", () => {});
+});
+"#;
+
+#[test]
+fn functions_of_a_server_of_node_have_their_name_file_and_line() {
+    let env = [("NODE_OPTIONS", "--perf-basic-prof --interpreted-frames-native-stack")];
+    let Some(profile) = sampled_server(&["node"], "hot.js", NODE, &env) else { return };
+    let hot = hottest(&profile);
+    assert_eq!((&*hot.name, hot.line), ("hotFunction", line_of(NODE, "hotFunction(")), "{hot:?}");
+    assert!(is_in(&hot, "hot.js") && hot.resolved, "{hot:?}");
+}
+
+const PYTHON_SERVER: &str = r#"
+import sys, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def hot_function(self, n):
+        x = 0
+        for i in range(n):
+            x = (x * 31 + i) % 1000003
+        return x
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(self.hot_function(20000)).encode())
+
+    def log_message(self, *args):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+time.sleep(1.5)
+sys.stdout.write("done\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+"#;
+
+#[test]
+fn functions_of_a_server_of_python_have_their_name_file_and_line() {
+    for version in ["3.11", "3.12", "3.13"] {
+        let program = format!("python{version}");
+        let Some(profile) =
+            sampled_server(&[&program, "-u"], &format!("hot-{version}.py"), PYTHON_SERVER, &[])
+        else {
+            continue;
+        };
+        let interpreted = profile.interpreted.as_ref().expect("this Python is known");
+        // The server is busy nearly all of 1.5 s, looked at 199 times a second.
+        assert!((100..400).contains(&interpreted.samples), "{version}: {}", interpreted.samples);
+        let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+        let hot = hottest(&of_python);
+        let begin = line_of(PYTHON_SERVER, "def hot_function").unwrap();
+        let fits = hot.line.is_some_and(|line| (begin + 2..begin + 4).contains(&line));
+        assert!(hot.name == "Handler.hot_function" && fits && is_in(&hot, ".py"), "{version}: {hot:?}");
+        let call = line_of(PYTHON_SERVER, "self.hot_function(20000)");
+        let calls = |frame: &Frame| frame.name == "Handler.do_GET" && frame.line == call;
+        assert!(
+            samples_with(&of_python, calls) * 2 > interpreted.samples,
+            "{version}: {}",
+            of_python.folded()
+        );
+        // The other samples are those of the interpreter, as ever.
+        assert!(samples_with(&profile, |frame| frame.name.contains("_PyEval_EvalFrame")) > 0, "{version}");
+    }
+}
+
+const GO: &str = r#"package main
+
+import "os"
+
+//go:noinline
+func hotFunction(n int) (x int) {
+	for i := 0; i < n; i++ {
+		x = (x*31 + i) % 1000003
+	}
+	return x
+}
+
+func main() {
+	os.Stdout.WriteString("ready\n")
+	os.Stdin.Read(make([]byte, 1))
+	for i := 0; i < 3000; i++ {
+		hotFunction(100000)
+	}
+	os.Stdout.WriteString("done\n")
+	os.Stdin.Read(make([]byte, 1))
+}
+"#;
+
+#[test]
+fn functions_of_go_have_their_line() {
+    let stem = std::env::temp_dir().join(format!("observe-{}-go", std::process::id()));
+    let source = stem.with_extension("go");
+    std::fs::write(&source, GO).unwrap();
+    let built = Command::new("go").args(["build", "-o"]).arg(&stem).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: go is not installed");
+        return;
+    }
+    let profile = sampled(Told::start(&mut Command::new(&stem)));
+    for file in [&stem, &source] {
+        std::fs::remove_file(file).unwrap();
+    }
+    let Some(profile) = profile else { return };
+    let hot = hottest(&profile);
+    let begin = line_of(GO, "func hotFunction").unwrap();
+    let fits = hot.line.is_some_and(|line| (begin..begin + 4).contains(&line));
+    assert!(hot.name == "main.hotFunction" && fits && is_in(&hot, ".go"), "{hot:?}");
 }
 
 fn off_cpu(role: &[&str]) -> Option<Profile> {

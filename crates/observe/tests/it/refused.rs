@@ -83,8 +83,8 @@ fn root_without_rights_is_an_ordinary_user() {
     });
     let found = found.join().unwrap();
     assert!(!of(&found, "others").ok && !of(&found, "bpftrace").ok, "{found:?}");
-    let strace = of(&found, "strace");
-    assert!(!strace.ok || strace.text.contains("of processes of this user"), "{strace:?}");
+    let tracing = of(&found, "call_tracing");
+    assert!(!tracing.ok || tracing.text.contains("of servers of this user"), "{tracing:?}");
     assert_eq!(of(&found, "sampling").ok, paranoid() <= 2, "{found:?}");
     assert_eq!(of(&found, "sampling_kernel").ok, paranoid() <= 1, "{found:?}");
     if paranoid() > 1 {

@@ -169,7 +169,7 @@ fn round(arm: &str) -> analyse::RoundDetail {
         arm: arm.to_owned(),
         started_unix_ms: 0,
         void: None,
-        warmup_per_s: Vec::new(),
+        warmup_per_turn: Vec::new(),
         steady: true,
         windows: Vec::new(),
     }

@@ -70,6 +70,8 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         unattributed_share: Some(0.0),
         unattributed_arm: Some(arm.to_owned()),
         warnings: vec!["something that the reader must know".to_owned()],
+        design: analyse::DesignFindings::default(),
+        took_ns: 0,
         void_rounds: vec![VoidRound {
             block: 1,
             arm: arm.to_owned(),
@@ -174,6 +176,8 @@ fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Verdict) -> Co
         noise_floor_from: Some("within_run".to_owned()),
         delta: metric.delta(),
         blocks_needed: Some(3),
+        block_ratios: vec![1.1, 1.1],
+        bias: analyse::BiasFindings::default(),
         pairs: vec![(0, 0.0953), (1, 0.0953)],
         void_by: Vec::new(),
     }

@@ -1,9 +1,10 @@
 //! Looks, families of tests, verdicts, noise, and the small checks.
 
-use stats::looks::{Look, blocks_needed};
+use stats::cycles::BlockValue;
+use stats::looks::{self, blocks_needed};
 use stats::noise::Noise;
-use stats::verdict::{HigherIs, Question, Verdict, decide};
-use stats::{Error, Estimate, Interval, fairness, holm, little, poisson};
+use stats::verdict::{Bias, HigherIs, Question, Verdict, decide};
+use stats::{Error, Estimate, Interval, fairness, holm, little, paired, poisson};
 
 use crate::fixture::{cases, close, numbers, r, scipy};
 
@@ -15,27 +16,24 @@ fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
 #[test]
 fn verdicts_follow_the_rules() {
     use Verdict::{Equal, Faster, Inconclusive, Slower};
-    const ROWS: [(&str, [f64; 3], Option<f64>, Verdict); 14] = [
-        ("clearly more", [1.03, 1.05, 1.07], None, Slower),
-        ("clearly less", [0.93, 0.95, 0.97], None, Faster),
-        ("more, known floor", [1.03, 1.05, 1.07], Some(0.01), Slower),
-        ("seen and at half of δ: named, though inside ±δ", [1.005, 1.0101, 1.015], None, Slower),
-        ("seen but under half of δ", [1.001, 1.005, 1.009], None, Equal),
-        ("seen, under half of δ, reaching beyond δ", [1.001, 1.009, 1.03], None, Inconclusive),
-        ("touches 1", [1.0, 1.015, 1.03], None, Inconclusive),
-        ("inside ±δ", [0.99, 1.0, 1.01], None, Equal),
-        ("reaches δ above", [0.99, 1.0, 1.0201], None, Inconclusive),
-        ("reaches δ below", [0.9799, 1.0, 1.01], None, Inconclusive),
-        ("wide", [0.9, 1.0, 1.1], None, Inconclusive),
-        ("floor above δ: equal cannot be said", [0.99, 1.0, 1.01], Some(0.03), Inconclusive),
-        ("floor above δ and above the estimate", [1.01, 1.02, 1.03], Some(0.03), Inconclusive),
-        ("far above a high floor", [1.3, 1.5, 1.7], Some(0.03), Slower),
+    const ROWS: [(&str, [f64; 3], Verdict); 11] = [
+        ("clearly more", [1.03, 1.05, 1.07], Slower),
+        ("clearly less", [0.93, 0.95, 0.97], Faster),
+        ("seen, and no less than what is named, though inside ±δ", [1.001, 1.0026, 1.005], Slower),
+        ("seen, and less than what is named", [1.001, 1.002, 1.003], Equal),
+        ("seen, less than what is named, reaching beyond δ", [1.0001, 1.002, 1.03], Inconclusive),
+        ("touches 1", [1.0, 1.015, 1.03], Inconclusive),
+        ("inside ±δ", [0.99, 1.0, 1.01], Equal),
+        ("reaches δ above", [0.99, 1.0, 1.0201], Inconclusive),
+        ("reaches δ below", [0.9799, 1.0, 1.01], Inconclusive),
+        ("wide", [0.9, 1.0, 1.1], Inconclusive),
+        ("far above", [1.3, 1.5, 1.7], Slower),
     ];
-    for (what, [low, ratio, high], floor, expected) in ROWS {
-        let question = Question { delta: 0.02, floor, higher_is: HigherIs::Worse };
+    for (what, [low, ratio, high], expected) in ROWS {
+        let question = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
         assert_eq!(decide(&estimate(low, ratio, high), &question), expected, "{what}");
     }
-    let rate = Question { delta: 0.02, floor: None, higher_is: HigherIs::Better };
+    let rate = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Better };
     assert_eq!(decide(&estimate(1.03, 1.05, 1.07), &rate), Faster, "a higher rate is faster");
     assert_eq!(
         [Faster, Slower, Equal, Inconclusive].map(Verdict::word).join(" "),
@@ -68,52 +66,45 @@ fn family_decisions_step_down_and_stop() {
 }
 
 #[test]
-fn blocks_needed_follow_the_formula_and_its_cap() {
-    for (sd, delta, uncapped, planned) in
-        [(0.02, 0.02, 8, 8), (0.04, 0.02, 32, 30), (0.03, 0.02, 18, 18), (0.0, 0.02, 0, 0)]
-    {
-        let needed = blocks_needed(sd, delta).unwrap();
-        assert_eq!((needed.uncapped, needed.planned), (uncapped, planned), "sd {sd}");
+fn blocks_needed_follow_the_formula() {
+    for (sd, delta, needed) in [(0.02, 0.02, 8), (0.04, 0.02, 32), (0.03, 0.02, 18), (0.0, 0.02, 0)] {
+        assert_eq!(blocks_needed(sd, delta), Ok(needed), "sd {sd}");
     }
     assert!(blocks_needed(0.02, 0.0).is_err() && blocks_needed(f64::NAN, 0.02).is_err());
 }
 
 #[test]
-fn looks_decide_or_say_how_far_to_go_on() {
-    let question = Question { delta: 0.02, floor: None, higher_is: HigherIs::Worse };
-    let spread = |centre: f64, sd: f64| -> Vec<f64> {
-        // Ten fixed steps with mean 0 and standard deviation 1.
-        [-1.5, -1.1, -0.8, -0.4, -0.1, 0.1, 0.4, 0.8, 1.1, 1.5].map(|step| centre + sd * step).to_vec()
-    };
-    let clear = Look::First.take(&spread(0.1, 0.02), &question).unwrap();
-    assert_eq!((clear.verdict, clear.extend_to()), (Verdict::Slower, None));
-    assert!(clear.estimate.interval.level >= 0.99);
-    let open = Look::First.take(&spread(0.01, 0.03), &question).unwrap();
-    assert_eq!(open.verdict, Verdict::Inconclusive);
-    assert_eq!(open.extend_to(), Some(open.needed.planned));
-    assert!((15..=20).contains(&open.needed.planned), "{:?}", open.needed);
-    let quiet = Look::First.take(&spread(0.015, 0.015), &question).unwrap();
-    assert_eq!(
-        (quiet.verdict, quiet.extend_to()),
-        (Verdict::Inconclusive, Some(10)),
-        "the last look at once"
-    );
-    let last = Look::Last.take(&spread(0.01, 0.03), &question).unwrap();
-    assert_eq!(
-        (last.verdict, last.extend_to()),
-        (Verdict::Inconclusive, None),
-        "nothing follows the last look"
-    );
-    assert_eq!(Look::First.take(&[0.1; 7], &question), Err(Error::TooFew { have: 7, need: 8 }));
+fn looks_follow_each_other_and_end() {
+    let after = |blocks| (looks::next(blocks, 24), looks::level(blocks));
+    assert_eq!(after(0), (Some(6), 0.968));
+    assert_eq!(after(6), (Some(12), 0.968));
+    assert_eq!(after(12), (Some(24), 0.984));
+    assert_eq!(after(24), (None, 0.985));
+    assert_eq!((looks::next(6, 6), looks::level(30)), (None, 0.985));
+    // What six pairs attain is enough for the first.
+    assert!(paired::estimate(&[0.01; 6], looks::LEVELS[0]).is_ok());
 }
 
 #[test]
-fn a_family_member_is_looked_at_at_its_own_level() {
-    let question = Question { delta: 0.02, floor: None, higher_is: HigherIs::Worse };
-    let differences: Vec<f64> = (0..12).map(|step| 0.03 + f64::from(step) / 1000.0).collect();
-    let level = holm::levels(Look::Only.level(), 2)[0];
-    let finding = Look::Only.take_at(level, &differences, &question).unwrap();
-    assert!(finding.estimate.interval.level >= 0.975);
+fn a_bias_widens_the_interval_and_the_verdict_heeds_it() {
+    let question = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
+    let seen = estimate(1.03, 1.05, 1.07);
+    let widened = seen.widened(Bias { low: 0.02, high: 0.01 });
+    close(widened.interval.low, 1.03_f64.ln() - 0.02, 1e-15);
+    close(widened.interval.high, 1.07_f64.ln() + 0.01, 1e-15);
+    assert_eq!((widened.value, widened.n), (seen.value, seen.n));
+    assert_eq!(decide(&widened, &question), Verdict::Slower);
+    assert_eq!(decide(&seen.widened(Bias { low: 0.03, high: 0.0 }), &question), Verdict::Inconclusive);
+}
+
+#[test]
+fn the_value_of_a_block_is_the_median_over_its_cycles() {
+    let even = BlockValue::of(&[0.01, 0.02, 0.03]).unwrap();
+    assert_eq!((even.value, even.n), (0.02, 3));
+    close(even.spread, 1.4826 * 0.01, 1e-15);
+    let straddled = BlockValue::of(&[0.01, 0.02, 0.03, 0.02, 0.7]).unwrap();
+    assert!((0.02..0.03).contains(&straddled.value), "{straddled:?}");
+    assert!(BlockValue::of(&[]).is_err());
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn verdicts_name_the_same_arm_whichever_way_the_metric_counts() {
     for (seed, values) in samples() {
         let small = mapped(&values, |value| value / 100.0);
         let estimate = paired::estimate(&small, 0.9).unwrap();
-        let cost = Question { delta: 0.02, floor: None, higher_is: HigherIs::Worse };
+        let cost = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
         let rate = Question { higher_is: HigherIs::Better, ..cost };
         let mirrored = match decide(&estimate, &cost) {
             Verdict::Slower => Verdict::Faster,

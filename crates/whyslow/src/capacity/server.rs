@@ -7,11 +7,9 @@ use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port, wait_ready};
 use model::plan::{Arm, Expect, Placement};
 use model::units::CpuSet;
-use observe::Awake;
 
 use crate::catalogue::Catalogue;
-use crate::cli::{CapacityArgs, KeepAwake};
-use crate::compare::planning::keep_awake;
+use crate::cli::CapacityArgs;
 use crate::compare::{self, command_arm};
 use crate::exit::Stop;
 
@@ -23,8 +21,6 @@ pub(super) struct Served {
     url: String,
     process: Option<Process>,
     log: Option<PathBuf>,
-    /// The CPUs of both, kept from going idle where that helps.
-    _awake: Option<Awake>,
 }
 
 impl Served {
@@ -51,14 +47,13 @@ pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
         if let Some(cpus) = &args.cpus {
             super::pin(cpus).map_err(Stop::usage)?;
         }
-        return Ok(Served { url: args.target.clone(), process: None, log: None, _awake: None });
+        return Ok(Served { url: args.target.clone(), process: None, log: None });
     }
     let (arm, own_path) = arm(args).map_err(Stop::usage)?;
     arm.validate().map_err(Stop::usage)?;
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;
-    let placement = placement.kept_awake(keep_awake(KeepAwake::Auto));
     Ok(start(&arm, &path, &placement)?)
 }
 
@@ -84,8 +79,7 @@ fn start(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Served>
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ready = wait_ready(&mut process, address, path, &arm.expect, compare::READY_LIMIT);
     let url = format!("http://{address}{path}");
-    let served =
-        Served { url, process: Some(process), log: Some(log), _awake: compare::kept_awake(placement)? };
+    let served = Served { url, process: Some(process), log: Some(log) };
     ready.with_context(|| format!("'{}' is not ready", arm.name))?;
     super::pin(&placement.load)?;
     Ok(served)

@@ -14,7 +14,7 @@ pub(super) fn limits(placement: &Placement) -> HostLimits {
     HostLimits {
         server_cpus: placement.server.len() as u32,
         load_cpus: placement.load.len() as u32,
-        descriptors: compare::preflight::descriptors(),
+        descriptors: compare::preflight::descriptor_limit(),
         ports: compare::preflight::local_ports(),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct CompareArgs {
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
     #[arg(skip)]
-    pub(crate) alone: BTreeMap<String, String>,
+    pub(crate) steps_alone: BTreeMap<String, String>,
     /// A command as one more arm: NAME='COMMAND with {port}'
     #[arg(long = "cmd", value_name = "NAME=COMMAND")]
     pub(crate) commands: Vec<String>,
@@ -50,23 +50,32 @@ pub(crate) struct CompareArgs {
     /// Arrivals at an equal rate
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
     pub(crate) arrival: Arrival,
-    /// Blocks of one round each, looked at once; without it 10, and up to 30 where the first look is undecided
+    /// Blocks of fresh servers, looked at once; without it looks after 6, 12 and 24, and the first that decides is the last
     #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
     pub(crate) blocks: Option<u32>,
-    /// 6 blocks with windows of 3 s
+    /// 6 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
+    /// How long one arm is loaded before it is the next one's turn [default: 200ms, longer for slow servers]
+    #[arg(long, conflicts_with_all = ["alone", "window"])]
+    pub(crate) slice: Option<Span>,
+    /// Slices of each arm in a block, under each condition [default: 6]
+    #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
+    pub(crate) cycles: Option<u32>,
+    /// One arm at a time, for what cannot live together and for what takes longer than a slice
+    #[arg(long)]
+    pub(crate) alone: bool,
     /// A second copy of the baseline in every block, which measures the noise floor
     #[arg(long)]
     pub(crate) rigorous: bool,
-    /// Length of a window [default: 10s; 3s with --quick; 20s where a target has a just-in-time compiler]
+    /// Length of the window of an arm alone; asks for --alone [default: 10s; 3s with --quick]
     #[arg(long)]
     pub(crate) window: Option<Span>,
-    /// Shortest warm-up [default: 3s; 20s for a target with a just-in-time compiler]
+    /// Shortest warm-up of an arm, its own turns only [default: 1s, 5s with a just-in-time compiler; with --quick 400ms and 2s]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
-    /// Longest warm-up; a target still moving then is recorded as without steady state [default: 2m; that of --warmup
-    /// with --quick]
+    /// Longest warm-up; an arm that is not steady by then is said to be so [default: 10s, 1m with a just-in-time compiler;
+    /// with --quick 2s and 20s]
     #[arg(long)]
     pub(crate) warmup_cap: Option<Span>,
     /// Longest wait for a target's first right answer
@@ -78,11 +87,6 @@ pub(crate) struct CompareArgs {
     /// CPUs of the generator [default: the others]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
-    /// Whether CPUs are kept from going idle between and within rounds: a virtual CPU that was idle may go on elsewhere,
-    /// where passing data to the other one costs up to twice as much. At capacity the generator then polls, so that
-    /// the server is not charged for waking it. 'auto' does so on virtual machines without a quota
-    #[arg(long, value_enum, default_value_t = KeepAwake::Auto)]
-    pub(crate) keep_awake: KeepAwake,
     /// Arm that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
@@ -128,7 +132,7 @@ const LADDER_EXAMPLE: &str = "\
 Example:
   whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
       what each step brings, and whether their product is the whole
-  whyslow ladder warp --alone
+  whyslow ladder warp --each
       and what each brings by itself: whether one takes from another";
 
 #[derive(Debug, Args)]
@@ -142,20 +146,9 @@ pub(crate) struct LadderArgs {
     pub(crate) steps: Vec<String>,
     /// Measure the change of each step by itself, too, where the target has a variant for it: what steps do to each other
     #[arg(long)]
-    pub(crate) alone: bool,
+    pub(crate) each: bool,
     #[command(flatten)]
     pub(crate) design: CompareArgs,
-}
-
-/// Whether CPUs are kept from going idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KeepAwake {
-    /// On virtual machines without a CPU quota
-    Auto,
-    /// Always
-    On,
-    /// Never
-    Off,
 }
 
 /// Spacing of arrivals in an open loop.

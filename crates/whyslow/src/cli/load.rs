@@ -1,14 +1,13 @@
 //! Flags of the generator.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 use model::units::{CpuSet, Rate, Span};
 
-use super::{Arrival, Format};
-use crate::asking::AskingArgs;
+use super::{Arrival, Format, RequestArgs};
 use crate::load_command::pace::Ramp;
-use crate::reach::ReachArgs;
 use crate::sharding::ShardingArgs;
 
 /// Windows of one load at most: each leaves its histograms, a few hundred KiB, until the last is over.
@@ -37,7 +36,7 @@ pub(crate) enum Called {
 }
 
 /// A time as wrk reads it: a number alone is seconds.
-fn wrk_time(text: &str) -> Result<Span, String> {
+pub(super) fn wrk_time(text: &str) -> Result<Span, String> {
     let alone = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = if alone { format!("{text}s") } else { text.to_owned() };
     text.parse().map_err(|error: model::units::ParseError| error.to_string())
@@ -73,17 +72,8 @@ pub(crate) struct LoadArgs {
     /// Length of the window; a number alone is seconds
     #[arg(short = 'd', long, default_value = "10s", value_parser = wrk_time)]
     pub(crate) duration: Span,
-    /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
-    #[arg(short = 's', long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
-    /// Header added to every request
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<String>,
-    /// A request unanswered for longer counts as a timeout, once
-    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time)]
-    pub(crate) timeout: Span,
     /// Requests per second (open loop); without it each connection asks again as soon as it is answered
-    #[arg(short = 'R', long)]
+    #[arg(short = 'R', long, conflicts_with = "replay")]
     pub(crate) rate: Option<Rate>,
     /// With --format wrk, print the latency distribution; the other formats always do
     #[arg(short = 'L', long)]
@@ -103,27 +93,19 @@ pub(crate) struct LoadArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
-    /// Method
-    #[arg(short = 'X', long = "method", default_value = "GET")]
-    pub(crate) method: String,
-    /// Body: a string, or @FILE
-    #[arg(long, value_name = "STRING|@FILE")]
-    pub(crate) body: Option<String>,
     #[command(flatten)]
-    pub(crate) asking: AskingArgs,
-    #[command(flatten)]
-    pub(crate) reach: ReachArgs,
+    pub(crate) request: RequestArgs,
+    /// Local addresses that connections come from, in turn; each has ports of its own
+    #[arg(long = "source", value_name = "LIST", value_delimiter = ',', conflicts_with = "unix")]
+    pub(crate) sources: Vec<IpAddr>,
     #[command(flatten)]
     pub(crate) sharding: ShardingArgs,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
     /// Measure this many windows, each with connections and a warm-up of its own, and report all of them together
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at", "events"])]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at"])]
     pub(crate) repeat: u32,
-    /// End after exactly this many requests
-    #[arg(long, value_name = "N")]
-    pub(crate) requests: Option<u64>,
     /// Seed of the arrival times
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -149,15 +131,9 @@ pub(crate) struct LoadArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
-    /// One JSON object a line, as things happen: how `compare` follows its generator
+    /// A job and commands on standard input, one JSON object a line: how `compare` drives its generator
     #[arg(long, hide = true)]
-    pub(crate) events: bool,
-    /// Longest warm-up: go on past --warmup until the rate is steady
-    #[arg(long, hide = true)]
-    pub(crate) warmup_until: Option<Span>,
-    /// The only status that is no error: what `compare` expects of its arms
-    #[arg(long, hide = true)]
-    pub(crate) expect_status: Option<u16>,
+    pub(crate) job: bool,
     /// The program in whose place this was called
     #[arg(long, hide = true, value_enum)]
     pub(crate) called: Option<Called>,
@@ -165,7 +141,8 @@ pub(crate) struct LoadArgs {
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
     /// Where to, such as <http://127.0.0.1:8080/path>, or https://
-    pub(crate) url: String,
+    #[arg(required_unless_present = "job")]
+    pub(crate) url: Option<String>,
     /// What the script's init() is given, after --
     #[arg(value_name = "SCRIPT ARG")]
     pub(crate) script_args: Vec<String>,
@@ -218,7 +195,7 @@ pub(crate) enum IdleKind {
 
 /// Rates that change within the window.
 #[derive(Debug, Default, Args)]
-#[group(id = "changing", multiple = false, conflicts_with = "rate")]
+#[group(id = "changing", multiple = false, conflicts_with_all = ["rate", "replay"])]
 pub(crate) struct RateArgs {
     /// A rate that grows or falls evenly over the window
     #[arg(long, value_name = "FROM..TO")]

@@ -12,7 +12,7 @@ use model::record::{Run, RunDir};
 use model::units::Span;
 
 use super::remedies::{Change, Library, Remedy, against, seen_on};
-use super::round::Bench;
+use super::server::Bench;
 use super::{run_id, session};
 use crate::catalogue::Catalogue;
 
@@ -136,6 +136,7 @@ impl Trial {
             timing: timing(&whole.timing),
             design: Design {
                 blocks: Blocks::Fixed { blocks: BLOCKS },
+                turns: whole.design.turns,
                 second_baseline: false,
                 why: false,
                 confirm: false,

@@ -1,202 +1,288 @@
-//! Diagnostic rounds: after the scored blocks each arm is started anew and watched more closely than a scored window may
-//! be. Their figures are never scored; they say where the cost lies, and what watching cost.
+//! Diagnosis: after the scored blocks the arms are started once more and watched closely in some of their turns. Watched
+//! and unwatched turns of the same process follow each other, so that what watching costs is a ratio of neighbours. None
+//! of it is scored.
 
-use std::path::Path;
-use std::thread::JoinHandle;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use launch::Launcher;
-use model::plan::{Arm, Condition, Plan, ROUND_OVERHEAD_S, Round, WarmupClass};
-use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Warmup, Window};
-use model::units::Span;
+use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S};
+use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally};
 
-use super::generator::Phase;
+use super::Early;
+use super::block::{Sum, turn};
 use super::progress::Progress;
-use super::round::{Bench, DIAGNOSTIC, Early, SETTLE, Server, joined, keep_failure};
+use super::server::{Bench, Purpose};
+use super::together::{Asking, Taken, Together, Unwatched, Watching};
 use super::tracing::Tracing;
 use crate::jvm::MachineLogs;
 
-/// Diagnostic rounds of each arm: counts per request hardly differ between two, and slowdowns are told from noise.
-const ROUNDS: u32 = 2;
-/// Arms from which one round of each has to do: what it costs to look closely is not to outgrow what is scored.
-const MANY_ARMS: usize = 3;
-/// Passes of every round, in this order: the tracepoints of the last one are let go only after the server has stopped.
-const PASSES: [PassKind; 3] = [PassKind::Untouched, PassKind::Sampling, PassKind::Counting];
 /// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
 const IDLE: f64 = 0.05;
 /// Switches a second from which on counters of threads, changed at each, would be felt: some 0.2 µs for each.
 const MANY_SWITCHES_PER_S: f64 = 5_000.0;
-/// Samples per second of CPU time: as many as there may be, for a window is short.
+/// Samples per second of CPU time: as many as there may be, for turns are short.
 const SAMPLES_HZ: u32 = 997;
-/// Longest window of a pass: counts need no more, and sampling at the highest rate has 2000 samples of a busy CPU.
-const LONGEST_WINDOW: Span = Span::from_secs(2);
-/// Longest warm-up of a native target, whose figures are weighed against a pass right beside them and never scored.
-const LONGEST_WARMUP: Span = Span::from_secs(1);
+/// Turns in which stacks are sampled: of a busy CPU 200 samples each.
+const SAMPLED: u32 = 10;
+/// Turns in which anything else is watched: counts per request hardly differ between two.
+const WATCHED: u32 = 3;
+/// Turns that warm a server that is compared with nobody: no figure is scored.
+const WARM_TURNS: u32 = 5;
 
-/// The thread in which counters of an earlier round are let go.
-pub(super) type Releasing = Option<JoinHandle<()>>;
+/// Longest turn of an arm alone: counts need no more, and stacks have several.
+const LONGEST: Duration = Duration::from_secs(1);
 
-/// Diagnostic rounds of each arm of `plan`.
-pub(super) fn rounds(plan: &Plan) -> u32 {
-    if plan.arms.len() >= MANY_ARMS { 1 } else { ROUNDS }
-}
-
-/// Seconds that all diagnostic rounds take.
+/// Seconds that the diagnosis of all arms takes.
 pub(super) fn seconds(plan: &Plan) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
-    // Servers that wait have one pass more in one of the rounds; an estimate need not know which they are.
-    let passes = PASSES.len() as f64 * (window(plan).0 + SETTLE.0).as_secs_f64();
-    let arm = |arm: &Arm| warmup(plan, arm).0.as_secs_f64() + passes + ROUND_OVERHEAD_S;
-    f64::from(rounds(plan)) * plan.arms.iter().map(arm).sum::<f64>()
+    let turns = f64::from(WARM_TURNS + 2 * (SAMPLED + WATCHED));
+    // A server that waits has some turns more; an estimate need not know which do.
+    let one = START_S + turns * (plan.turn().0.as_secs_f64().min(1.0) + TURN_OVERHEAD_S);
+    plan.arms.len() as f64 * one
 }
 
-fn warmup(plan: &Plan, arm: &Arm) -> Span {
-    let warmup = plan.timing.warmup_of(arm.warmup);
-    if arm.warmup == WarmupClass::Native { warmup.min(LONGEST_WARMUP) } else { warmup }
+/// Watches every arm in `arms`; a failed arm is in its record, not an error.
+pub(super) fn block(
+    bench: &Bench,
+    number: u32,
+    arms: &[bool],
+    condition: Condition,
+    fitted: &Fitted,
+    progress: &mut Progress,
+) -> Result<Vec<DiagnosticRecord>, Early> {
+    let rounds: Vec<Round> = bench.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
+    let groups = if bench.alone(fitted) { rounds.chunks(1) } else { rounds.chunks(rounds.len().max(1)) };
+    let mut records = Vec::new();
+    for group in groups {
+        records.extend(diagnose(bench, group, condition, fitted, progress)?);
+    }
+    Ok(records)
 }
 
-fn window(plan: &Plan) -> Span {
-    plan.timing.window.min(LONGEST_WINDOW)
+/// Starts the arms of `rounds` together and watches each in turn.
+fn diagnose(
+    bench: &Bench,
+    rounds: &[Round],
+    condition: Condition,
+    fitted: &Fitted,
+    progress: &mut Progress,
+) -> Result<Vec<DiagnosticRecord>, Early> {
+    let (mut failed, mut servers, mut watched) = (Vec::new(), Vec::new(), Vec::new());
+    for round in rounds {
+        let mut scratch = bench.blank(round);
+        let started = bench.start(Purpose::Diagnostic, &mut scratch);
+        let mut record = DiagnosticRecord::new(&scratch.arm, 0);
+        record.port = scratch.port;
+        match started {
+            Ok(server) => {
+                watched.push(Watched::new(record, round.arm, server.group.clone(), condition));
+                servers.push(server);
+            }
+            Err(Early::Arm(_, failure)) => {
+                record.failure = Some(failure);
+                failed.push(record);
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if servers.is_empty() {
+        return Ok(failed);
+    }
+    let connections = fitted.connections.unwrap_or(bench.plan.workload.connections);
+    let log = bench.dir.log_path(&rounds[0], "diagnostic");
+    let together = Together::begin(*bench, servers, connections, &log)?;
+    let length = if bench.alone(fitted) { bench.plan.timing.window.0.min(LONGEST) } else { turn(fitted) };
+    let mut course = Course { bench, together, watched, condition, length, log, turns: 0 };
+    let outcome = course.run(progress);
+    let Course { together, watched, .. } = course;
+    together.end();
+    outcome?;
+    Ok(watched.into_iter().map(|watched| watched.record).chain(failed).collect())
 }
 
-/// Waits until the counters of an earlier round are gone: until then every process pays for them.
-pub(super) fn wait(releasing: &mut Releasing) {
-    if let Some(thread) = releasing.take() {
-        thread.join().expect("letting counters go does not panic");
+/// One arm under diagnosis.
+struct Watched {
+    record: DiagnosticRecord,
+    /// Index into the plan's arms.
+    arm: usize,
+    group: Group,
+    /// The turns in which nothing was watched.
+    plain: Sum,
+    /// The first of them, for what it tells of how to watch, and the requests per second in it.
+    first: Window,
+    per_s: f64,
+}
+
+impl Watched {
+    fn new(record: DiagnosticRecord, arm: usize, group: Group, condition: Condition) -> Self {
+        Self { record, arm, group, plain: Sum::default(), first: Window::empty(condition), per_s: 0.0 }
+    }
+
+    fn works(&self) -> bool {
+        self.record.failure.is_none()
     }
 }
 
-/// What watches a target in one window, beside the readings at its ends.
-pub(super) enum Watch {
-    /// Nothing.
-    Nothing,
-    /// Counting perf events.
-    Counting {
-        /// The counters.
-        counting: Counting,
-        /// Their reading at the window's begin.
-        before: Option<Tally>,
-        /// What was counted until its end.
-        counts: Counts,
-    },
-    /// Sampled stacks: the profiler until the window ends, then its samples.
-    Sampling {
-        /// At work.
-        profiler: Option<Profiler>,
-        /// Ended.
-        samples: Option<Samples>,
-        /// What virtual machines log meanwhile.
-        machines: Option<MachineLogs>,
-    },
-    /// `strace -c`, started when the window begins.
-    Tracing(Tracing),
-    /// What was asked for cannot be had: why.
-    Refused(String),
+/// The diagnosis of arms that are alive together.
+struct Course<'a> {
+    bench: &'a Bench<'a>,
+    together: Together<'a>,
+    watched: Vec<Watched>,
+    condition: Condition,
+    length: Duration,
+    log: PathBuf,
+    turns: u32,
 }
 
-impl Watch {
-    fn attach(
+impl Course<'_> {
+    fn run(&mut self, progress: &mut Progress) -> Result<(), Early> {
+        for _ in 0..WARM_TURNS {
+            self.each(|course, index| course.turn(index, None, &mut Unwatched).map(drop))?;
+        }
+        self.each(|course, index| {
+            let taken = course.plain_turn(index)?;
+            let watched = &mut course.watched[index];
+            watched.per_s = taken.slice.in_time as f64 * 1e9 / taken.slice.length_ns.max(1) as f64;
+            watched.first.target = taken.observed.target;
+            watched.first.server_cpus = taken.observed.server_cpus;
+            Ok(())
+        })?;
+        self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
+        self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
+        self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
+        self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
+        self.each(Self::end_plain)
+    }
+
+    /// Does the same for every server that works; what one fails by is written down, and the others go on.
+    fn each(&mut self, mut work: impl FnMut(&mut Self, usize) -> Result<(), Early>) -> Result<(), Early> {
+        for index in 0..self.watched.len() {
+            if self.watched[index].works() {
+                let outcome = work(self, index);
+                self.kept(outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&mut self, outcome: Result<(), Early>) -> Result<(), Early> {
+        match outcome {
+            Err(Early::Arm(arm, failure)) => {
+                let watched = self.watched.iter_mut().find(|watched| watched.arm == arm);
+                watched.expect("a server that fails is watched").record.failure = Some(failure);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn turn(&mut self, index: usize, pool: Option<u32>, watching: &mut dyn Watching) -> Result<Taken, Early> {
+        self.turns += 1;
+        let asking = self.asking(index, pool);
+        self.together.turn(index, self.turns, &asking, watching)
+    }
+
+    /// How a server is loaded: as in its scored turns, and a little while its calls are traced.
+    fn asking(&self, index: usize, pool: Option<u32>) -> Asking {
+        let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
+        let traced = pool == Some(self::pool(index, PassKind::Tracing));
+        let seldom = traced.then(|| Tracing::condition(self.watched[index].per_s)).flatten();
+        let (condition, length) =
+            seldom.map_or((self.condition, self.length), |condition| (condition, LONGEST));
+        Asking { condition, length, seed, pool }
+    }
+
+    /// A turn in which nothing is watched.
+    fn plain_turn(&mut self, index: usize) -> Result<Taken, Early> {
+        let taken = self.turn(index, Some(pool(index, PassKind::Untouched)), &mut Unwatched)?;
+        self.watched[index].plain.add(&taken);
+        Ok(taken)
+    }
+
+    /// So many turns in which the servers that are `wanted` are watched, each after one in which it is not.
+    fn pass(
+        &mut self,
         kind: PassKind,
-        own: &OwnCpus,
-        target: &Group,
-        bench: &Bench,
-        log: &Path,
-    ) -> anyhow::Result<Self> {
-        let sampling = |profiler: Result<Profiler, ObserveError>, machines| match profiler {
-            Ok(profiler) => Self::Sampling { profiler: Some(profiler), samples: None, machines },
-            Err(error) => Self::Refused(format!("no profile: {error}")),
-        };
-        Ok(match kind {
-            PassKind::Counting => {
-                let counting = Counting::attach(target, own)?.sparingly(own);
-                Self::Counting { counting, before: None, counts: Counts::default() }
-            }
-            PassKind::Sampling => {
-                let machines = MachineLogs::begin(target, bench.launcher, log);
-                sampling(Profiler::attach(target, SAMPLES_HZ, own), machines)
-            }
-            PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
-            PassKind::Tracing => Self::Tracing(Tracing::of(target, bench.launcher, log)?),
-            PassKind::Untouched => Self::Nothing,
+        turns: u32,
+        wanted: impl Fn(&Watched) -> bool,
+        progress: &mut Progress,
+    ) -> Result<(), Early> {
+        let mut watches = Vec::new();
+        for watched in &self.watched {
+            let (own, log) = (self.own_cpus(kind, &watched.first), &self.log);
+            let log = log.with_extension(format!("{}.log", watched.record.arm));
+            let attach = || Watch::attach(kind, own, &watched.group, self.bench.launcher, &log);
+            watches.push((watched.works() && wanted(watched)).then(attach).transpose()?);
+        }
+        let mut sums: Vec<Sum> = watches.iter().map(|_| Sum::default()).collect();
+        for _ in 0..turns {
+            self.each(|course, index| {
+                let Some(watch) = &mut watches[index] else { return Ok(()) };
+                course.plain_turn(index)?;
+                watch.prepare(&course.watched[index].group)?;
+                let taken = course.turn(index, Some(pool(index, kind)), watch)?;
+                watch.rest();
+                sums[index].add(&taken);
+                Ok(())
+            })?;
+            progress.tick();
+        }
+        let mut ended = watches.into_iter().zip(sums).map(Some).collect::<Vec<_>>();
+        self.each(|course, index| match ended[index].take() {
+            Some((Some(watch), sum)) => course.end_pass(index, kind, watch, sum),
+            _ => Ok(()),
         })
     }
 
-    /// The window begins.
-    pub(super) fn begin(&mut self) {
-        match self {
-            Self::Counting { counting, before, .. } => *before = Some(counting.read()),
-            Self::Sampling { profiler: Some(profiler), machines, .. } => {
-                profiler.begin();
-                machines.iter_mut().for_each(MachineLogs::window_begins);
-            }
-            Self::Tracing(tracing) => tracing.begin(),
-            _ => {}
-        }
+    fn end_pass(&mut self, index: usize, kind: PassKind, watch: Watch, sum: Sum) -> Result<(), Early> {
+        let pooled = self.together.pooled(index, pool(index, kind), None)?;
+        let stalls = pooled.stalls();
+        let after = self.together.resources(index)?;
+        let mut pass = pass_of(kind, sum.into_window(self.condition, pooled, &after));
+        let watched = &mut self.watched[index];
+        watch.finish(&mut pass, &watched.group, &stalls, self.bench.launcher);
+        watched.record.passes.push(pass);
+        Ok(())
     }
 
-    /// The window ended.
-    pub(super) fn end(&mut self) {
-        match self {
-            Self::Counting { counting, before: Some(before), counts } => {
-                *counts = counting.read().since(before);
-            }
-            Self::Sampling { profiler, samples, machines } => {
-                machines.iter_mut().for_each(MachineLogs::window_ends);
-                *samples = profiler.take().map(Profiler::stop);
-            }
-            Self::Tracing(tracing) => tracing.end(),
-            _ => {}
-        }
+    /// The turns in which nothing was watched come first in the record: the others are weighed against them.
+    fn end_plain(&mut self, index: usize) -> Result<(), Early> {
+        let pooled = self.together.pooled(index, pool(index, PassKind::Untouched), None)?;
+        let after = self.together.resources(index)?;
+        let plain = std::mem::take(&mut self.watched[index].plain);
+        let window = plain.into_window(self.condition, pooled, &after);
+        self.watched[index].record.passes.insert(0, pass_of(PassKind::Untouched, window));
+        Ok(())
     }
 
-    /// Puts what was seen into the pass; what was sampled during `stalls` is told apart.
-    fn finish(
-        self,
-        pass: &mut Pass,
-        target: &Group,
-        stalls: &[[u64; 2]],
-        launcher: &Launcher,
-        releasing: &mut Releasing,
-    ) {
-        match self {
-            Self::Counting { counting, counts, .. } => {
-                pass.missing.extend(counts.missing.iter().cloned());
-                pass.counts = Some(counts);
-                wait(releasing);
-                *releasing = Some(counting.detach());
-            }
-            Self::Sampling { samples: Some(samples), machines, .. } => {
-                crate::jvm::write_maps(target, launcher);
-                pass.profile = Some(samples.resolve(stalls));
-                if let Some(machines) = machines {
-                    pass.machine = machines.read();
-                    pass.missing.extend(machines.missing);
-                }
-            }
-            Self::Tracing(tracing) => match tracing.counts() {
-                Ok(counts) => pass.counts = Some(counts),
-                Err(why) => pass.missing.push(why),
-            },
-            Self::Refused(why) => pass.missing.push(why),
-            Self::Sampling { .. } | Self::Nothing => {}
+    /// CPUs that may be watched in the place of the server's threads. What the kernel does with interrupts off while a thread
+    /// leaves a CPU is sampled in whoever comes next: of a server that is full this is another thread of it, of one that often
+    /// has nothing to do it is nobody, and of its CPU time two fifths were missing.
+    fn own_cpus(&self, kind: PassKind, first: &Window) -> OwnCpus {
+        if kind == PassKind::Sampling && leaves_idle(first) {
+            return OwnCpus::default();
         }
+        OwnCpus { cpus: self.bench.plan.placement.server_only(), switched_often: switches_often(first) }
     }
 }
 
-/// What is done after the passes of a round so far: waits are looked at where there are any, in the first round, and calls
-/// are traced only where they could not be counted.
-fn next_pass(record: &DiagnosticRecord) -> Option<PassKind> {
-    let done = |kind| record.passes.iter().find(|pass| pass.kind == kind);
-    if let Some(next) = PASSES.into_iter().find(|kind| done(*kind).is_none()) {
-        let waits = done(PassKind::Untouched).is_some_and(|pass| leaves_idle(&pass.window));
-        let look = next == PassKind::Counting && record.block == 0 && waits;
-        return Some(if look && done(PassKind::Waiting).is_none() { PassKind::Waiting } else { next });
-    }
-    let counted = done(PassKind::Counting).and_then(|pass| pass.counts.as_ref());
-    let by_name = counted.is_some_and(|counts| !counts.syscalls.is_empty());
-    (!by_name && done(PassKind::Tracing).is_none() && Tracing::is_there()).then_some(PassKind::Tracing)
+/// The pool of one server's turns of one kind.
+fn pool(index: usize, kind: PassKind) -> u32 {
+    u32::try_from(index << 4 | kind as usize).expect("a plan has few arms")
+}
+
+/// Whether calls of a server could not be counted by name.
+fn is_uncounted(watched: &Watched) -> bool {
+    let counts = watched.record.passes.iter().filter_map(|pass| pass.counts.as_ref());
+    !counts.into_iter().any(|counts| !counts.syscalls.is_empty())
+}
+
+fn pass_of(kind: PassKind, window: Window) -> Pass {
+    Pass { kind, window, counts: None, profile: None, machine: None, missing: Vec::new() }
 }
 
 fn leaves_idle(window: &Window) -> bool {
@@ -209,69 +295,127 @@ fn switches_often(window: &Window) -> bool {
     switches as f64 > MANY_SWITCHES_PER_S * window.target.wall_ns as f64 / 1e9
 }
 
-impl Bench<'_> {
-    /// One diagnostic round of the arm of `round`; a failed arm is in the record, not an error.
-    pub(super) fn diagnose(
-        &self,
-        round: &Round,
-        block: u32,
-        condition: Condition,
-        releasing: &mut Releasing,
-        progress: &mut Progress,
-    ) -> Result<DiagnosticRecord, Early> {
-        let mut scratch = self.blank(round);
-        let mut record = DiagnosticRecord::new(&scratch.arm, block);
-        let outcome = self.measure(DIAGNOSTIC, &mut scratch, |bench, server, scratch| {
-            wait(releasing);
-            while let Some(kind) = next_pass(&record) {
-                let log = bench.dir.log_path(&scratch.round, DIAGNOSTIC);
-                let first = record.passes.is_empty();
-                let warmup = if first { warmup(bench.plan, bench.arm(round)) } else { SETTLE };
-                let window = window(bench.plan);
-                let plain = bench.phase(server, scratch, condition, &log);
-                let phase = Phase { warmup, warmup_until: warmup, window, ..plain };
-                let own = bench.own_cpus(kind, &record);
-                let pass = bench.pass(kind, &own, &phase, server, releasing, progress)?;
-                record.passes.push(pass);
+/// What watches a server in some turns, beside the readings at their edges.
+enum Watch {
+    /// Counting perf events; attached anew for each turn, for they cost something between turns, too.
+    Counting {
+        /// The counters.
+        counting: Option<Counting>,
+        /// Their reading when the turn began.
+        before: Option<Tally>,
+        /// What was counted so far.
+        counts: Counts,
+        /// What to count on.
+        own: OwnCpus,
+    },
+    /// Sampled stacks: the profiler until the last turn ends, then its samples.
+    Sampling {
+        /// At work.
+        profiler: Box<Profiler>,
+        /// What virtual machines log meanwhile.
+        machines: Option<MachineLogs>,
+    },
+    /// A tracer that stops the server at every call.
+    Tracing(Tracing),
+    /// What was asked for cannot be had: why.
+    Refused(String),
+}
+
+impl Watching for Watch {
+    fn begin(&mut self) {
+        match self {
+            Self::Counting { counting: Some(counting), before, .. } => *before = Some(counting.read()),
+            Self::Sampling { profiler, machines } => {
+                profiler.begin();
+                machines.iter_mut().for_each(MachineLogs::turn_begins);
             }
-            Ok(())
-        });
-        let scratch = keep_failure(outcome, scratch)?;
-        record.port = scratch.port;
-        record.failure = scratch.failure;
-        Ok(record)
-    }
-
-    /// CPUs that may be watched in the place of the server's threads. What the kernel does with interrupts off while a thread
-    /// leaves a CPU is sampled in whoever comes next: of a server that is full this is another thread of it, of one that often
-    /// has nothing to do it is nobody, and of its CPU time two fifths were missing.
-    fn own_cpus(&self, kind: PassKind, record: &DiagnosticRecord) -> OwnCpus {
-        let placement = &self.plan.placement;
-        let plain = record.passes.iter().find(|pass| pass.kind == PassKind::Untouched);
-        if kind == PassKind::Sampling && plain.is_none_or(|pass| leaves_idle(&pass.window)) {
-            return OwnCpus::default();
+            Self::Tracing(tracing) => tracing.begin(),
+            _ => {}
         }
-        let switched_often = plain.is_some_and(|pass| switches_often(&pass.window));
-        OwnCpus { cpus: placement.server_only(), kept_awake: placement.awake, switched_often }
     }
 
-    fn pass(
-        &self,
+    fn end(&mut self) {
+        match self {
+            Self::Counting { counting: Some(counting), before: Some(before), counts, .. } => {
+                counts.add_later(&counting.read().since(before));
+            }
+            Self::Sampling { profiler, machines } => {
+                machines.iter_mut().for_each(MachineLogs::turn_ends);
+                profiler.pause();
+            }
+            Self::Tracing(tracing) => tracing.end(),
+            _ => {}
+        }
+    }
+}
+
+impl Watch {
+    fn attach(
         kind: PassKind,
-        own: &OwnCpus,
-        phase: &Phase,
-        server: &mut Server,
-        releasing: &mut Releasing,
-        progress: &mut Progress,
-    ) -> Result<Pass, Early> {
-        let target = Group::below(server.process.supervisor_pid())?;
-        let mut watch = Watch::attach(kind, own, &target, self, phase.log)?;
-        let (measured, seen) = self.drive(phase, server, &mut Warmup::default(), &mut watch, progress)?;
-        let seen = seen.ok_or_else(|| anyhow::anyhow!("the generator measured no window"))?;
-        let stalls = measured.stalls();
-        let window = joined(phase.condition, measured, seen);
-        let mut pass = Pass { kind, window, counts: None, profile: None, machine: None, missing: Vec::new() };
-        watch.finish(&mut pass, &target, &stalls, self.launcher, releasing);
-        Ok(pass)
+        own: OwnCpus,
+        target: &Group,
+        launcher: &Launcher,
+        log: &Path,
+    ) -> anyhow::Result<Self> {
+        let sampling = |profiler: Result<Profiler, ObserveError>, machines| match profiler {
+            Ok(profiler) => Self::Sampling { profiler: Box::new(profiler), machines },
+            Err(error) => Self::Refused(format!("no profile: {error}")),
+        };
+        Ok(match kind {
+            PassKind::Sampling => {
+                let machines = MachineLogs::begin(target, launcher, log);
+                sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
+            }
+            PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
+            PassKind::Tracing => match Tracing::of(target) {
+                Ok(tracing) => Self::Tracing(tracing),
+                Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
+            },
+            PassKind::Counting | PassKind::Untouched => {
+                Self::Counting { counting: None, before: None, counts: Counts::default(), own }
+            }
+        })
+    }
+
+    /// Makes ready for the next turn.
+    fn prepare(&mut self, target: &Group) -> anyhow::Result<()> {
+        if let Self::Counting { counting, own, .. } = self {
+            *counting = Some(Counting::attach(target, own)?.sparingly(own));
+        }
+        Ok(())
+    }
+
+    /// Lets go of what would cost the next turn something.
+    fn rest(&mut self) {
+        if let Self::Counting { counting, .. } = self {
+            if let Some(counting) = counting.take() {
+                counting.detach().join().expect("letting counters go does not panic");
+            }
+        }
+    }
+
+    /// Puts what was seen into the pass; what was sampled during `stalls` is told apart.
+    fn finish(self, pass: &mut Pass, target: &Group, stalls: &[[u64; 2]], launcher: &Launcher) {
+        match self {
+            Self::Counting { counts, .. } => {
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+            }
+            Self::Sampling { profiler, machines } => {
+                let samples: Samples = profiler.stop();
+                crate::jvm::write_maps(target, launcher);
+                pass.profile = Some(samples.resolve(stalls));
+                if let Some(machines) = machines {
+                    pass.machine = machines.read();
+                    pass.missing.extend(machines.missing);
+                }
+            }
+            Self::Tracing(tracing) => {
+                let counts = tracing.counts();
+                pass.missing.extend(counts.missing.iter().cloned());
+                pass.counts = Some(counts);
+            }
+            Self::Refused(why) => pass.missing.push(why),
+        }
     }
 }

@@ -2,30 +2,35 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, WarmupClass, Workload,
-    split_command,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, USUAL_SLICE,
+    WarmupClass, Workload, split_command,
 };
 use model::units::{CpuSet, Rate, Span};
 
 use crate::catalogue::{BUILT_IN, Catalogue};
-use crate::cli::{Arrival, CompareArgs, KeepAwake};
+use crate::cli::{Arrival, CompareArgs};
 
 /// Blocks of a quick run: the fewest whose exact interval attains 95 %.
 const QUICK_BLOCKS: u32 = 6;
 /// Blocks before the first look.
-const FIRST_BLOCKS: u32 = stats::looks::FIRST_BLOCKS as u32;
-/// Most blocks before the second.
-const MAX_BLOCKS: u32 = stats::looks::MAX_BLOCKS as u32;
-const QUICK_WINDOW: Span = Span::from_secs(3);
+const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
+/// Blocks before the last.
+const MAX_BLOCKS: u32 = stats::looks::LOOKS[stats::looks::LOOKS.len() - 1] as u32;
+/// Slices of each arm in a block: more blocks tell more than more slices.
+const CYCLES: u32 = 6;
+/// Windows of an arm alone.
 const WINDOW: Span = Span::from_secs(10);
-/// A just-in-time compiler still moves between seconds; the mean of 20 is steadier.
-const WINDOW_JIT: Span = Span::from_secs(20);
-const WARMUP: Span = Span::from_secs(3);
-const WARMUP_JIT: Span = Span::from_secs(20);
-const WARMUP_CAP: Span = Span::from_secs(120);
+const QUICK_WINDOW: Span = Span::from_secs(3);
+/// Shortest and longest warm-up of an arm: its own turns, those of others not counted.
+const WARMUP: [Span; 2] = [Span::from_secs(1), Span::from_secs(10)];
+const QUICK_WARMUP: [Span; 2] = [Span(Duration::from_millis(400)), Span::from_secs(2)];
+/// The same where an arm has a just-in-time compiler.
+const WARMUP_JIT: [Span; 2] = [Span::from_secs(5), Span::from_secs(60)];
+const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
@@ -46,27 +51,18 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         timing: timing(args, jit),
         design: Design {
             blocks: blocks(args),
+            turns: turns(args)?,
             second_baseline: args.rigorous,
             why: !args.no_why,
             confirm: args.confirm,
         },
-        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?
-            .kept_awake(keep_awake(args.keep_awake)),
+        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
         arms,
         intervention: None,
-        alone: args.alone.clone(),
+        alone: args.steps_alone.clone(),
     };
     plan.validate()?;
     Ok(plan)
-}
-
-/// Whether CPUs are kept awake: as asked, or where it is likely to help.
-pub(crate) fn keep_awake(asked: KeepAwake) -> bool {
-    match asked {
-        KeepAwake::On => true,
-        KeepAwake::Off => false,
-        KeepAwake::Auto => observe::should_keep_awake(&observe::fingerprint()),
-    }
 }
 
 /// Whether this is the quick design: asked for, or no target was named.
@@ -169,28 +165,36 @@ fn conditions(args: &CompareArgs) -> anyhow::Result<Vec<Condition>> {
 }
 
 fn timing(args: &CompareArgs, jit: bool) -> Timing {
-    let window = match (quick(args), jit) {
-        (true, _) => QUICK_WINDOW,
-        (false, false) => WINDOW,
-        (false, true) => WINDOW_JIT,
+    let (window, [warmup, cap], [warmup_jit, cap_jit]) = match quick(args) {
+        true => (QUICK_WINDOW, QUICK_WARMUP, QUICK_WARMUP_JIT),
+        false => (WINDOW, WARMUP, WARMUP_JIT),
     };
-    let (warmup, warmup_jit) = (args.warmup.unwrap_or(WARMUP), args.warmup.unwrap_or(WARMUP_JIT));
-    // Five seconds are the fewest that show a steady state; a quick run does not wait for them.
-    let cap = if quick(args) { warmup.max(if jit { warmup_jit } else { warmup }) } else { WARMUP_CAP };
+    let cap = if jit { cap_jit } else { cap };
     Timing {
         window: args.window.unwrap_or(window),
-        warmup,
-        warmup_jit,
-        warmup_cap: args.warmup_cap.unwrap_or(cap),
+        warmup: args.warmup.unwrap_or(warmup),
+        warmup_jit: args.warmup.unwrap_or(warmup_jit),
+        // Who asks for a longer warm-up than usual need not ask for a longer longest one, too.
+        warmup_cap: args.warmup_cap.unwrap_or(cap.max(args.warmup.unwrap_or(cap))),
         ready_limit: args.ready_limit,
     }
+}
+
+/// How arms are run: in turns, but where that was not wanted.
+fn turns(args: &CompareArgs) -> anyhow::Result<Turns> {
+    // A window is what an arm alone is loaded for.
+    if args.alone || args.window.is_some() {
+        return Ok(Turns::Alone);
+    }
+    let cycles = args.cycles.unwrap_or(CYCLES);
+    Ok(Turns::Slices { cycles, slice: args.slice })
 }
 
 fn blocks(args: &CompareArgs) -> Blocks {
     match args.blocks {
         Some(blocks) => Blocks::Fixed { blocks },
         None if quick(args) => Blocks::Fixed { blocks: QUICK_BLOCKS },
-        None => Blocks::TwoLooks { first: FIRST_BLOCKS, max: MAX_BLOCKS },
+        None => Blocks::Looks { first: FIRST_BLOCKS, max: MAX_BLOCKS },
     }
 }
 
@@ -203,20 +207,20 @@ fn fresh_seed() -> u64 {
 pub(super) fn describe(plan: &Plan) -> String {
     let blocks = match plan.design.blocks {
         Blocks::Fixed { blocks } => format!("{blocks} blocks"),
-        Blocks::TwoLooks { first, max } => {
-            format!("{first} blocks, up to {max} where the first look is undecided")
-        }
+        Blocks::Looks { first, max } => format!("{first} blocks, up to {max} while undecided"),
     };
-    let minutes = plan.block_seconds() * f64::from(plan.design.blocks.first()) / 60.0;
+    let turns = match plan.design.turns {
+        Turns::Slices { cycles, slice } => format!(
+            "arms take turns, {cycles} slices of {} each in a block",
+            slice.map_or_else(|| format!("{USUAL_SLICE} or longer"), |slice| slice.to_string())
+        ),
+        Turns::Alone => format!("one arm at a time, windows of {}", plan.timing.window),
+    };
+    let seconds = super::seconds(plan);
     let conditions: Vec<String> =
         plan.workload.conditions.iter().map(|c| analyse::describe_condition(*c)).collect();
-    let mut text = format!(
-        "{blocks} of {} arms, windows of {}, about {:.0} minutes; seed {}\n",
-        plan.arms.len(),
-        plan.timing.window,
-        minutes.ceil(),
-        plan.seed
-    );
+    let mut text =
+        format!("{blocks} of {} arms; {turns}; about {seconds:.0} s; seed {}\n", plan.arms.len(), plan.seed);
     text += &format!(
         "GET {} over {} connections, {} in flight on each; at {}\n",
         plan.workload.path,
@@ -227,9 +231,8 @@ pub(super) fn describe(plan: &Plan) -> String {
     if !plan.workload.keep_alive {
         text += "a new connection for each request\n";
     }
-    let awake = plan.placement.wakefulness().map(|text| format!("; {text}")).unwrap_or_default();
     let Placement { server, load, .. } = &plan.placement;
-    text += &format!("server on CPU {server}, generator on CPU {load}{awake}\n");
+    text += &format!("server on CPU {server}, generator on CPU {load}\n");
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
         text += &format!("  {}{role}: {}\n", arm.name, arm.run.join(" "));

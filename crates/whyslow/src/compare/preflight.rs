@@ -14,7 +14,7 @@ const DEFAULT_PORTS: (u64, u64) = (32_768, 60_999);
 /// Refuses a plan for which this machine has too few descriptors or ports.
 pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
     let connections = u64::from(plan.workload.connections);
-    let hard = descriptors();
+    let hard = descriptor_limit();
     if connections + SPARE_DESCRIPTORS > hard {
         bail!(
             "{connections} connections need {} file descriptors, the hard limit is {hard}: lower --connections or raise \
@@ -32,9 +32,15 @@ pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// File descriptors that the generator needs for all arms of `plan` at once, and those that it may have.
+pub(crate) fn descriptors(plan: &Plan) -> (u64, u64) {
+    let connections = u64::from(plan.workload.connections) * plan.arms.len() as u64;
+    (connections + SPARE_DESCRIPTORS, descriptor_limit())
+}
+
 /// File descriptors that one process may have. The generator raises its soft limit; the hard one binds, for it as for
 /// the server, each a process of its own.
-pub(crate) fn descriptors() -> u64 {
+pub(crate) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 

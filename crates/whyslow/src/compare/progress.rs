@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Width and content of the bar.
-const TEMPLATE: &str = "{bar:30} {percent}%  {msg}  {eta} left";
+const TEMPLATE: &str = "{bar:20} {percent}%  {msg}  {prefix}  {eta} left";
 
 /// The bar, hidden where standard error is no terminal.
 pub(crate) struct Progress {
@@ -28,6 +28,16 @@ impl Progress {
     /// What is being done now.
     pub(crate) fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
+    }
+
+    /// Whether anybody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    /// How the arms stand so far.
+    pub(crate) fn standing(&self, words: &str) {
+        self.bar.set_prefix(words.to_owned());
     }
 
     /// A line that stays.

@@ -1,21 +1,25 @@
-//! A whole run: builds, pilot, blocks, looks; everything is in the run directory before anything is concluded.
+//! A whole run: builds, pilot, blocks, looks, diagnosis; everything is in the run directory before anything is concluded.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use launch::{LaunchError, Launcher, executable_of, sha256_file};
-use model::plan::{Arm, Condition, Plan, Round, fill};
-use model::record::{Build, Failure, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION};
+use model::plan::{Arm, Condition, Plan, fill};
+use model::record::{
+    AloneReason, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
+};
 
+use super::Early;
 use super::diagnose;
+use super::pilot::Piloted;
 use super::progress::Progress;
-use super::round::{Bench, Early, placeholders};
+use super::server::{Bench, placeholders};
 
-/// How often one round that the host spoilt is repeated before it stays void.
-const MAX_REPEATS: u32 = 4;
-/// Seconds that a pilot takes.
-const PILOT_S: f64 = 2.0;
+/// Seconds that the pilot of one arm takes.
+const PILOT_S: f64 = 1.5;
+/// How often connections are lowered until the slowest arm answers them in time.
+const LOWERINGS: u32 = 3;
 
 /// A run at work.
 pub(super) struct Session<'a> {
@@ -25,12 +29,8 @@ pub(super) struct Session<'a> {
     alive: Vec<bool>,
     /// Arms that could not be built.
     unbuilt: Vec<(usize, Failure)>,
-    /// Rounds of an earlier call, by block and arm: they are not run again.
-    done: BTreeSet<(u32, usize)>,
-    /// Repeats that are still to be had.
-    repeats: u32,
-    /// Repeats that are still to be had because a CPU was moved.
-    moves: u32,
+    /// Blocks of an earlier call: they are not run again.
+    done: BTreeSet<u32>,
     progress: Progress,
 }
 
@@ -40,27 +40,21 @@ type Step = Result<(), Early>;
 impl<'a> Session<'a> {
     pub(super) fn new(bench: Bench<'a>, manifest: Manifest) -> Self {
         let plan = bench.plan;
-        let blocks = f64::from(plan.design.blocks.first());
-        let seconds = PILOT_S * plan.arms.len() as f64 + super::seconds(plan);
-        let rounds = blocks * plan.arms.len() as f64;
-        // With more void rounds than the gate takes, of all that were run, the run is invalid anyway.
-        let share = |share: f64| (rounds * share / (1.0 - share)).floor().max(1.0) as u32;
         Self {
             alive: vec![true; plan.arms.len()],
             unbuilt: Vec::new(),
             done: BTreeSet::new(),
-            repeats: share(analyse::MAX_VOID_SHARE),
-            moves: share(analyse::MAX_MOVED_SHARE),
-            progress: Progress::new(seconds),
+            progress: Progress::new(PILOT_S * plan.arms.len() as f64 + super::seconds(plan)),
             bench,
             manifest,
         }
     }
 
-    /// Goes on after the rounds of an earlier call; an arm that failed then stays out.
+    /// Goes on after the rounds of an earlier call; an arm that failed then stays out. The block that the call ended in is
+    /// run again: its arms took turns.
     pub(super) fn after(mut self, rounds: &[RoundRecord]) -> Self {
         for record in rounds {
-            self.done.insert((record.round.block, record.round.arm));
+            self.done.insert(record.round.block);
             // A round without windows is a pilot's: of an arm that answered otherwise.
             if record.failure.is_some() || record.windows.is_empty() {
                 self.alive[record.round.arm] = false;
@@ -80,9 +74,9 @@ impl<'a> Session<'a> {
         self.bench.dir.write_manifest(&self.manifest)?;
         self.drop_unbuilt().map_err(|early| match early {
             Early::Broken(error) => error,
-            Early::Failed(_) | Early::Interrupted => anyhow::anyhow!("nothing was started yet"),
+            Early::Arm(..) | Early::Interrupted => anyhow::anyhow!("nothing was started yet"),
         })?;
-        // The rates that an earlier call's pilot found hold for the whole run.
+        // What an earlier call's pilot found holds for the whole run.
         let piloted = self.manifest.pilot_per_s.iter().any(|per_s| *per_s > 0.0);
         let pilot = if piloted { Ok(()) } else { self.pilot() };
         let outcome = pilot.and_then(|()| self.blocks()).and_then(|done| self.diagnose(done));
@@ -90,7 +84,7 @@ impl<'a> Session<'a> {
         let (status, error) = match outcome {
             Ok(()) => (RunStatus::Complete, None),
             Err(Early::Interrupted) => (RunStatus::Partial, None),
-            Err(Early::Failed(failure)) => (RunStatus::Partial, Some(anyhow::anyhow!(failure.text))),
+            Err(Early::Arm(_, failure)) => (RunStatus::Partial, Some(anyhow::anyhow!(failure.text))),
             Err(Early::Broken(error)) => (RunStatus::Partial, Some(error)),
         };
         self.manifest.status = status;
@@ -102,32 +96,74 @@ impl<'a> Session<'a> {
         self.bench.plan
     }
 
-    /// Starts every arm once: those that fail are told now, answers are compared, and the slowest arm sets equal rates.
+    /// Starts every arm once: those that fail are told now, answers are compared, and the plan is fitted to what was found.
     fn pilot(&mut self) -> Step {
-        let mut records = Vec::new();
-        for round in self.plan().rounds(0) {
-            if !self.alive[round.arm] {
-                continue;
-            }
-            let arm = &self.plan().arms[round.arm];
-            self.progress.doing(&format!("pilot: {}", arm.name));
-            let (record, per_s) = self.bench.pilot(&round, &mut self.progress)?;
-            self.manifest.pilot_per_s[round.arm] = per_s;
-            if record.failure.is_some() {
-                self.drop_arm(&record)?;
-            } else {
-                records.push(record);
-            }
+        let asked = self.plan().workload.connections;
+        let mut connections = asked;
+        let mut pilots = self.pilots(connections)?;
+        for _ in 0..LOWERINGS {
+            let Some(fewer) = self.bench.fewer_connections(&pilots, connections) else { break };
+            connections = fewer;
+            pilots = self.pilots(connections)?;
+        }
+        self.manifest.fitted = self.bench.fit(&pilots);
+        self.manifest.fitted.connections = (connections < asked).then_some(connections);
+        for piloted in &pilots {
+            self.manifest.pilot_per_s[piloted.record.round.arm] = piloted.per_s;
+        }
+        self.say_fitted();
+        let records: Vec<RoundRecord> = pilots.into_iter().map(|piloted| piloted.record).collect();
+        for record in records.iter().filter(|record| record.failure.is_some()) {
+            self.drop_arm(record)?;
         }
         self.bench.dir.write_manifest(&self.manifest)?;
-        self.drop_different(&records)?;
+        let working: Vec<RoundRecord> =
+            records.into_iter().filter(|record| record.failure.is_none()).collect();
+        self.drop_different(&working)?;
         if !self.comparable() {
             // Nothing more is run: what the arms answered is all that there is to show of them.
-            for record in records.iter().filter(|record| self.alive[record.round.arm]) {
+            for record in working.iter().filter(|record| self.alive[record.round.arm]) {
                 self.bench.dir.write_round(record)?;
             }
         }
         Ok(())
+    }
+
+    fn pilots(&mut self, connections: u32) -> Result<Vec<Piloted>, Early> {
+        let mut pilots = Vec::new();
+        for round in self.plan().rounds(0) {
+            if self.alive[round.arm] {
+                self.progress.doing(&format!("pilot: {}", self.plan().arms[round.arm].name));
+                pilots.push(self.bench.pilot(&round, connections)?);
+                self.progress.tick();
+            }
+        }
+        Ok(pilots)
+    }
+
+    /// Says what was made of the plan that nobody asked for.
+    fn say_fitted(&self) {
+        if let Some(connections) = self.manifest.fitted.connections {
+            crate::say(&format!(
+                "{connections} connections instead of {}: the slowest arm does not answer more within a second",
+                self.plan().workload.connections
+            ));
+        }
+        match &self.manifest.fitted.alone {
+            None => {}
+            Some(AloneReason::Memory { needed_bytes, available_bytes }) => crate::say(&format!(
+                "one arm at a time: together they need {} MiB of memory, {} MiB are free",
+                needed_bytes >> 20,
+                available_bytes >> 20
+            )),
+            Some(AloneReason::Descriptors { needed, allowed }) => crate::say(&format!(
+                "one arm at a time: together their connections need {needed} file descriptors, one process may have {allowed}"
+            )),
+            Some(AloneReason::Background { arm, share }) => crate::say(&format!(
+                "one arm at a time: '{arm}' keeps {:.0} % of a CPU busy while nobody asks it anything",
+                share * 100.0
+            )),
+        }
     }
 
     /// An arm that answers differently cannot be compared: its answer is recorded, and the others go on.
@@ -183,8 +219,10 @@ impl<'a> Session<'a> {
         let mut wanted = self.plan().design.blocks.first();
         let mut block = 0;
         while block < wanted && self.comparable() {
-            self.progress.doing(&format!("block {} of {wanted}", block + 1));
-            self.block(block, &conditions)?;
+            if !self.done.contains(&block) {
+                self.progress.doing(&format!("block {} of {wanted}", block + 1));
+                self.block(block, &conditions)?;
+            }
             block += 1;
             if block == wanted {
                 wanted = self.look(wanted)?;
@@ -193,45 +231,43 @@ impl<'a> Session<'a> {
         Ok(block)
     }
 
-    /// Diagnostic rounds after the scored ones, where the difference is to be explained. An arm that fails in one has its
-    /// figures all the same.
-    fn diagnose(&mut self, first_block: u32) -> Step {
+    fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
+        let fitted = self.manifest.fitted.clone();
+        let records = self.bench.block(block, &self.alive, conditions, &fitted, &mut self.progress)?;
+        for record in &records {
+            if record.failure.is_some() {
+                self.drop_arm(record)?;
+            } else {
+                self.bench.dir.write_round(record)?;
+            }
+        }
+        self.say_standings()
+    }
+
+    /// How the arms stand after a block, for someone who watches.
+    fn say_standings(&self) -> Step {
+        if !self.progress.is_shown() {
+            return Ok(());
+        }
+        let run = self.bench.dir.read()?;
+        self.progress.standing(&report::standings(&analyse::standings(&run)));
+        Ok(())
+    }
+
+    /// A block after the scored ones in which the arms are watched closely, where the difference is to be explained. An arm
+    /// that fails in it has its figures all the same.
+    fn diagnose(&mut self, block: u32) -> Step {
         // Differences are explained from the baseline.
         if !self.plan().design.why || !self.comparable() || !self.alive[self.plan().baseline] {
             return Ok(());
         }
         let condition = self.conditions()[analyse::main_condition(self.plan())];
-        let scored = self.bench.dir.read()?;
-        let mut releasing = None;
-        let rounds = diagnose::rounds(self.plan());
-        for block in 0..rounds {
-            for round in self.plan().rounds(first_block + block) {
-                if self.alive[round.arm] {
-                    self.progress.doing(&format!("diagnostic round {} of {rounds}", block + 1));
-                    self.diagnostic(&round, block, condition, &scored, &mut releasing)?;
-                }
-            }
-        }
-        diagnose::wait(&mut releasing);
-        Ok(())
-    }
-
-    /// One diagnostic round, repeated while it meets CPUs that were moved; the last is kept as it is.
-    fn diagnostic(
-        &mut self,
-        round: &Round,
-        block: u32,
-        condition: Condition,
-        scored: &Run,
-        releasing: &mut diagnose::Releasing,
-    ) -> Step {
-        for attempt in 0..=MAX_REPEATS {
-            let record = self.bench.diagnose(round, block, condition, releasing, &mut self.progress)?;
-            self.bench.dir.write_diagnostic(&record)?;
-            if attempt == MAX_REPEATS || !analyse::strayed(scored, &record) {
-                break;
-            }
-            self.progress.say("  diagnostic round repeated: the hypervisor moved a CPU");
+        self.progress.doing("looking for causes");
+        let fitted = self.manifest.fitted.clone();
+        let records =
+            diagnose::block(&self.bench, block, &self.alive, condition, &fitted, &mut self.progress)?;
+        for record in &records {
+            self.bench.dir.write_diagnostic(record)?;
         }
         Ok(())
     }
@@ -243,61 +279,6 @@ impl<'a> Session<'a> {
         self.plan().workload.conditions.iter().map(|condition| condition.resolve(slowest)).collect()
     }
 
-    fn block(&mut self, block: u32, conditions: &[Condition]) -> Step {
-        let mut done = Vec::new();
-        for round in self.plan().rounds(block) {
-            if !self.alive[round.arm] || self.done.contains(&(block, round.arm)) {
-                continue;
-            }
-            let record = self.round(round, conditions)?;
-            if record.failure.is_some() {
-                self.drop_arm(&record)?;
-            }
-            done.push(record);
-        }
-        self.mend_pairs(&mut done, conditions)?;
-        self.progress.say(&figures(block, &done));
-        Ok(())
-    }
-
-    /// Repeats the rounds of a block that no other can be paired with, as a CPU was moved since.
-    fn mend_pairs(&mut self, done: &mut [RoundRecord], conditions: &[Condition]) -> Step {
-        loop {
-            let rounds: Vec<&RoundRecord> = done.iter().filter(|record| record.failure.is_none()).collect();
-            let moved = analyse::moved_since(&rounds).into_iter().next();
-            let Some((index, reason)) = moved.filter(|_| self.moves > 0) else { return Ok(()) };
-            let mut again = rounds[index].round.clone();
-            self.moves -= 1;
-            self.progress.say(&format!("  round void, repeated: {}", reason.text));
-            again.attempt += 1;
-            let record = self.round(again, conditions)?;
-            if record.failure.is_some() {
-                self.drop_arm(&record)?;
-            }
-            if let Some(place) = done.iter_mut().find(|earlier| earlier.round.arm == record.round.arm) {
-                *place = record;
-            }
-        }
-    }
-
-    /// One round, repeated while the host spoils it.
-    fn round(&mut self, mut round: Round, conditions: &[Condition]) -> Result<RoundRecord, Early> {
-        let mut disturbed = 0;
-        loop {
-            let record = self.bench.run(&round, conditions, &mut self.progress)?;
-            self.bench.dir.write_round(&record)?;
-            let Some(fault) = analyse::host_fault(&record) else { return Ok(record) };
-            disturbed += u32::from(!fault.moved);
-            let left = if fault.moved { &mut self.moves } else { &mut self.repeats };
-            if *left == 0 || disturbed > MAX_REPEATS {
-                return Ok(record);
-            }
-            *left -= 1;
-            round.attempt += 1;
-            self.progress.say(&format!("  round void, repeated: {}", fault.text));
-        }
-    }
-
     /// Looks at what there is; gives the number of blocks to go to.
     fn look(&mut self, blocks: u32) -> Result<u32, Early> {
         let run = self.bench.dir.read()?;
@@ -306,23 +287,11 @@ impl<'a> Session<'a> {
         };
         let seconds = f64::from(wanted - blocks) * self.plan().block_seconds();
         self.progress.say(&format!(
-            "undecided after {blocks} blocks: going on to {wanted}, about {:.0} minutes more",
-            (seconds / 60.0).ceil()
+            "undecided after {blocks} blocks: going on to {wanted}, about {seconds:.0} seconds more"
         ));
         self.progress.extend(seconds);
         Ok(wanted)
     }
-}
-
-/// The figures of one block, for someone who watches.
-fn figures(block: u32, records: &[RoundRecord]) -> String {
-    let figure = |record: &RoundRecord| {
-        let window = record.windows.first()?;
-        let cpu = analyse::Metric::CpuPerRequest.of(window)?;
-        Some(format!("{} {} {:.0}/s", record.arm, model::units::format_ns(cpu), window.load.rate_per_s))
-    };
-    let figures: Vec<String> = records.iter().filter_map(figure).collect();
-    format!("block {}: {}", block + 1, figures.join(", "))
 }
 
 /// The manifest of a run that begins now.
@@ -336,6 +305,7 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
         plan: plan.clone(),
         builds: plan.arms.iter().map(|arm| build_id(arm, plan)).collect(),
         pilot_per_s: vec![0.0; plan.arms.len()],
+        fitted: Fitted::default(),
     }
 }
 

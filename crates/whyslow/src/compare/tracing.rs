@@ -1,60 +1,71 @@
-//! System calls by `strace -c`, where the kernel lets nobody count them: it stops the target at every call, so that only
-//! the mix of calls can be believed.
+//! System calls counted one by one, where the kernel lets nobody count them: the target is stopped at every call, so that
+//! it is asked at a low rate, at which a request does what any does.
 
-use std::path::{Path, PathBuf};
-
-use launch::{Launcher, Process, Spec, executable_of, log_tail};
+use model::plan::Condition;
 use model::record::Counts;
-use observe::Group;
+use model::units::Rate;
+use observe::{Group, ObserveError, Tally, Tracer};
 
-const PROGRAM: &str = "strace";
+/// Requests per second while calls are traced: some hundred in a window, and few enough for a server that makes a hundred
+/// calls for each and takes 20 µs longer for every one of them.
+const PER_S: f64 = 200.0;
+/// Of what it answers when it is not traced, which a slow server is asked at most.
+const SHARE: f64 = 0.1;
 
-/// strace over one window.
+/// What counts so taken do not show.
+const NOT_SEEN: &str = "system calls were counted while the server had little to do: what it does for several requests at \
+                        once when it is busy counts there as done for each";
+
+/// A tracer over one window.
 pub(super) struct Tracing {
-    spec: Spec,
-    launcher: Launcher,
-    /// Where it writes its table.
-    table: PathBuf,
-    process: Option<Process>,
+    tracer: Option<Tracer>,
+    before: Tally,
+    counts: Counts,
 }
 
 impl Tracing {
-    /// Whether there is a strace.
-    pub(super) fn is_there() -> bool {
-        executable_of(&[PROGRAM.to_owned()], None).is_ok()
+    /// Traces every thread of `target` from now on.
+    pub(super) fn of(target: &Group) -> Result<Self, ObserveError> {
+        let tracer = Tracer::attach(target)?;
+        Ok(Self { before: tracer.read(), tracer: Some(tracer), counts: Counts::default() })
     }
 
-    /// Ready to trace every thread of `target`; the table lies beside `log`.
-    pub(super) fn of(target: &Group, launcher: &Launcher, log: &Path) -> anyhow::Result<Self> {
-        let table = std::path::absolute(log.with_extension("strace"))?;
-        let mut argv: Vec<String> = [PROGRAM, "-c", "-f", "-o"].map(str::to_owned).into_iter().collect();
-        argv.push(table.to_string_lossy().into_owned());
-        argv.extend(target.pids()?.into_iter().flat_map(|pid| ["-p".to_owned(), pid.to_string()]));
-        let spec = Spec { argv, log: log.with_extension("strace.log"), ..Spec::default() };
-        Ok(Self { spec, launcher: launcher.clone(), table, process: None })
+    /// The load for it, of a server that answers so many requests per second untouched.
+    pub(super) fn condition(per_s: f64) -> Option<Condition> {
+        Rate::per_s((SHARE * per_s).min(PER_S)).map(|rate| Condition::EqualRate { rate })
     }
 
-    /// The window begins. That it cannot be started shows in [`Tracing::counts`].
+    /// The window begins.
     pub(super) fn begin(&mut self) {
-        self.process = self.launcher.start(&self.spec).ok();
+        if let Some(tracer) = &self.tracer {
+            self.before = tracer.read();
+        }
     }
 
-    /// The window ended.
+    /// The window ended: the target runs freely again.
     pub(super) fn end(&mut self) {
-        // Asked to end, it lets its processes go and writes its table.
-        if let Some(process) = self.process.take() {
-            let _ = process.stop();
+        if let Some(tracer) = self.tracer.take() {
+            self.counts = tracer.read().since(&self.before);
+            self.counts.missing.push(NOT_SEEN.to_owned());
         }
     }
 
-    /// What was counted, or why nothing was.
-    pub(super) fn counts(&self) -> Result<Counts, String> {
-        let table = std::fs::read_to_string(&self.table).unwrap_or_default();
-        let syscalls = observe::strace_calls(&table);
-        if syscalls.is_empty() {
-            let said = log_tail(&self.spec.log, 1).join(" ");
-            return Err(format!("strace counted no system calls: {said}"));
-        }
-        Ok(Counts { syscalls, ..Counts::default() })
+    /// What was counted.
+    pub(super) fn counts(self) -> Counts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_server_is_asked_for_a_tenth_of_what_it_can() {
+        let asked = |per_s| match Tracing::condition(per_s) {
+            Some(Condition::EqualRate { rate }) => Some(rate.get()),
+            _ => None,
+        };
+        assert_eq!([100_000.0, 50.0, 0.0].map(asked), [Some(200.0), Some(5.0), None]);
     }
 }

@@ -9,7 +9,7 @@ use launch::{Launcher, Spec, free_port, wait_ready};
 use model::plan::{Arm, ArmSource, Placement, Plan};
 use serde::Serialize;
 
-use super::round::placeholders;
+use super::server::placeholders;
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
 

@@ -1,82 +1,63 @@
 //! Flags → what the generator is to do.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use load::{Config, Idle, Request, Warmup};
+use load::{Config, Idle, List, Warmup};
 use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
 use super::pace::pace;
-use crate::cli::{IdleKind, LoadArgs};
+use crate::cli::{IdleKind, LoadArgs, Size, text};
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
-    let target = args.reach.target(&args.url)?;
-    let mut request = Request { method: args.method.clone(), ..Request::get(&target) };
-    add_headers(&mut request, &args.headers)?;
-    request.body = body(args.body.as_deref())?;
-    let mut config = Config::new(target);
-    config.request = request;
-    args.reach.apply(&mut config);
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
-    config.threads = args.threads.min(args.connections.max(1));
-    config.connections = args.connections;
-    config.pipeline = args.pipeline;
+    let threads = args.threads.min(args.connections.max(1));
+    let size = Size { connections: args.connections, threads, pipeline: args.pipeline };
+    let endpoint = args.request.endpoint("", args.url.as_deref().unwrap_or_default(), None);
+    let (job, notes) = args.request.job(vec![endpoint], size)?;
+    notes.iter().for_each(|note| crate::say(note));
+    let mut config = Config::of_job(&job, &job.endpoints[0])?;
+    config.sources.clone_from(&args.sources);
     config.pace = pace(args)?;
     config.seed = args.seed;
-    config.warmup = warmup(args);
+    config.warmup = Warmup::fixed(args.warmup.0);
     config.window = args.duration.0;
-    config.requests = args.requests;
-    config.timeout = Some(args.timeout.0);
-    config.expected_status = args.expect_status;
+    config.requests = args.request.count()?;
     config.idle = match args.idle {
         IdleKind::Sleep => Idle::Sleep,
         IdleKind::Spin => Idle::Spin,
         IdleKind::Poll => Idle::Poll,
     };
     config.slack = args.slack.0;
-    args.asking.apply(&mut config)?;
-    // A generator that `compare` follows is a whole one, whatever started `compare`.
-    if !args.events {
-        args.sharding.apply(&mut config)?;
+    if let Some(file) = &args.request.replay {
+        replay(file, args.request.speed, &mut config)?;
     }
+    args.sharding.apply(&mut config)?;
     Ok(config)
 }
 
-fn warmup(args: &LoadArgs) -> Warmup {
-    match args.warmup_until {
-        Some(until) if until > args.warmup => Warmup { min: args.warmup.0, max: until.0, steady },
-        _ => Warmup::fixed(args.warmup.0),
+/// Sets an access log and its timing; `config.request` is the pattern of each request.
+fn replay(file: &Path, speed: f64, config: &mut Config) -> anyhow::Result<()> {
+    let list = List::access_log(&text(file)?, &config.request, speed)
+        .with_context(|| format!("--replay {}", file.display()))?;
+    if list.skipped > 0 {
+        crate::say(&format!("{} lines of the log hold no request and are left out", list.skipped));
     }
-}
-
-/// Whether the last seconds of a warm-up show a steady state.
-fn steady(seconds: &[u64]) -> bool {
-    let rates: Vec<f64> = seconds.iter().map(|requests| *requests as f64).collect();
-    // The permutations of its change-point test are few; any fixed seed serves.
-    stats::stationarity::steady(&rates, &mut stats::Rng::seeded(1))
-}
-
-/// `Name: value`; a name that is already there (such as Host) is replaced, as wrk does.
-fn add_headers(request: &mut Request, headers: &[String]) -> anyhow::Result<()> {
-    for header in headers {
-        let Some((name, value)) = header.split_once(':') else {
-            bail!("-H '{header}' is not a header: write 'Name: value'");
-        };
-        request.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name.trim()));
-        request.headers.push((name.trim().to_owned(), value.trim().to_owned()));
+    if let Some(pace) = list.pace() {
+        config.pace = pace;
     }
+    let window_s = config.window.as_secs_f64();
+    if let Some(lasts_s) = list.lasts_s().filter(|lasts_s| *lasts_s >= window_s) {
+        crate::say(&format!(
+            "the log lasts {lasts_s:.1} s, of which the window replays the first {window_s:.1} s: give -d {:.0}s for all of \
+             it",
+            lasts_s.floor() + 1.0
+        ));
+    }
+    config.list = Some(Arc::new(list));
     Ok(())
-}
-
-fn body(text: Option<&str>) -> anyhow::Result<Vec<u8>> {
-    match text.map(|text| (text, text.strip_prefix('@'))) {
-        None => Ok(Vec::new()),
-        Some((_, Some(file))) => {
-            std::fs::read(Path::new(file)).with_context(|| format!("cannot read --body @{file}"))
-        }
-        Some((text, None)) => Ok(text.as_bytes().to_vec()),
-    }
 }
 
 pub(super) fn pin(cpus: &CpuSet) -> anyhow::Result<()> {

@@ -29,9 +29,9 @@ pub(super) enum Watch {
 }
 
 impl Watch {
-    /// What suits the terminal and the flags. `quiet` is set where a program follows the load.
-    pub(super) fn new(config: &Config, live: bool, quiet: bool) -> Self {
-        if quiet || !stderr().is_terminal() {
+    /// What suits the terminal and the flags.
+    pub(super) fn new(config: &Config, live: bool) -> Self {
+        if !stderr().is_terminal() {
             return Self::Silent;
         }
         if live && let Some(live) = Live::open() {

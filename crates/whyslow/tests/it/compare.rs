@@ -4,7 +4,7 @@ use model::record::{RunDir, RunStatus};
 
 use crate::support::{FIXTURE, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
-/// Undecided after one block, or void on a busy machine: these tests look at the structure and not at the verdict.
+/// Undecided after one block: these tests look at the structure and not at the verdict.
 const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
 
 #[test]
@@ -30,7 +30,6 @@ fn the_built_in_servers_are_compared_and_analysed_again() {
     assert_schema("compare", &json);
     assert_eq!((&json["seed"], &json["baseline"]), (&42.into(), &"threads".into()));
     for arm in json["arms"].as_array().unwrap() {
-        // A busy machine voids rounds, and an arm without a valid one has no figures; but nothing failed.
         assert_eq!(arm["error"], serde_json::Value::Null, "{arm}");
     }
     let run = RunDir::open(&folder.join("run")).read().unwrap();

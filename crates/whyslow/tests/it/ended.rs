@@ -1,4 +1,4 @@
-//! A comparison that is ended in the middle of a round: nothing stays behind, and what was measured can be read.
+//! A comparison that is ended in the middle of a block: nothing stays behind, and what was measured can be read.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,10 +11,10 @@ use crate::support::{Said, WHYSLOW, fresh_folder, whyslow_in, within};
 
 /// After this long nothing may be left of a run that was killed.
 const CLEAR_LIMIT: Duration = Duration::from_secs(2);
-/// Until a crowded machine is in the second round.
-const ROUND_LIMIT: Duration = Duration::from_secs(60);
+/// Until a crowded machine is in the second block.
+const BLOCK_LIMIT: Duration = Duration::from_secs(60);
 
-/// A comparison in its second round, run by a program file of its own, so that all its processes can be told.
+/// A comparison in its second block, run by a program file of its own, so that all its processes can be told.
 struct Running {
     child: Child,
     program: PathBuf,
@@ -22,19 +22,19 @@ struct Running {
 }
 
 impl Running {
-    fn in_second_round() -> Self {
+    fn in_second_block() -> Self {
         let folder = fresh_folder().canonicalize().unwrap();
         let program = folder.join("whyslow-marked");
         std::fs::hard_link(WHYSLOW, &program).unwrap();
-        let args = "compare threads futures --blocks 2 --window 3s --warmup 1s --warmup-cap 1s --connections 4 --equal-rates none --out run";
+        let args = "compare threads futures --blocks 2 --cycles 15 --warmup 200ms --warmup-cap 500ms --connections 4 --equal-rates none --out run";
         let mut command = Command::new(&program);
         command.args(args.split(' ')).current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Self { child: command.spawn().unwrap(), program, folder };
-        let log = running.folder.join("run/logs/b000-p1-generator.log");
-        let begun = within(ROUND_LIMIT, || log.exists() || running.child.try_wait().unwrap().is_some());
-        assert!(begun && log.exists(), "the second round was not reached");
-        // Itself, a supervisor and a server, a supervisor and a generator.
-        let started = within(CLEAR_LIMIT, || processes(&running.program).len() >= 5);
+        let log = running.folder.join("run/logs/b001-p0-generator.log");
+        let begun = within(BLOCK_LIMIT, || log.exists() || running.child.try_wait().unwrap().is_some());
+        assert!(begun && log.exists(), "the second block was not reached");
+        // Itself, two supervisors with a server each, a supervisor and a generator.
+        let started = within(CLEAR_LIMIT, || processes(&running.program).len() >= 7);
         assert!(started, "only {:?} are there", processes(&running.program));
         running
     }
@@ -59,7 +59,7 @@ fn nothing_left(program: &Path, folder: &Path, status: RunStatus) -> String {
     let run = RunDir::open(&folder.join("run")).read().unwrap();
     assert_eq!(run.manifest.status, status);
     assert!(run.damaged.is_empty(), "{:?}", run.damaged);
-    assert!(!run.rounds.is_empty(), "the first round was whole before the second began");
+    assert!(!run.rounds.is_empty(), "the first block was whole before the second began");
     assert!(run.rounds.iter().all(|record| record.windows.len() == 1), "only whole rounds are kept");
     let analysed = whyslow_in(folder, &["analyse", "run"]);
     assert_eq!(analysed.code, Some(0), "{analysed:?}");
@@ -68,7 +68,7 @@ fn nothing_left(program: &Path, folder: &Path, status: RunStatus) -> String {
 
 #[test]
 fn killed_it_leaves_no_process_and_a_run_that_reads_as_partial() {
-    let mut running = Running::in_second_round();
+    let mut running = Running::in_second_block();
     running.child.kill().unwrap();
     let (_, program, folder) = running.end();
     let text = nothing_left(&program, &folder, RunStatus::Running);
@@ -77,7 +77,7 @@ fn killed_it_leaves_no_process_and_a_run_that_reads_as_partial() {
 
 #[test]
 fn interrupted_it_keeps_what_was_measured_and_exits_with_1() {
-    let running = Running::in_second_round();
+    let running = Running::in_second_block();
     let pid = Pid::from_raw(i32::try_from(running.child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let (said, program, folder) = running.end();

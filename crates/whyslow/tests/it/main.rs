@@ -18,6 +18,7 @@ mod load;
 mod manual;
 mod refusals;
 mod report;
+mod requests;
 mod serve;
 #[path = "../../../load/tests/it/serving/mod.rs"]
 #[allow(dead_code, reason = "the tests of the generator itself use more of it")]

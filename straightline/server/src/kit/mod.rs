@@ -7,24 +7,46 @@
 //! | `compress` | `Compressed`: answers in Brotli or gzip, as the client likes |
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
+//! | `postgres` | `postgres`: a client of PostgreSQL that suspends the handler, not the thread |
+//! | `json` | `json`: bodies in JSON |
+//! | `forms` | `forms`: forms, with files part by part |
+//! | `cookies` | `cookies`: read and set |
+//! | `cors` | `Cors`: pages of other origins that may read answers |
+//! | `websocket` | `websocket`: messages both ways |
 
 #[cfg(feature = "access-log")]
 mod access_log;
 #[cfg(feature = "compress")]
 mod compress;
+#[cfg(feature = "cookies")]
+pub mod cookies;
+#[cfg(feature = "cors")]
+mod cors;
 #[cfg(feature = "events")]
 mod events;
 #[cfg(feature = "files")]
 mod files;
-#[cfg(any(feature = "files", feature = "router"))]
+#[cfg(feature = "forms")]
+pub mod forms;
+#[cfg(feature = "json")]
+pub mod json;
+#[cfg(any(feature = "forms", feature = "json"))]
+mod media;
+#[cfg(any(feature = "files", feature = "postgres", feature = "router"))]
 mod percent;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "router")]
 mod router;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 #[cfg(feature = "access-log")]
 pub use access_log::{Entry, logged};
 #[cfg(feature = "compress")]
 pub use compress::{Coding, Compressed, preferred};
+#[cfg(feature = "cors")]
+pub use cors::Cors;
 #[cfg(feature = "events")]
 pub use events::{Events, ServerEvent};
 #[cfg(feature = "files")]

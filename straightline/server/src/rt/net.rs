@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
@@ -36,12 +36,15 @@ struct Timeouts {
 
 /// The part of a stream that its shard keeps: who waits for it.
 struct Waiters {
+    /// What the socket was reported ready for and was not found exhausted of since; all of it at first.
+    seen: Cell<Ready>,
     waiting: RefCell<Vec<(Ready, Key)>>,
     shard: Rc<Shard>,
 }
 
 impl Source for Waiters {
     fn ready(self: Rc<Self>, ready: Ready) {
+        self.seen.set(self.seen.get().with(ready));
         self.waiting.borrow_mut().retain(|(wanted, key)| {
             let called = ready.has(*wanted);
             if called {
@@ -55,6 +58,17 @@ impl Source for Waiters {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain(|(_, other)| *other != key);
         waiting.push((wanted, key));
+    }
+
+    fn exhaust(&self, exhausted: Ready) {
+        // The end takes a read of its own, and is reported once.
+        if !self.seen.get().has(Ready::ENDED) {
+            self.seen.set(self.seen.get().without(exhausted));
+        }
+    }
+
+    fn may(&self, wanted: Ready) -> bool {
+        self.seen.get().has(wanted)
     }
 
     fn leave(&self, key: Key) {
@@ -191,6 +205,14 @@ impl TcpStream {
         if in_time { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
+    /// What the present shard keeps of this stream, if a coroutine runs on it and has waited for the stream before.
+    fn known_home(&self) -> Option<Rc<dyn Source>> {
+        let shard = current_coroutine()?;
+        let homes = unpoisoned(&self.homes);
+        let (_, key) = homes.iter().find(|(remote, _)| Arc::ptr_eq(remote, shard.remote()))?;
+        shard.source(*key)
+    }
+
     /// What `shard` keeps of this stream.
     fn home(&self, shard: &Rc<Shard>) -> io::Result<Rc<dyn Source>> {
         let mut homes = unpoisoned(&self.homes);
@@ -198,14 +220,18 @@ impl TcpStream {
         if let Some(source) = known.and_then(|(_, key)| shard.source(*key)) {
             return Ok(source);
         }
-        let source: Rc<dyn Source> =
-            Rc::new(Waiters { waiting: RefCell::default(), shard: Rc::clone(shard) });
+        let source: Rc<dyn Source> = Rc::new(Waiters {
+            seen: Cell::new(Ready::READ.with(Ready::WRITE)),
+            waiting: RefCell::default(),
+            shard: Rc::clone(shard),
+        });
         let key = shard.register(self.fd.as_fd(), Interest::Edges, Rc::clone(&source))?;
         homes.push((Arc::clone(shard.remote()), key));
         Ok(source)
     }
 
-    /// Repeats a call that does not block until it does not say "not now".
+    /// Repeats a call that does not block until it does not say "not now". Whoever asks for an answer that cannot be there
+    /// yet waits before the first call.
     fn until_ready(
         &self,
         wanted: Ready,
@@ -213,15 +239,26 @@ impl TcpStream {
         mut call: impl FnMut() -> sys::Result<usize>,
     ) -> io::Result<usize> {
         let mut deadline = None;
+        let home = self.known_home();
+        let mut hopeless = home.as_ref().is_some_and(|home| !home.may(wanted));
         loop {
-            match call() {
-                Err(Errno::AGAIN) => {}
-                outcome => return Ok(outcome?),
+            if !std::mem::take(&mut hopeless) {
+                match call() {
+                    Err(Errno::AGAIN) => home.iter().for_each(|home| home.exhaust(wanted)),
+                    outcome => return Ok(outcome?),
+                }
             }
             if deadline.is_none() {
                 deadline = timeout.map(deadline_in);
             }
             self.wait(wanted, deadline)?;
+        }
+    }
+
+    /// A read that did not fill its buffer took all there was.
+    fn note_short(&self, count: usize, room: usize) {
+        if 0 < count && count < room {
+            self.known_home().iter().for_each(|home| home.exhaust(Ready::READ));
         }
     }
 }
@@ -250,7 +287,10 @@ impl AsFd for TcpStream {
 impl Read for &TcpStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let timeout = unpoisoned(&self.timeouts).read;
-        self.until_ready(Ready::READ, timeout, || sys::recv(&self.fd, into))
+        let room = into.len();
+        let count = self.until_ready(Ready::READ, timeout, || sys::recv(&self.fd, into))?;
+        self.note_short(count, room);
+        Ok(count)
     }
 }
 

@@ -291,6 +291,12 @@ impl<T> Promise<T> {
         Ok(value.expect("without a deadline it waits for a value or an error"))
     }
 
+    /// The value if it is there.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn take_now(&self) -> Option<T> {
+        unpoisoned(&self.value).take()
+    }
+
     /// Waits for the value no longer than to `deadline`.
     pub(crate) fn take_until(&self, deadline: Option<Instant>) -> io::Result<Option<T>> {
         self.waiting.wait_until(deadline, || unpoisoned(&self.value).take())

@@ -394,6 +394,12 @@ impl Source for Conn {
         if idle && !self.is_sent_more() {
             self.close();
         }
+        // What is not HTTP any more has its own way to end, and waits for the client until it is told.
+        if let (Phase::Serve, Some((_, key)), Some(shard)) =
+            (self.phase.get(), self.waiting.get(), self.worker.shard())
+        {
+            shard.wake(key);
+        }
     }
 
     fn cut_off(&self) {

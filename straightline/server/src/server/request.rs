@@ -122,6 +122,11 @@ impl<'a> Request<'a> {
         self.exchange.conn.is_gone()
     }
 
+    /// What answers [`Request::client_gone`] while something else is waited for, and the request itself is at work.
+    pub fn client(&self) -> ClientWatch<'a> {
+        ClientWatch { exchange: self.exchange }
+    }
+
     /// The address of the client.
     ///
     /// # Errors
@@ -129,6 +134,25 @@ impl<'a> Request<'a> {
     /// If the connection is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.exchange.conn.peer_addr()
+    }
+}
+
+/// Whether the client of a request is still there. See [`Request::client`].
+#[derive(Clone, Copy)]
+pub struct ClientWatch<'a> {
+    exchange: &'a Exchange<'a>,
+}
+
+impl ClientWatch<'_> {
+    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    pub fn is_gone(&self) -> bool {
+        self.exchange.conn.is_gone()
+    }
+}
+
+impl fmt::Debug for ClientWatch<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ClientWatch").finish_non_exhaustive()
     }
 }
 

@@ -33,6 +33,12 @@ impl Done {
         Self { status, body_bytes }
     }
 
+    /// The end of a connection that spoke another protocol.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn upgraded() -> Self {
+        Self::new(101, 0)
+    }
+
     /// The status that was answered.
     pub fn status(&self) -> u16 {
         self.status

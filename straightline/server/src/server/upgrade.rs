@@ -35,9 +35,61 @@ impl<'r, 'a> Upgraded<'r, 'a> {
         self.read_timeout = timeout;
     }
 
+    /// Whether the server is about to end.
+    pub fn is_draining(&self) -> bool {
+        self.exchange.conn.worker().is_draining()
+    }
+
     /// Ends the handler; the connection is closed once everything written has gone out.
     pub fn finish(self) -> Done {
         Done::new(101, 0)
+    }
+}
+
+/// For protocols that do more than read.
+#[cfg(feature = "websocket")]
+impl<'a> Upgraded<'_, 'a> {
+    /// Whether nobody can wake the handler while it reads.
+    pub(crate) fn is_on_thread(&self) -> bool {
+        self.exchange.conn.worker().shard().is_none()
+    }
+
+    /// Tells the client that no more comes.
+    pub(crate) fn shut_down(&self) {
+        self.exchange.conn.shut_down();
+    }
+
+    /// What tells whether the server is about to end.
+    pub(crate) fn drains(&self) -> impl Fn() -> bool + use<'a> {
+        let exchange = self.exchange;
+        move || exchange.conn.worker().is_draining()
+    }
+
+    /// Reads; `WouldBlock` once `deadline` passed, or when nothing is there and `stop` says so. It is asked at first and
+    /// whenever the handler is woken.
+    pub(crate) fn read_until(
+        &mut self,
+        into: &mut [u8],
+        deadline: std::time::Instant,
+        stop: impl Fn() -> bool,
+    ) -> io::Result<usize> {
+        let early = self.body.take_rest(into);
+        if early > 0 || into.is_empty() {
+            return Ok(early);
+        }
+        let conn = self.exchange.conn;
+        loop {
+            match conn.recv(into) {
+                Err(Errno::AGAIN) if stop() => return Err(io::ErrorKind::WouldBlock.into()),
+                Err(Errno::AGAIN) => {
+                    conn.wait(Ready::READ, Some(deadline)).map_err(|error| match error.kind() {
+                        io::ErrorKind::TimedOut => io::ErrorKind::WouldBlock.into(),
+                        _ => error,
+                    })?
+                }
+                outcome => return Ok(outcome?),
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests over real sockets. Each starts a server of its own on a free port.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
+mod bodies;
 mod connection;
 mod examples;
 mod fuzz;
@@ -10,10 +11,13 @@ mod lifecycle;
 mod limits;
 mod memory;
 mod parts;
+mod postgres;
 mod protocol;
 mod responses;
 mod runtime;
+mod service;
 mod shortage;
 mod soak;
 mod support;
 mod tls;
+mod websocket;

@@ -1,7 +1,7 @@
 //! What tests have done by a process of their own, because it ends, stalls or limits its process.
 
 use crate::support::own_process;
-use crate::{hazards, lifecycle, limits, memory, shortage, soak};
+use crate::{hazards, lifecycle, limits, memory, service, shortage, soak};
 
 /// The variable that says which part a process was started for.
 pub(crate) const PART: &str = "STRAIGHTLINE_PART";
@@ -28,6 +28,7 @@ const PARTS: &[(&str, fn())] = parts![
     memory::wait_and_idle,
     memory::ask_and_never_read,
     memory::panic_often,
+    service::serve,
     shortage::turn_away_with_few_descriptors,
     shortage::serve_with_few_descriptors,
     shortage::serve_without_end,

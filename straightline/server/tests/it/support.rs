@@ -251,6 +251,17 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
+    /// The head of an answer after which the connection may speak another protocol.
+    pub(crate) fn switching(&mut self) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("a whole head comes");
+            head.push(byte[0]);
+        }
+        String::from_utf8(head).unwrap()
+    }
+
     /// The next answer to a request that was not HEAD.
     pub(crate) fn response(&mut self) -> Answer {
         self.response_to(false)

@@ -11,7 +11,7 @@ fn frame(name: &str) -> Frame {
     };
     let bare = name.strip_prefix("k:").or(name.strip_prefix("j:")).unwrap_or(name);
     let (name, resolved) = (bare.to_owned(), !name.starts_with("0x"));
-    Frame { name, module: module.to_owned(), kernel, resolved }
+    Frame { name, module: module.to_owned(), kernel, resolved, ..Frame::default() }
 }
 
 /// A profile of folded stacks.

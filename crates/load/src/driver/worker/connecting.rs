@@ -23,7 +23,7 @@ impl Worker<'_> {
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         let opened = socket::open(&self.setup.address, source).and_then(|socket| {
             if self.stamps.is_some() {
-                Stamps::ask(&socket);
+                Stamps::ask(&socket, true);
             }
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });

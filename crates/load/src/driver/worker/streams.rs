@@ -96,7 +96,7 @@ impl Worker<'_> {
             let (Some(link), Some(http2)) = (&mut slot.link, &mut slot.http2) else { return };
             let (moved, more) = link.read(&mut self.buf, closing);
             let now = now_ns();
-            if now > self.span.end_ns {
+            if now > self.last_ns {
                 return;
             }
             match moved {

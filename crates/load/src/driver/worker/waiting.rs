@@ -31,10 +31,10 @@ const UNREAD_NS: u64 = 500_000;
 
 /// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
 /// each connection, all alike, and written at once.
-pub(super) fn is_stamped(setup: &Setup<'_>) -> bool {
+pub(super) fn is_stamped(setup: &Setup<'_>, pace: &Pace, idle: Idle) -> bool {
     let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
     let single = setup.spec.depth == 1 && setup.feed.is_none() && setup.spec.hold.is_none();
-    plain && single && setup.spec.pace != Pace::Closed && setup.idle == Idle::Sleep
+    plain && single && *pace != Pace::Closed && idle == Idle::Sleep
 }
 
 /// Time that a worker polls in which nothing is to be done: the CPU is used, and would be as well by nobody.
@@ -180,13 +180,16 @@ impl Worker<'_> {
             Phase::Opening | Phase::Ready => self.setup.control.warmup_ns().min(self.span.start_ns),
             Phase::Warmup => self.span.start_ns,
             Phase::Window => self.span.end_ns.saturating_add(1),
+            Phase::Draining => self.last_ns.saturating_add(1),
         };
         let wake_ns = self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns());
         if !self.unread.is_empty() || wake_ns == 0 {
             return 0;
         }
         let left_ns = wake_ns.saturating_sub(now_ns());
-        match self.setup.idle {
+        // Between windows nobody is kept waiting.
+        let idle = if self.phase == Phase::Ready { Idle::Sleep } else { self.idle };
+        match idle {
             Idle::Spin => left_ns.saturating_sub(SPIN_NS),
             Idle::Sleep => self.lateness.ahead(left_ns),
             Idle::Poll => 0,

@@ -5,11 +5,11 @@ use crate::plan::{CaseComparison, CaseFile, Condition, Scale};
 /// How large a run of a case is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// For an answer: ten blocks of windows of 10 s, 20 s where a target has a just-in-time compiler.
+    /// For an answer: twelve blocks.
     Full,
     /// For a first look: the quick design of `compare`.
     Quick,
-    /// To see that everything works: one block of windows of 1 s. It decides nothing.
+    /// To see that everything works: one block of two slices of each arm. It decides nothing.
     Smoke,
 }
 
@@ -25,8 +25,8 @@ impl Size {
     }
 }
 
-/// Blocks of a full run: the first look of `compare`, taken once.
-const FULL_BLOCKS: &str = "10";
+/// Blocks of a full run.
+const FULL_BLOCKS: &str = "12";
 /// Most connections of a smoke run: opening more is not what it tries.
 const SMOKE_CONNECTIONS: u32 = 64;
 /// Fewest connections to which a case is scaled down: with fewer the server would wait for the generator.
@@ -151,7 +151,7 @@ fn design(size: Size) -> Vec<&'static str> {
         Size::Full => vec!["--blocks", FULL_BLOCKS],
         Size::Quick => vec!["--quick"],
         Size::Smoke => {
-            vec!["--blocks", "1", "--window", "1s", "--warmup", "1s", "--warmup-cap", "1s", "--no-why"]
+            vec!["--blocks", "1", "--cycles", "2", "--warmup", "200ms", "--warmup-cap", "1s", "--no-why"]
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is not run, and the sentence that says how to mend it.
 
-use model::plan::{Blocks, Condition, Plan, Timing, WarmupClass, split_command};
+use model::plan::{Blocks, Condition, Plan, Timing, Turns, WarmupClass, split_command};
 use model::units::{Rate, Span};
 
 use crate::plan::support::plan;
@@ -8,7 +8,7 @@ use crate::plan::support::plan;
 type Spoil = fn(&mut Plan);
 
 /// One way to spoil a plan, and what is said then.
-const CASES: [(Spoil, &str); 21] = [
+const CASES: [(Spoil, &str); 24] = [
     (
         |p| p.arms.truncate(1),
         "a comparison needs two arms: name one more target, or pass none for the built-in servers",
@@ -49,6 +49,18 @@ const CASES: [(Spoil, &str); 21] = [
     (|p| p.timing.window = Span::from_secs(3601), "--window is 3601s: it must be between 1s and 1h"),
     (|p| p.timing.warmup = Span::from_secs(121), "--warmup is 121s: it must be at most --warmup-cap"),
     (|p| p.timing.ready_limit = Span::from_secs(0), "--ready-limit is 0s: it must be above 0s"),
+    (
+        |p| p.design.turns = Turns::Slices { cycles: 0, slice: None },
+        "--cycles is 0: it must be between 1 and 10000",
+    ),
+    (
+        |p| p.design.turns = Turns::Slices { cycles: 6, slice: Some(Span::from_secs(0)) },
+        "--slice is 0s: it must be between 20ms and 5s; longer ones are windows of --alone",
+    ),
+    (
+        |p| p.design.turns = Turns::Slices { cycles: 6, slice: Some(Span::from_secs(6)) },
+        "--slice is 6s: it must be between 20ms and 5s; longer ones are windows of --alone",
+    ),
     (|p| p.design.blocks = Blocks::Fixed { blocks: 0 }, "--blocks is 0: it must be between 1 and 500"),
     (|p| p.design.blocks = Blocks::Fixed { blocks: 501 }, "--blocks is 501: it must be between 1 and 500"),
 ];
@@ -72,7 +84,7 @@ fn each_fault_has_its_sentence() {
 
 #[test]
 fn the_edges_of_every_range_are_inside_it() {
-    let good: [Spoil; 9] = [
+    let good: [Spoil; 10] = [
         |p| p.workload.connections = 1,
         |p| p.workload.connections = 1_000_000,
         |p| p.workload.pipeline = 1024,
@@ -80,6 +92,7 @@ fn the_edges_of_every_range_are_inside_it() {
         |p| p.timing.window = Span::from_secs(3600),
         |p| p.timing.warmup = Span::from_secs(120),
         |p| p.design.blocks = Blocks::Fixed { blocks: 500 },
+        |p| p.design.turns = Turns::Slices { cycles: 10_000, slice: Some(Span::from_secs(5)) },
         |p| rename(p, &LONG_NAME[..64]),
         |p| rename(p, "hyper@0.11+lto_a-b"),
     ];

@@ -1,7 +1,7 @@
 //! A plan that is valid, for tests to spoil.
 
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, WarmupClass, Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, WarmupClass, Workload,
 };
 use model::units::Span;
 
@@ -46,6 +46,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
         },
         design: Design {
             blocks: Blocks::Fixed { blocks: 10 },
+            turns: Turns::Slices { cycles: 6, slice: None },
             second_baseline: false,
             why: true,
             confirm: false,

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, WarmupClass, Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, Turns, WarmupClass,
+    Workload,
 };
 use model::record::{
-    Answer, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Host, HostUsage, Manifest, Pass,
-    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, UnitCosts, Usage, Warmup, Window,
+    Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host,
+    HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage,
+    Warmup, Window, Writes, Written,
 };
 use model::units::Span;
 
@@ -69,7 +71,8 @@ fn plan() -> Plan {
             ready_limit: Span::from_secs(60),
         },
         design: Design {
-            blocks: Blocks::TwoLooks { first: 10, max: 30 },
+            blocks: Blocks::Looks { first: 6, max: 24 },
+            turns: Turns::Slices { cycles: 6, slice: None },
             second_baseline: false,
             why: true,
             confirm: false,
@@ -89,6 +92,7 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
         command: vec!["whyslow".to_owned(), "compare".to_owned()],
         plan: plan(),
         builds: vec![Build { arm: "main".to_owned(), sha256: Some("ab".repeat(32)), bytes: 7 }],
+        fitted: Fitted { alone: None, turn_ns: 200_000_000, connections: Some(8) },
         pilot_per_s: vec![1.5e5, 0.0],
     }
 }
@@ -113,6 +117,10 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         counted_share: 1.0,
         events: [("task_clock_ns".to_owned(), u64::MAX)].into(),
         syscalls: [("epoll_wait".to_owned(), 7)].into(),
+        writes: Some(Writes {
+            network: Written { calls: 3, bytes: u64::MAX, uncounted: 1 },
+            ..Writes::default()
+        }),
         missing: vec!["no hardware counters".to_owned()],
     };
     let pass = |kind, counts| Pass {
@@ -137,7 +145,14 @@ fn window() -> Window {
         load_cpus: HostUsage::default(),
         resources: Some(model::record::Resources::default()),
         observer_cpu_ns: 12,
-        cpu_distances_ns: vec![130.0, 470.5],
+        slices: vec![Slice {
+            cycle: 1,
+            turn: 3,
+            requests: 7,
+            in_time: 6,
+            cpu_ns: 70_000,
+            ..Slice::default()
+        }],
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }
 }
@@ -166,8 +181,9 @@ pub(crate) fn round(block: u32, position: u32, attempt: u32) -> RoundRecord {
             wire_bytes: 130,
         }),
         fairness: Fairness { threads: 2, allowed_cpus: "0".to_owned() },
-        warmup: Warmup { per_second: vec![1, 2, 3], steady: true },
+        warmup: Warmup { per_turn: vec![1, 2, 3], took_ns: 600_000_000, steady: true },
         windows: vec![window()],
+        background: Some(Background { wall_ns: 1_200_000_000, cpu_ns: 3_000_000 }),
         failure: None,
     }
 }

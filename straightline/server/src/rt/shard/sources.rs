@@ -18,6 +18,14 @@ pub(crate) trait Source {
     /// The coroutine `key` is to be woken when the descriptor next becomes ready for any of `wanted`.
     fn wait(&self, _wanted: Ready, _key: Key) {}
 
+    /// A call found that its descriptor is not ready for `exhausted` any more.
+    fn exhaust(&self, _exhausted: Ready) {}
+
+    /// Whether a call for `wanted` may find something: not if it was exhausted, and nothing was reported since.
+    fn may(&self, _wanted: Ready) -> bool {
+        true
+    }
+
     /// The coroutine `key` waits no longer.
     fn leave(&self, _key: Key) {}
 

@@ -1,0 +1,150 @@
+//! What else happened on the server's CPUs, and how far it can have moved a ratio.
+//!
+//! Turns are random, so that a disturbance which does not know whose turn it is meets all arms alike. What can be left is
+//! the difference of its mean between two arms, and that is measured: interval and verdict are taken with it added.
+
+use model::record::{Slice, Window};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Gate, holds};
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::facts::words::percent;
+
+/// A share of the server's CPUs from which on a disturbance is told.
+const NOTABLE: f64 = 0.01;
+/// How much longer a request takes its server while somebody else has as much of its CPUs as it has, by what it finds no
+/// more in its caches: a share of s costs s times this. Source: `docs/benchmarks/experiment.md`, other load in bursts.
+const CACHES: f64 = 0.25;
+
+/// One thing that can have moved a ratio.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BiasSource {
+    /// Who or what, such as "other processes".
+    pub what: String,
+    /// Downwards.
+    pub low: f64,
+    /// Upwards.
+    pub high: f64,
+}
+
+/// Something that takes the server's CPUs from it.
+struct Disturbance {
+    /// Who took it, as it is told.
+    who: &'static str,
+    /// Time that it took in one slice, in nanoseconds.
+    of_slice: fn(&Slice) -> u64,
+    /// The same in a window of before there were slices.
+    of_window: fn(&Window) -> u64,
+    /// What a share of 1 does to the CPU time of a request.
+    on_cpu: f64,
+}
+
+const DISTURBANCES: [Disturbance; 4] = [
+    Disturbance {
+        who: "other processes",
+        of_slice: |slice| slice.others_ns,
+        of_window: |window| window.server_cpus.others_ns,
+        on_cpu: CACHES,
+    },
+    Disturbance {
+        who: "arms that nobody asked",
+        of_slice: |slice| slice.idle_arms_ns,
+        of_window: |_| 0,
+        on_cpu: CACHES,
+    },
+    Disturbance {
+        who: "the hypervisor",
+        of_slice: |slice| slice.steal_ns,
+        of_window: |window| window.server_cpus.steal_ns,
+        // What was stolen while a thread ran may be in its CPU time.
+        on_cpu: 1.0,
+    },
+    Disturbance {
+        who: "a CPU quota",
+        of_slice: |slice| slice.throttled_ns,
+        of_window: |window| window.server_cpus.throttled_ns,
+        on_cpu: CACHES,
+    },
+];
+
+impl Disturbance {
+    /// Shares of the server's CPUs that it took of the baseline's and of the arm's turns, on average.
+    fn shares(&self, sheet: &Sheet, arm: &str, index: usize) -> Option<[f64; 2]> {
+        Some([self.share(sheet, sheet.baseline(), index)?, self.share(sheet, arm, index)?])
+    }
+
+    fn share(&self, sheet: &Sheet, arm: &str, index: usize) -> Option<f64> {
+        let (mut taken_ns, mut all_ns) = (0, 0);
+        for window in sheet.windows(arm, index) {
+            let cpus = u64::from(window.server_cpus.cpus.max(1));
+            if window.slices.is_empty() {
+                taken_ns += (self.of_window)(window);
+                all_ns += window.server_cpus.wall_ns * cpus;
+            }
+            for slice in &window.slices {
+                taken_ns += (self.of_slice)(slice);
+                all_ns += slice.wall_ns * cpus;
+            }
+        }
+        (all_ns > 0).then(|| taken_ns as f64 / all_ns as f64)
+    }
+
+    /// How far it can have moved the ratio of a metric, as a relative difference, either way.
+    fn bias(&self, metric: Metric, [below, above]: [f64; 2]) -> f64 {
+        let weight = match metric {
+            Metric::CpuPerRequest => self.on_cpu,
+            Metric::Rss => 0.0,
+            // A share of the CPUs that is gone is gone from the rate, and every answer waits for as much longer.
+            Metric::Rate | Metric::P50 | Metric::P90 | Metric::P99 | Metric::P999 => 1.0,
+        };
+        (above - below).abs() * weight
+    }
+}
+
+/// How far each disturbance can have moved the ratio of `metric` between the baseline and `arm`.
+pub(crate) fn biases(sheet: &Sheet, arm: &str, metric: Metric) -> Vec<BiasSource> {
+    let Some(index) = sheet.condition_of(metric) else { return Vec::new() };
+    let source = |disturbance: &Disturbance| {
+        let moved = disturbance.bias(metric, disturbance.shares(sheet, arm, index)?);
+        (moved > 0.0).then(|| BiasSource { what: disturbance.who.to_owned(), low: moved, high: moved })
+    };
+    DISTURBANCES.iter().filter_map(source).collect()
+}
+
+/// `host`: what took the server's CPUs from it. It voids nothing: what it can have done is inside the intervals.
+pub(super) fn host(sheet: &Sheet) -> Vec<Gate> {
+    let mut rows = Vec::new();
+    for disturbance in &DISTURBANCES {
+        let shares =
+            sheet.others().filter_map(|arm| Some((arm, disturbance.shares(sheet, arm, sheet.main)?)));
+        let worst = shares.max_by(|a, b| largest(a.1).total_cmp(&largest(b.1)));
+        let Some((arm, [below, above])) = worst.filter(|(_, shares)| largest(*shares) >= NOTABLE) else {
+            continue;
+        };
+        let text = format!(
+            "{} took {} of the server's CPUs in the turns of '{}' and {} in those of '{arm}'; what that can have moved \
+             is inside the intervals",
+            disturbance.who,
+            percent(below),
+            sheet.baseline(),
+            percent(above)
+        );
+        rows.push(Gate {
+            ok: false,
+            value: Some(below.max(above)),
+            limit: Some(NOTABLE),
+            ..holds("host", text)
+        });
+    }
+    if rows.is_empty() {
+        rows.push(holds("host", format!("nobody else took {} of the server's CPUs", percent(NOTABLE))));
+    }
+    rows
+}
+
+fn largest([below, above]: [f64; 2]) -> f64 {
+    below.max(above)
+}

@@ -1,0 +1,455 @@
+//! Whether arms answer alike, where real answers differ from one to the next by themselves.
+//!
+//! Each arm is asked several times. What differs between two answers of the *same* arm (a time, the id of a request) is
+//! not compared between arms; all else is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Relative difference in length of bodies that are no JSON and still alike.
+const MAX_LENGTH_DIFFERENCE: f64 = 0.02;
+/// Depth of JSON that is looked at; what is deeper counts as alike, so that no answer exhausts the stack.
+const MAX_DEPTH: usize = 64;
+
+/// How alike answers must be; each asks for what those before it do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Same {
+    /// The same status.
+    Status,
+    /// The same names of fields, content type, and keys and types of JSON; bodies of another kind of nearly the same length.
+    #[default]
+    Shape,
+    /// The same bytes of the body.
+    Body,
+}
+
+/// One whole answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Status code.
+    pub status: u16,
+    /// Names and values of its fields.
+    pub fields: Vec<(String, String)>,
+    /// Body without the framing of chunks.
+    pub body: Vec<u8>,
+    /// Whether the connection was closed after it.
+    pub closed: bool,
+}
+
+/// What one arm answers and the other does not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Difference {
+    /// Another status.
+    Status {
+        /// Of the baseline.
+        baseline: u16,
+        /// Of the other arm.
+        other: u16,
+    },
+    /// One closes the connection after its answers and the other keeps it.
+    Closes {
+        /// Whether it is the baseline that closes.
+        baseline: bool,
+    },
+    /// A field that only one has.
+    Field {
+        /// Its name, in lower case.
+        name: String,
+        /// Whether it is the baseline that has it.
+        baseline: bool,
+    },
+    /// Another content type.
+    ContentType {
+        /// Of the baseline.
+        baseline: String,
+        /// Of the other arm.
+        other: String,
+    },
+    /// Another type of a value in the JSON, or a key that only one has.
+    Json {
+        /// Where, such as `$.items[].id`.
+        path: String,
+        /// Types of the baseline there; empty where it has nothing there.
+        baseline: BTreeSet<String>,
+        /// Types of the other arm there.
+        other: BTreeSet<String>,
+    },
+    /// Bodies of another length.
+    Length {
+        /// Bytes of the baseline.
+        baseline: u64,
+        /// Bytes of the other arm.
+        other: u64,
+    },
+    /// Other bytes.
+    Body {
+        /// The first byte that differs, from 0.
+        at: u64,
+    },
+}
+
+impl Difference {
+    /// One sentence, without its full stop.
+    #[must_use]
+    pub fn text(&self, baseline: &str, other: &str) -> String {
+        let owner = |first: &bool| if *first { (baseline, other) } else { (other, baseline) };
+        match self {
+            Self::Status { baseline: a, other: b } => {
+                format!("'{other}' answers with status {b} and '{baseline}' with {a}")
+            }
+            Self::Closes { baseline: first } => {
+                let (closes, keeps) = owner(first);
+                format!("'{closes}' closes the connection after its answer and '{keeps}' keeps it open")
+            }
+            Self::Field { name, baseline: first } => {
+                let (has, lacks) = owner(first);
+                format!("'{has}' sends a field {name} and '{lacks}' does not")
+            }
+            Self::ContentType { baseline: a, other: b } => {
+                format!("'{other}' answers with content type {b} and '{baseline}' with {a}")
+            }
+            Self::Json { path, baseline: a, other: b } => {
+                format!("at {path} '{other}' has {} and '{baseline}' has {}", types(b), types(a))
+            }
+            Self::Length { baseline: a, other: b } => {
+                format!("'{other}' answers with a body of {b} bytes and '{baseline}' with one of {a}")
+            }
+            Self::Body { at } => format!("the bodies of '{other}' and '{baseline}' differ from byte {at} on"),
+        }
+    }
+}
+
+fn types(types: &BTreeSet<String>) -> String {
+    if types.is_empty() {
+        "nothing".to_owned()
+    } else {
+        types.iter().cloned().collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// What differs between the answers of two arms; empty where they answer alike, or where one of them gave none.
+#[must_use]
+pub fn differences(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<Difference> {
+    if baseline.is_empty() || other.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    if let (Some(a), Some(b)) = (one(baseline, |reply| reply.status), one(other, |reply| reply.status))
+        && a != b
+    {
+        found.push(Difference::Status { baseline: a, other: b });
+    }
+    if let (Some(a), Some(b)) = (one(baseline, |reply| reply.closed), one(other, |reply| reply.closed))
+        && a != b
+    {
+        found.push(Difference::Closes { baseline: a });
+    }
+    if same >= Same::Shape {
+        fields(baseline, other, &mut found);
+        content_type(baseline, other, &mut found);
+        body(baseline, other, same, &mut found);
+    }
+    found
+}
+
+/// What all answers of one arm agree on.
+fn one<T: PartialEq>(replies: &[Reply], of: impl Fn(&Reply) -> T) -> Option<T> {
+    let first = of(replies.first()?);
+    replies.iter().all(|reply| of(reply) == first).then_some(first)
+}
+
+/// Names of fields of each answer, but those that say how the connection and the body are framed: that is compared as
+/// what it does.
+fn names(reply: &Reply) -> BTreeSet<String> {
+    const FRAMING: [&str; 4] = ["connection", "keep-alive", "content-length", "transfer-encoding"];
+    let names = reply.fields.iter().map(|(name, _)| name.to_ascii_lowercase());
+    names.filter(|name| !FRAMING.contains(&name.as_str())).collect()
+}
+
+fn fields(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
+    let sides = [baseline, other].map(|replies| replies.iter().map(names).collect::<Vec<_>>());
+    let all: BTreeSet<&String> = sides.iter().flatten().flatten().collect();
+    for name in all {
+        let always = |side: &Vec<BTreeSet<String>>| side.iter().all(|names| names.contains(name));
+        let never = |side: &Vec<BTreeSet<String>>| !side.iter().any(|names| names.contains(name));
+        if (always(&sides[0]) && never(&sides[1])) || (never(&sides[0]) && always(&sides[1])) {
+            found.push(Difference::Field { name: name.clone(), baseline: always(&sides[0]) });
+        }
+    }
+}
+
+/// Type and parameters without white space, in lower case.
+fn type_of(reply: &Reply) -> Option<String> {
+    let field = reply.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
+    Some(field.1.split_whitespace().collect::<String>().to_ascii_lowercase())
+}
+
+fn content_type(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
+    if let (Some(Some(a)), Some(Some(b))) = (one(baseline, type_of), one(other, type_of))
+        && a != b
+    {
+        found.push(Difference::ContentType { baseline: a, other: b });
+    }
+}
+
+fn body(baseline: &[Reply], other: &[Reply], same: Same, found: &mut Vec<Difference>) {
+    let parsed = [baseline, other].map(|replies| replies.iter().map(json).collect::<Option<Vec<Value>>>());
+    if same == Same::Body {
+        return bytes(baseline, other, found);
+    }
+    match parsed {
+        [Some(a), Some(b)] => shapes(&a, &b, found),
+        _ => length(baseline, other, found),
+    }
+}
+
+/// An answer's JSON, where it is an object or an array: a lone word or number is as good as text.
+fn json(reply: &Reply) -> Option<Value> {
+    serde_json::from_slice(&reply.body).ok().filter(|value: &Value| value.is_object() || value.is_array())
+}
+
+/// The types at each path of one value.
+type Shape = BTreeMap<String, BTreeSet<String>>;
+
+fn shape(value: &Value) -> Shape {
+    let mut shape = Shape::new();
+    note(value, "$", 0, &mut shape);
+    shape
+}
+
+fn note(value: &Value, path: &str, depth: usize, shape: &mut Shape) {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    shape.entry(path.to_owned()).or_default().insert(kind.to_owned());
+    if depth >= MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Array(items) => {
+            items.iter().for_each(|item| note(item, &format!("{path}[]"), depth + 1, shape))
+        }
+        Value::Object(members) => {
+            members.iter().for_each(|(key, member)| note(member, &format!("{path}.{key}"), depth + 1, shape));
+        }
+        _ => {}
+    }
+}
+
+/// Compares what each arm always has. A path that an arm has only sometimes (in an array that is empty now and then) is
+/// compared by no one.
+fn shapes(baseline: &[Value], other: &[Value], found: &mut Vec<Difference>) {
+    let sides = [baseline, other].map(|values| values.iter().map(shape).collect::<Vec<Shape>>());
+    let paths: BTreeSet<&String> = sides.iter().flatten().flat_map(BTreeMap::keys).collect();
+    let mut told: Vec<&str> = Vec::new();
+    for path in paths {
+        // What is below a difference differs with it.
+        if told.iter().any(|above| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(['.', '['])))
+        {
+            continue;
+        }
+        let at = |side: &[Shape]| agreed(side, path);
+        if let (Some(a), Some(b)) = (at(&sides[0]), at(&sides[1]))
+            && a != b
+            && !unknown(path, &sides)
+        {
+            told.push(path);
+            found.push(Difference::Json { path: path.clone(), baseline: a, other: b });
+        }
+    }
+}
+
+/// The types that all values have at `path`, none included.
+fn agreed(side: &[Shape], path: &str) -> Option<BTreeSet<String>> {
+    let at = |shape: &Shape| shape.get(path).cloned().unwrap_or_default();
+    let first = at(side.first()?);
+    side.iter().all(|shape| at(shape) == first).then_some(first)
+}
+
+/// Whether `path` is below an array that has no element on one side: nothing is known of elements there.
+fn unknown(path: &str, sides: &[Vec<Shape>; 2]) -> bool {
+    let arrays = path.match_indices("[]").map(|(at, _)| &path[..at + 2]);
+    arrays.into_iter().any(|elements| {
+        let array = &elements[..elements.len() - 2];
+        let empty = |shape: &Shape| {
+            shape.get(array).is_some_and(|types| types.contains("an array")) && !shape.contains_key(elements)
+        };
+        sides.iter().any(|side| side.iter().any(empty))
+    })
+}
+
+fn range(replies: &[Reply]) -> (u64, u64) {
+    let lengths = || replies.iter().map(|reply| reply.body.len() as u64);
+    (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
+}
+
+/// Lengths that one arm has are alike those of the other if their ranges come near enough.
+fn length(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
+    let ((low, high), (least, most)) = (range(baseline), range(other));
+    let apart = |short: u64, long: u64| long as f64 > short as f64 * (1.0 + MAX_LENGTH_DIFFERENCE);
+    if high < least && apart(high, least) {
+        found.push(Difference::Length { baseline: high, other: least });
+    } else if most < low && apart(most, low) {
+        found.push(Difference::Length { baseline: low, other: most });
+    }
+}
+
+/// Bytes that all answers of both arms have in the same place; where lengths move, only those up to the shortest.
+fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
+    let fixed = |replies: &[Reply], at: usize| one(replies, |reply| reply.body.get(at).copied());
+    let (a, b) = (one(baseline, |reply| reply.body.len()), one(other, |reply| reply.body.len()));
+    if let (Some(a), Some(b)) = (a, b)
+        && a != b
+    {
+        return found.push(Difference::Length { baseline: a as u64, other: b as u64 });
+    }
+    let shortest = range(baseline).0.min(range(other).0) as usize;
+    let differs =
+        |at: &usize| matches!((fixed(baseline, *at), fixed(other, *at)), (Some(a), Some(b)) if a != b);
+    found.extend((0..shortest).find(differs).map(|at| Difference::Body { at: at as u64 }));
+}
+
+#[cfg(test)]
+mod tests {
+    use model::plan::SplitMix64;
+
+    use super::*;
+
+    fn reply(body: &str) -> Reply {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let fields = vec![field("Content-Type", "application/json"), field("Date", "now")];
+        Reply { status: 200, fields, body: body.as_bytes().to_vec(), closed: false }
+    }
+
+    fn told(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<String> {
+        differences(baseline, other, same).iter().map(|found| found.text("old", "new")).collect()
+    }
+
+    #[test]
+    fn bodies_are_alike_by_their_shape() {
+        let cases: [(&[&str], &[&str], &[&str]); 10] = [
+            (&["{\"id\": 1, \"t\": \"x\"}"], &["{\"t\": \"longer\", \"id\": 2}"], &[]),
+            (&["{\"id\": 1}"], &["{\"id\": \"1\"}"], &["at $.id 'new' has a string and 'old' has a number"]),
+            (
+                &["{\"a\": {\"b\": 1}}"],
+                &["{\"a\": {}}"],
+                &["at $.a.b 'new' has nothing and 'old' has a number"],
+            ),
+            (
+                &["{\"a\": {\"b\": 1}}"],
+                &["{\"a\": 1}"],
+                &["at $.a 'new' has a number and 'old' has an object"],
+            ),
+            (&["[{\"a\": 1}]"], &["[{\"a\": 1}, {\"a\": 2}]"], &[]),
+            (&["[1]"], &["[1, \"x\"]"], &["at $[] 'new' has a number or a string and 'old' has a number"]),
+            (&["[]"], &["[{\"a\": 1}]"], &[]),
+            // A key that comes and goes in one arm is not compared.
+            (&["{\"a\": 1}", "{\"a\": 1, \"b\": 2}"], &["{\"a\": 1}"], &[]),
+            (
+                &["hello, world"],
+                &["hello"],
+                &["'new' answers with a body of 5 bytes and 'old' with one of 12"],
+            ),
+            (&["hello", "hello, world"], &["hello, you"], &[]),
+        ];
+        for (baseline, other, wanted) in cases {
+            let replies = |bodies: &[&str]| bodies.iter().map(|body| reply(body)).collect::<Vec<_>>();
+            assert_eq!(
+                told(&replies(baseline), &replies(other), Same::Shape),
+                wanted,
+                "{baseline:?} {other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_part_of_an_answer_is_compared_where_it_is_asked_for() {
+        let base = reply("{}");
+        let status = Reply { status: 404, ..base.clone() };
+        let closed = Reply { closed: true, ..base.clone() };
+        let mut field = base.clone();
+        field.fields.push(("X-Cache".to_owned(), "hit".to_owned()));
+        field.fields.push(("Connection".to_owned(), "keep-alive".to_owned()));
+        let mut kind = base.clone();
+        kind.fields[0].1 = "text/plain; charset=utf-8".to_owned();
+        let cases = [
+            (&status, Same::Status, "'new' answers with status 404 and 'old' with 200"),
+            (&closed, Same::Status, "'new' closes the connection after its answer and 'old' keeps it open"),
+            (&field, Same::Shape, "'new' sends a field x-cache and 'old' does not"),
+            (
+                &kind,
+                Same::Shape,
+                "'new' answers with content type text/plain;charset=utf-8 and 'old' with application/json",
+            ),
+        ];
+        for (other, same, wanted) in cases {
+            assert_eq!(told(std::slice::from_ref(&base), std::slice::from_ref(other), same), [wanted]);
+        }
+        assert!(told(std::slice::from_ref(&base), &[field], Same::Status).is_empty());
+        let (a, b) = (reply("time 1 x"), reply("time 2 x"));
+        assert!(told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Shape).is_empty());
+        assert_eq!(
+            told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Body),
+            ["the bodies of 'new' and 'old' differ from byte 5 on"]
+        );
+        // What moves within one arm is not compared.
+        assert!(told(&[a.clone(), b.clone()], &[reply("time 3 x"), a.clone()], Same::Body).is_empty());
+        assert_eq!(told(&[a.clone(), b], &[reply("time 3 y")], Same::Body).len(), 1);
+        assert!(told(&[], &[a], Same::Body).is_empty(), "nothing is known of an arm that gave no answer");
+    }
+
+    fn value(random: &mut SplitMix64, depth: u32) -> Value {
+        let many = |random: &mut SplitMix64| random.below(4);
+        match random.below(if depth > 3 { 4 } else { 6 }) {
+            0 => Value::Null,
+            1 => Value::Bool(true),
+            2 => random.below(1000).into(),
+            3 => "x".repeat(random.below(9) as usize).into(),
+            4 => (0..many(random)).map(|_| value(random, depth + 1)).collect(),
+            _ => {
+                let members = (0..many(random)).map(|key| (format!("k{key}"), value(random, depth + 1)));
+                Value::Object(members.collect())
+            }
+        }
+    }
+
+    fn any(random: &mut SplitMix64) -> Reply {
+        let body = match random.below(3) {
+            0 => "x".repeat(random.below(2000) as usize),
+            _ => value(random, 0).to_string(),
+        };
+        let mut reply = reply(&body);
+        reply.status = [200, 201, 500][random.below(3) as usize];
+        reply.closed = random.below(4) == 0;
+        reply.fields.truncate(random.below(3) as usize);
+        reply
+    }
+
+    #[test]
+    fn an_arm_never_differs_from_itself_whatever_it_answers_and_no_order_matters() {
+        let mut unlike = 0;
+        for seed in 0..5_000 {
+            let mut random = SplitMix64::fork(seed, "sameness", 0);
+            let arm: Vec<Reply> = (0..=random.below(4)).map(|_| any(&mut random)).collect();
+            let mut again = arm.clone();
+            random.shuffle(&mut again);
+            let other: Vec<Reply> = (0..=random.below(4)).map(|_| any(&mut random)).collect();
+            for same in [Same::Status, Same::Shape, Same::Body] {
+                assert_eq!(differences(&arm, &again, same), [], "seed {seed}, {same:?}");
+                let both = [differences(&arm, &other, same).len(), differences(&other, &arm, same).len()];
+                assert_eq!(both[0], both[1], "seed {seed}, {same:?}");
+                unlike += both[0];
+            }
+        }
+        assert!(unlike > 1000, "{unlike} differences between arms that have nothing to do with each other");
+    }
+}

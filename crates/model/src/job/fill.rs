@@ -1,0 +1,300 @@
+//! What fills `{placeholders}` of requests, and which braces are any.
+//!
+//! A word in single braces is a placeholder if it is a column of the data, or `n`, `uuid` or `random LOW HIGH`. Every other
+//! brace is itself, so that JSON stays as it is. The same word in double braces is that word in single braces. With
+//! data, every word in braces must be known, so that no misspelt column goes out as it stands.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Request;
+use super::read::ReadError;
+use crate::plan::SplitMix64;
+
+/// Cells of a table at most: they are held in memory.
+const MAX_CELLS: usize = 10_000_000;
+/// Longest placeholder in bytes: `random` with two numbers of 64 bits.
+const LONGEST_BYTES: usize = 64;
+
+/// A table whose row k, from 0 and over again, fills the request of arrival k.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows of one cell for each column; at least one row.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Data {
+    /// Reads CSV with a header line. Source: RFC 4180.
+    ///
+    /// # Errors
+    /// [`ReadError`] with the line.
+    pub fn csv(file: &str, text: &str) -> Result<Self, ReadError> {
+        let wrong = |line: u64, why: String| ReadError { file: file.to_owned(), line: line as usize, why };
+        let mut reader = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+        let line = |position: Option<&csv::Position>| position.map_or(0, csv::Position::line);
+        let header = reader.headers().map_err(|error| wrong(line(error.position()), error.to_string()))?;
+        let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        if let Some(name) = columns.iter().find(|name| !is_word(name)) {
+            return Err(wrong(
+                1,
+                format!("'{name}' is no name of a column: write letters, digits, '-', '_' and '.'"),
+            ));
+        }
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(|error| wrong(line(error.position()), error.to_string()))?;
+            if record.len() != columns.len() {
+                let why = format!("it has {} cells, and the header has {}", record.len(), columns.len());
+                return Err(wrong(line(record.position()), why));
+            }
+            rows.push(record.iter().map(str::to_owned).collect());
+            if rows.len() * columns.len() > MAX_CELLS {
+                return Err(wrong(
+                    line(record.position()),
+                    format!("there are more than {MAX_CELLS} cells: give fewer"),
+                ));
+            }
+        }
+        if rows.is_empty() {
+            return Err(wrong(0, "it has no row below its header".to_owned()));
+        }
+        Ok(Self { columns, rows })
+    }
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Always the same.
+    Text(Vec<u8>),
+    /// The cell of a column.
+    Column(usize),
+    /// The number of the request, from 0.
+    Number,
+    /// A random UUID (version 4).
+    Uuid,
+    /// A random whole number.
+    Random {
+        /// Least.
+        low: u64,
+        /// Greatest.
+        high: u64,
+    },
+}
+
+/// Which request is filled.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Number of the arrival.
+    pub arrival: u64,
+    /// Where columns come from.
+    pub data: Option<&'a Data>,
+}
+
+impl Piece {
+    /// Whether it is the same in every request.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    /// Adds its value to `out`; `nth` tells the pieces of one request apart.
+    pub fn write(&self, place: &Place<'_>, nth: u64, out: &mut Vec<u8>) {
+        let random = || SplitMix64::fork(place.seed ^ nth.rotate_left(32), "placeholder", place.arrival);
+        match self {
+            Self::Text(text) => out.extend_from_slice(text),
+            Self::Column(column) => out.extend_from_slice(place.cell(*column).as_bytes()),
+            Self::Number => decimal(place.arrival, out),
+            Self::Uuid => uuid(&mut random(), out),
+            Self::Random { low, high } => {
+                let drawn = match (high - low).checked_add(1) {
+                    Some(count) => low + random().below(count),
+                    None => random().next_u64(),
+                };
+                decimal(drawn, out);
+            }
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    fn cell(&self, column: usize) -> &'a str {
+        let row = |data: &'a Data| data.rows.get((self.arrival % data.rows.len().max(1) as u64) as usize);
+        self.data.and_then(row).and_then(|row| row.get(column)).map_or("", String::as_str)
+    }
+}
+
+/// A number in decimal digits, without a detour over a string.
+pub fn decimal(mut number: u64, out: &mut Vec<u8>) {
+    /// Digits of the largest.
+    const DIGITS: usize = 20;
+    let (mut digits, mut at) = ([0_u8; DIGITS], DIGITS);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[at..]);
+        }
+    }
+}
+
+/// Source: RFC 9562, section 5.4.
+fn uuid(random: &mut SplitMix64, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bits = (u128::from(random.next_u64()) << 64) | u128::from(random.next_u64());
+    let mut bytes = bits.to_be_bytes();
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// What `{name}` stands for, if anything.
+fn known(name: &str, data: Option<&Data>) -> Option<Piece> {
+    let column = data.and_then(|data| data.columns.iter().position(|column| column == name));
+    let words: Vec<&str> = name.split(' ').collect();
+    match words[..] {
+        _ if column.is_some() => column.map(Piece::Column),
+        ["n"] => Some(Piece::Number),
+        ["uuid"] => Some(Piece::Uuid),
+        ["random", low, high] => {
+            let (low, high) = (low.parse().ok()?, high.parse().ok()?);
+            (low <= high).then_some(Piece::Random { low, high })
+        }
+        _ => None,
+    }
+}
+
+/// Whether `{name}` is filled.
+#[must_use]
+pub fn is_placeholder(name: &str, data: Option<&Data>) -> bool {
+    known(name, data).is_some()
+}
+
+/// The word in braces that `text` begins with, behind its opening brace.
+fn braced(text: &[u8]) -> Option<&str> {
+    let end = text.iter().take(LONGEST_BYTES).position(|byte| *byte == b'}')?;
+    std::str::from_utf8(&text[..end]).ok()
+}
+
+/// The parts of `text`.
+///
+/// # Errors
+/// With data, a word in braces that is not known.
+pub fn pieces(text: &[u8], data: Option<&Data>) -> Result<Vec<Piece>, String> {
+    let (mut pieces, mut fixed, mut at) = (Vec::new(), Vec::new(), 0);
+    let matters = |name: &str| is_placeholder(name, data) || (data.is_some() && is_word(name));
+    while at < text.len() {
+        let rest = &text[at..];
+        if let Some(name) = rest.strip_prefix(b"{{").and_then(braced)
+            && rest.get(name.len() + 3) == Some(&b'}')
+            && matters(name)
+        {
+            fixed.extend_from_slice(&rest[1..name.len() + 3]);
+            at += name.len() + 4;
+        } else if let Some(name) = rest.strip_prefix(b"{").and_then(braced).filter(|name| matters(name)) {
+            let Some(piece) = known(name, data) else { return Err(unknown(name, data)) };
+            if !fixed.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut fixed)));
+            }
+            pieces.push(piece);
+            at += name.len() + 2;
+        } else {
+            fixed.push(rest[0]);
+            at += 1;
+        }
+    }
+    if !fixed.is_empty() {
+        pieces.push(Piece::Text(fixed));
+    }
+    Ok(pieces)
+}
+
+fn unknown(name: &str, data: Option<&Data>) -> String {
+    let columns = data.map_or(String::new(), |data| data.columns.join(", "));
+    format!(
+        "{{{name}}} is no column of the data (it has {columns}): write {{{{{name}}}}} for the word in braces"
+    )
+}
+
+/// Whether a request can be sent, whatever fills it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(request: &Request, data: Option<&Data>) -> Result<(), String> {
+    let token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&b))
+    };
+    if !token(&request.method) {
+        return Err("its method is not a word such as GET".to_owned());
+    }
+    let target = request.target.as_deref().unwrap_or("/");
+    let mut parts = pieces(target.as_bytes(), data)?.into_iter();
+    let plain = |piece: Piece| match piece {
+        Piece::Text(text) => text.iter().all(u8::is_ascii_graphic),
+        _ => true,
+    };
+    if target.is_empty() || !parts.all(plain) {
+        return Err("its path is empty or has a character that must be percent-encoded".to_owned());
+    }
+    for (name, value) in &request.fields {
+        if !token(name) || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+            return Err("a header is not 'Name: value' on one line".to_owned());
+        }
+        one_line(name, &pieces(value.as_bytes(), data)?, data)?;
+    }
+    pieces(&request.body, data).map(drop)
+}
+
+/// Whether what fills a field stays on one line.
+fn one_line(name: &str, pieces: &[Piece], data: Option<&Data>) -> Result<(), String> {
+    let Some(data) = data else { return Ok(()) };
+    for column in
+        pieces.iter().filter_map(|piece| if let Piece::Column(column) = piece { Some(*column) } else { None })
+    {
+        let broken = |row: &Vec<String>| row[column].bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        if let Some(row) = data.rows.iter().position(broken) {
+            return Err(format!(
+                "the field {name} is filled by column {}, which has a line break in row {}",
+                data.columns[column],
+                row + 1
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `value` as it may stand in a target: what must not is percent-encoded, `/`, `?`, `&`, `=` and `%` stay.
+#[must_use]
+pub fn in_target(value: &[u8]) -> Cow<'_, [u8]> {
+    let stays = |byte: &u8| byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(byte);
+    if value.iter().all(stays) {
+        return Cow::Borrowed(value);
+    }
+    let mut encoded = Vec::new();
+    for byte in value {
+        match stays(byte) {
+            true => encoded.push(*byte),
+            false => encoded.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    Cow::Owned(encoded)
+}

@@ -1,0 +1,161 @@
+//! What a generator is to do, as data: the [`Job`] that it is given first, the [`Command`]s that follow it, and the
+//! [`Event`]s that it answers with. Each is one JSON object on a line of its own.
+//!
+//! ```text
+//! orchestrator ── Job, Command, Command, … ──▶ standard input of the generator
+//!              ◀── Event, Event, Event, … ──── its standard output
+//! ```
+//!
+//! A generator opens its connections to every endpoint and then does nothing until it is given a turn. It is quiet
+//! between turns: nothing is in flight, and it uses no CPU. It ends when its standard input does.
+
+pub mod fill;
+pub mod read;
+mod summary;
+mod turn;
+
+pub use fill::Data;
+pub use summary::{FieldSummary, RequestSummary, RequestsSummary};
+pub use turn::{Command, Event, Polled, Turn, TurnPace, TurnReport};
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Span;
+
+/// Everything that says what is sent, to whom, and how; not when, which each [`Turn`] says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The servers, in the order in which turns name them.
+    pub endpoints: Vec<Endpoint>,
+    /// What is asked.
+    pub requests: Requests,
+    /// What fills the placeholders of requests, beside those that need nothing.
+    #[serde(default)]
+    pub data: Option<Data>,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// How TLS is spoken to endpoints whose URL begins with `https`.
+    pub tls: Tls,
+    /// Connections to each endpoint.
+    pub connections: u32,
+    /// Threads for each endpoint; those of an endpoint that is not loaded sleep.
+    pub threads: u32,
+    /// How long a connection is used.
+    pub reuse: Reuse,
+    /// A request unanswered for longer than this after it was sent is given up.
+    pub timeout: Span,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// The arm's name.
+    pub name: String,
+    /// Such as `http://127.0.0.1:8080/path`; its path is asked where requests name none.
+    pub url: String,
+    /// The socket to connect to instead of the URL's host.
+    pub unix: Option<PathBuf>,
+    /// The only status that is no error; where there is none, every one below 400 is none.
+    pub expected_status: Option<u16>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Requests {
+    /// The same again and again.
+    Same(Request),
+    /// Drawn at random by weight; the same seed draws the same for every endpoint.
+    Drawn(Vec<NamedRequest>),
+}
+
+/// One request as a user describes it. `Host` and `Content-Length` are added unless they are among the fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Method, in capitals.
+    pub method: String,
+    /// Path and query; `None` for those of the endpoint's URL.
+    pub target: Option<String>,
+    /// Field names and values in order.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A request with a row of its own in the results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedRequest {
+    /// Its name, which may be that of others: they share a row. Empty for none.
+    pub name: String,
+    /// How often it is asked, in proportion to the others.
+    pub weight: f64,
+    /// The request.
+    pub request: Request,
+    /// The status that is no error for it, where that differs from the endpoint's.
+    pub expected_status: Option<u16>,
+}
+
+/// What is spoken over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1 {
+        /// Requests in flight on each connection.
+        pipeline: u32,
+    },
+    /// HTTP/2, agreed on over TLS (ALPN) or taken for granted without (prior knowledge).
+    Http2 {
+        /// Requests in flight on each connection, each on a stream of its own.
+        streams: u32,
+    },
+}
+
+/// Whom to trust and who we are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Take any certificate.
+    pub insecure: bool,
+    /// PEM file of the authorities to trust instead of the machine's.
+    pub authorities: Option<PathBuf>,
+    /// PEM files of our own certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// How long a connection is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reuse {
+    /// Until somebody closes it.
+    #[default]
+    All,
+    /// For so many requests; then it is closed by us, whatever the server says.
+    Requests(u32),
+}
+
+impl Request {
+    /// A GET of the endpoint's own path.
+    #[must_use]
+    pub fn get() -> Self {
+        Self { method: "GET".to_owned(), target: None, fields: Vec::new(), body: Vec::new() }
+    }
+}
+
+impl Job {
+    /// Requests that can be in flight to one endpoint.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        let depth = match self.protocol {
+            Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Http2 { streams } => streams,
+        };
+        u64::from(self.connections) * u64::from(depth)
+    }
+}

@@ -1,0 +1,93 @@
+//! Requests as records and pages may show them: without what may be secret.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{NamedRequest, Request, Requests};
+
+/// Bytes of a hash that are kept: enough to tell values apart.
+const KEPT_BYTES: usize = 4;
+
+/// What is asked, without values of fields, of queries and of bodies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestsSummary {
+    /// The requests in their order.
+    pub requests: Vec<RequestSummary>,
+}
+
+/// One request without its secrets. Hashes are the first 8 hexadecimal digits of SHA-256.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestSummary {
+    /// Its name; empty for none.
+    pub name: String,
+    /// How often it is asked, in proportion to the others.
+    pub weight: f64,
+    /// Method.
+    pub method: String,
+    /// Path without its query; `None` for that of the endpoint's URL.
+    pub path: Option<String>,
+    /// Hash of the query, where there is one.
+    pub query_sha256: Option<String>,
+    /// Its fields.
+    pub fields: Vec<FieldSummary>,
+    /// Length of the body.
+    pub body_bytes: u64,
+    /// Hash of the body, where there is one.
+    pub body_sha256: Option<String>,
+}
+
+/// A field by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldSummary {
+    /// Its name.
+    pub name: String,
+    /// Hash of its value.
+    pub sha256: String,
+}
+
+impl Requests {
+    /// What may be shown of them.
+    #[must_use]
+    pub fn summary(&self) -> RequestsSummary {
+        let requests = match self {
+            Self::Same(request) => vec![request.summary("", 1.0)],
+            Self::Drawn(requests) => requests.iter().map(NamedRequest::summary).collect(),
+        };
+        RequestsSummary { requests }
+    }
+}
+
+impl NamedRequest {
+    fn summary(&self) -> RequestSummary {
+        self.request.summary(&self.name, self.weight)
+    }
+}
+
+impl Request {
+    fn summary(&self, name: &str, weight: f64) -> RequestSummary {
+        let (path, query) = match self.target.as_deref() {
+            Some(target) => {
+                target.split_once('?').map_or((Some(target), None), |(path, query)| (Some(path), Some(query)))
+            }
+            None => (None, None),
+        };
+        let field = |(name, value): &(String, String)| FieldSummary {
+            name: name.clone(),
+            sha256: hash(value.as_bytes()),
+        };
+        RequestSummary {
+            name: name.to_owned(),
+            weight,
+            method: self.method.clone(),
+            path: path.map(str::to_owned),
+            query_sha256: query.map(|query| hash(query.as_bytes())),
+            fields: self.fields.iter().map(field).collect(),
+            body_bytes: self.body.len() as u64,
+            body_sha256: (!self.body.is_empty()).then(|| hash(&self.body)),
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(KEPT_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}

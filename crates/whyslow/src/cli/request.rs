@@ -1,0 +1,233 @@
+//! Flags that say what is asked and how: the same in every command that sends requests.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use model::job::fill::check;
+use model::job::read::{Given, read};
+use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
+use model::units::Span;
+
+use super::load::wrk_time;
+
+/// Heading of what is asked.
+const ASKING: &str = "What is asked";
+/// Heading of how the server is reached.
+const REACHING: &str = "Reaching the server";
+
+/// What `--requests` takes: a number is a count, all else a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CountOrFile {
+    Count(u64),
+    File(PathBuf),
+}
+
+impl FromStr for CountOrFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+            true => text.parse().map(Self::Count).map_err(|_| format!("'{text}' is too large for a count")),
+            false => Ok(Self::File(text.into())),
+        }
+    }
+}
+
+/// What is asked and how.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RequestArgs {
+    /// Method
+    #[arg(short = 'X', long = "method", default_value = "GET", help_heading = ASKING)]
+    pub(crate) method: String,
+    /// Header added to every request
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = ASKING)]
+    pub(crate) headers: Vec<String>,
+    /// Body: a string, or @FILE
+    #[arg(long, value_name = "STRING|@FILE", help_heading = ASKING)]
+    pub(crate) body: Option<String>,
+    /// Draw requests from this file: a list of [WEIGHT] [METHOD] PATH, an .http file, a HAR, or curl commands. A number
+    /// instead ends the load after exactly this many requests; both may be given
+    #[arg(long, visible_alias = "urls", value_name = "FILE|N", help_heading = ASKING)]
+    pub(crate) requests: Vec<CountOrFile>,
+    /// CSV file with a header line whose rows fill {COLUMN} in requests; {n}, {uuid} and {random 1 100} need no file
+    #[arg(long, value_name = "FILE", help_heading = ASKING)]
+    pub(crate) data: Option<PathBuf>,
+    /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
+    #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]
+    pub(crate) script: Option<PathBuf>,
+    /// Send the requests of this access log (combined format) with its own timing
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["script", "data"], help_heading = ASKING)]
+    pub(crate) replay: Option<PathBuf>,
+    /// With --replay: how many times as fast as it was
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay", help_heading = ASKING)]
+    pub(crate) speed: f64,
+    /// A request unanswered for longer counts as a timeout, once
+    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time, help_heading = REACHING)]
+    pub(crate) timeout: Span,
+    /// The server listens on this unix socket; the URL's host is only named in requests
+    #[arg(long, value_name = "SOCKET", help_heading = REACHING)]
+    pub(crate) unix: Option<PathBuf>,
+    /// Speak HTTP/2: agreed on over TLS (ALPN), else taken for granted (prior knowledge)
+    #[arg(long, help_heading = REACHING)]
+    pub(crate) http2: bool,
+    /// With --http2: requests in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2", help_heading = REACHING)]
+    pub(crate) streams: u32,
+    /// Close each connection after this many requests, whatever the server says
+    #[arg(long, value_name = "N", conflicts_with = "http2", help_heading = REACHING, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests_per_connection: Option<u32>,
+    /// Trust the certificate authorities in this PEM file instead of those that the machine trusts
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = REACHING)]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Go on without checking whose certificate the server has
+    #[arg(long, help_heading = REACHING)]
+    pub(crate) insecure: bool,
+    /// Certificate for a server that asks for one, with those that lead to its authority (PEM)
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = REACHING)]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = REACHING)]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// How much is asked at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) pipeline: u32,
+}
+
+impl RequestArgs {
+    /// After how many requests to end, if `--requests` says.
+    pub(crate) fn count(&self) -> anyhow::Result<Option<u64>> {
+        let counts = self.requests.iter().filter_map(|given| match given {
+            CountOrFile::Count(count) => Some(*count),
+            CountOrFile::File(_) => None,
+        });
+        one("counts", counts)
+    }
+
+    /// The file of `--requests`.
+    fn file(&self) -> anyhow::Result<Option<&Path>> {
+        let files = self.requests.iter().filter_map(|given| match given {
+            CountOrFile::File(file) => Some(file.as_path()),
+            CountOrFile::Count(_) => None,
+        });
+        let file = one("files", files)?;
+        for (flag, other) in [("--replay", &self.replay), ("--script", &self.script)] {
+            if let (Some(_), Some(_)) = (file, other) {
+                bail!("--requests FILE cannot be used with {flag}: both say what is asked");
+            }
+        }
+        Ok(file)
+    }
+
+    /// A server as these flags reach it.
+    pub(crate) fn endpoint(&self, name: &str, url: &str, expected_status: Option<u16>) -> Endpoint {
+        Endpoint { name: name.to_owned(), url: url.to_owned(), unix: self.unix.clone(), expected_status }
+    }
+
+    /// The job that the flags describe, and what of the files was passed over. With a script or a log, its requests are
+    /// the pattern of theirs.
+    pub(crate) fn job(&self, endpoints: Vec<Endpoint>, size: Size) -> anyhow::Result<(Job, Vec<String>)> {
+        let data = self.data.as_deref().map(table).transpose()?;
+        let pattern = self.pattern()?;
+        let (requests, notes) = match self.file()? {
+            Some(file) => {
+                let (requests, notes) = from_file(file, &pattern, data.as_ref())?;
+                (Requests::Drawn(requests), notes)
+            }
+            None => {
+                check(&pattern, data.as_ref())
+                    .map_err(|why| anyhow::anyhow!("the request cannot be sent: {why}"))?;
+                (Requests::Same(pattern), Vec::new())
+            }
+        };
+        if self.http2 && size.pipeline != 1 {
+            bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
+        }
+        let protocol = match self.http2 {
+            true => Protocol::Http2 { streams: self.streams },
+            false => Protocol::Http1 { pipeline: size.pipeline },
+        };
+        let job = Job {
+            endpoints,
+            requests,
+            data,
+            protocol,
+            tls: self.tls(),
+            connections: size.connections,
+            threads: size.threads,
+            reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
+            timeout: self.timeout,
+        };
+        Ok((job, notes))
+    }
+
+    fn tls(&self) -> Tls {
+        Tls {
+            insecure: self.insecure,
+            authorities: self.cacert.clone(),
+            identity: self.cert.clone().zip(self.key.clone()),
+        }
+    }
+
+    /// What the flags say of every request.
+    fn pattern(&self) -> anyhow::Result<Request> {
+        let mut request =
+            Request { method: self.method.clone(), body: body(self.body.as_deref())?, ..Request::get() };
+        for header in &self.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                bail!("-H '{header}' is not a header: write 'Name: value'");
+            };
+            // A name that is already there is replaced, as wrk does.
+            request.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name.trim()));
+            request.fields.push((name.trim().to_owned(), value.trim().to_owned()));
+        }
+        Ok(request)
+    }
+}
+
+fn one<T>(what: &str, mut given: impl Iterator<Item = T>) -> anyhow::Result<Option<T>> {
+    let first = given.next();
+    if given.next().is_some() {
+        bail!("--requests has two {what}: give one (a number is a count, all else a file)");
+    }
+    Ok(first)
+}
+
+fn body(text: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    match text.map(|text| (text, text.strip_prefix('@'))) {
+        None => Ok(Vec::new()),
+        Some((_, Some(file))) => {
+            std::fs::read(Path::new(file)).with_context(|| format!("cannot read --body @{file}"))
+        }
+        Some((text, None)) => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+fn table(file: &Path) -> anyhow::Result<Data> {
+    Data::csv(&file.display().to_string(), &text(file)?).context("--data")
+}
+
+fn from_file(
+    file: &Path,
+    pattern: &Request,
+    data: Option<&Data>,
+) -> anyhow::Result<(Vec<NamedRequest>, Vec<String>)> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let attached =
+        |name: &str| std::fs::read(folder.join(name)).map_err(|error| format!("cannot read {name}: {error}"));
+    let (name, text) = (file.display().to_string(), text(file)?);
+    let given = Given { file: &name, text: &text, pattern, data, attached: &attached };
+    let read = read(&given).context("--requests")?;
+    Ok((read.requests, read.notes))
+}
+
+/// The text of a file.
+pub(crate) fn text(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}

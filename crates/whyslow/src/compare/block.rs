@@ -1,0 +1,300 @@
+//! One block: fresh servers, alive together and loaded in turn, or one after the other where they cannot be.
+
+use std::time::{Duration, Instant};
+
+use analyse::warm_up::{self, Course};
+use model::plan::{Condition, Round, SplitMix64, Turns};
+use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
+use observe::ResourceSnapshot;
+
+use super::Early;
+use super::generator::Pooled;
+use super::progress::Progress;
+use super::server::{Bench, Purpose, Server};
+use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
+
+/// The servers of a block and what is written of each: in the same order.
+struct Block<'a> {
+    bench: Bench<'a>,
+    together: Together<'a>,
+    records: Vec<RoundRecord>,
+    number: u32,
+    fitted: &'a Fitted,
+}
+
+impl<'a> Bench<'a> {
+    /// Runs block `number` of the arms in `arms`; a failed arm is in its record, not an error.
+    pub(super) fn block(
+        &self,
+        number: u32,
+        arms: &[bool],
+        conditions: &[Condition],
+        fitted: &'a Fitted,
+        progress: &mut Progress,
+    ) -> Result<Vec<RoundRecord>, Early> {
+        let rounds: Vec<Round> =
+            self.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
+        if self.alone(fitted) {
+            let mut records = Vec::new();
+            for round in rounds {
+                records.extend(self.measured(number, vec![round], conditions, fitted, progress)?);
+            }
+            return Ok(records);
+        }
+        self.measured(number, rounds, conditions, fitted, progress)
+    }
+
+    /// Whether arms run one at a time.
+    pub(super) fn alone(&self, fitted: &Fitted) -> bool {
+        fitted.alone.is_some() || self.plan.design.turns == Turns::Alone
+    }
+
+    fn measured(
+        &self,
+        number: u32,
+        rounds: Vec<Round>,
+        conditions: &[Condition],
+        fitted: &'a Fitted,
+        progress: &mut Progress,
+    ) -> Result<Vec<RoundRecord>, Early> {
+        let (mut done, mut servers, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        for round in rounds {
+            let mut record = self.blank(&round);
+            match self.start(Purpose::Scored, &mut record) {
+                Ok(server) => {
+                    servers.push(server);
+                    records.push(record);
+                }
+                Err(Early::Arm(_, failure)) => {
+                    done.push(RoundRecord { failure: Some(failure), ..record });
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if !servers.is_empty() {
+            let mut block = self.begun(number, servers, records, fitted)?;
+            let outcome = block.run(conditions, progress);
+            let Block { together, records, .. } = block;
+            together.end();
+            done.extend(records);
+            outcome?;
+        }
+        Ok(done)
+    }
+
+    fn begun(
+        &self,
+        number: u32,
+        servers: Vec<Server>,
+        records: Vec<RoundRecord>,
+        fitted: &'a Fitted,
+    ) -> Result<Block<'a>, Early> {
+        let connections = fitted.connections.unwrap_or(self.plan.workload.connections);
+        let log = self.dir.log_path(&records[0].round, "generator");
+        let together = Together::begin(*self, servers, connections, &log)?;
+        Ok(Block { bench: *self, together, records, number, fitted })
+    }
+}
+
+/// The turns of one server under one condition, as they add up.
+#[derive(Default)]
+pub(super) struct Sum {
+    target: Usage,
+    generator: Usage,
+    server_cpus: HostUsage,
+    load_cpus: HostUsage,
+    observer_cpu_ns: u64,
+    pub(super) slices: Vec<Slice>,
+    /// Resources before the first turn.
+    before: Option<ResourceSnapshot>,
+}
+
+impl Sum {
+    /// Takes one more turn; its latencies are the generator's to add up.
+    pub(super) fn add(&mut self, taken: &Taken) {
+        let observed = &taken.observed;
+        self.target.add_later(&observed.target);
+        self.generator.add_later(&observed.generator);
+        self.server_cpus.add_later(&observed.server_cpus);
+        self.load_cpus.add_later(&observed.load_cpus);
+        self.observer_cpu_ns += observed.observer_cpu_ns;
+        self.slices.push(taken.slice);
+    }
+
+    /// The window that they make together.
+    pub(super) fn into_window(
+        self,
+        condition: Condition,
+        pooled: Pooled,
+        after: &ResourceSnapshot,
+    ) -> Window {
+        Window {
+            condition,
+            load: pooled.load,
+            target: self.target,
+            generator: self.generator,
+            server_cpus: self.server_cpus,
+            load_cpus: self.load_cpus,
+            resources: self.before.map(|before| after.since(&before)),
+            observer_cpu_ns: self.observer_cpu_ns,
+            response_buckets: pooled.buckets,
+            slices: self.slices,
+        }
+    }
+}
+
+impl Block<'_> {
+    fn run(&mut self, conditions: &[Condition], progress: &mut Progress) -> Result<(), Early> {
+        self.warm_up(conditions, progress)?;
+        for (index, condition) in conditions.iter().enumerate() {
+            self.condition(index, *condition, index + 1 == conditions.len(), progress)?;
+        }
+        Ok(())
+    }
+
+    /// What a server failed by is written down, and the others go on.
+    fn kept<T>(&mut self, outcome: Result<T, Early>) -> Result<Option<T>, Early> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(Early::Arm(arm, failure)) => {
+                let record = self.records.iter_mut().find(|record| record.round.arm == arm);
+                record.expect("a server that fails has a record").failure = Some(failure);
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn works(&self, index: usize) -> bool {
+        self.records[index].failure.is_none()
+    }
+
+    /// Loads the servers in turn until each is steady.
+    fn warm_up(&mut self, conditions: &[Condition], progress: &mut Progress) -> Result<(), Early> {
+        let begun = Instant::now();
+        let timing = self.bench.plan.timing;
+        // At capacity where that is asked for at all: it warms soonest.
+        let condition = conditions[analyse::main_condition(self.bench.plan)];
+        let mut courses: Vec<Course> = self.records.iter().map(|_| Course::default()).collect();
+        let limits = |record: &RoundRecord| {
+            let class = self.bench.plan.arms[record.round.arm].warmup;
+            warm_up::Limits {
+                least: timing.warmup_of(class).0,
+                most: timing.warmup_cap.0.max(timing.warmup_of(class).0),
+                class,
+            }
+        };
+        let limits: Vec<warm_up::Limits> = self.records.iter().map(limits).collect();
+        loop {
+            let mut cold = false;
+            for index in 0..self.records.len() {
+                if !self.works(index) || courses[index].is_over(&limits[index]) {
+                    continue;
+                }
+                cold = true;
+                let asking = self.asking(condition, u64::MAX, None);
+                let taken = self.together.turn(index, 0, &asking, &mut Unwatched);
+                if let Some(taken) = self.kept(taken)? {
+                    courses[index].add(&taken.slice, &taken.observed.target);
+                }
+            }
+            progress.tick();
+            if !cold {
+                break;
+            }
+        }
+        for (index, course) in courses.iter().enumerate() {
+            self.records[index].warmup = Warmup {
+                per_turn: course.per_turn(),
+                took_ns: nanoseconds(begun.elapsed()),
+                steady: course.is_steady(&limits[index]),
+            };
+        }
+        Ok(())
+    }
+
+    fn asking(&self, condition: Condition, cycle: u64, pool: Option<u32>) -> Asking {
+        let purpose = u64::from(self.number) << 32 | cycle;
+        let alone = self.bench.alone(self.fitted);
+        let length = if alone { self.bench.plan.timing.window.0 } else { turn(self.fitted) };
+        let seed = SplitMix64::fork(self.bench.plan.seed, "arrivals", purpose).next_u64();
+        // A warm-up has turns as short as a slice, also of an arm alone.
+        let length = if pool.is_none() { length.min(turn(self.fitted)) } else { length };
+        Asking { condition, length, seed, pool }
+    }
+
+    /// All turns under one condition; each working server has one window more then.
+    fn condition(
+        &mut self,
+        number: usize,
+        condition: Condition,
+        last: bool,
+        progress: &mut Progress,
+    ) -> Result<(), Early> {
+        let servers = self.records.len();
+        let mut sums: Vec<Sum> = (0..servers).map(|_| Sum::default()).collect();
+        let cycles = if self.bench.alone(self.fitted) { 1 } else { self.bench.plan.design.turns.cycles() };
+        let of = u64::from(self.number) << 8 | number as u64;
+        for cycle in 0..cycles {
+            for index in order(self.bench.plan, of, cycle, servers) {
+                if !self.works(index) {
+                    continue;
+                }
+                let asking = self.asking(condition, u64::from(cycle), Some(pool(number, index)));
+                let taken = self.one(index, cycle, &asking, &mut sums[index]);
+                if let Some(taken) = self.kept(taken)? {
+                    self.note_background(index, &taken);
+                    sums[index].add(&taken);
+                }
+            }
+            progress.tick();
+        }
+        for (index, sum) in sums.into_iter().enumerate() {
+            if self.works(index) {
+                let window = self.whole(index, (number, condition), sum, last)?;
+                self.records[index].windows.push(window);
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, index: usize, cycle: u32, asking: &Asking, sum: &mut Sum) -> Result<Taken, Early> {
+        if sum.before.is_none() {
+            sum.before = Some(self.together.resources(index)?);
+        }
+        self.together.turn(index, cycle, asking, &mut Unwatched)
+    }
+
+    /// What the others used in the turn of server number `index`.
+    fn note_background(&mut self, index: usize, taken: &Taken) {
+        let others = self.records.iter_mut().enumerate().filter(|(other, _)| *other != index);
+        for ((_, record), cpu_ns) in others.zip(&taken.observed.idle_ns) {
+            let background = record.background.get_or_insert_with(Background::default);
+            background.wall_ns += taken.slice.wall_ns;
+            background.cpu_ns += cpu_ns;
+        }
+    }
+
+    fn whole(
+        &mut self,
+        index: usize,
+        (number, condition): (usize, Condition),
+        sum: Sum,
+        last: bool,
+    ) -> Result<Window, Early> {
+        let hlog = last.then(|| self.bench.dir.hlog_path(&self.records[index].round));
+        let pooled = self.together.pooled(index, pool(number, index), hlog.as_deref())?;
+        let after = self.together.resources(index)?;
+        Ok(sum.into_window(condition, pooled, &after))
+    }
+}
+
+/// The pool of one server under one condition.
+fn pool(condition: usize, server: usize) -> u32 {
+    u32::try_from(condition << 16 | server).expect("a plan has few conditions and arms")
+}
+
+/// For how long requests are sent in one slice.
+pub(super) fn turn(fitted: &Fitted) -> Duration {
+    Duration::from_nanos(fitted.turn_ns)
+}

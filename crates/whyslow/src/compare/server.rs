@@ -1,0 +1,154 @@
+//! One arm's server, from its start to the answer that shows it ready.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail, wait_ready};
+use model::plan::{Arm, Placeholders, Placement, Plan, Round, SplitMix64};
+use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
+use observe::Group;
+
+use super::Early;
+use crate::interrupt::Interrupt;
+
+/// Lines of the server's log that go with a crash.
+const LOG_LINES: usize = 10;
+
+/// What a server is started for; its port and the name of its log depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To be measured.
+    Scored,
+    /// To see once whether it works and how fast it is.
+    Pilot,
+    /// To be watched more closely than a scored one may be.
+    Diagnostic,
+}
+
+impl Purpose {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Scored => "port",
+            Self::Pilot => "pilot",
+            Self::Diagnostic => "diagnostic",
+        }
+    }
+}
+
+/// What servers are started with.
+#[derive(Clone, Copy)]
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) dir: &'a RunDir,
+    pub(super) launcher: &'a Launcher,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// A server that answered as expected.
+pub(super) struct Server {
+    /// Index into the plan's arms.
+    pub(super) arm: usize,
+    pub(super) process: Process,
+    pub(super) port: u16,
+    pub(super) group: Group,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn arm(&self, round: &Round) -> &'a Arm {
+        &self.plan.arms[round.arm]
+    }
+
+    /// A record of `round` in which nothing has happened.
+    pub(super) fn blank(&self, round: &Round) -> RoundRecord {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        RoundRecord {
+            schema: SCHEMA_VERSION,
+            round: round.clone(),
+            arm: self.arm(round).name.clone(),
+            started_unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            port: 0,
+            ready_ms: 0,
+            answer: None,
+            fairness: model::record::Fairness::default(),
+            warmup: Warmup::default(),
+            windows: Vec::new(),
+            background: None,
+            failure: None,
+        }
+    }
+
+    /// Starts the arm of `record` and waits until it answers as expected.
+    pub(super) fn start(&self, purpose: Purpose, record: &mut RoundRecord) -> Result<Server, Early> {
+        let arm = self.arm(&record.round);
+        let Round { block, position, attempt, arm: index, .. } = record.round;
+        let failed = |error: LaunchError| match error {
+            LaunchError::Interrupted => Early::Interrupted,
+            error => Early::Arm(index, error.failure()),
+        };
+        // A port of its own for each purpose: on one that was used a moment ago, connections linger.
+        let order = u64::from(attempt) << 40 | u64::from(block) << 8 | u64::from(position);
+        let port = SplitMix64::fork(self.plan.seed, purpose.word(), order).next_u64();
+        let port = free_port(port).map_err(failed)?;
+        record.port = port;
+        let log = self.dir.log_path(&record.round, &arm.name);
+        let mut spec = Spec {
+            cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
+            env_padding_bytes: record.round.env_padding_bytes,
+            ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
+        };
+        if purpose == Purpose::Diagnostic {
+            crate::runtimes::let_be_profiled(&mut spec.env);
+        }
+        let mut process = self.launcher.start(&spec).map_err(failed)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let limit = self.plan.timing.ready_limit.0;
+        let ready = wait_ready(&mut process, address, &self.plan.workload.path, &arm.expect, limit);
+        let ready = ready.map_err(failed)?;
+        record.ready_ms = ready.ready_ms;
+        record.answer = Some(ready.answer);
+        let group = Group::below(process.supervisor_pid())?;
+        record.fairness = group.fairness()?;
+        if let Some(library) = &arm.circumstances.preload {
+            preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
+        }
+        Ok(Server { arm: index, process, port, group })
+    }
+}
+
+impl Server {
+    /// How it ended although it was not asked to, if it did or does within `patience`.
+    pub(super) fn crash(&mut self, patience: Duration) -> Option<Failure> {
+        let exit = self.process.wait(patience)?;
+        Some(Failure {
+            kind: FailureKind::Crashed,
+            text: format!("it {exit} under load"),
+            log: log_tail(self.process.log(), LOG_LINES),
+        })
+    }
+
+    /// What it failed by, with the end of its log.
+    pub(super) fn failure(&self, kind: FailureKind, text: String) -> Failure {
+        Failure { kind, text, log: log_tail(self.process.log(), LOG_LINES) }
+    }
+}
+
+/// An arm whose figures would not be those of the change it was started with.
+fn preloaded(group: &Group, library: &str) -> Result<(), Failure> {
+    if group.pids_with(library).is_ok_and(|pids| !pids.is_empty()) {
+        return Ok(());
+    }
+    let text =
+        format!("{library} is not loaded in it: a program that is linked statically takes no other library");
+    Err(Failure { kind: FailureKind::Start, text, log: Vec::new() })
+}
+
+/// Values for the placeholders of an arm's command.
+pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Placeholders {
+    Placeholders {
+        port,
+        host: Ipv4Addr::LOCALHOST.to_string(),
+        workers: arm.circumstances.workers.unwrap_or(placement.server.len() as u32),
+        dir: arm.dir.clone().unwrap_or_default(),
+        build: arm.build_dir.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,288 @@
+//! Servers that are alive together, and the generators that load one of them at a time.
+
+use std::path::Path;
+use std::time::Duration;
+
+use model::job::{Endpoint, Job, Protocol, Request, Requests, Reuse, Tls, Turn, TurnPace, TurnReport};
+use model::plan::{Arm, Condition, Plan, SplitMix64};
+use model::record::{FailureKind, Slice};
+use model::units::Span;
+use observe::{Group, Observed, Reading, ResourceSnapshot, Sampler};
+
+use super::Early;
+use super::generator::{Generator, Pooled};
+use super::server::{Bench, Server};
+
+/// Load before each turn that counts, to bring back what the caches lost in the turns of others.
+const LEAD: Duration = Duration::from_millis(10);
+/// How long answers are waited for after a turn. What takes longer is given up and counted as such.
+pub(super) const DRAIN: Duration = Duration::from_secs(5);
+/// Longest that a request waits for its answer; beyond it counts as a timeout. It is longer than any turn with its drain.
+const TIMEOUT: Span = Span::from_secs(60);
+/// How long a server may take to end after its sockets have: the kernel closes them first.
+const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How one turn loads its server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) condition: Condition,
+    pub(super) length: Duration,
+    /// Seed of the arrivals: the same for every arm of a cycle, so that all meet the same traffic.
+    pub(super) seed: u64,
+    /// Where its latencies are kept, if they are.
+    pub(super) pool: Option<u32>,
+}
+
+/// What one turn brought.
+pub(super) struct Taken {
+    pub(super) report: TurnReport,
+    pub(super) observed: Observed,
+    /// How the turn looks in the record.
+    pub(super) slice: Slice,
+}
+
+/// What watches a server more closely during a turn, beside the readings at its edges.
+pub(super) trait Watching {
+    /// The turn begins.
+    fn begin(&mut self);
+    /// It has ended, and the server is quiet.
+    fn end(&mut self);
+}
+
+/// Nothing is watched but the counters at the edges.
+pub(super) struct Unwatched;
+
+impl Watching for Unwatched {
+    fn begin(&mut self) {}
+    fn end(&mut self) {}
+}
+
+/// Servers with their generators: one generator for all that are asked in the same way.
+pub(super) struct Together<'a> {
+    bench: Bench<'a>,
+    pub(super) servers: Vec<Server>,
+    generators: Vec<Generator>,
+    samplers: Vec<Sampler>,
+    /// Of each server, its generator and which endpoint of it the server is.
+    places: Vec<(usize, usize)>,
+    turns: u32,
+}
+
+impl<'a> Together<'a> {
+    /// Opens `connections` to each server.
+    pub(super) fn begin(
+        bench: Bench<'a>,
+        servers: Vec<Server>,
+        connections: u32,
+        log: &Path,
+    ) -> Result<Self, Early> {
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut places = Vec::new();
+        for server in &servers {
+            let arm = &bench.plan.arms[server.arm];
+            let job = Job { connections, ..job(bench.plan, arm) };
+            let index = jobs.iter().position(|known| Job { endpoints: Vec::new(), ..known.clone() } == job);
+            let index = index.unwrap_or_else(|| {
+                jobs.push(job);
+                jobs.len() - 1
+            });
+            places.push((index, jobs[index].endpoints.len()));
+            jobs[index].endpoints.push(endpoint(bench.plan, arm, server.port));
+        }
+        let placement = &bench.plan.placement;
+        let groups: Vec<Group> = servers.iter().map(|server| server.group.clone()).collect();
+        let (mut generators, mut samplers) = (Vec::new(), Vec::new());
+        for job in &jobs {
+            let generator = Generator::start(job, &placement.load, log, bench.launcher, bench.interrupt)?;
+            let group = Group::below(generator.supervisor_pid())?;
+            samplers.push(Sampler::new(
+                groups.clone(),
+                group,
+                placement.server.clone(),
+                placement.load.clone(),
+            ));
+            generators.push(generator);
+        }
+        Ok(Self { bench, servers, generators, samplers, places, turns: 0 })
+    }
+
+    /// Loads server number `index` for one turn, from quiet to quiet. A failed server is named by its arm.
+    pub(super) fn turn(
+        &mut self,
+        index: usize,
+        cycle: u32,
+        asking: &Asking,
+        watching: &mut dyn Watching,
+    ) -> Result<Taken, Early> {
+        let lead = Asking { length: LEAD.min(asking.length), pool: None, ..*asking };
+        self.ask(index, &lead)?;
+        let before = self.read(index)?;
+        watching.begin();
+        let report = self.ask(index, asking);
+        watching.end();
+        let report = report?;
+        let after = self.read(index)?;
+        self.check(index, &report)?;
+        let observed = observed(&before, &after, &report);
+        let slice = slice(cycle, self.turns, &report, &observed);
+        self.turns += 1;
+        Ok(Taken { report, observed, slice })
+    }
+
+    /// What the turns of `pool` brought, of server number `index`.
+    pub(super) fn pooled(&mut self, index: usize, pool: u32, hlog: Option<&Path>) -> Result<Pooled, Early> {
+        let (generator, _) = self.places[index];
+        self.generators[generator].report(pool, hlog, self.bench.interrupt)
+    }
+
+    /// Resources of server number `index` now.
+    pub(super) fn resources(&self, index: usize) -> Result<ResourceSnapshot, Early> {
+        Ok(self.samplers[0].resources(index)?)
+    }
+
+    /// CPUs that server number `index` keeps busy while nobody asks anything, watched for `time`.
+    pub(super) fn idle_share(&mut self, index: usize, time: Duration) -> Result<f64, Early> {
+        let before = self.read(index)?;
+        std::thread::sleep(time);
+        let used = self.read(index)?.since(&before).target;
+        Ok(used.cpu.total_ns as f64 / used.wall_ns.max(1) as f64)
+    }
+
+    /// Stops everything.
+    pub(super) fn end(self) {
+        self.generators.into_iter().for_each(Generator::finish);
+        // All are told before any is waited for.
+        std::thread::scope(|scope| {
+            for server in self.servers {
+                scope.spawn(move || server.process.stop());
+            }
+        });
+    }
+
+    fn ask(&mut self, index: usize, asking: &Asking) -> Result<TurnReport, Early> {
+        let (generator, endpoint) = self.places[index];
+        let poll = self.bench.plan.placement.polls;
+        let pace = match asking.condition {
+            Condition::Capacity => TurnPace::Closed { poll },
+            Condition::EqualRate { rate } => {
+                TurnPace::Open { rate, poisson: self.bench.plan.workload.poisson }
+            }
+            Condition::ShareOfSlowest { .. } => {
+                return Err(anyhow::anyhow!("no pilot has found the rate of the slowest arm").into());
+            }
+        };
+        let turn = Turn {
+            endpoint,
+            pace,
+            seed: asking.seed,
+            length_ns: nanoseconds(asking.length),
+            requests: None,
+            drain_ns: nanoseconds(DRAIN),
+            pool: asking.pool,
+        };
+        self.generators[generator].turn(turn, self.bench.interrupt)
+    }
+
+    fn read(&mut self, index: usize) -> Result<Reading, Early> {
+        let (generator, _) = self.places[index];
+        match self.samplers[generator].read(index) {
+            Ok(reading) => Ok(reading),
+            Err(error) => Err(match self.servers[index].crash(EXIT_PATIENCE) {
+                Some(failure) => Early::Arm(self.servers[index].arm, failure),
+                None => error.into(),
+            }),
+        }
+    }
+
+    /// A server that is gone, or that answered nothing.
+    fn check(&mut self, index: usize, report: &TurnReport) -> Result<(), Early> {
+        let failed = report.errors.total() + report.given_up > 0;
+        let patience = if failed { EXIT_PATIENCE } else { Duration::ZERO };
+        let server = &mut self.servers[index];
+        if let Some(failure) = server.crash(patience) {
+            return Err(Early::Arm(server.arm, failure));
+        }
+        if report.requests == 0 && report.due != Some(0) {
+            let waited = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns));
+            let text = format!(
+                "it answered no request within {:.1} s: lower --connections, or give a longer --slice",
+                waited.as_secs_f64()
+            );
+            return Err(Early::Arm(server.arm, server.failure(FailureKind::NotReady, text)));
+        }
+        Ok(())
+    }
+}
+
+/// The order of the servers in one cycle: a random one, then the same reversed, so that each comes first as often as last.
+pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..servers).collect();
+    SplitMix64::fork(plan.seed, "cycle", of << 32 | u64::from(cycle / 2)).shuffle(&mut order);
+    if cycle % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// How an arm is asked; without its endpoint.
+fn job(plan: &Plan, arm: &Arm) -> Job {
+    let (workload, circumstances) = (&plan.workload, &arm.circumstances);
+    let method = if circumstances.head == Some(true) { "HEAD" } else { "GET" };
+    let keep_alive = circumstances.keep_alive.unwrap_or(workload.keep_alive);
+    let mut request = Request { method: method.to_owned(), ..Request::get() };
+    if !keep_alive {
+        request.fields.push(("Connection".to_owned(), "close".to_owned()));
+    }
+    Job {
+        endpoints: Vec::new(),
+        requests: Requests::Same(request),
+        data: None,
+        protocol: Protocol::Http1 { pipeline: circumstances.pipeline.unwrap_or(workload.pipeline) },
+        tls: Tls::default(),
+        connections: workload.connections,
+        threads: u32::try_from(plan.placement.load.len()).unwrap_or(1).min(workload.connections).max(1),
+        reuse: if keep_alive { Reuse::All } else { Reuse::Requests(1) },
+        timeout: TIMEOUT,
+    }
+}
+
+fn endpoint(plan: &Plan, arm: &Arm, port: u16) -> Endpoint {
+    Endpoint {
+        name: arm.name.clone(),
+        url: format!("http://127.0.0.1:{port}{}", plan.workload.path),
+        unix: None,
+        expected_status: Some(arm.expect.status),
+    }
+}
+
+/// What was seen between two quiet moments, over the time in which requests were under way.
+fn observed(before: &Reading, after: &Reading, report: &TurnReport) -> Observed {
+    let busy_ns = report.quiet_ns.saturating_sub(report.start_ns).max(1);
+    let mut observed = after.since(before);
+    // Around the turn itself the readings wait for each other; the server has nothing to do then.
+    observed.target.wall_ns = busy_ns;
+    observed.generator.wall_ns = busy_ns;
+    let busiest = report.cpu.busy_ns as f64 / busy_ns as f64;
+    observed.without_polling(report.cpu.polled_ns, busiest)
+}
+
+fn slice(cycle: u32, turn: u32, report: &TurnReport, observed: &Observed) -> Slice {
+    Slice {
+        cycle,
+        turn,
+        start_ns: report.start_ns,
+        length_ns: report.end_ns.saturating_sub(report.start_ns),
+        requests: report.requests,
+        in_time: report.in_time,
+        cpu_ns: observed.target.cpu.total_ns,
+        wall_ns: observed.target.wall_ns,
+        idle_arms_ns: observed.idle_ns.iter().sum(),
+        others_ns: observed.server_cpus.others_ns,
+        steal_ns: observed.server_cpus.steal_ns,
+        throttled_ns: observed.server_cpus.throttled_ns,
+    }
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,195 @@
+//! Servers that are none, and what a client makes of them.
+
+use crate::support::{PATIENCE, Random};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use straightline::kit::postgres::{Client, Config, Error};
+
+/// Lets everybody in: `AuthenticationOk`, `BackendKeyData`, `ReadyForQuery`.
+const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+/// A statement without parameters that gives one column of text.
+const DESCRIBED: &[u8] =
+    b"1\0\0\0\x04t\0\0\0\x06\0\0T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0Z\0\0\0\x05I";
+/// One row of it.
+const ANSWERED: &[u8] = b"2\0\0\0\x04D\0\0\0\x0c\0\x01\0\0\0\x02hiC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+/// A server that says one part after each message that comes, and then does `last` with the connection. Further connections
+/// are closed at once.
+fn serve(parts: Vec<Vec<u8>>, last: impl FnOnce(TcpStream) + Send + 'static) -> Config {
+    serve_within(PATIENCE, parts, last)
+}
+
+/// The same; a client that is silent for longer than `patience` is closed.
+fn serve_within(
+    patience: Duration,
+    parts: Vec<Vec<u8>>,
+    last: impl FnOnce(TcpStream) + Send + 'static,
+) -> Config {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(patience)).unwrap();
+        for part in parts {
+            if stream.read(&mut [0; 4096]).unwrap_or(0) == 0 || stream.write_all(&part).is_err() {
+                return;
+            }
+        }
+        thread::spawn(move || last(stream));
+        while let Ok((other, _)) = listener.accept() {
+            drop(other);
+        }
+    });
+    let config: Config = format!("postgres://me:secret@127.0.0.1:{port}/db?sslmode=disable").parse().unwrap();
+    config.query_time(Some(PATIENCE))
+}
+
+fn parts(parts: &[&[u8]]) -> Vec<Vec<u8>> {
+    parts.iter().map(|part| part.to_vec()).collect()
+}
+
+fn ask(config: Config) -> Result<String, Error> {
+    let mut client = Client::connect(config)?;
+    let row = client.query_one("select a from b", &[])?;
+    Ok(row.get::<&str>(0)?.to_owned())
+}
+
+/// The whole exchange is as the messages above say; every test below changes one thing of it.
+#[test]
+fn a_good_answer_is_taken_however_slowly_it_comes() {
+    assert_eq!(ask(serve(parts(&[WELCOME, DESCRIBED, ANSWERED]), drop)).unwrap(), "hi");
+    let config = serve(parts(&[WELCOME, DESCRIBED]), |mut stream| {
+        stream.set_nodelay(true).unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        for byte in ANSWERED {
+            stream.write_all(&[*byte]).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(ask(config).unwrap(), "hi");
+}
+
+#[test]
+fn a_server_that_dies_is_an_error_at_once() {
+    for (said, fatal) in [
+        (&b""[..], None),
+        (&ANSWERED[..20], None),
+        (b"E\0\0\0\x1fSFATAL\0VFATAL\0C57P01\0Mbye\0\0", Some("57P01")),
+    ] {
+        let config = serve(parts(&[WELCOME, DESCRIBED, said]), drop);
+        let outcome = ask(config);
+        assert!(matches!(outcome, Err(Error::Closed(_))), "{outcome:?}");
+        assert_eq!(outcome.unwrap_err().code(), fatal);
+    }
+    let config = serve(parts(&[WELCOME, DESCRIBED]), |stream| {
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    });
+    assert!(matches!(ask(config), Err(Error::Lost(_) | Error::Closed(None))));
+}
+
+#[test]
+fn a_server_that_says_nothing_is_an_error_in_time() {
+    let start = Instant::now();
+    let silent = serve(Vec::new(), |stream| {
+        thread::sleep(PATIENCE);
+        drop(stream);
+    });
+    let outcome = ask(silent.connect_time(Duration::from_millis(100)));
+    assert!(
+        matches!(&outcome, Err(Error::Connect(why)) if why.kind() == std::io::ErrorKind::TimedOut),
+        "{outcome:?}"
+    );
+    let silent = serve(parts(&[WELCOME, DESCRIBED]), |stream| {
+        thread::sleep(PATIENCE);
+        drop(stream);
+    });
+    let mut client = Client::connect(silent.query_time(Some(Duration::from_millis(100)))).unwrap();
+    let outcome = client.query("select a from b", &[]);
+    assert!(matches!(outcome, Err(Error::Deadline)), "{outcome:?}");
+    assert!(client.is_broken(), "it did not come to an end with what was cancelled");
+    assert!(matches!(client.query("select 1", &[]), Err(Error::Closed(None))));
+    assert!(start.elapsed() < PATIENCE);
+}
+
+#[test]
+fn what_is_not_the_protocol_is_refused() {
+    for said in [
+        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+        b"D\0\0\0\x03",
+        b"D\x7f\xff\xff\xff",
+        b"D\xff\xff\xff\xff",
+        b"T\0\0\0\x06\0\0",
+        b"Z\0\0\0\x05X",
+        b"R\0\0\0\x08\0\0\0\0",
+        b"Z\0\0\0\x05IZ\0\0\0\x05I",
+    ] {
+        let outcome = ask(serve(parts(&[WELCOME, DESCRIBED, said]), |stream| {
+            thread::sleep(Duration::from_secs(1));
+            drop(stream);
+        }));
+        let row_count = matches!(outcome, Err(Error::RowCount(0))) && said.starts_with(b"Z\0\0\0\x05I");
+        assert!(row_count || matches!(outcome, Err(Error::Protocol(_))), "{said:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn logins_that_would_tell_the_password_are_refused() {
+    for (said, wanted) in [
+        (&b"R\0\0\0\x08\0\0\0\x03"[..], "the password itself"),
+        (b"R\0\0\0\x08\0\0\0\x07", "not spoken here"),
+        (b"R\0\0\0\x0d\0\0\0\x0aOWN\0\0", "OWN"),
+    ] {
+        let outcome = ask(serve(parts(&[said]), drop));
+        let Err(Error::Authentication(why)) = &outcome else { panic!("{said:?}: {outcome:?}") };
+        assert!(why.contains(wanted), "{why}");
+    }
+    let outcome = ask(serve(parts(&[b"E\0\0\0\x17SFATAL\0C53300\0Mno\0\0"]), drop));
+    assert!(matches!(outcome, Err(Error::TooManyConnections(_))), "{outcome:?}");
+}
+
+#[test]
+fn what_somebody_puts_before_the_handshake_is_not_taken_for_encrypted() {
+    let mut injected = b"S".to_vec();
+    injected.extend_from_slice(WELCOME);
+    let config = serve(vec![injected], |mut stream| {
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        thread::sleep(Duration::from_millis(200));
+    });
+    let outcome = ask(config.ssl_mode(straightline::kit::postgres::SslMode::Require));
+    assert!(matches!(outcome, Err(Error::Tls(_))), "{outcome:?}");
+    let outcome = ask(serve(parts(&[b"N"]), drop).ssl_mode(straightline::kit::postgres::SslMode::Require));
+    assert!(matches!(outcome, Err(Error::Tls(_))), "{outcome:?}");
+    let prefers = serve(parts(&[b"N", WELCOME, DESCRIBED, ANSWERED]), drop);
+    assert_eq!(ask(prefers.ssl_mode(straightline::kit::postgres::SslMode::Prefer)).unwrap(), "hi");
+}
+
+/// Answers with a few bytes changed, for as long as `FUZZ_SECONDS` says: whatever comes, the client comes to an end.
+#[test]
+fn garbage_ends_in_an_error_or_an_answer() {
+    let time = Duration::from_secs(crate::support::number_of("FUZZ_SECONDS").unwrap_or(2));
+    let seed = crate::support::number_of("FUZZ_SEED").unwrap_or(7);
+    let (start, mut random, mut rounds, mut failed) = (Instant::now(), Random(seed), 0, 0);
+    while rounds == 0 || start.elapsed() < time {
+        let mut said = parts(&[WELCOME, DESCRIBED, ANSWERED]);
+        for _ in 0..=random.below(3) {
+            let part = &mut said[random.below(3) as usize];
+            let at = random.below(part.len() as u64) as usize;
+            match random.below(4) {
+                0 => part[at] ^= 1 << random.below(8),
+                1 => part.truncate(at.max(1)),
+                2 => part.insert(at, random.next() as u8),
+                _ => part[at] = random.next() as u8,
+            }
+        }
+        let begun = Instant::now();
+        // The server closes after the last part, or when the client waits for more, so that only a hang takes long.
+        let outcome = ask(serve_within(Duration::from_millis(20), said.clone(), drop));
+        assert!(begun.elapsed() < PATIENCE / 2, "seed {seed}, round {rounds}: {said:?}");
+        failed += u64::from(outcome.is_err());
+        rounds += 1;
+    }
+    crate::support::note(&format!("{rounds} rounds, {failed} of them refused"));
+    assert!(failed > 0 && failed < rounds, "{failed} of {rounds}");
+}

@@ -1,0 +1,183 @@
+//! Connections shared by handlers.
+
+use super::cluster::with_server;
+use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use straightline::kit::postgres::{Error, Pool, PoolCounts};
+use straightline::{StatusError, rt};
+
+fn get(client: &mut HttpClient, path: &str) -> (u16, String) {
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let answer = client.response();
+    (answer.status, answer.text())
+}
+
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn many_handlers_share_few_connections() {
+    with_server("many_handlers_share_few_connections", |server| {
+        for model in MODELS {
+            let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(3);
+            let (most, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (shared, counted) = (pool.clone(), Arc::clone(&most));
+            let http = TestServer::of_model(model, move |request, response| {
+                let mut database = shared.get_for(request)?;
+                counted.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let row = database.query_one("select 'hi', pg_sleep(0.02)::text", &[]);
+                now.fetch_sub(1, Ordering::SeqCst);
+                response.send(row?.get::<&str>(0)?.as_bytes())
+            });
+            let start = Instant::now();
+            let clients: Vec<_> = (0..12)
+                .map(|_| {
+                    let mut client = http.connect();
+                    std::thread::spawn(move || {
+                        (0..5).for_each(|_| assert_eq!(get(&mut client, "/"), (200, "hi".into())))
+                    })
+                })
+                .collect();
+            clients.into_iter().for_each(|client| client.join().unwrap());
+            assert_eq!(most.load(Ordering::SeqCst), 3, "{model}");
+            // One shard: had it been held, 60 sleeps of 20 ms would have been one after the other.
+            assert!(start.elapsed() < Duration::from_millis(1100), "{model}: {:?}", start.elapsed());
+            until("every connection comes back", || {
+                pool.counts() == PoolCounts { open: 3, idle: 3, waiting: 0 }
+            });
+        }
+    });
+}
+
+#[test]
+fn whoever_waits_first_is_served_first_and_not_for_ever() {
+    with_server("whoever_waits_first_is_served_first", |server| {
+        let config = server.config("trusted", "sslmode=disable");
+        rt::run(move || {
+            let pool = Pool::new(config).connections(1).wait_time(Duration::from_secs(5));
+            let held = pool.get().unwrap();
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let waiters: Vec<_> = (0..5)
+                .map(|number| {
+                    let (pool, order) = (pool.clone(), Arc::clone(&order));
+                    rt::spawn(move || {
+                        let outcome = pool.get();
+                        order.lock().unwrap().push((number, outcome.is_ok()));
+                    })
+                })
+                .collect();
+            rt::sleep(Duration::from_millis(20)).unwrap();
+            assert_eq!(pool.counts().waiting, 5);
+            waiters[2].cancel();
+            rt::sleep(Duration::from_millis(20)).unwrap();
+            assert_eq!(pool.counts().waiting, 4);
+            drop(held);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            assert_eq!(*order.lock().unwrap(), [(2, false), (0, true), (1, true), (3, true), (4, true)]);
+            assert_eq!(pool.counts(), PoolCounts { open: 1, idle: 1, waiting: 0 });
+        })
+        .unwrap();
+        let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
+        let pool = pool.wait_time(Duration::from_millis(30));
+        let _held = pool.get().unwrap();
+        let outcome = pool.get();
+        assert!(matches!(outcome, Err(Error::Busy)));
+        assert_eq!(StatusError::status_of(&io::Error::from(outcome.unwrap_err())), Some(503));
+    });
+}
+
+#[test]
+fn the_pool_is_whole_again_whatever_happens_to_its_connections() {
+    with_server("the_pool_is_whole_again", |server| {
+        for model in MODELS {
+            let pool =
+                Pool::new(server.config("trusted", "sslmode=disable&application_name=whole")).connections(2);
+            let shared = pool.clone();
+            let http = TestServer::of_model(model, move |request, response| {
+                let mut database = shared.get_for(request)?;
+                match request.path() {
+                    "/end" => drop(database.query("select pg_terminate_backend(pg_backend_pid())", &[])?),
+                    "/begin" => database.batch("begin")?,
+                    "/panic" => {
+                        let mut transaction = database.transaction()?;
+                        transaction.execute("select 1", &[])?;
+                        std::panic::resume_unwind(Box::new("meant to"));
+                    }
+                    "/wrong" => drop(database.query("select 1/0", &[])?),
+                    _ => {}
+                }
+                assert!(!database.in_transaction() || request.path() == "/begin");
+                let row = database.query_one("select 'well'", &[])?;
+                response.send(row.get::<&str>(0)?.as_bytes())
+            });
+            let mut admin = server.connect();
+            for (path, status) in [
+                ("/end", 500),
+                ("/", 200),
+                ("/begin", 200),
+                ("/", 200),
+                ("/panic", 500),
+                ("/", 200),
+                ("/wrong", 500),
+                ("/", 200),
+            ] {
+                let mut client = http.connect();
+                assert_eq!(get(&mut client, path).0, status, "{model}: {path}");
+            }
+            // The server closes what rests, as when it restarts: nobody sees it.
+            let others = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = 'whole'";
+            assert!(admin.query_one(others, &[]).unwrap().get::<i64>(0).unwrap() > 0);
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(get(&mut http.connect(), "/"), (200, "well".into()), "{model}");
+            let counts = pool.counts();
+            assert!(counts.open == counts.idle && counts.open <= 2 && counts.open > 0, "{counts:?}");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_goes_takes_its_statement_along() {
+    with_server("a_client_that_goes_takes_its_statement_along", |server| {
+        for model in MODELS {
+            let pool = Pool::new(server.config("trusted", "sslmode=disable")).connections(1);
+            let (shared, seen) = (pool.clone(), Arc::new(Mutex::new(Vec::new())));
+            let told = Arc::clone(&seen);
+            let http = TestServer::of_model(model, move |request, response| {
+                let mut database = shared.get_for(request)?;
+                let outcome = database.query("select pg_sleep(30)::text", &[]);
+                told.lock().unwrap().push((format!("{outcome:?}"), database.is_broken()));
+                outcome?;
+                response.send(b"")
+            });
+            let mut client = http.connect();
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            until("a connection is opened", || pool.counts() == PoolCounts { open: 1, idle: 0, waiting: 0 });
+            std::thread::sleep(Duration::from_millis(200));
+            drop(client);
+            until("the statement ends", || !seen.lock().unwrap().is_empty());
+            assert_eq!(*seen.lock().unwrap(), [("Err(ClientGone)".to_owned(), false)], "{model}");
+            until("it comes back", || pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
+        }
+    });
+}
+
+#[test]
+fn too_many_connections_are_told_from_other_refusals() {
+    with_server("too_many_connections", |server| {
+        let pool = Pool::new(server.config("few", "sslmode=disable")).connections(5);
+        let first = pool.get().unwrap();
+        let outcome = pool.get();
+        assert!(matches!(outcome, Err(Error::TooManyConnections(_))), "{outcome:?}");
+        assert_eq!(pool.counts(), PoolCounts { open: 1, idle: 0, waiting: 0 });
+        drop(first);
+        assert!(pool.get().is_ok());
+    });
+}

@@ -1,0 +1,679 @@
+//! WebSocket: the cases of the Autobahn suite, sections 1 to 7, 9 (small) and 10, and what else a client may do.
+//!
+//! Source: <https://github.com/crossbario/autobahn-testsuite>, by number; each case is in the words of RFC 6455.
+
+use crate::support::{Client, MODELS, Model, PATIENCE, Random, TestServer};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use straightline::kit::websocket::{Closed, Mailbox, Message, Undelivered, Upgrade};
+
+const CONTINUE: u8 = 0;
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+const END: u8 = 0x80;
+const MESSAGE_BYTES: usize = 300_000;
+
+/// A frame of a client: `first` is the kind, and [`END`] if it ends its message.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![first];
+    match payload.len() {
+        length @ 0..=125 => bytes.push(0x80 | length as u8),
+        length @ 126..=0xffff => {
+            bytes.push(0x80 | 126);
+            bytes.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        length => {
+            bytes.push(0x80 | 127);
+            bytes.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    let mask = [0x12, 0x34, 0x56, 0x78];
+    bytes.extend_from_slice(&mask);
+    bytes.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    bytes
+}
+
+fn whole(kind: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+    frame(END | kind, payload.as_ref())
+}
+
+fn close(code: u16, reason: &[u8]) -> Vec<u8> {
+    whole(CLOSE, [&code.to_be_bytes(), reason].concat())
+}
+
+/// A client of which nothing is hidden.
+struct Socket {
+    client: Client,
+    pending: Vec<u8>,
+}
+
+const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: server.example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+
+impl Socket {
+    fn new(server: &TestServer) -> Self {
+        let mut client = server.connect();
+        client.send(format!("{HANDSHAKE}\r\n").as_bytes());
+        let head = client.switching();
+        // The example of RFC 6455, section 1.3.
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{head}");
+        Self { client, pending: Vec::new() }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.client.send(bytes);
+    }
+
+    /// The next frame; `None` at the end of the stream.
+    fn next(&mut self) -> Option<(u8, Vec<u8>)> {
+        loop {
+            if let Some((first, payload, rest)) = parse(&self.pending) {
+                let rest = rest.to_vec();
+                let found = (first, payload.to_vec());
+                self.pending = rest;
+                return Some(found);
+            }
+            let mut buffer = [0; 64 * 1024];
+            match self.client.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing came: {error}"),
+            }
+        }
+    }
+
+    /// All that comes up to the end.
+    fn all(&mut self) -> Vec<(u8, Vec<u8>)> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
+/// A frame of the server at the beginning of `bytes`, and what follows it.
+fn parse(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (first, second) = (*bytes.first()?, *bytes.get(1)?);
+    assert!(second & 0x80 == 0, "a server does not mask");
+    let (length, from) = match second {
+        126 => (u16::from_be_bytes(bytes.get(2..4)?.try_into().unwrap()).into(), 4),
+        127 => (u64::from_be_bytes(bytes.get(2..10)?.try_into().unwrap()) as usize, 10),
+        length => (length.into(), 2),
+    };
+    Some((first, bytes.get(from..from + length)?, &bytes[from + length..]))
+}
+
+/// A server that sends everything back.
+fn echo(model: Model) -> TestServer {
+    let upgrade = Upgrade::new().frame_bytes(MESSAGE_BYTES).message_bytes(MESSAGE_BYTES);
+    TestServer::of_model(model, move |request, response| {
+        upgrade.serve(request, response, |socket| {
+            while let Some(message) = socket.recv()? {
+                socket.send(message)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// What comes back, in short: kind and payload of each frame, for a close its code.
+fn answers(server: &TestServer, sent: &[u8], piece: usize) -> Vec<(u8, Vec<u8>)> {
+    let mut socket = Socket::new(server);
+    sent.chunks(piece).for_each(|piece| socket.send(piece));
+    let mut all = socket.all();
+    if let Some((first, payload)) = all.last_mut()
+        && *first == END | CLOSE
+    {
+        payload.truncate(2);
+    }
+    all
+}
+
+const NORMAL: u16 = 1000;
+
+fn expect(frames: &[(u8, &[u8])], code: u16) -> Vec<(u8, Vec<u8>)> {
+    let mut all: Vec<(u8, Vec<u8>)> =
+        frames.iter().map(|(kind, payload)| (END | kind, payload.to_vec())).collect();
+    all.push((END | CLOSE, code.to_be_bytes().to_vec()));
+    all
+}
+
+/// A case: its number, what the client sends, what comes back before the close, and the code of that.
+type Case<'c> = (&'c str, Vec<Vec<u8>>, Vec<(u8, &'c [u8])>, u16);
+
+fn check(cases: Vec<Case<'_>>) {
+    for model in MODELS {
+        let server = echo(model);
+        for (name, sent, frames, code) in &cases {
+            let sent = sent.concat();
+            for piece in [usize::MAX, 1, 997] {
+                // A byte at a time is for what is short.
+                if piece == 1 && sent.len() > 2000 {
+                    continue;
+                }
+                let (found, wanted) = (answers(&server, &sent, piece), expect(frames, *code));
+                assert!(
+                    found == wanted,
+                    "{name}, {model}, by {piece}: {:?}, not {:?}",
+                    short(&found),
+                    short(&wanted)
+                );
+            }
+        }
+        server.until("every connection ends", |server| server.metric("open_connections") == 0);
+    }
+}
+
+fn short(frames: &[(u8, Vec<u8>)]) -> Vec<(u8, usize, String)> {
+    frames.iter().map(|(k, p)| (*k, p.len(), format!("{:x?}", &p[..p.len().min(20)]))).collect()
+}
+
+#[test]
+fn section_1_and_9_messages_of_every_length_come_back() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(MESSAGE_BYTES).collect();
+    let letters = "*".repeat(MESSAGE_BYTES).into_bytes();
+    let bye = close(NORMAL, b"");
+    let mut cases = Vec::new();
+    for length in [0, 125, 126, 127, 128, 65_535, 65_536, 200_000, MESSAGE_BYTES] {
+        cases.push((
+            "1.1 text",
+            vec![whole(TEXT, &letters[..length]), bye.clone()],
+            vec![(TEXT, &letters[..length])],
+            NORMAL,
+        ));
+        cases.push((
+            "1.2 binary",
+            vec![whole(BINARY, &bytes[..length]), bye.clone()],
+            vec![(BINARY, &bytes[..length])],
+            NORMAL,
+        ));
+    }
+    let parts: Vec<Vec<u8>> = bytes[..100_000]
+        .chunks(64)
+        .enumerate()
+        .map(|(n, part)| frame(if n == 0 { BINARY } else { CONTINUE }, part))
+        .collect();
+    cases.push((
+        "9.4 parts of 64 bytes",
+        vec![parts.concat(), frame(END | CONTINUE, b""), bye.clone()],
+        vec![(BINARY, &bytes[..100_000])],
+        NORMAL,
+    ));
+    cases.push((
+        "10.1 parts of 1300 bytes",
+        vec![
+            letters[..65_536]
+                .chunks(1300)
+                .enumerate()
+                .map(|(n, part)| frame(if n == 0 { TEXT } else { CONTINUE }, part))
+                .collect::<Vec<_>>()
+                .concat(),
+            frame(END | CONTINUE, b""),
+            bye,
+        ],
+        vec![(TEXT, &letters[..65_536])],
+        NORMAL,
+    ));
+    check(cases);
+}
+
+#[test]
+fn section_2_pings_are_answered() {
+    let bye = || close(NORMAL, b"");
+    let long = [b'x'; 125];
+    check(vec![
+        ("2.1", vec![whole(PING, b""), bye()], vec![(PONG, b"")], NORMAL),
+        ("2.2", vec![whole(PING, b"Hello, world!"), bye()], vec![(PONG, b"Hello, world!")], NORMAL),
+        (
+            "2.3",
+            vec![whole(PING, b"\x00\xff\xfe\xfd\xfc\xfb\x00\xff"), bye()],
+            vec![(PONG, b"\x00\xff\xfe\xfd\xfc\xfb\x00\xff")],
+            NORMAL,
+        ),
+        ("2.4", vec![whole(PING, long), bye()], vec![(PONG, &long)], NORMAL),
+        ("2.5", vec![whole(PING, [b'x'; 126])], vec![], 1002),
+        ("2.7", vec![whole(PONG, b""), bye()], vec![], NORMAL),
+        ("2.8", vec![whole(PONG, b"unasked"), bye()], vec![], NORMAL),
+        ("2.9", vec![whole(PONG, b"unasked"), whole(PING, b"a"), bye()], vec![(PONG, b"a")], NORMAL),
+        (
+            "2.10",
+            vec![(0..10).flat_map(|n| whole(PING, [n])).collect(), bye()],
+            vec![
+                (PONG, &[0]),
+                (PONG, &[1]),
+                (PONG, &[2]),
+                (PONG, &[3]),
+                (PONG, &[4]),
+                (PONG, &[5]),
+                (PONG, &[6]),
+                (PONG, &[7]),
+                (PONG, &[8]),
+                (PONG, &[9]),
+            ],
+            NORMAL,
+        ),
+    ]);
+}
+
+#[test]
+fn sections_3_and_4_reserved_bits_and_kinds_are_refused() {
+    let hello = || whole(TEXT, b"Hello");
+    let mut cases = Vec::new();
+    for bits in 1..8_u8 {
+        cases.push((
+            "3.1 to 3.7",
+            vec![hello(), whole(bits << 4 | TEXT, b"Hello"), whole(PING, b"")],
+            vec![(TEXT, &b"Hello"[..])],
+            1002,
+        ));
+    }
+    for kind in [3, 4, 5, 6, 7, 11, 12, 13, 14, 15] {
+        cases.push((
+            "4.1, 4.2",
+            vec![hello(), whole(kind, b"x"), whole(PING, b"")],
+            vec![(TEXT, b"Hello")],
+            1002,
+        ));
+    }
+    check(cases);
+}
+
+#[test]
+fn section_5_messages_come_in_parts() {
+    let bye = || close(NORMAL, b"");
+    let (a, b, ab): (&[u8], &[u8], &[u8]) = (b"fragment1", b"fragment2", b"fragment1fragment2");
+    check(vec![
+        ("5.1", vec![frame(PING, a), frame(END | CONTINUE, b)], vec![], 1002),
+        ("5.2", vec![frame(PONG, a), frame(END | CONTINUE, b)], vec![], 1002),
+        ("5.3", vec![frame(TEXT, a), whole(CONTINUE, b), bye()], vec![(TEXT, ab)], NORMAL),
+        (
+            "5.6",
+            vec![frame(TEXT, a), whole(PING, b"p"), whole(CONTINUE, b), bye()],
+            vec![(PONG, b"p"), (TEXT, ab)],
+            NORMAL,
+        ),
+        ("5.9", vec![whole(CONTINUE, a), whole(TEXT, b)], vec![], 1002),
+        ("5.12", vec![frame(CONTINUE, a), whole(TEXT, b)], vec![], 1002),
+        (
+            "5.15",
+            vec![frame(TEXT, a), whole(CONTINUE, b), frame(CONTINUE, a), whole(TEXT, b)],
+            vec![(TEXT, ab)],
+            1002,
+        ),
+        ("5.18", vec![frame(TEXT, a), whole(TEXT, b)], vec![], 1002),
+        (
+            "5.19",
+            vec![
+                frame(TEXT, a),
+                frame(CONTINUE, b),
+                whole(PING, b"1"),
+                frame(CONTINUE, a),
+                frame(CONTINUE, b),
+                whole(PING, b"2"),
+                whole(CONTINUE, b""),
+                bye(),
+            ],
+            vec![(PONG, b"1"), (PONG, b"2"), (TEXT, b"fragment1fragment2fragment1fragment2")],
+            NORMAL,
+        ),
+        ("6.1.1", vec![whole(TEXT, b""), bye()], vec![(TEXT, b"")], NORMAL),
+        (
+            "6.1.2",
+            vec![frame(TEXT, b""), frame(CONTINUE, b""), whole(CONTINUE, b""), bye()],
+            vec![(TEXT, b"")],
+            NORMAL,
+        ),
+        (
+            "6.1.3",
+            vec![frame(TEXT, b""), frame(CONTINUE, b"x"), whole(CONTINUE, b""), bye()],
+            vec![(TEXT, b"x")],
+            NORMAL,
+        ),
+    ]);
+}
+
+#[test]
+fn section_6_text_is_utf_8() {
+    let bye = || close(NORMAL, b"");
+    let mut cases = Vec::new();
+    let kosme = "κόσμε".as_bytes();
+    cases.push(("6.5", vec![whole(TEXT, kosme), bye()], vec![(TEXT, kosme)], NORMAL));
+    cases.push((
+        "6.2.4",
+        vec![
+            kosme
+                .chunks(1)
+                .enumerate()
+                .flat_map(|(n, byte)| frame(if n == 0 { TEXT } else { CONTINUE }, byte))
+                .collect(),
+            whole(CONTINUE, b""),
+            bye(),
+        ],
+        vec![(TEXT, kosme)],
+        NORMAL,
+    ));
+    for good in [
+        &b"\x7f"[..],
+        b"\xc2\x80",
+        b"\xdf\xbf",
+        b"\xe0\xa0\x80",
+        b"\xed\x9f\xbf",
+        b"\xee\x80\x80",
+        b"\xef\xbf\xbd",
+        b"\xef\xbf\xbe",
+        b"\xef\xbf\xbf",
+        b"\xf0\x90\x80\x80",
+        b"\xf4\x8f\xbf\xbf",
+        b"\0",
+    ] {
+        cases.push(("6.7, 6.9, 6.22, 6.23", vec![whole(TEXT, good), bye()], vec![(TEXT, good)], NORMAL));
+    }
+    for bad in [
+        &b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80edited"[..],
+        b"\xf8\x88\x80\x80\x80",
+        b"\xfc\x84\x80\x80\x80\x80",
+        b"\xf7\xbf\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\x80",
+        b"\xbf",
+        b"\x80\xbf\x80",
+        b"\xc0 ",
+        b"\xdf",
+        b"\xe0\x80",
+        b"\xef\xbf",
+        b"\xf0\x80\x80",
+        b"\xfe",
+        b"\xff",
+        b"\xc0\xaf",
+        b"\xe0\x80\xaf",
+        b"\xf0\x82\x82\xac",
+        b"\xc1\xbf",
+        b"\xc0\x80",
+        b"\xed\xa0\x80",
+        b"\xed\xbf\xbf",
+        b"\xed\xa0\x80\xed\xb0\x80",
+    ] {
+        cases.push(("6.3, 6.8, 6.10 to 6.21", vec![whole(TEXT, bad)], vec![], 1007));
+        let (first, rest) = bad.split_at(1);
+        cases.push(("the same in parts", vec![frame(TEXT, first), whole(CONTINUE, rest)], vec![], 1007));
+    }
+    // 6.4: found as soon as it came, while the message goes on.
+    cases.push(("6.4", vec![frame(TEXT, kosme), frame(CONTINUE, b"\xf4\x90\x80\x80")], vec![], 1007));
+    check(cases);
+}
+
+#[test]
+fn section_7_closes_are_answered_once() {
+    let bye = || close(NORMAL, b"");
+    let mut cases = vec![
+        ("7.1.1", vec![whole(TEXT, b"Hello World!"), bye()], vec![(TEXT, &b"Hello World!"[..])], NORMAL),
+        ("7.1.2", vec![bye(), bye()], vec![], NORMAL),
+        ("7.1.3", vec![bye(), whole(PING, b"")], vec![], NORMAL),
+        ("7.1.4", vec![bye(), whole(TEXT, b"late")], vec![], NORMAL),
+        ("7.1.5", vec![frame(TEXT, b"part"), bye(), whole(CONTINUE, b"late")], vec![], NORMAL),
+        ("7.3.2", vec![whole(CLOSE, b"a")], vec![], 1002),
+        ("7.3.5", vec![close(NORMAL, &[b'*'; 123])], vec![], NORMAL),
+        ("7.3.6", vec![close(NORMAL, &[b'*'; 124])], vec![], 1002),
+        ("7.5.1", vec![close(NORMAL, b"\xce\xba\xed\xa0\x80")], vec![], 1007),
+    ];
+    for code in [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999] {
+        cases.push(("7.7", vec![close(code, b"")], vec![], code));
+    }
+    for code in [0, 999, 1004, 1005, 1006, 1016, 1100, 2000, 2999, 5000, 65535] {
+        cases.push(("7.9, 7.13", vec![close(code, b"")], vec![], 1002));
+    }
+    check(cases);
+    // 7.3.1: a close without a code is answered by one without.
+    let server = echo(Model::Coroutines);
+    assert_eq!(answers(&server, &whole(CLOSE, b""), 7), [(END | CLOSE, vec![])]);
+}
+
+#[test]
+fn what_is_larger_than_allowed_or_no_frame_of_a_client_is_refused() {
+    let mut unmasked = vec![END | TEXT, 2];
+    unmasked.extend_from_slice(b"hi");
+    let part = vec![b'x'; 200_000];
+    let empty: Vec<u8> = frame(CONTINUE, b"").repeat(200);
+    check(vec![
+        ("no mask", vec![unmasked], vec![], 1002),
+        ("a long frame", vec![whole(BINARY, vec![0; MESSAGE_BYTES + 1])], vec![], 1009),
+        (
+            "a long frame that never comes",
+            vec![vec![END | BINARY, 0xff, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4]],
+            vec![],
+            1009,
+        ),
+        (
+            "a length that cannot be",
+            vec![vec![END | BINARY, 0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 1, 2, 3, 4]],
+            vec![],
+            1002,
+        ),
+        (
+            "a length that is longer than it must be",
+            vec![vec![END | TEXT, 0xfe, 0, 1, 0, 0, 0, 0, b'a']],
+            vec![],
+            1002,
+        ),
+        ("a long message", vec![frame(BINARY, &part), frame(CONTINUE, &part)], vec![], 1009),
+        ("parts of nothing", vec![frame(TEXT, b"a"), empty], vec![], 1008),
+    ]);
+    let server = echo(Model::Coroutines);
+    let mut flood = Socket::new(&server);
+    flood.send(&whole(PONG, b"x").repeat(1000));
+    assert_eq!(
+        flood.all().pop().map(|(_, payload)| payload[..2].to_vec()),
+        Some(1008_u16.to_be_bytes().to_vec())
+    );
+}
+
+#[test]
+fn only_a_request_that_is_a_websocket_becomes_one() {
+    let upgrade = Upgrade::new().allow_origin("https://friend.example").protocol("chat").protocol("feed");
+    let server = TestServer::new(move |request, response| upgrade.serve(request, response, |_| Ok(())));
+    let with = |field: &str| format!("{HANDSHAKE}{field}\r\n");
+    let without = |from: &str, to: &str| format!("{}\r\n", HANDSHAKE.replace(from, to));
+    for (request, status) in [
+        (with(""), 101),
+        (with("Origin: http://server.example.com\r\n"), 101),
+        (with("Origin: https://friend.example\r\n"), 101),
+        (with("Origin: https://evil.example\r\n"), 403),
+        (with("Origin: null\r\n"), 403),
+        (with("Origin: http://server.example.com\r\nOrigin: https://evil.example\r\n"), 403),
+        (with("Sec-WebSocket-Protocol: soap, feed\r\n"), 101),
+        (with("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), 400),
+        (without("Version: 13", "Version: 8"), 426),
+        (without("Sec-WebSocket-Version: 13\r\n", ""), 400),
+        (without("Upgrade: websocket", "Upgrade: h2c"), 400),
+        (without("Connection: Upgrade\r\n", ""), 400),
+        (without("dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ"), 400),
+        (without("dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25=ZQ=="), 400),
+        (without("dGhlIHNhbXBsZSBub25jZQ==", "short=="), 400),
+        (without("GET", "POST"), 400),
+        (without("HTTP/1.1", "HTTP/1.0"), 400),
+    ] {
+        let mut client = server.connect();
+        client.send(request.as_bytes());
+        let head = client.switching();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}{head}");
+        assert_eq!(head.contains("\r\nsec-websocket-version: 13\r\n"), status == 426, "{head}");
+        assert_eq!(head.contains("\r\nsec-websocket-protocol: feed\r\n"), request.contains("feed"), "{head}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_says_so_to_every_client() {
+    for model in MODELS {
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&ends);
+        let upgrade = Upgrade::new();
+        let server = TestServer::of_model(model, move |request, response| {
+            upgrade.serve(request, response, |socket| {
+                while socket.recv()?.is_some() {}
+                told.lock().unwrap().push(socket.closed());
+                Ok(())
+            })
+        });
+        let mut sockets: Vec<Socket> = (0..5).map(|_| Socket::new(&server)).collect();
+        server.until("all talk", |server| server.metric("requests_total") == 5);
+        std::thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        server.handle().drain(Duration::from_secs(5));
+        for socket in &mut sockets {
+            let (first, payload) = socket.next().expect("a close comes");
+            assert_eq!((first, &payload[..2]), (END | CLOSE, &1001_u16.to_be_bytes()[..]), "{model}");
+            socket.send(&close(1001, b""));
+            assert!(socket.next().is_none());
+        }
+        assert!(start.elapsed() < Duration::from_millis(900), "{model}: {:?}", start.elapsed());
+        drop(server);
+        assert_eq!(*ends.lock().unwrap(), [Some(Closed::ByServer(1001)); 5], "{model}");
+    }
+}
+
+#[test]
+fn a_silent_client_is_asked_and_then_left() {
+    let upgrade = Upgrade::new().silence(Duration::from_millis(200));
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&ends);
+    let server = TestServer::new(move |request, response| {
+        upgrade.serve(request, response, |socket| {
+            while socket.recv()?.is_some() {}
+            told.lock().unwrap().push(socket.closed());
+            Ok(())
+        })
+    });
+    let mut socket = Socket::new(&server);
+    for _ in 0..3 {
+        assert_eq!(socket.next(), Some((END | PING, vec![])));
+        socket.send(&whole(PONG, b""));
+    }
+    assert_eq!(socket.next(), Some((END | PING, vec![])));
+    assert!(socket.next().is_none());
+    drop(Socket::new(&server));
+    server.until("both are gone", |_| ends.lock().unwrap().len() == 2);
+    assert_eq!(*ends.lock().unwrap(), [Some(Closed::Lost); 2]);
+}
+
+#[test]
+fn what_others_post_is_sent_while_a_client_listens() {
+    for model in MODELS {
+        let boxes: Arc<Mutex<Vec<Mailbox>>> = Arc::default();
+        let (known, upgrade) = (Arc::clone(&boxes), Upgrade::new());
+        let server = TestServer::of_model(model, move |request, response| {
+            upgrade.serve(request, response, |socket| {
+                known.lock().unwrap().push(socket.mailbox());
+                while let Some(message) = socket.recv()? {
+                    let all = known.lock().unwrap().clone();
+                    all.iter().for_each(|other| other.post(message.clone()).unwrap_or_default());
+                }
+                Ok(())
+            })
+        });
+        let mut sockets: Vec<Socket> = (0..4).map(|_| Socket::new(&server)).collect();
+        server.until("all listen", |_| boxes.lock().unwrap().len() == 4);
+        for round in 0..20 {
+            let text = format!("round {round}");
+            sockets[round % 4].send(&whole(TEXT, &text));
+            sockets
+                .iter_mut()
+                .for_each(|socket| assert_eq!(socket.next(), Some((END | TEXT, text.clone().into_bytes()))));
+        }
+        // From another thread, and in order.
+        let posts = boxes.lock().unwrap()[0].clone();
+        (0..100_u8).for_each(|number| posts.post(Message::binary(vec![number])).unwrap());
+        let whose = sockets.iter_mut().position(|socket| {
+            socket.client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            let came = socket.client.stream.peek(&mut [0]).is_ok();
+            socket.client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            came
+        });
+        let socket = &mut sockets[whose.unwrap()];
+        (0..100_u8).for_each(|number| assert_eq!(socket.next(), Some((END | BINARY, vec![number]))));
+        sockets.clear();
+        server.until("all are gone", |_| posts.post(Message::text("x")) == Err(Undelivered::Closed));
+    }
+}
+
+/// Frames with a few bytes changed, for as long as `FUZZ_SECONDS` says: whatever comes, the connection ends in good order.
+#[test]
+fn garbage_ends_in_a_close() {
+    let time = Duration::from_secs(crate::support::number_of("FUZZ_SECONDS").unwrap_or(2));
+    let seed = crate::support::number_of("FUZZ_SEED").unwrap_or(11);
+    let (start, mut random, mut rounds) = (Instant::now(), Random(seed), 0);
+    let server = echo(Model::Coroutines);
+    while rounds == 0 || start.elapsed() < time {
+        let mut bytes = Vec::new();
+        for _ in 0..=random.below(5) {
+            let kind = [CONTINUE, TEXT, BINARY, PING, PONG, CLOSE][random.below(6) as usize];
+            let payload: Vec<u8> = (0..random.below(300)).map(|_| random.next() as u8 & 0x7f).collect();
+            bytes.extend(frame(kind | (random.next() as u8 & END), &payload));
+        }
+        for _ in 0..random.below(3) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        }
+        let mut socket = Socket::new(&server);
+        socket.send(&bytes);
+        socket.client.stream.shutdown(std::net::Shutdown::Write).ok();
+        let all = socket.all();
+        let closes = all.iter().filter(|(first, _)| *first == END | CLOSE).count();
+        let good = all.iter().all(|(first, _)| matches!(first & 0x7f, TEXT | BINARY | PONG | CLOSE));
+        assert!(good && closes <= 1, "seed {seed}, round {rounds}: {bytes:?}: {all:?}");
+        rounds += 1;
+    }
+    server.until("every connection ends", |server| server.metric("open_connections") == 0);
+    assert_eq!(server.metric("handler_panics_total"), 0);
+    server.assert_serves_not_upgraded();
+}
+
+impl TestServer {
+    /// It still tells what is no WebSocket.
+    fn assert_serves_not_upgraded(&self) {
+        let mut client = self.connect();
+        client.stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert_eq!(client.response().status, 400);
+    }
+}
+
+#[test]
+fn messages_go_over_tls_too() {
+    use crate::tls::{connect, identity, trusting};
+    let (certificate, key) = identity();
+    let trusts = Arc::new(trusting(certificate.clone()));
+    let config = straightline::rustls::ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
+    for model in MODELS {
+        let (upgrade, config) = (Upgrade::new(), config.clone());
+        let server = TestServer::with(
+            move |server| model.of(server).tls(config),
+            move |request, response| {
+                upgrade.serve(request, response, |socket| {
+                    while let Some(message) = socket.recv()? {
+                        socket.send(message)?;
+                    }
+                    Ok(())
+                })
+            },
+        );
+        let stream = connect(server.address, Arc::clone(&trusts));
+        let (mut socket, _) = tungstenite::client("ws://localhost/", stream).unwrap();
+        let long = tungstenite::Message::binary(vec![7; 500_000]);
+        // Several in one record: what is decrypted and not read yet is reported by nobody.
+        let short: Vec<_> = (0..20).map(|number| tungstenite::Message::text(number.to_string())).collect();
+        short.iter().for_each(|message| socket.write(message.clone()).unwrap());
+        socket.flush().unwrap();
+        short.iter().for_each(|message| assert_eq!(socket.read().unwrap(), *message, "{model}"));
+        socket.send(long.clone()).unwrap();
+        assert!(socket.read().unwrap() == long, "{model}");
+        server.handle().drain(Duration::from_secs(5));
+        match socket.read().unwrap() {
+            tungstenite::Message::Close(Some(said)) => assert_eq!(u16::from(said.code), 1001, "{model}"),
+            other => panic!("{model}: {other:?}"),
+        }
+        while socket.read().is_ok() {}
+    }
+}
