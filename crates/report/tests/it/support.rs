@@ -224,7 +224,7 @@ fn pass(arm: &str) -> PassFindings {
 
 fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
     Cause {
-        id: id.to_owned(),
+        id: id.parse().expect("a cause that is known"),
         grade,
         baseline: baseline.to_owned(),
         arm: arm.to_owned(),
