@@ -5,6 +5,7 @@ mod disturbance;
 mod generator;
 mod load;
 mod place;
+pub mod sameness;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,6 @@ pub mod capacity;
 mod case;
 mod findings;
 mod ladder;
-pub mod sameness;
 mod stacks;
 pub mod warm_up;
 mod watched;
@@ -47,7 +46,7 @@ pub use facts::words::describe_condition;
 pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, VoidRound, analyse, analyse_each_baseline,
 };
-pub use gates::{BiasSource, Gate, difference};
+pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};

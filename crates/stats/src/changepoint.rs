@@ -24,17 +24,6 @@ pub struct ChangePoint {
     pub p: f64,
 }
 
-/// The most likely single change of a series with its p-value, however large; nothing under four values.
-///
-/// Each side keeps at least two values.
-///
-/// # Errors
-/// A value that is not finite, or more than [`MAX_VALUES`].
-pub fn strongest(values: &[f64], rng: &mut Rng) -> Result<Option<ChangePoint>, Error> {
-    check(values)?;
-    Ok(test(values, 0, 2, rng))
-}
-
 /// All changes with a p-value of at most `alpha`, in ascending order, each segment at least
 /// `min_segment` values long.
 ///

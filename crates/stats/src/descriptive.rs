@@ -58,12 +58,8 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&deviations).map(|deviation| deviation * MAD_TO_SD)
 }
 
-/// Ranks from 1, ties sharing the mean of their ranks, in the order of `values`.
-pub fn midranks(values: &[f64]) -> Vec<f64> {
-    doubled_midranks(values).into_iter().map(|rank| rank as f64 / 2.0).collect()
-}
-
-/// Twice the midranks: whole numbers, so that sums of ranks stay exact.
+/// Twice the ranks from 1, ties sharing the mean of theirs, in the order of `values`: whole numbers, so that sums of ranks
+/// stay exact.
 pub(crate) fn doubled_midranks(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(Ordering::Equal));

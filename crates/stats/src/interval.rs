@@ -1,4 +1,4 @@
-//! An interval with the level it attains, and an estimate with its interval.
+//! An interval with the level it attains, an estimate with its interval, and what a disturbance may have moved it by.
 
 /// A closed confidence interval with the level it really attains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,13 +40,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The same with an interval that has room for a bias of the logarithm.
-    #[must_use]
-    pub fn widened(self, bias: Bias) -> Self {
-        let Interval { low, high, level } = self.interval;
-        Self { interval: Interval { low: low - bias.low, high: high + bias.high, level }, ..self }
-    }
-
     /// The ratio whose logarithm was estimated: 1 means equal.
     pub fn ratio(&self) -> f64 {
         self.value.exp()
@@ -56,13 +49,36 @@ impl Estimate {
     pub fn ratio_interval(&self) -> Interval {
         self.interval.exp()
     }
+
+    /// The same estimate with its interval reaching further out on either side, at the same level: what chance and the
+    /// disturbance together leave open.
+    ///
+    /// A bias never narrows an interval: one below zero counts as none, and one that is not a number as without bound.
+    ///
+    /// ```
+    /// use stats::{Bias, Estimate, Interval};
+    ///
+    /// let seen = Estimate { value: 0.05, interval: Interval { low: 0.04, high: 0.06, level: 0.95 }, n: 12 };
+    /// let widened = seen.widened(Bias { low: 0.05, high: 0.01 });
+    /// assert!(!seen.interval.contains(0.0) && widened.interval.contains(0.0));
+    /// assert_eq!((widened.value, widened.interval.high, widened.n), (0.05, 0.06 + 0.01, 12));
+    /// ```
+    pub fn widened(self, bias: Bias) -> Self {
+        let low = self.interval.low - reach(bias.low);
+        let high = self.interval.high + reach(bias.high);
+        Self { interval: Interval { low, high, ..self.interval }, ..self }
+    }
 }
 
-/// How far an estimate may be off for a reason that more data would not show, each at least 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// How far a disturbance may have moved a log-ratio; nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bias {
-    /// The truth may be lower by this.
+    /// How far below the figures the truth may lie for it, in ln units, ≥ 0.
     pub low: f64,
-    /// The truth may be higher by this.
+    /// How far above the figures the truth may lie for it, in ln units, ≥ 0.
     pub high: f64,
+}
+
+fn reach(bias: f64) -> f64 {
+    if bias.is_nan() { f64::INFINITY } else { bias.max(0.0) }
 }

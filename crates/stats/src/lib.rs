@@ -4,17 +4,30 @@
 //! 0 means "equal", and a rate and a cost are treated alike. Chance comes from [`Rng`], which is seeded by
 //! the caller: the same input and seed give the same answer on every machine.
 //!
-//! From pairs to a verdict:
+//! From the cycles of each block to a verdict:
 //!
 //! ```
-//! use stats::{paired, verdict::{self, HigherIs, Question, Verdict}};
+//! use stats::cycles::BlockValue;
+//! use stats::verdict::{self, HigherIs, Question, Verdict};
+//! use stats::{Bias, looks, paired};
 //!
-//! let baseline = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.0, 10.1, 9.9, 10.0];
-//! let arm = [10.5, 10.7, 10.3, 10.6, 10.6, 10.4, 10.5, 10.5, 10.4, 10.6];
-//! let d = paired::log_ratios(&arm, &baseline)?;
-//! let estimate = paired::estimate(&d, 0.95)?;
-//! let question = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
+//! // ln(arm / baseline) of the CPU per request, three cycles in each of six blocks.
+//! let blocks = [
+//!     [0.050, 0.048, 0.051],
+//!     [0.052, 0.049, 0.053],
+//!     [0.047, 0.050, 0.049],
+//!     [0.051, 0.055, 0.052],
+//!     [0.046, 0.048, 0.047],
+//!     [0.050, 0.049, 0.054],
+//! ];
+//! let values: Result<Vec<f64>, _> = blocks.iter().map(|block| Ok(BlockValue::of(block)?.value)).collect();
+//! let estimate = paired::estimate(&values?, looks::level(6))?;
+//! let question = Question { delta: 0.02, least: 0.002, higher_is: HigherIs::Worse };
 //! assert_eq!(verdict::decide(&estimate, &question), Verdict::Slower);
+//!
+//! // What other processes did could have moved the ratio by 6 %, which is more than was seen.
+//! let disturbed = estimate.widened(Bias { low: 0.06, high: 0.06 });
+//! assert_eq!(verdict::decide(&disturbed, &question), Verdict::Inconclusive);
 //! # Ok::<(), stats::Error>(())
 //! ```
 
@@ -24,22 +37,18 @@ pub mod bootstrap;
 pub mod changepoint;
 pub mod cycles;
 pub mod descriptive;
-pub mod effective;
 mod error;
-pub mod fairness;
 pub mod holm;
 mod interval;
-pub mod ks;
 pub mod little;
 pub mod looks;
 pub mod noise;
 pub mod paired;
-pub mod poisson;
 pub mod quantile;
 pub mod rng;
 pub mod signed_rank;
 pub mod special;
-pub mod stationarity;
+pub mod trend;
 pub mod usl;
 pub mod verdict;
 

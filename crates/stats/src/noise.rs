@@ -26,9 +26,4 @@ impl Noise {
     pub fn position_effect(&self) -> bool {
         !self.estimate.interval.contains(0.0)
     }
-
-    /// Whether a relative difference of `delta` can be seen on this host.
-    pub fn resolves(&self, delta: f64) -> bool {
-        self.floor <= delta
-    }
 }

@@ -70,17 +70,12 @@ impl Rng {
         }
     }
 
-    /// A gap between arrivals of a Poisson process with this mean gap, in the unit of `mean`.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        // 1 - u lies in (0, 1], so that the logarithm is finite.
-        -mean * (1.0 - self.uniform()).ln()
-    }
-
     /// A standard normal number.
     ///
     /// Source: G. Box and M. Muller, Ann. Math. Statist. 29(2), 1958; the second number is not kept, so
     /// that the state stays four words.
     pub fn normal(&mut self) -> f64 {
+        // 1 - u lies in (0, 1], so that the logarithm is finite.
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }

@@ -15,9 +15,9 @@ pub enum HigherIs {
 /// What is asked of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
-    /// δ, the relative difference that matters: 0.02 is 2 %.
+    /// δ, the relative difference that matters: 0.02 is 2 %. *Equal* says that any difference is smaller.
     pub delta: f64,
-    /// The smallest relative difference that is named.
+    /// The smallest relative difference that is called slower or faster once it is certain: 0.002 is 0.2 %.
     pub least: f64,
     /// What a larger value means.
     pub higher_is: HigherIs,
@@ -50,11 +50,12 @@ impl Verdict {
 
 /// The verdict on a log-ratio.
 ///
-/// In this order: *slower* or *faster* when the interval excludes a ratio of 1 and the estimate differs
-/// from 1 by at least [`Question::bar`]; *equal* when the interval lies inside (1 − δ, 1 + δ) and the host can
-/// resolve δ; otherwise *inconclusive*. A small difference that was clearly seen, of 0.7 δ say, is thus
-/// named even though its interval also lies inside ±δ: the reader is told what was found, and the figure
-/// beside it says how little it is.
+/// In this order: *slower* or *faster* when the interval excludes a ratio of 1 and the estimate differs from 1 by at least
+/// [`Question::least`]; *equal* when the interval lies inside (1 − δ, 1 + δ); otherwise *inconclusive*. A small difference
+/// that was clearly seen, of 0.7 δ say, is thus named even though its interval also lies inside ±δ: the reader is told what
+/// was found, and the figure beside it says how little it is.
+///
+/// Where something disturbed the measurement, pass the estimate [widened](Estimate::widened) by what that may have moved.
 pub fn decide(estimate: &Estimate, question: &Question) -> Verdict {
     let interval = estimate.ratio_interval();
     let difference = estimate.value.exp_m1();

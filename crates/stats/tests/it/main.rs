@@ -1,9 +1,11 @@
 //! Every statistic against SciPy, R, its own mathematics, and simulated sessions.
 
 mod changes;
+mod cycles;
 mod decisions;
 mod derived;
 mod fixture;
+mod host;
 mod pairs;
 mod properties;
 mod ranks;
