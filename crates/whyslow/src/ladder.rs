@@ -12,8 +12,7 @@ use crate::exit::{Outcome, Stop};
 
 pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let steps = steps(args).map_err(Stop::usage)?;
-    let steps_alone =
-        if args.each { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
+    let steps_alone = if args.each { alone(&args.target, &steps).map_err(Stop::usage)? } else { BTreeMap::new() };
     let arms = steps.into_iter().chain(steps_alone.values().cloned().collect::<BTreeSet<_>>()).collect();
     // Causes of a rung are for `compare` to find: a ladder measures many small steps.
     let design = CompareArgs { arms, steps_alone, no_why: true, ..args.design.clone() };

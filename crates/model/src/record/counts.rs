@@ -87,7 +87,8 @@ impl Counts {
         let seen = |counts: &Self| counts.events.values().chain(counts.syscalls.values()).sum::<u64>() as f64;
         let (before, more) = (seen(self), seen(later));
         if more > 0.0 {
-            self.counted_share = (self.counted_share * before + later.counted_share * more) / (before + more);
+            self.counted_share =
+                (self.counted_share * before + later.counted_share * more) / (before + more);
         }
         sum(&mut self.events, &later.events);
         sum(&mut self.syscalls, &later.syscalls);

@@ -12,8 +12,7 @@ const MIB: u64 = 1 << 20;
 /// `src/hotspot/share/gc/shared/gcTraceTime.cpp`; `timenanos` is the monotonic clock on Linux.
 #[must_use]
 pub fn machine_log(text: &str, spans_ns: &[[u64; 2]]) -> MachineLog {
-    let (from_ns, to_ns) =
-        (spans_ns.first().map_or(0, |span| span[0]), spans_ns.last().map_or(0, |span| span[1]));
+    let (from_ns, to_ns) = (spans_ns.first().map_or(0, |span| span[0]), spans_ns.last().map_or(0, |span| span[1]));
     let within = |at: u64| spans_ns.iter().any(|[from, to]| (*from..*to).contains(&at));
     let lines = text.lines().filter_map(stamped).filter(|(at, _)| (from_ns..to_ns).contains(at));
     let mut log = MachineLog::default();

@@ -122,12 +122,7 @@ impl Sum {
     }
 
     /// The window that they make together.
-    pub(super) fn into_window(
-        self,
-        condition: Condition,
-        pooled: Pooled,
-        after: &ResourceSnapshot,
-    ) -> Window {
+    pub(super) fn into_window(self, condition: Condition, pooled: Pooled, after: &ResourceSnapshot) -> Window {
         Window {
             condition,
             load: pooled.load,

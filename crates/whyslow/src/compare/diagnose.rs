@@ -180,7 +180,12 @@ impl Course<'_> {
         }
     }
 
-    fn turn(&mut self, index: usize, pool: Option<u32>, watching: &mut dyn Watching) -> Result<Taken, Early> {
+    fn turn(
+        &mut self,
+        index: usize,
+        pool: Option<u32>,
+        watching: &mut dyn Watching,
+    ) -> Result<Taken, Early> {
         self.turns += 1;
         let asking = self.asking(index, pool);
         self.together.turn(index, self.turns, &asking, watching)
@@ -191,8 +196,7 @@ impl Course<'_> {
         let seed = SplitMix64::fork(self.bench.plan.seed, "diagnosis", self.turns.into()).next_u64();
         let traced = pool == Some(self::pool(index, PassKind::Tracing));
         let seldom = traced.then(|| Tracing::condition(self.watched[index].per_s)).flatten();
-        let (condition, length) =
-            seldom.map_or((self.condition, self.length), |condition| (condition, LONGEST));
+        let (condition, length) = seldom.map_or((self.condition, self.length), |condition| (condition, LONGEST));
         Asking { condition, length, seed, pool }
     }
 

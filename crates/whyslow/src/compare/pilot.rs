@@ -96,8 +96,10 @@ impl Bench<'_> {
             return Some(AloneReason::Memory { needed_bytes, available_bytes });
         }
         let busiest = pilots.iter().max_by(|a, b| a.background.total_cmp(&b.background))?;
-        (busiest.background >= MOST_BACKGROUND)
-            .then(|| AloneReason::Background { arm: busiest.record.arm.clone(), share: busiest.background })
+        (busiest.background >= MOST_BACKGROUND).then(|| AloneReason::Background {
+            arm: busiest.record.arm.clone(),
+            share: busiest.background,
+        })
     }
 
     /// Connections that the slowest arm can answer within a turn, where those asked for are too many.
@@ -119,8 +121,7 @@ fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();
     piloted.per_s = report.requests as f64 / busy_s.max(LOAD.as_secs_f64());
     let drained = Duration::from_nanos(report.quiet_ns.saturating_sub(report.end_ns));
-    piloted.kept_up =
-        report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.min(DRAIN.as_secs_f64());
+    piloted.kept_up = report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.min(DRAIN.as_secs_f64());
     piloted.rss_bytes = taken.observed.target.rss_peak_bytes;
     std::thread::sleep(SETTLE);
     piloted.background = together.idle_share(0, IDLE)?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, USUAL_SLICE,
-    WarmupClass, Workload, split_command,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, USUAL_SLICE, WarmupClass,
+    Workload, split_command,
 };
 use model::units::{CpuSet, Rate, Span};
 

@@ -6,9 +6,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use launch::{LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
-use model::record::{
-    AloneReason, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
-};
+use model::record::{AloneReason, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION};
 
 use super::Early;
 use super::diagnose;

@@ -170,3 +170,4 @@ fn schedules_have_their_names_and_wrk2s_its_alias() {
         assert_eq!(report["schedule"]["kind"], kind, "--schedule {flag}");
     }
 }
+

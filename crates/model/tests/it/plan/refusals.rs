@@ -49,10 +49,7 @@ const CASES: [(Spoil, &str); 24] = [
     (|p| p.timing.window = Span::from_secs(3601), "--window is 3601s: it must be between 1s and 1h"),
     (|p| p.timing.warmup = Span::from_secs(121), "--warmup is 121s: it must be at most --warmup-cap"),
     (|p| p.timing.ready_limit = Span::from_secs(0), "--ready-limit is 0s: it must be above 0s"),
-    (
-        |p| p.design.turns = Turns::Slices { cycles: 0, slice: None },
-        "--cycles is 0: it must be between 1 and 10000",
-    ),
+    (|p| p.design.turns = Turns::Slices { cycles: 0, slice: None }, "--cycles is 0: it must be between 1 and 10000"),
     (
         |p| p.design.turns = Turns::Slices { cycles: 6, slice: Some(Span::from_secs(0)) },
         "--slice is 0s: it must be between 20ms and 5s; longer ones are windows of --alone",

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, Turns, WarmupClass,
-    Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, Turns, WarmupClass, Workload,
 };
 use model::record::{
-    Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host,
-    HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage,
-    Warmup, Window, Writes, Written,
+    Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host, HostUsage, Manifest, Pass,
+    PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage, Warmup, Window, Writes, Written,
 };
 use model::units::Span;
 
@@ -145,14 +143,7 @@ fn window() -> Window {
         load_cpus: HostUsage::default(),
         resources: Some(model::record::Resources::default()),
         observer_cpu_ns: 12,
-        slices: vec![Slice {
-            cycle: 1,
-            turn: 3,
-            requests: 7,
-            in_time: 6,
-            cpu_ns: 70_000,
-            ..Slice::default()
-        }],
+        slices: vec![Slice { cycle: 1, turn: 3, requests: 7, in_time: 6, cpu_ns: 70_000, ..Slice::default() }],
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }
 }
