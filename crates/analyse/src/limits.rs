@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::plan::Condition;
+use model::plan::{CauseId, Condition};
 use model::record::Window;
 
 use crate::attribution::Attribution;
@@ -10,7 +10,6 @@ use crate::facts::busy::{
     FULL, GENERATOR_BUSY, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy,
 };
 use crate::facts::seen::Blocked;
-use crate::facts::shape::DELAYED_ACK;
 use crate::facts::sheet::Sheet;
 use crate::facts::words::percent;
 use crate::facts::{Alone, Facts, Wait};
@@ -150,7 +149,7 @@ fn run_queue(seen: &Seen) -> Option<String> {
 /// Stalls of which the kernel itself counts what they come from: where threads wait meanwhile, they wait for work.
 fn acknowledgements(seen: &Seen) -> Option<String> {
     let (_, peak) = seen.alone.stall.as_ref().filter(|_| seen.own < IDLE)?;
-    (peak.coincides_with.as_deref() == Some(DELAYED_ACK)).then(|| stalls(seen))?
+    (peak.coincides_with == Some(CauseId::DelayedAck)).then(|| stalls(seen))?
 }
 
 /// What threads are blocked in while CPUs are idle. Whoever waits for a lock waits for what its holder waits for, so that a
@@ -222,10 +221,12 @@ fn link(seen: &Seen) -> Option<String> {
 /// Responses that all take the same extra time.
 fn stalls(seen: &Seen) -> Option<String> {
     let (share, peak) = seen.alone.stall.as_ref().filter(|(share, _)| *share >= MOST)?;
-    let what = match peak.coincides_with.as_deref()? {
-        DELAYED_ACK => "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)",
-        "sleep" => "sleeps",
-        "gc" => "pauses in which memory is collected",
+    let what = match peak.coincides_with? {
+        CauseId::DelayedAck => {
+            "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)"
+        }
+        CauseId::Sleep => "sleeps",
+        CauseId::Gc => "pauses in which memory is collected",
         _ => "writes forced to the disk",
     };
     Some(format!(

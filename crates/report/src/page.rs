@@ -364,7 +364,7 @@ fn ledger(findings: &Findings, _: &PageRun) -> Document {
 
 fn cause_row(cause: &Cause) -> [String; 6] {
     [
-        cause.id.replace('_', " "),
+        cause.id.name().replace('_', " "),
         cause.arm.clone(),
         compare::signed(cause.ns_per_request),
         cause.share.map_or_else(dash, compare::percent),

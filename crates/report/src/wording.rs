@@ -1,67 +1,79 @@
 //! What the first screen calls causes and gates.
 
 use analyse::Grade;
+use model::plan::CauseId;
 
-/// Names of the two parts of CPU time, which sum to the gap whatever explains it.
-pub(crate) const PARTS: [&str; 2] = ["user_time", "system_time"];
-
-/// A cause in words, and the lines of the ledger that count it, as the beginnings of their names.
-struct CauseWords {
-    id: &'static str,
-    words: &'static str,
-    counted: &'static [&'static str],
-}
-
-const fn cause(id: &'static str, words: &'static str, counted: &'static [&'static str]) -> CauseWords {
-    CauseWords { id, words, counted }
-}
-
-/// Causes whose name alone does not say what they are.
-const CAUSES: [CauseWords; 33] = [
-    cause("user_time", "time in its own code", &["user"]),
-    cause("system_time", "time in the kernel", &["system"]),
-    cause("small_writes", "answers sent in several writes", &["segments"]),
-    cause("file_writes", "writes to files", &[]),
-    cause("extra_syscalls", "more system calls", &["syscall:"]),
-    cause("costlier_calls", "system calls that take longer", &[]),
-    cause("new_connections", "new connections", &["connections"]),
-    cause("backend_calls", "calls to another server", &[]),
-    cause("readiness", "asking which connections are ready", &["syscall:epoll_wait", "syscall:poll"]),
-    cause("context_switches", "context switches", &["voluntary_switches", "involuntary_switches"]),
-    cause("thread_handoff", "requests handed from thread to thread", &["syscall:futex"]),
-    cause("kernel_memory", "page faults", &["minor_faults"]),
-    cause("sync_writes", "writes forced to the disk", &["syscall:fsync", "syscall:fdatasync"]),
-    cause("sleep", "sleeps", &["syscall:nanosleep", "syscall:clock_nanosleep"]),
-    cause("sleeps", "sleeps", &["syscall:nanosleep", "syscall:clock_nanosleep"]),
-    cause("lock_contention", "threads that wait for a lock", &["syscall:futex"]),
-    cause("accept_queue", "connections that wait to be accepted", &[]),
-    cause("listen_backlog", "connections that were turned away", &[]),
-    cause("delayed_ack", "delayed acknowledgements", &[]),
-    cause("backend_wait", "waiting for another server", &[]),
-    cause("one_thread", "one thread that does everything", &[]),
-    cause("gc", "memory that is collected", &[]),
-    cause("interpreter", "the interpreter", &[]),
-    cause("copying", "copying bytes", &[]),
-    cause("comparing", "comparing and searching bytes", &[]),
-    cause("allocation", "allocating and freeing memory", &[]),
-    cause("busy_wait", "polling instead of waiting", &[]),
-    cause("child_processes", "processes started and ended", &[]),
-    cause("short_threads", "threads started and ended", &[]),
-    cause("own_code", "its own code", &[]),
-    cause("stalls", "times in which nobody is answered", &[]),
-    cause("few_at_a_time", "few requests served at a time", &[]),
-    cause("timer_wait", "waiting for a timer", &[]),
-];
+/// The two parts of CPU time, which sum to the gap whatever explains it.
+pub(crate) const PARTS: [CauseId; 2] = [CauseId::UserTime, CauseId::SystemTime];
 
 /// A cause in words.
-pub(crate) fn cause_words(id: &str) -> String {
-    let known = CAUSES.iter().find(|row| row.id == id);
-    known.map_or_else(|| id.replace('_', " "), |row| row.words.to_owned())
+pub(crate) const fn cause_words(id: CauseId) -> &'static str {
+    match id {
+        CauseId::UserTime => "time in its own code",
+        CauseId::SystemTime => "time in the kernel",
+        CauseId::SmallWrites => "answers sent in several writes",
+        CauseId::FileWrites => "writes to files",
+        CauseId::ExtraSyscalls => "more system calls",
+        CauseId::CostlierCalls => "system calls that take longer",
+        CauseId::NewConnections => "new connections",
+        CauseId::BackendCalls => "calls to another server",
+        CauseId::Readiness => "asking which connections are ready",
+        CauseId::ContextSwitches => "context switches",
+        CauseId::ThreadHandoff => "requests handed from thread to thread",
+        CauseId::KernelMemory => "page faults",
+        CauseId::SyncWrites => "writes forced to the disk",
+        CauseId::Sleep => "sleeps",
+        CauseId::LockContention => "threads that wait for a lock",
+        CauseId::AcceptQueue => "connections that wait to be accepted",
+        CauseId::ListenBacklog => "connections that were turned away",
+        CauseId::DelayedAck => "delayed acknowledgements",
+        CauseId::BackendWait => "waiting for another server",
+        CauseId::OneThread => "one thread that does everything",
+        CauseId::Gc => "memory that is collected",
+        CauseId::Interpreter => "the interpreter",
+        CauseId::Copying => "copying bytes",
+        CauseId::Comparing => "comparing and searching bytes",
+        CauseId::Allocation => "allocating and freeing memory",
+        CauseId::BusyWait => "polling instead of waiting",
+        CauseId::ChildProcesses => "processes started and ended",
+        CauseId::ShortThreads => "threads started and ended",
+        CauseId::OwnCode => "its own code",
+        CauseId::Stalls => "times in which nobody is answered",
+        CauseId::FewAtATime => "few requests served at a time",
+        CauseId::TimerWait => "waiting for a timer",
+        CauseId::HeadParsing => "reading the heads of requests",
+        CauseId::HeaderWriting => "writing the heads of answers",
+        CauseId::Dates => "clocks and dates",
+        CauseId::Tls => "encryption",
+        CauseId::Serialisation => "serialisation and compression",
+        CauseId::Runtime => "the runtime and the server library",
+        CauseId::Locks => "taking and giving locks",
+        CauseId::KernelSending => "sending in the kernel",
+        CauseId::KernelReceiving => "receiving in the kernel",
+        CauseId::KernelPolling => "finding ready connections in the kernel",
+        CauseId::KernelEntry => "entering the kernel and leaving it",
+        CauseId::KernelFiles => "files in the kernel",
+        CauseId::KernelPages => "memory of the kernel",
+        CauseId::KernelOther => "other work of the kernel",
+    }
 }
 
 /// Beginnings of the names of the ledger's lines that count a cause.
-pub(crate) fn counted_by(id: &str) -> &'static [&'static str] {
-    CAUSES.iter().find(|row| row.id == id).map_or(&[], |row| row.counted)
+pub(crate) const fn counted_by(id: CauseId) -> &'static [&'static str] {
+    match id {
+        CauseId::UserTime => &["user"],
+        CauseId::SystemTime => &["system"],
+        CauseId::SmallWrites => &["segments"],
+        CauseId::ExtraSyscalls => &["syscall:"],
+        CauseId::NewConnections => &["connections"],
+        CauseId::Readiness => &["syscall:epoll_wait", "syscall:poll"],
+        CauseId::ContextSwitches => &["voluntary_switches", "involuntary_switches"],
+        CauseId::ThreadHandoff | CauseId::LockContention => &["syscall:futex"],
+        CauseId::KernelMemory => &["minor_faults"],
+        CauseId::SyncWrites => &["syscall:fsync", "syscall:fdatasync"],
+        CauseId::Sleep => &["syscall:nanosleep", "syscall:clock_nanosleep"],
+        _ => &[],
+    }
 }
 
 /// How sure a cause is, in one word.

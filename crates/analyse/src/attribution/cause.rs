@@ -1,5 +1,6 @@
 //! What explains a part of a difference, and how well that is supported.
 
+use model::plan::CauseId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub enum Grade {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable name.
-    pub id: String,
+    pub id: CauseId,
     /// How well it is supported.
     pub grade: Grade,
     /// The baseline.

@@ -1,5 +1,6 @@
 //! The exact split of a rate ratio into busy cores and cost per request, and the causes it accounts for.
 
+use model::plan::CauseId;
 use model::record::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,7 +131,11 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
     let figures =
         |name: &str| arms.iter().find(|row| row.name == name).and_then(|row| row.cpu_ns_per_request);
     let (Some(from), Some(to)) = (figures(&baseline), figures(&split.arm)) else { return Vec::new() };
-    let part = |id: &str, mode: &str, ns: f64, between: Option<[f64; 2]>, pick: fn(&CpuPerRequest) -> f64| {
+    let part = |id: CauseId,
+                mode: &str,
+                ns: f64,
+                between: Option<[f64; 2]>,
+                pick: fn(&CpuPerRequest) -> f64| {
         let share = ns / split.total_ns;
         let between = between.map(|ends| ends.map(|end| end / split.total_ns * 100.0));
         let between =
@@ -143,20 +148,14 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
             model::units::format_ns(pick(&from)),
         );
         let (baseline, arm) = (baseline.clone(), split.arm.clone());
-        Cause {
-            id: id.to_owned(),
-            grade: Grade::AccountsFor,
-            baseline,
-            arm,
-            ns_per_request: ns,
-            share: Some(share),
-            text,
-        }
+        Cause { id, grade: Grade::AccountsFor, baseline, arm, ns_per_request: ns, share: Some(share), text }
     };
     let between = split.intervals.as_ref();
     let mut causes = vec![
-        part("user_time", "its own code", split.user_ns, between.map(|ends| ends.user_ns), |cpu| cpu.user),
-        part("system_time", "the kernel", split.system_ns, between.map(|ends| ends.system_ns), |cpu| {
+        part(CauseId::UserTime, "its own code", split.user_ns, between.map(|ends| ends.user_ns), |cpu| {
+            cpu.user
+        }),
+        part(CauseId::SystemTime, "the kernel", split.system_ns, between.map(|ends| ends.system_ns), |cpu| {
             cpu.system
         }),
     ];

@@ -14,6 +14,7 @@ mod waits;
 
 pub use ledger::LedgerLine;
 
+use model::plan::CauseId;
 use model::record::Run;
 
 use super::cause::{Cause, Grade};
@@ -32,7 +33,7 @@ const RULED_OUT: f64 = 0.10;
 /// What a detector says.
 pub(crate) struct Suspect {
     /// Stable name of the cause.
-    id: String,
+    id: CauseId,
     /// How well this kind of evidence supports it; what carries too little is ruled out instead.
     grade: Grade,
     /// What it can carry, in nanoseconds per request of the slower arm.
@@ -117,7 +118,7 @@ pub(crate) fn explain(material: &Material) -> Why {
         if let Some(pair) = Pair::new(baseline, arm, material) {
             explain_pair(&sheet.run.interventions, &pair, &mut why);
         }
-        let told = |cause: &Cause| cause.arm == arm.name && cause.id == waits::LISTEN_BACKLOG;
+        let told = |cause: &Cause| cause.arm == arm.name && cause.id == CauseId::ListenBacklog;
         if !why.causes.iter().any(told) {
             why.causes.extend(waits::refusals(baseline, arm));
         }

@@ -1,5 +1,6 @@
 //! What one arm waits for and how its responses are spread, told from its own rounds without another to compare it with.
 
+use model::plan::CauseId;
 use model::record::Window;
 
 use super::calls::{FUTEX, SLEEPS, SYNCS};
@@ -34,8 +35,8 @@ impl Wait {
     /// that a single wait for a lock has no known length.
     fn clue(&self) -> Option<Clue> {
         let (id, what) = match self.what {
-            Blocked::Sleep => ("sleep", "sleeps"),
-            Blocked::Disk => ("sync_writes", "writes forced to the disk"),
+            Blocked::Sleep => (CauseId::Sleep, "sleeps"),
+            Blocked::Disk => (CauseId::SyncWrites, "writes forced to the disk"),
             Blocked::Lock => return None,
         };
         Some(Clue { id, what, each_ns: self.each_ns? })
@@ -62,7 +63,7 @@ fn collections(mut pauses_ns: Vec<u64>) -> Vec<Clue> {
     let alike = pauses_ns.chunk_by(|shorter, longer| *longer as f64 <= *shorter as f64 * shape::AS_LONG);
     let clue = |pauses: &[u64]| {
         let each_ns = pauses.iter().sum::<u64>() as f64 / pauses.len() as f64;
-        Clue { id: "gc", what: "pauses for memory to be collected", each_ns }
+        Clue { id: CauseId::Gc, what: "pauses for memory to be collected", each_ns }
     };
     alike.filter(|pauses| pauses.len() >= FEW_PAUSES).map(clue).collect()
 }

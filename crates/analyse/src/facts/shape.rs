@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::plan::CauseId;
 use model::record::Window;
 use model::units::format_ns;
 use schemars::JsonSchema;
@@ -18,8 +19,6 @@ const ACKNOWLEDGED: f64 = 0.5;
 /// A wait is as long as the responses of a peak where neither is longer than the other by this factor: the work beside the
 /// wait is in them too.
 pub(crate) const AS_LONG: f64 = 1.25;
-/// Id of the clue that needs no diagnostic pass.
-pub(crate) const DELAYED_ACK: &str = "delayed_ack";
 
 /// How the responses of an arm at one condition are spread over time, all valid windows together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,14 +47,14 @@ pub struct ResponsePeak {
     /// Windows in which it holds at least 0.5 % of the responses.
     pub windows: u32,
     /// What was seen to take as long, by the id of the cause that it would be: `delayed_ack`, `sleep` or `sync_writes`.
-    pub coincides_with: Option<String>,
+    pub coincides_with: Option<CauseId>,
 }
 
 /// What a server was seen to do again and again, each time for about as long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clue {
     /// Id of the cause that it would be.
-    pub(crate) id: &'static str,
+    pub(crate) id: CauseId,
     /// What it does, in words.
     pub(crate) what: &'static str,
     /// How long each takes on average in nanoseconds.
@@ -148,23 +147,23 @@ fn weighed(
         range_ns: peak.range_ns,
         share: peak.share,
         windows: holding,
-        coincides_with: clue.map(|(id, _)| id.to_owned()),
+        coincides_with: clue.map(|(id, _)| id),
     };
     (peak, (!said.is_empty()).then(|| said.join("; ")))
 }
 
 /// Delayed acknowledgements, where a peak lies where they do and enough of them were sent.
-fn acknowledged(peak: &Peak, windows: &[&Window], responses: u64) -> Option<(&'static str, String)> {
+fn acknowledged(peak: &Peak, windows: &[&Window], responses: u64) -> Option<(CauseId, String)> {
     let [from, to] = DELAYED_ACK_NS.map(|ns| ns as f64);
     let sent: u64 = windows.iter().map(|window| window.server_cpus.tcp.delayed_acks).sum();
     let each = sent as f64 / (responses as f64 * peak.share);
     let what = "lies where delayed acknowledgements do";
     ((from..to).contains(&peak.at_ns) && each >= ACKNOWLEDGED)
-        .then(|| (DELAYED_ACK, format!("{what} ({each:.2} for each of its responses)")))
+        .then(|| (CauseId::DelayedAck, format!("{what} ({each:.2} for each of its responses)")))
 }
 
 /// What takes as long as the responses of a peak.
-fn as_long(peak: &Peak, clues: &[Clue]) -> Option<(&'static str, String)> {
+fn as_long(peak: &Peak, clues: &[Clue]) -> Option<(CauseId, String)> {
     let fits = |clue: &&Clue| (1.0 / AS_LONG..AS_LONG).contains(&(peak.at_ns / clue.each_ns));
     let clue = clues.iter().find(fits)?;
     Some((

@@ -26,14 +26,14 @@ fn tried(id: &str, causes: &[&str], rules_out: bool, [before, after]: [Plant; 2]
     run.manifest.plan.intervention = Some(Intervention {
         id: id.to_owned(),
         with: format!("the change '{id}'"),
-        causes: causes.iter().map(|cause| (*cause).to_owned()).collect(),
+        causes: causes.iter().map(|cause| cause.parse().unwrap()).collect(),
         rules_out,
     });
     run
 }
 
 fn cause<'a>(findings: &'a Findings, id: &str) -> &'a Cause {
-    findings.causes.iter().find(|cause| cause.id == id).unwrap()
+    findings.causes.iter().find(|cause| cause.id.name() == id).unwrap()
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_peak_at_40_ms_is_laid_on_delayed_acknowledgements_only_where_they_were_sent
         })
     };
     let found = with(99);
-    assert_eq!(found.peaks[1].coincides_with.as_deref(), Some("delayed_ack"));
+    assert_eq!(found.peaks[1].coincides_with.map(|id| id.name()), Some("delayed_ack"));
     assert!(
         found.text.ends_with(
             "; that at 41.9 ms lies where delayed acknowledgements do (0.99 for each of its responses)"
@@ -165,7 +165,7 @@ fn a_peak_as_long_as_a_collector_s_pauses_is_laid_on_them() {
     };
     let short = ("G1CollectForAllocation", 400, 3_000_000);
     let found = with(&[short, ("G1CollectForAllocation", 40, 21_000_000), ("ICBufferFull", 900, 40_000)]);
-    assert_eq!(found.peaks[1].coincides_with.as_deref(), Some("gc"));
+    assert_eq!(found.peaks[1].coincides_with.map(|id| id.name()), Some("gc"));
     let text =
         "that at 21.5 ms takes as long as its pauses for memory to be collected (21.0 ms each on average)";
     assert!(found.text.ends_with(text), "{}", found.text);

@@ -64,7 +64,7 @@ fn the_cause_that_was_planted_comes_first_with_its_share() {
         let findings = planted(user_ns, system_ns);
         let causes = &findings.causes;
         assert_eq!(causes.len(), 2);
-        assert_eq!(causes[0].id, first, "{user_ns} + {system_ns}");
+        assert_eq!(causes[0].id.name(), first, "{user_ns} + {system_ns}");
         assert!(causes.iter().all(|cause| cause.grade == Grade::AccountsFor && cause.arm == "pr"));
         let want = user_ns.max(system_ns) / (user_ns + system_ns);
         // Rounds differ by ±0.2 % of 10 µs, so the arms differ by some nanoseconds.

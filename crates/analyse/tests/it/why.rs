@@ -168,7 +168,7 @@ fn what_was_planted_is_named_first_with_what_it_carries() {
     ] {
         let findings = analyse(&planted(plant));
         let causes = named(&findings);
-        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.as_str()).collect();
+        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.name()).collect();
         assert_eq!(ids.first(), Some(&first), "{ids:?} {:?}", findings.causes);
         let found = causes[0].share.unwrap();
         assert!((found - share).abs() < 0.12, "{first} carries {found}, expected {share}");
@@ -187,8 +187,8 @@ fn a_wait_carries_the_switches_that_it_makes() {
         let plant =
             Plant { system_ns: 600.0 * switches, calls, switches, idle_rate: Some(0.99), ..Plant::NONE };
         let findings = analyse(&planted(plant));
-        assert_eq!(named(&findings)[0].id, first, "{:?}", findings.causes);
-        let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+        assert_eq!(named(&findings)[0].id.name(), first, "{:?}", findings.causes);
+        let switches = findings.causes.iter().find(|cause| cause.id.name() == "context_switches").unwrap();
         assert!(switches.text.contains("of waits that are reckoned by themselves"), "{switches:?}");
     }
 }
@@ -207,9 +207,9 @@ fn a_full_queue_is_named_though_the_generator_is_busy_too() {
         }
         let findings = analyse(&run);
         assert!(findings.gates.iter().any(|gate| gate.id == "generator" && !gate.ok), "{:?}", findings.gates);
-        named(&findings).first().map(|cause| cause.id.clone())
+        named(&findings).first().map(|cause| cause.id)
     };
-    assert_eq!(first(plant).as_deref(), Some("listen_backlog"));
+    assert_eq!(first(plant).map(|id| id.name()), Some("listen_backlog"));
     assert_eq!(first(Plant { refused: 0.0, ..plant }), None, "the rate of the slower one is the generator's");
 }
 
@@ -220,7 +220,7 @@ fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
     let findings = analyse(&run);
     let cause = named(&findings)[0];
     assert_eq!(
-        (cause.id.as_str(), cause.baseline.as_str(), cause.arm.as_str()),
+        (cause.id.name(), cause.baseline.as_str(), cause.arm.as_str()),
         ("extra_syscalls", "pr", "main")
     );
     assert!(cause.ns_per_request < -900.0, "{cause:?}");
@@ -235,7 +235,7 @@ fn the_arm_that_is_faster_lacks_what_its_baseline_has() {
 #[test]
 fn a_large_change_of_little_worth_is_ruled_out() {
     let findings = analyse(&planted(Plant { user_ns: 9000.0, switches: 0.13, ..Plant::NONE }));
-    let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+    let switches = findings.causes.iter().find(|cause| cause.id.name() == "context_switches").unwrap();
     assert_eq!(switches.grade, Grade::RuledOut, "13 times as many, and still {}", switches.text);
     assert!(named(&findings).is_empty(), "{:?}", named(&findings));
     assert!(findings.unattributed_share.unwrap() > 0.9);
@@ -280,7 +280,7 @@ fn what_the_interval_of_the_gap_leaves_a_tenth_is_neither_named_nor_ruled_out() 
             cpu.total_ns = cpu.user_ns + cpu.system_ns;
         }
         let causes = analyse(&run).causes;
-        causes.into_iter().find(|cause| cause.id == "context_switches")
+        causes.into_iter().find(|cause| cause.id.name() == "context_switches")
     };
     let sure = switches(0.0).unwrap();
     assert!(sure.grade == Grade::RuledOut && (0.03..0.10).contains(&sure.share.unwrap()), "{sure:?}");
@@ -320,7 +320,7 @@ fn what_differs_as_much_while_nobody_watches_is_not_laid_to_watching() {
     }
     let findings = analyse(&run);
     assert!(findings.passes.iter().all(|pass| pass.used), "{:?}", findings.passes);
-    assert_eq!(named(&findings)[0].id, "extra_syscalls");
+    assert_eq!(named(&findings)[0].id.name(), "extra_syscalls");
 }
 
 #[test]
@@ -367,6 +367,9 @@ fn without_unit_costs_or_counts_there_is_less_and_the_verdict_stands() {
     let findings = analyse(&run);
     assert!(named(&findings).is_empty());
     assert!(
-        findings.causes.iter().any(|cause| cause.id == "system_time" && cause.grade == Grade::AccountsFor)
+        findings
+            .causes
+            .iter()
+            .any(|cause| cause.id.name() == "system_time" && cause.grade == Grade::AccountsFor)
     );
 }

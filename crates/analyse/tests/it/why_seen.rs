@@ -83,7 +83,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
     ] {
         let findings = analyse(&sampled(function));
         let causes = named(&findings);
-        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.as_str()).collect();
+        let ids: Vec<&str> = causes.iter().map(|cause| cause.id.name()).collect();
         assert_eq!(ids, [expected], "{function}: {:?}", findings.causes);
         assert!((causes[0].share.unwrap() - 1.0).abs() < 0.05, "{:?}", causes[0]);
         assert_eq!(causes[0].grade, Grade::ConsistentWith);
@@ -96,7 +96,7 @@ fn time_of_its_own_is_named_by_what_the_functions_do() {
 fn clients_that_were_refused_are_told_of_though_the_server_is_as_fast() {
     let findings = analyse(&planted(Plant { refused: 0.002, ..Plant::NONE }));
     let causes = named(&findings);
-    assert_eq!((causes.len(), causes[0].id.as_str(), causes[0].share), (1, "listen_backlog", None));
+    assert_eq!((causes.len(), causes[0].id.name(), causes[0].share), (1, "listen_backlog", None));
     assert!((causes[0].ns_per_request - 2e6).abs() < 1e4, "{:?}", causes[0]);
     assert!(causes[0].text.contains("2.00 ms a request"), "{}", causes[0].text);
     let mut both = planted(Plant { refused: 0.002, ..Plant::NONE });
@@ -118,10 +118,10 @@ fn what_came_and_went_is_named_by_its_time() {
                 *clock(&mut window.target) = per_request * window.load.requests
             });
             let findings = analyse(&run);
-            named(&findings).iter().map(|cause| (cause.id.clone(), cause.share.unwrap())).collect::<Vec<_>>()
+            named(&findings).iter().map(|cause| (cause.id, cause.share.unwrap())).collect::<Vec<_>>()
         };
         let found = ids(1800);
-        assert_eq!((found.len(), found[0].0.as_str()), (1, expected), "{found:?}");
+        assert_eq!((found.len(), found[0].0.name()), (1, expected), "{found:?}");
         assert!((found[0].1 - 0.9).abs() < 0.05, "{found:?}");
         // Of 10 µs, that is what two clocks may differ by.
         assert_eq!(ids(300), []);
@@ -136,9 +136,9 @@ fn a_thread_for_each_request_carries_the_switches_to_it_and_from_it() {
     let findings = analyse(&run);
     let first = named(&findings)[0];
     // Of its own 800 ns, and twice 600 of switching.
-    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert_eq!(first.id.name(), "short_threads", "{:?}", findings.causes);
     assert!((first.ns_per_request - 2000.0).abs() < 100.0, "{first:?}");
-    let switches = findings.causes.iter().find(|cause| cause.id == "context_switches").unwrap();
+    let switches = findings.causes.iter().find(|cause| cause.id.name() == "context_switches").unwrap();
     assert!(switches.text.contains("of threads that begin"), "{switches:?}");
 }
 
@@ -152,7 +152,7 @@ fn threads_carry_what_beginning_them_takes_where_calls_were_not_counted() {
     }
     let findings = analyse(&run);
     let first = named(&findings)[0];
-    assert_eq!(first.id, "short_threads", "{:?}", findings.causes);
+    assert_eq!(first.id.name(), "short_threads", "{:?}", findings.causes);
     assert!(first.ns_per_request > 5000.0, "{first:?}");
 }
 
@@ -221,7 +221,7 @@ fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
         ("main;send;do_syscall_64;ksys_write;tcp_sendmsg", "small_writes"),
     ] {
         let findings = analyse(&sampled_beside(writes, &[stack]));
-        assert_eq!(named(&findings)[0].id, expected, "{stack}: {:?}", findings.causes);
+        assert_eq!(named(&findings)[0].id.name(), expected, "{stack}: {:?}", findings.causes);
     }
 }
 
@@ -231,7 +231,7 @@ fn cheap_writes_to_a_file_carry_the_time_inside_them() {
     let cheap = Plant { system_ns: 9000.0, calls: &[("write", 20.0)], ..Plant::NONE };
     let findings =
         analyse(&sampled_beside(cheap, &["main;log;do_syscall_64;ksys_write;ext4_file_write_iter"]));
-    assert_eq!(named(&findings)[0].id, "file_writes", "{:?}", findings.causes);
+    assert_eq!(named(&findings)[0].id.name(), "file_writes", "{:?}", findings.causes);
     assert!((named(&findings)[0].share.unwrap() - 1.0).abs() < 0.12, "{:?}", findings.causes);
 }
 
@@ -245,7 +245,7 @@ fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
         (&[("main;serve;futex_wait", 60_000), ("main;serve;ext4_sync_file", 1000)], "sync_writes"),
     ] {
         let findings = analyse(&waiting_in(calls, stacks));
-        assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
+        assert_eq!(named(&findings)[0].id.name(), expected, "{:?}", findings.causes);
     }
 }
 
@@ -268,7 +268,7 @@ fn waits_are_not_told_apart_without_the_kernels_names() {
     let passes = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
     passes.filter_map(|pass| pass.profile.as_mut()).for_each(|profile| profile.kernel_symbols = false);
     // What was counted still tells.
-    assert_eq!(named(&analyse(&run))[0].id, "sleep");
+    assert_eq!(named(&analyse(&run))[0].id.name(), "sleep");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn calls_that_were_not_counted_are_not_none() {
     }
     let findings = analyse(&run);
     let first = named(&findings)[0];
-    assert_eq!(first.id, "lock_contention", "{:?}", findings.causes);
+    assert_eq!(first.id.name(), "lock_contention", "{:?}", findings.causes);
     assert!(!first.text.contains("futex calls"), "{}", first.text);
     let calls: Vec<_> = findings.ledger.iter().filter(|line| line.id.starts_with("syscall:")).collect();
     assert!(calls.is_empty(), "{calls:?}");
@@ -291,7 +291,7 @@ fn switches_of_a_server_that_drops_connections_are_told_of_the_dropping() {
         Plant { refused: 0.01, switches: 2.0, system_ns: 3000.0, idle_rate: Some(0.8), ..Plant::NONE };
     let findings = analyse(&planted(plant));
     let causes: Vec<(&str, f64)> =
-        named(&findings).iter().map(|cause| (cause.id.as_str(), cause.ns_per_request)).collect();
+        named(&findings).iter().map(|cause| (cause.id.name(), cause.ns_per_request)).collect();
     assert!(
         matches!(causes[..], [("listen_backlog", most), ("context_switches", less), ..] if most > less),
         "{:?}",
@@ -303,11 +303,11 @@ fn switches_of_a_server_that_drops_connections_are_told_of_the_dropping() {
 fn a_request_that_is_seldom_waited_for_carries_less_than_one_that_always_is() {
     let calls = &[("clock_nanosleep", 0.2), ("read", 1.0), ("write", 1.0)];
     let findings = analyse(&planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE }));
-    let ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.as_str()).collect();
+    let ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.name()).collect();
     assert_eq!(ids[0], "backend_wait", "{ids:?}");
     let reads = Plant { calls: &[("read", 1.0)], idle_rate: Some(0.1), ..Plant::NONE };
     let findings = analyse(&planted(reads));
-    assert!(named(&findings).iter().all(|cause| cause.id != "backend_wait"), "nobody was asked");
+    assert!(named(&findings).iter().all(|cause| cause.id.name() != "backend_wait"), "nobody was asked");
 }
 
 #[test]
@@ -319,13 +319,13 @@ fn who_answers_soon_when_there_are_few_requests_takes_few_at_a_time() {
     };
     let pool = slow(Some(1_000_000));
     let cause = named(&pool)[0];
-    assert_eq!(cause.id, "few_at_a_time", "{:?}", pool.causes);
+    assert_eq!(cause.id.name(), "few_at_a_time", "{:?}", pool.causes);
     assert!(cause.text.contains("at the equal rate it answers in 1.00 ms, at capacity in"), "{}", cause.text);
     let timer = slow(Some(9_500_000));
-    assert_eq!(named(&timer)[0].id, "timer_wait", "{:?}", timer.causes);
+    assert_eq!(named(&timer)[0].id.name(), "timer_wait", "{:?}", timer.causes);
     assert!(!named(&timer)[0].text.contains("for a turn"), "{}", named(&timer)[0].text);
     let unknown = slow(None);
-    assert_eq!(named(&unknown)[0].id, "timer_wait", "{:?}", unknown.causes);
+    assert_eq!(named(&unknown)[0].id.name(), "timer_wait", "{:?}", unknown.causes);
     assert!(named(&unknown)[0].text.contains("or for a turn"), "{}", named(&unknown)[0].text);
 }
 
@@ -351,7 +351,7 @@ fn work_that_one_thread_does_is_told_where_the_other_server_uses_all_cpus() {
     }
     let findings = analyse(&run);
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "one_thread", "{:?}", findings.causes);
+    assert_eq!(cause.id.name(), "one_thread", "{:?}", findings.causes);
     assert!(cause.text.contains("0.98 CPUs busy, against 1.96"), "{}", cause.text);
 }
 
@@ -360,7 +360,7 @@ fn causes_come_before_what_only_accounts_for_the_gap_and_that_before_what_was_ru
     let findings = analyse(&planted(Plant { system_ns: 1300.0, calls: &[("getppid", 10.0)], ..Plant::NONE }));
     let grades: Vec<Grade> = findings.causes.iter().map(|cause| cause.grade).collect();
     let place = |grade| grades.iter().position(|other| *other == grade).unwrap();
-    assert_eq!(findings.causes[0].id, "extra_syscalls");
+    assert_eq!(findings.causes[0].id.name(), "extra_syscalls");
     assert!(place(Grade::AccountsFor) < place(Grade::RuledOut), "{grades:?}");
     let arm = findings.arms.iter().find(|arm| arm.name == "pr").unwrap();
     assert!((arm.syscalls_per_request["getppid"] - 10.0).abs() < 0.01, "{:?}", arm.syscalls_per_request);
@@ -380,9 +380,9 @@ fn collectors_and_compilers_are_told_by_their_threads() {
         analyse(&run)
     };
     let collecting = threads(&[("VM Thread", 8000.0), ("C2 CompilerThre", 10.0)]);
-    assert_eq!(named(&collecting)[0].id, "gc", "{:?}", collecting.causes);
+    assert_eq!(named(&collecting)[0].id.name(), "gc", "{:?}", collecting.causes);
     let interpreted = threads(&[("VM Thread", 0.0), ("main", 19_000.0)]);
-    assert_eq!(named(&interpreted)[0].id, "interpreter", "{:?}", interpreted.causes);
+    assert_eq!(named(&interpreted)[0].id.name(), "interpreter", "{:?}", interpreted.causes);
 }
 
 #[test]
@@ -396,8 +396,8 @@ fn a_collector_does_not_carry_more_idle_time_than_it_stops_the_world_for() {
         });
     }
     let findings = analyse(&run);
-    assert_eq!(named(&findings)[0].id, "delayed_ack", "{:?}", findings.causes);
-    assert!(named(&findings).iter().all(|cause| cause.id != "gc"), "{:?}", findings.causes);
+    assert_eq!(named(&findings)[0].id.name(), "delayed_ack", "{:?}", findings.causes);
+    assert!(named(&findings).iter().all(|cause| cause.id.name() != "gc"), "{:?}", findings.causes);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn a_system_call_carries_what_the_kernel_did_inside_it() {
     let plant = Plant { system_ns: 6000.0, calls: &[("openat", 3.0)], ..Plant::NONE };
     let findings = analyse(&inside(plant, "__x64_sys_openat"));
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "extra_syscalls");
+    assert_eq!(cause.id.name(), "extra_syscalls");
     assert!(
         cause.share.unwrap() > 0.9,
         "3 calls of 100 ns are 5 %, their insides are all of it: {}",
@@ -471,7 +471,7 @@ fn a_loop_that_reads_the_clock_is_no_lock() {
         ("main;serve;price_of_everything", &["profile_locks", "own_code"]),
     ] {
         let findings = analyse(&sampled_beside(plant, &[spinning, beside]));
-        let mut ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.as_str()).collect();
+        let mut ids: Vec<&str> = named(&findings).iter().map(|cause| cause.id.name()).collect();
         ids.sort_unstable_by_key(|id| !id.starts_with("profile"));
         assert_eq!(ids, expected, "{:?}", findings.causes);
     }
@@ -486,7 +486,7 @@ fn memory_that_is_had_for_copies_is_of_the_copying() {
         let faults = format!("{own};exc_page_fault;clear_page_erms");
         let findings = analyse(&sampled_beside(plant, &[&own, &faults, &faults]));
         let causes = named(&findings);
-        assert_eq!(causes[0].id, first, "{:?}", findings.causes);
+        assert_eq!(causes[0].id.name(), first, "{:?}", findings.causes);
         let shares: Vec<f64> = causes.iter().filter_map(|cause| cause.share).collect();
         let expected = if first == "copying" { 1.0 } else { 0.66 };
         assert!((shares[0] - expected).abs() < 0.05, "{:?}", findings.causes);
@@ -498,7 +498,7 @@ fn the_way_into_the_kernel_and_out_belongs_to_the_calls_that_are_more() {
     let plant = Plant { system_ns: 9000.0, calls: &[("getsockname", 6.0)], ..Plant::NONE };
     let findings = analyse(&sampled_beside(plant, &["main;serve;getsockname;do_syscall_64"]));
     let [cause] = named(&findings)[..] else { panic!("{:?}", findings.causes) };
-    assert_eq!(cause.id, "extra_syscalls");
+    assert_eq!(cause.id.name(), "extra_syscalls");
     assert!(cause.share.unwrap() > 0.9, "6 calls of 100 ns are a fifteenth of it: {}", cause.text);
 }
 
@@ -520,13 +520,13 @@ fn a_call_that_takes_longer_and_is_not_made_more_often_is_named() {
     let plant = Plant { system_ns: 6000.0, ..Plant::NONE };
     let findings = analyse(&with_a_call(inside(plant, "__x64_sys_pread64"), "pread64"));
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "costlier_calls", "{:?}", findings.causes);
+    assert_eq!(cause.id.name(), "costlier_calls", "{:?}", findings.causes);
     assert!(cause.share.unwrap() > 0.9, "{}", cause.text);
     assert!(cause.text.contains("(pread64): 1.00 a request against 1.00"), "{}", cause.text);
     let more = Plant { calls: &[("pread64", 1.0)], ..plant };
     let findings = analyse(&with_a_call(inside(more, "__x64_sys_pread64"), "pread64"));
     assert_eq!(
-        named(&findings)[0].id,
+        named(&findings)[0].id.name(),
         "extra_syscalls",
         "two calls against one are more: {:?}",
         findings.causes
@@ -537,7 +537,7 @@ fn a_call_that_takes_longer_and_is_not_made_more_often_is_named() {
 fn what_nothing_else_carries_is_told_by_the_kind_of_the_kernels_work() {
     let findings = analyse(&inside(Plant { system_ns: 6000.0, ..Plant::NONE }, "__x64_sys_recvfrom"));
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "kernel_network_receive", "{:?}", findings.causes);
+    assert_eq!(cause.id.name(), "kernel_network_receive", "{:?}", findings.causes);
     assert!(cause.text.contains("functions what_it_does grew most"), "{}", cause.text);
 }
 
@@ -555,8 +555,8 @@ fn a_file_that_is_read_and_sent_piece_by_piece_is_no_other_service() {
             });
         }
         let findings = analyse(&run);
-        assert_eq!(named(&findings)[0].id, expected, "{:?}", findings.causes);
-        assert_eq!(named(&findings).iter().any(|cause| cause.id == "backend_calls"), in_pieces == 0);
+        assert_eq!(named(&findings)[0].id.name(), expected, "{:?}", findings.causes);
+        assert_eq!(named(&findings).iter().any(|cause| cause.id.name() == "backend_calls"), in_pieces == 0);
     }
 }
 
@@ -568,9 +568,13 @@ fn connections_that_do_not_last_are_told_by_who_opens_them() {
     change(&mut run, "pr", 0, opens);
     let findings = analyse(&run);
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "new_connections", "{:?}", findings.causes);
+    assert_eq!(cause.id.name(), "new_connections", "{:?}", findings.causes);
     assert!(cause.text.contains("1.00 more accepted a request, and 2.00 more calls"), "{}", cause.text);
-    assert!(named(&findings).iter().all(|cause| cause.id != "extra_syscalls"), "{:?}", findings.causes);
+    assert!(
+        named(&findings).iter().all(|cause| cause.id.name() != "extra_syscalls"),
+        "{:?}",
+        findings.causes
+    );
     let plant = Plant { calls: &[("connect", 1.0), ("close", 1.0)], ..plant };
     let mut run = inside(plant, "__x64_sys_connect");
     change(&mut run, "pr", 0, opens);
@@ -584,10 +588,10 @@ fn a_wait_that_looks_through_many_sockets_is_named_and_one_that_sleeps_is_not() 
     let plant = Plant { system_ns: 6000.0, ..Plant::NONE };
     let findings = analyse(&inside(plant, "__x64_sys_poll"));
     let cause = named(&findings)[0];
-    assert_eq!(cause.id, "readiness");
+    assert_eq!(cause.id.name(), "readiness");
     assert!(cause.share.unwrap() > 0.9, "{}", cause.text);
     let findings = analyse(&inside(Plant { switches: 2.0, ..plant }, "__x64_sys_poll"));
-    assert!(findings.causes.iter().all(|cause| cause.id != "readiness"), "{:?}", findings.causes);
+    assert!(findings.causes.iter().all(|cause| cause.id.name() != "readiness"), "{:?}", findings.causes);
 }
 
 #[test]
@@ -599,7 +603,7 @@ fn calls_that_were_not_counted_by_name_have_no_name_but_that_of_where_their_time
         *counts.events.get_mut("syscalls").unwrap() += 3 * requests;
     }
     let findings = analyse(&run);
-    let cause = findings.causes.iter().find(|cause| cause.id == "extra_syscalls").unwrap();
+    let cause = findings.causes.iter().find(|cause| cause.id.name() == "extra_syscalls").unwrap();
     assert!(cause.text.contains("others +3.00, most of their time in execve"), "{}", cause.text);
 }
 
@@ -613,7 +617,7 @@ fn where_nothing_could_be_counted_what_was_traced_is_used() {
         record.passes.push(traced);
     }
     let findings = analyse(&run);
-    assert_eq!(named(&findings)[0].id, "extra_syscalls", "{:?}", findings.causes);
+    assert_eq!(named(&findings)[0].id.name(), "extra_syscalls", "{:?}", findings.causes);
 }
 
 /// A run whose second arm is idle for a fifth of the time, in stalls in which one more thread waits in `function`; a pass
@@ -652,7 +656,7 @@ fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwh
     assert_eq!(findings.arms[1].stalls.as_ref().unwrap().text, text);
     let causes = named(&findings);
     assert_eq!(
-        causes.iter().map(|cause| &*cause.id).collect::<Vec<_>>(),
+        causes.iter().map(|cause| cause.id.name()).collect::<Vec<_>>(),
         ["stalls"],
         "{:?}",
         findings.causes
@@ -669,18 +673,18 @@ fn a_server_that_answers_nobody_for_a_while_is_told_with_what_it_waits_in_meanwh
             .for_each(|profile| (profile.stalls_ns, profile.stalled) = (Vec::new(), Vec::new()));
     }
     let findings = analyse(&without);
-    assert!(named(&findings).iter().all(|cause| cause.id != "stalls"), "{:?}", findings.causes);
+    assert!(named(&findings).iter().all(|cause| cause.id.name() != "stalls"), "{:?}", findings.causes);
 }
 
 #[test]
 fn where_each_request_waits_nobody_is_answered_now_and_then_and_that_is_no_stall() {
     let findings = analyse(&stalled("save", 9_000_000));
-    assert_eq!(named(&findings)[0].id, "timer_wait", "{:?}", findings.causes);
+    assert_eq!(named(&findings)[0].id.name(), "timer_wait", "{:?}", findings.causes);
     // A queue may hide it at capacity: the answers that nothing hurries tell.
     let mut run = stalled("save", 0);
     change(&mut run, "pr", 1, |window| window.load.response_ns.p50 = Some(9_500_000));
     let findings = analyse(&run);
     let first = named(&findings)[0];
-    assert_eq!(first.id, "timer_wait", "{:?}", findings.causes);
+    assert_eq!(first.id.name(), "timer_wait", "{:?}", findings.causes);
     assert!(first.text.contains("half of the answers take 9.50 ms, against"), "{}", first.text);
 }

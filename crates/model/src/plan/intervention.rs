@@ -1,3 +1,4 @@
+use super::CauseId;
 use crate::units::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ pub struct Intervention {
     /// What is different with it, to follow "with": "jemalloc", "TCP_NODELAY forced".
     pub with: String,
     /// The causes that it takes away.
-    pub causes: Vec<String>,
+    pub causes: Vec<CauseId>,
     /// Whether no effect rules the causes out. Not where the program may ignore the change: a flag that its own command
     /// line overrides, an allocator beside one that is linked in.
     pub rules_out: bool,

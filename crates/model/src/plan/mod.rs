@@ -5,6 +5,7 @@
 
 mod arm;
 mod case;
+mod cause;
 mod design;
 mod intervention;
 mod order;
@@ -18,6 +19,7 @@ pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
+pub use cause::{CauseId, UnknownCause};
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
     Workload,

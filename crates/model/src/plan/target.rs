@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, ArmSource, PlanError};
+use crate::plan::{Arm, ArmSource, CauseId, PlanError};
 
 /// How long a kind of program takes to become steady.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +87,7 @@ pub struct Variant {
     pub warmup: Option<WarmupClass>,
     /// Causes of slowness that it takes away, by the names that findings give them: `--confirm` tries it against them.
     #[serde(default)]
-    pub removes: Vec<String>,
+    pub removes: Vec<CauseId>,
     /// Of a rung of a ladder: the variant that has its change alone.
     #[serde(default)]
     pub alone: Option<String>,

@@ -1,5 +1,7 @@
 //! Lines of the first screen: how wide they are, and how figures are written in them.
 
+use std::borrow::Borrow;
+
 use model::units::format_ns;
 
 use crate::text::words_with_units;
@@ -160,11 +162,11 @@ pub(crate) fn count(value: f64) -> String {
 }
 
 /// Names as they are said in a row: `a`, `a and b`, `a, b and c`.
-pub(crate) fn and(names: &[String]) -> String {
+pub(crate) fn and<S: Borrow<str>>(names: &[S]) -> String {
     match names {
         [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [one] => one.borrow().to_owned(),
+        [first @ .., last] => format!("{} and {}", first.join(", "), last.borrow()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
 use analyse::{Cause, Findings, Grade, Metric};
+use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short};
 use super::verdict::deciding;
@@ -36,17 +37,17 @@ pub(crate) fn lines(findings: &Findings) -> Vec<String> {
 
 /// What was ruled out for every arm that differs.
 fn not_it(findings: &Findings, arms: &[&str]) -> Option<String> {
-    let ruled_out = |arm: &str, id: &str| {
+    let ruled_out = |arm: &str, id: CauseId| {
         let mut causes = findings.causes.iter();
         causes.any(|cause| cause.arm == arm && cause.id == id && cause.grade == Grade::RuledOut)
     };
-    let mut ids: Vec<&str> = Vec::new();
+    let mut ids: Vec<CauseId> = Vec::new();
     for cause in &findings.causes {
-        if !ids.contains(&cause.id.as_str()) && arms.iter().all(|arm| ruled_out(arm, &cause.id)) {
-            ids.push(&cause.id);
+        if !ids.contains(&cause.id) && arms.iter().all(|arm| ruled_out(arm, cause.id)) {
+            ids.push(cause.id);
         }
     }
-    let words: Vec<String> = ids.iter().map(|id| cause_words(id)).collect();
+    let words: Vec<&str> = ids.iter().map(|id| cause_words(*id)).collect();
     (!words.is_empty()).then(|| cut(&format!("   not it: {}", words.join(", ")), SCREEN_COLUMNS))
 }
 
@@ -139,7 +140,7 @@ impl<'a> Gap<'a> {
             self.parts()?
         } else {
             // Rows say of what the larger part is made; a part of it may not be explained.
-            let ids = self.causes[1].iter().map(|cause| cause_words(&cause.id)).collect::<Vec<_>>();
+            let ids: Vec<&str> = self.causes[1].iter().map(|cause| cause_words(cause.id)).collect();
             ((self.whole_ns(), String::new()), (self.opposed_ns(), and(&ids)))
         };
         if against.0 < OPPOSED * self.ns.abs() {
@@ -164,7 +165,7 @@ impl<'a> Gap<'a> {
 
     fn row(&self, cause: &Cause) -> String {
         let against = cause.ns_per_request * self.ns < 0.0;
-        let words = format!("{}{}", cause_words(&cause.id), self.counts(cause));
+        let words = format!("{}{}", cause_words(cause.id), self.counts(cause));
         let grade = grade_word(cause.grade);
         if against {
             return self.columns(-cause.ns_per_request.abs(), None, &words, grade);
@@ -179,7 +180,7 @@ impl<'a> Gap<'a> {
         let ns: f64 = with.iter().map(|cause| self.carried(cause)).sum();
         let against: f64 = causes.iter().map(|cause| cause.ns_per_request.abs()).sum::<f64>()
             - with.iter().map(|cause| cause.ns_per_request.abs()).sum::<f64>();
-        let names: Vec<String> = causes.iter().map(|cause| cause_words(&cause.id)).collect();
+        let names: Vec<&str> = causes.iter().map(|cause| cause_words(cause.id)).collect();
         let ns = ns - against;
         self.columns(ns, (against <= 0.0).then_some(ns / self.whole_ns()), &and(&names), "")
     }
@@ -193,7 +194,7 @@ impl<'a> Gap<'a> {
 
     /// How often it happens for a request, in the baseline and in the arm.
     fn counts(&self, cause: &Cause) -> String {
-        let begins = counted_by(&cause.id);
+        let begins = counted_by(cause.id);
         let lines = || {
             let mut lines =
                 self.findings.ledger.iter().filter(|line| line.arm == self.arm).collect::<Vec<_>>();
@@ -219,9 +220,9 @@ impl<'a> Gap<'a> {
             lines.find(|line| line.arm == self.arm && line.id == id).map_or(0.0, |line| line.change.abs())
         };
         let (waits, interrupted) = (change("voluntary_switches"), change("involuntary_switches"));
-        match cause.id.as_str() {
-            "context_switches" if waits > interrupted => " (threads sleep and are woken)",
-            "context_switches" => " (threads are interrupted)",
+        match cause.id {
+            CauseId::ContextSwitches if waits > interrupted => " (threads sleep and are woken)",
+            CauseId::ContextSwitches => " (threads are interrupted)",
             _ => "",
         }
     }
@@ -229,7 +230,7 @@ impl<'a> Gap<'a> {
 
 /// Whether it is one of the two parts of CPU time, which say where but not why.
 fn is_part(cause: &Cause) -> bool {
-    PARTS.contains(&cause.id.as_str())
+    PARTS.contains(&cause.id)
 }
 
 /// The gap of which a cause says that it carries a share.

@@ -3,6 +3,7 @@
 use analyse::{
     ArmFindings, BiasFindings, BiasSource, Cause, Comparison, Findings, Grade, LedgerLine, Metric, Verdict,
 };
+use model::plan::CauseId;
 use report::{SCREEN_COLUMNS, Style, findings_text};
 
 use crate::support::{cause, comparison, findings, gate, ledger_line, row, split};
@@ -94,8 +95,8 @@ fn full(arms: usize, name: impl Fn(usize) -> String) -> Findings {
             found.causes.push(of_gap(name, id, Grade::BoundedBy, ns, 1500.0));
         }
         found.causes.push(of_gap(name, "allocation", Grade::ConsistentWith, -300.0, 1500.0));
-        let ruled_out = (0..9)
-            .map(|index| of_gap(name, &format!("kernel_of_kind_{index}"), Grade::RuledOut, 1.0, 1500.0));
+        let of_kernel = CauseId::ALL.iter().filter(|id| id.name().starts_with("kernel_"));
+        let ruled_out = of_kernel.map(|id| of_gap(name, id.name(), Grade::RuledOut, 1.0, 1500.0));
         found.causes.extend(ruled_out);
         found.ledger.push(counted(name, "voluntary_switches", 0.002, 0.98));
     }

@@ -214,7 +214,7 @@ fn pass(arm: &str) -> PassFindings {
 
 pub(crate) fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause {
     Cause {
-        id: id.to_owned(),
+        id: id.parse().expect("a cause that is known"),
         grade,
         baseline: baseline.to_owned(),
         arm: arm.to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use analyse::{Findings, Grade};
 use anyhow::{Context, bail};
 use launch::{Launcher, Spec};
-use model::plan::{Blocks, Design, Plan, Timing};
+use model::plan::{Blocks, CauseId, Design, Plan, Timing};
 use model::record::{Run, RunDir};
 use model::units::Span;
 
@@ -75,7 +75,7 @@ struct Trial {
     pair: [usize; 2],
     remedy: Remedy,
     /// The causes that it is tried against.
-    causes: Vec<String>,
+    causes: Vec<CauseId>,
 }
 
 /// Every change that could take away a cause of these findings, the most important cause first; each pair and change
@@ -88,10 +88,10 @@ fn trials(findings: &Findings, run: &Run, plan: &Plan) -> Vec<Trial> {
         let (Some(baseline), Some(arm)) = (place(&cause.baseline), place(&cause.arm)) else { continue };
         let pair = [baseline, arm];
         let arms = pair.map(|index| &plan.arms[index]);
-        for remedy in against(&cause.id, arms, arms.map(|arm| seen_on(arm, run)), plan, &catalogue) {
+        for remedy in against(cause.id, arms, arms.map(|arm| seen_on(arm, run)), plan, &catalogue) {
             match trials.iter_mut().find(|trial| trial.pair == pair && trial.remedy == remedy) {
-                Some(known) => known.causes.push(cause.id.clone()),
-                None => trials.push(Trial { pair, remedy, causes: vec![cause.id.clone()] }),
+                Some(known) => known.causes.push(cause.id),
+                None => trials.push(Trial { pair, remedy, causes: vec![cause.id] }),
             }
         }
     }
@@ -100,7 +100,8 @@ fn trials(findings: &Findings, run: &Run, plan: &Plan) -> Vec<Trial> {
 
 impl Trial {
     fn said(&self) -> String {
-        format!("{} with {}", self.remedy.intervention.causes.join(" or "), self.remedy.intervention.with)
+        let names: Vec<&str> = self.remedy.intervention.causes.iter().map(|cause| cause.name()).collect();
+        format!("{} with {}", names.join(" or "), self.remedy.intervention.with)
     }
 
     /// Whether every cause that it is tried against has been confirmed by another change.
@@ -108,7 +109,7 @@ impl Trial {
         let [baseline, arm] = self.pair.map(|index| &plan.arms[index].name);
         let of_pair = findings.causes.iter().filter(|one| one.baseline == *baseline && one.arm == *arm);
         let confirmed =
-            |id: &String| of_pair.clone().any(|cause| cause.id == *id && cause.grade == Grade::ConfirmedBy);
+            |id: &CauseId| of_pair.clone().any(|cause| cause.id == *id && cause.grade == Grade::ConfirmedBy);
         self.causes.iter().all(confirmed)
     }
 

@@ -1,6 +1,6 @@
 //! What takes a cause away without touching the program: one row for each change that is known.
 
-use model::plan::{Arm, ArmSource, Circumstances, Intervention, Plan};
+use model::plan::{Arm, ArmSource, CauseId, Circumstances, Intervention, Plan};
 use model::record::{Frame, Run};
 
 use crate::catalogue::Catalogue;
@@ -42,31 +42,55 @@ pub(super) struct Remedy {
     pub(super) change: Change,
 }
 
-const ALLOCATION: &[&str] = &["allocation"];
-const GC: &[&str] = &["gc", "allocation"];
+const ALLOCATION: &[CauseId] = &[CauseId::Allocation];
+const GC: &[CauseId] = &[CauseId::Gc, CauseId::Allocation];
 /// All that a connection of its own for each request brings.
-const CONNECTING: &[&str] = &["accept_queue", "listen_backlog"];
+const CONNECTING: &[CauseId] = &[CauseId::AcceptQueue, CauseId::ListenBacklog];
 
 /// Name, words after "with", causes, whether no effect rules them out, the change; the likelier first. What a shim changes
 /// are calls made through the C library: where nothing changes, the server may make them by itself.
-type Row = (&'static str, &'static str, &'static [&'static str], bool, Change);
+type Row = (&'static str, &'static str, &'static [CauseId], bool, Change);
 
 const ROWS: [Row; 14] = [
-    ("nodelay", "TCP_NODELAY forced", &["delayed_ack"], false, Change::Preload(Library::Shim("nodelay"))),
+    (
+        "nodelay",
+        "TCP_NODELAY forced",
+        &[CauseId::DelayedAck],
+        false,
+        Change::Preload(Library::Shim("nodelay")),
+    ),
     (
         "nosync",
         "no write forced to the disk",
-        &["sync_writes"],
+        &[CauseId::SyncWrites],
         false,
         Change::Preload(Library::Shim("nosync")),
     ),
-    ("nosleep", "sleeps that take no time", &["sleep"], false, Change::Preload(Library::Shim("nosleep"))),
+    (
+        "nosleep",
+        "sleeps that take no time",
+        &[CauseId::Sleep],
+        false,
+        Change::Preload(Library::Shim("nosleep")),
+    ),
     ("keepalive", "connections kept open", CONNECTING, true, Change::KeepAlive),
-    ("depth1", "one request in flight a connection", &["small_writes"], false, Change::DepthOne),
-    ("nobody", "answers without bodies", &["copying"], false, Change::NoBody),
-    ("oneworker", "one worker", &["lock_contention"], false, Change::OneWorker),
-    ("onecpu", "one CPU", &["thread_handoff", "context_switches", "lock_contention"], false, Change::OneCpu),
-    ("jit", "the just-in-time compiler", &["interpreter"], false, Change::Env("_JAVA_OPTIONS", "-Xmixed")),
+    ("depth1", "one request in flight a connection", &[CauseId::SmallWrites], false, Change::DepthOne),
+    ("nobody", "answers without bodies", &[CauseId::Copying], false, Change::NoBody),
+    ("oneworker", "one worker", &[CauseId::LockContention], false, Change::OneWorker),
+    (
+        "onecpu",
+        "one CPU",
+        &[CauseId::ThreadHandoff, CauseId::ContextSwitches, CauseId::LockContention],
+        false,
+        Change::OneCpu,
+    ),
+    (
+        "jit",
+        "the just-in-time compiler",
+        &[CauseId::Interpreter],
+        false,
+        Change::Env("_JAVA_OPTIONS", "-Xmixed"),
+    ),
     ("heap", "a heap of 1 GiB", GC, false, Change::Env("_JAVA_OPTIONS", "-Xms1g -Xmx1g")),
     (
         "parallelgc",
@@ -118,7 +142,7 @@ pub(super) fn seen_on(arm: &Arm, run: &Run) -> Option<&'static str> {
 
 /// Everything that could take `cause` away from `arms` of `plan`, the likelier first; `seen` is what each was seen to run on.
 pub(super) fn against(
-    cause: &str,
+    cause: CauseId,
     arms: [&Arm; 2],
     seen: [Option<&str>; 2],
     plan: &Plan,
@@ -133,7 +157,7 @@ pub(super) fn against(
 }
 
 fn remedy((id, with, causes, rules_out, change): &Row) -> Remedy {
-    let causes = causes.iter().map(|cause| (*cause).to_owned()).collect();
+    let causes = causes.to_vec();
     let intervention =
         Intervention { id: (*id).to_owned(), with: (*with).to_owned(), causes, rules_out: *rules_out };
     Remedy { intervention, change: change.clone() }
@@ -162,7 +186,7 @@ fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<Strin
 }
 
 /// Variants whose targets say that they take `cause` away.
-fn declared(cause: &str, arms: [&Arm; 2], catalogue: &Catalogue) -> Vec<Remedy> {
+fn declared(cause: CauseId, arms: [&Arm; 2], catalogue: &Catalogue) -> Vec<Remedy> {
     let files = catalogue.files().unwrap_or_default();
     let of = |arm: &Arm| match &arm.source {
         ArmSource::Target { name, .. } => files.iter().find(|(_, file)| file.name == *name),
@@ -172,7 +196,7 @@ fn declared(cause: &str, arms: [&Arm; 2], catalogue: &Catalogue) -> Vec<Remedy> 
     for variant in arms.iter().filter_map(|arm| of(arm)).flat_map(|(_, file)| &file.variants) {
         let id = format!("variant-{}", variant.name);
         let known = found.iter().any(|remedy| remedy.intervention.id == id);
-        if known || !variant.removes.iter().any(|removed| removed == cause) {
+        if known || !variant.removes.contains(&cause) {
             continue;
         }
         let intervention = Intervention {
@@ -240,7 +264,8 @@ mod tests {
 
     fn ids(cause: &str, words: &[&str], seen: [Option<&str>; 2]) -> Vec<String> {
         let plan = plan(words);
-        let found = against(cause, [&plan.arms[0], &plan.arms[1]], seen, &plan, &Catalogue::find());
+        let found =
+            against(cause.parse().unwrap(), [&plan.arms[0], &plan.arms[1]], seen, &plan, &Catalogue::find());
         found.into_iter().map(|remedy| remedy.intervention.id).collect()
     }
 
@@ -286,7 +311,7 @@ mod tests {
     fn a_change_is_made_to_a_copy_with_a_name_of_its_own() {
         let plan = plan(&NATIVE);
         let [arm, other] = [&plan.arms[0], &plan.arms[1]];
-        let remedy = against("delayed_ack", [arm, other], UNSEEN, &plan, &Catalogue::find()).remove(0);
+        let remedy = against(CauseId::DelayedAck, [arm, other], UNSEEN, &plan, &Catalogue::find()).remove(0);
         let changed = remedy.applied(arm, Some("/tmp/shim.so"), &plan);
         assert_eq!((changed.name.as_str(), &changed.run), ("a+nodelay", &arm.run));
         assert_eq!(changed.env["LD_PRELOAD"], "/tmp/shim.so");

@@ -1,6 +1,7 @@
 //! Suspects in the program's own time: threads of its runtime, and functions of a profile. Time in the kernel is left
 //! to those that count what the program asks of it.
 
+use model::plan::CauseId;
 use std::collections::BTreeMap;
 
 use model::record::ENDED;
@@ -37,7 +38,7 @@ fn collecting(evidence: &Evidence) -> f64 {
 /// Garbage collection: in threads of its own, or in functions of a profile.
 pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
     let time = |evidence: &Evidence| time_of(&evidence.threads_ns, &COLLECTORS);
-    let Some(slow) = time(pair.slow) else { return of_category(pair, "gc", Category::GcJit) };
+    let Some(slow) = time(pair.slow) else { return of_category(pair, CauseId::Gc, Category::GcJit) };
     let threads = [slow, time(pair.fast).unwrap_or(0.0)];
     let logged = [pair.slow, pair.fast].map(collecting);
     // Who collects in the thread that ran out of memory is in the log alone.
@@ -45,7 +46,7 @@ pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
     // While the world is stopped, the CPUs that do not collect are idle for its sake, and not for longer.
     let stopped = if slow > 2.0 * fast { pair.idle_ns.min((slow - fast) * pair.slow.cpus) } else { 0.0 };
     one(Suspect {
-        id: "gc".to_owned(),
+        id: CauseId::Gc,
         grade: Grade::ConsistentWith,
         ns: slow - fast + stopped,
         evidence: format!(
@@ -65,7 +66,7 @@ pub(super) fn interpreter(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     one(Suspect {
-        id: "interpreter".to_owned(),
+        id: CauseId::Interpreter,
         grade: Grade::ConsistentWith,
         ns: pair.more(|evidence| evidence.cpu.user).max(0.0),
         evidence: "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
@@ -120,7 +121,7 @@ pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
     /// By how much copying has grown where the copies themselves are more, and not only dearer.
     const MORE: f64 = 2.0;
     let copies = |row: &ProfileRow| row.package != KERNEL && is_named(row, &COPIES);
-    let mut found = of_rows(pair, "copying", "copying bytes", copies);
+    let mut found = of_rows(pair, CauseId::Copying, "copying bytes", copies);
     let functions = pair.profile.iter().flat_map(|profile| &profile.functions);
     let (arm, baseline) = functions
         .filter(|row| copies(row))
@@ -140,12 +141,12 @@ pub(super) fn copying(pair: &Pair) -> Vec<Suspect> {
 /// Comparing and searching bytes, as in a list of names that is looked through.
 pub(super) fn comparing(pair: &Pair) -> Vec<Suspect> {
     let compares = |row: &ProfileRow| is_named(row, &COMPARISONS);
-    of_rows(pair, "comparing", "comparing and searching bytes", compares)
+    of_rows(pair, CauseId::Comparing, "comparing and searching bytes", compares)
 }
 
 /// Waiting for a time to pass without letting others run: the clock is read again and again, in a loop that does nothing else.
 pub(super) fn busy_wait(pair: &Pair) -> Vec<Suspect> {
-    let found = |fits: fn(&ProfileRow) -> bool| of_rows(pair, "busy_wait", "polling the clock", fits);
+    let found = |fits: fn(&ProfileRow) -> bool| of_rows(pair, CauseId::BusyWait, "polling the clock", fits);
     if found(reads_clock).iter().any(|suspect| suspect.ns >= POLLED_NS) {
         found(|row| reads_clock(row) || spins(row))
     } else {
@@ -164,7 +165,7 @@ fn spins(row: &ProfileRow) -> bool {
 
 /// Allocating and freeing memory.
 pub(super) fn allocation(pair: &Pair) -> Vec<Suspect> {
-    of_category(pair, "allocation", Category::Allocation)
+    of_category(pair, CauseId::Allocation, Category::Allocation)
 }
 
 /// Share of a request's CPU time below which that of what ended is not told from what the clocks of processes and of threads
@@ -174,29 +175,29 @@ const ENDED_SHARE: f64 = 0.05;
 /// Processes that come and go: a server that starts others for its work.
 pub(super) fn child_processes(pair: &Pair) -> Vec<Suspect> {
     let found =
-        ended(pair, "child_processes", "processes that began and ended", |arm| arm.ended_processes_ns);
+        ended(pair, CauseId::ChildProcesses, "processes that began and ended", |arm| arm.ended_processes_ns);
     if !found.is_empty() {
         return found;
     }
     // Those that nobody waited for are in the profile alone.
-    of_rows(pair, "child_processes", "processes that had ended before they could be looked at", |row| {
+    of_rows(pair, CauseId::ChildProcesses, "processes that had ended before they could be looked at", |row| {
         is_named(row, &[ENDED])
     })
 }
 
 /// Threads that come and go: one for each request or connection.
 pub(super) fn short_threads(pair: &Pair) -> Vec<Suspect> {
-    ended(pair, "short_threads", "threads that began and ended", |arm| arm.ended_threads_ns)
+    ended(pair, CauseId::ShortThreads, "threads that began and ended", |arm| arm.ended_threads_ns)
 }
 
 /// CPU time of what ended, beyond that of the other arm.
-fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
+fn ended(pair: &Pair, id: CauseId, what: &str, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(time);
     if slow - fast < ENDED_SHARE * pair.slow.cpu.total {
         return Vec::new();
     }
     one(Suspect {
-        id: id.to_owned(),
+        id,
         grade: Grade::BoundedBy,
         // Who begins one takes time for it, and each is switched to, which is not in its own time.
         ns: slow - fast
@@ -213,40 +214,39 @@ fn ended(pair: &Pair, id: &str, what: &str, time: fn(&Evidence) -> f64) -> Vec<S
 
 /// Functions that no table knows: the program's own.
 pub(super) fn own_code(pair: &Pair) -> Vec<Suspect> {
-    of_category(pair, "own_code", Category::Handler)
+    of_category(pair, CauseId::OwnCode, Category::Handler)
 }
 
 /// Every other kind of work.
 pub(super) fn other_work(pair: &Pair) -> Vec<Suspect> {
-    const KINDS: [Category; 7] = [
-        Category::HeadParsing,
-        Category::HeaderWriting,
-        Category::Date,
-        Category::Tls,
-        Category::Serialisation,
-        Category::Runtime,
-        Category::Lock,
+    const KINDS: [(CauseId, Category); 7] = [
+        (CauseId::HeadParsing, Category::HeadParsing),
+        (CauseId::HeaderWriting, Category::HeaderWriting),
+        (CauseId::Dates, Category::Date),
+        (CauseId::Tls, Category::Tls),
+        (CauseId::Serialisation, Category::Serialisation),
+        (CauseId::Runtime, Category::Runtime),
+        (CauseId::Locks, Category::Lock),
     ];
-    let id = |kind: Category| format!("profile_{}", kind.word().to_lowercase().replace(' ', "_"));
-    KINDS.iter().flat_map(|kind| of_category(pair, &id(*kind), *kind)).collect()
+    KINDS.iter().flat_map(|(id, kind)| of_category(pair, *id, *kind)).collect()
 }
 
 /// Work of the kernel by its kind, where no call of the program accounts for it: what the network is made to do, for instance.
 pub(super) fn kernel_work(pair: &Pair) -> Vec<Suspect> {
-    const KINDS: [Category; 7] = [
-        Category::NetworkTransmit,
-        Category::NetworkReceive,
-        Category::Polling,
-        Category::SyscallEntry,
-        Category::File,
-        Category::Memory,
-        Category::KernelOther,
+    const KINDS: [(CauseId, Category); 7] = [
+        (CauseId::KernelSending, Category::NetworkTransmit),
+        (CauseId::KernelReceiving, Category::NetworkReceive),
+        (CauseId::KernelPolling, Category::Polling),
+        (CauseId::KernelEntry, Category::SyscallEntry),
+        (CauseId::KernelFiles, Category::File),
+        (CauseId::KernelPages, Category::Memory),
+        (CauseId::KernelOther, Category::KernelOther),
     ];
-    let suspect = |kind: Category| {
+    let suspect = |(id, kind): (CauseId, Category)| {
         let (word, ns) = (kind.word(), pair.more_time_in(&[kind]));
         let most = most_in_kernel(pair, |row| row.category == word);
         Suspect {
-            id: format!("kernel_{}", word.replace(' ', "_")),
+            id,
             grade: Grade::ConsistentWith,
             ns,
             evidence: format!(
@@ -263,7 +263,7 @@ fn is_named(row: &ProfileRow, names: &[&str]) -> bool {
     names.iter().any(|name| row.name.contains(name))
 }
 
-fn of_category(pair: &Pair, id: &str, kind: Category) -> Vec<Suspect> {
+fn of_category(pair: &Pair, id: CauseId, kind: Category) -> Vec<Suspect> {
     // What has a suspect of its own by name is not counted twice.
     let polls = [Category::Date, Category::Lock].contains(&kind) && !busy_wait(pair).is_empty();
     let others = |row: &ProfileRow| {
@@ -297,7 +297,7 @@ pub(super) fn most_in_kernel(pair: &Pair, fits: impl Fn(&ProfileRow) -> bool) ->
 }
 
 /// The time of some functions, where it is sure to be more in the slower arm.
-fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool) -> Vec<Suspect> {
+fn of_rows(pair: &Pair, id: CauseId, what: &str, fits: impl Fn(&ProfileRow) -> bool) -> Vec<Suspect> {
     let rows: Vec<&ProfileRow> = pair
         .profile
         .iter()
@@ -312,7 +312,7 @@ fn of_rows(pair: &Pair, id: &str, what: &str, fits: impl Fn(&ProfileRow) -> bool
     let grown = rows.iter().filter(|row| row.difference_ns * pair.sign > 0.0);
     let names: Vec<String> = grown.take(EXAMPLES).map(|row| brief(&row.name)).collect();
     one(Suspect {
-        id: id.to_owned(),
+        id,
         grade: Grade::ConsistentWith,
         ns,
         evidence: format!(

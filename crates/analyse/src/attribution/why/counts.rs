@@ -1,5 +1,6 @@
 //! Suspects that are counted: a change in a count times what one of them costs on this host.
 
+use model::plan::CauseId;
 use std::collections::BTreeSet;
 
 use super::gap::Pair;
@@ -31,7 +32,7 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) * more / network } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
-        id: "small_writes".to_owned(),
+        id: CauseId::SmallWrites,
         grade: Grade::BoundedBy,
         ns: (more * costs.loopback_write_ns).max(inside_ns),
         evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
@@ -64,7 +65,7 @@ pub(super) fn backend_calls(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs.filter(|_| asked > 0.0) else { return Vec::new() };
     let inside_ns = pair.more_time_in_calls(&[&WRITES[..], &READS, &RECEIVES].concat());
     one(Suspect {
-        id: "backend_calls".to_owned(),
+        id: CauseId::BackendCalls,
         grade: Grade::BoundedBy,
         ns: (asked * (costs.loopback_write_ns + costs.syscall_ns))
             .max(inside_ns)
@@ -116,7 +117,7 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     // Without a profile: a write to a file that stays in memory costs no more than one to a loopback socket.
     let ns = if inside_ns > 0.0 { inside_ns } else { more * costs.loopback_write_ns };
     one(Suspect {
-        id: "file_writes".to_owned(),
+        id: CauseId::FileWrites,
         grade: Grade::BoundedBy,
         ns,
         evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
@@ -155,7 +156,7 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         String::new()
     };
     one(Suspect {
-        id: "extra_syscalls".to_owned(),
+        id: CauseId::ExtraSyscalls,
         grade: Grade::BoundedBy,
         ns: ((named + unnamed).max(0.0) * costs.syscall_ns).max(inside_ns),
         evidence: format!(
@@ -219,7 +220,7 @@ pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
     let (calls, _) = pair.more_calls(&OF_CONNECTIONS).unwrap_or_default();
     let inside_ns = pair.more_time_in_calls(&OF_CONNECTIONS).max(pair.more_time_in(&KINDS));
     one(Suspect {
-        id: "new_connections".to_owned(),
+        id: CauseId::NewConnections,
         grade: Grade::BoundedBy,
         ns: (calls.max(0.0) * costs.syscall_ns).max(inside_ns),
         evidence: format!(
@@ -253,7 +254,7 @@ pub(super) fn costlier_calls(pair: &Pair) -> Vec<Suspect> {
     let ns = pair.more_time_in_calls(&grown);
     let [slow, fast] = pair.more_calls(&grown).map_or([0.0; 2], |(_, both)| both);
     one(Suspect {
-        id: "costlier_calls".to_owned(),
+        id: CauseId::CostlierCalls,
         grade: Grade::BoundedBy,
         ns,
         evidence: format!(
@@ -276,7 +277,7 @@ pub(super) fn readiness(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     one(Suspect {
-        id: "readiness".to_owned(),
+        id: CauseId::Readiness,
         grade: Grade::BoundedBy,
         ns: inside_ns,
         evidence: format!(
@@ -324,7 +325,7 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
         _ => format!(", {:.3} of them of {what} that are reckoned by themselves", reckoned * (slow - fast)),
     };
     one(Suspect {
-        id: "context_switches".to_owned(),
+        id: CauseId::ContextSwitches,
         grade: Grade::BoundedBy,
         ns: switching(pair) * (1.0 - reckoned),
         evidence: format!("context switches: {slow:.3} a request against {fast:.3}{of_waits}"),
@@ -354,7 +355,7 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     .map(|(more, what)| format!("{more:.2} more {what}"))
     .collect();
     one(Suspect {
-        id: "thread_handoff".to_owned(),
+        id: CauseId::ThreadHandoff,
         grade: Grade::BoundedBy,
         ns,
         evidence: format!("hand-over between threads: {} a request", told.join(", ")),
@@ -402,7 +403,7 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let faults_ns = fault_ns.max(more_faults * costs.minor_fault_ns);
     let inside_ns = if calls >= FEW { pair.more_time_in_calls(&MEMORY) } else { 0.0 };
     one(Suspect {
-        id: "kernel_memory".to_owned(),
+        id: CauseId::KernelMemory,
         grade: Grade::BoundedBy,
         ns: faults_ns + inside_ns.max(calls.max(0.0) * costs.syscall_ns),
         evidence: format!("page faults: {slow:.3} a request against {fast:.3}{}", more_of(pair, &MEMORY)),

@@ -10,10 +10,9 @@ use crate::facts::seen::Blocked;
 use crate::facts::shape::DELAYED_ACK_NS;
 use crate::facts::stalls::{RUNS, WAITS, said};
 use crate::facts::words::percent;
+use model::plan::CauseId;
 use model::units::format_ns;
 
-/// What a full listen queue is called.
-pub(super) const LISTEN_BACKLOG: &str = "listen_backlog";
 /// How long the client of a refused connection waits until it tries again (RFC 6298: one second).
 const RETRY_NS: f64 = 1e9;
 /// The quickest answers: if these are late, all are.
@@ -25,8 +24,8 @@ const MANY: f64 = 0.5;
 /// Fewer threads than this waiting at a time tell nothing.
 const FEW_THREADS: f64 = 0.1;
 
-fn wait(id: &str, ns: f64, evidence: String) -> Suspect {
-    Suspect { id: id.to_owned(), grade: Grade::ConsistentWith, ns, evidence, usual: false }
+fn wait(id: CauseId, ns: f64, evidence: String) -> Suspect {
+    Suspect { id, grade: Grade::ConsistentWith, ns, evidence, usual: false }
 }
 
 /// Idle time that is not explained by connections that were not yet accepted.
@@ -164,11 +163,11 @@ pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
         }
     };
     let more = counted.map_or(0.0, |(more, _)| more.clamp(0.0, 1.0));
-    one(wait("sync_writes", ns + system * more, evidence))
+    one(wait(CauseId::SyncWrites, ns + system * more, evidence))
 }
 
 /// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request" where they were counted.
-fn waits_in_calls(pair: &Pair, kind: Kind, id: &str, what: &str, calls: &str) -> Vec<Suspect> {
+fn waits_in_calls(pair: &Pair, kind: Kind, id: CauseId, what: &str, calls: &str) -> Vec<Suspect> {
     let Some(ns) = kind.carries(pair) else { return Vec::new() };
     let counted = pair.more_calls(kind.calls()).map_or_else(String::new, |(_, [slow, fast])| {
         format!(": {slow:.2}{calls} a request against {fast:.2}")
@@ -178,7 +177,7 @@ fn waits_in_calls(pair: &Pair, kind: Kind, id: &str, what: &str, calls: &str) ->
 
 /// Sleeps of a fixed time, with the switches that they make.
 pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    let mut found = waits_in_calls(pair, Kind::Sleep, "sleep", "sleeps", "");
+    let mut found = waits_in_calls(pair, Kind::Sleep, CauseId::Sleep, "sleeps", "");
     let switching_ns = super::counts::switching(pair) * share_of_switches(pair);
     found.iter_mut().for_each(|suspect| suspect.ns += switching_ns);
     found
@@ -186,12 +185,18 @@ pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Lock, "lock_contention", "threads waiting for each other", " futex calls")
+    waits_in_calls(
+        pair,
+        Kind::Lock,
+        CauseId::LockContention,
+        "threads waiting for each other",
+        " futex calls",
+    )
 }
 
 /// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
 pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Backend, "backend_wait", "waiting for what it reads elsewhere", " reads")
+    waits_in_calls(pair, Kind::Backend, CauseId::BackendWait, "waiting for what it reads elsewhere", " reads")
 }
 
 /// Connections that wait to be accepted: by Little's law, their share is the share of the time spent there.
@@ -205,7 +210,7 @@ pub(super) fn accept_queue(pair: &Pair) -> Vec<Suspect> {
         percent(slow),
         percent(fast)
     );
-    one(wait("accept_queue", pair.idle_ns * slow, evidence))
+    one(wait(CauseId::AcceptQueue, pair.idle_ns * slow, evidence))
 }
 
 /// Connections that are refused because the queue of those to be accepted is full.
@@ -219,7 +224,7 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
          again after a second"
     );
     // Those that are let in come one at a time, and each wakes a server that has nothing else to do.
-    one(wait(LISTEN_BACKLOG, idle_after_accept(pair) + super::counts::switching(pair), evidence))
+    one(wait(CauseId::ListenBacklog, idle_after_accept(pair) + super::counts::switching(pair), evidence))
 }
 
 /// The same where the server is no slower for it: other clients keep it as busy as ever, and those that were refused wait.
@@ -228,7 +233,7 @@ pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
         if arm.refused >= baseline.refused { (1.0, arm, baseline) } else { (-1.0, baseline, arm) };
     let waited_ns = slow.refused * RETRY_NS;
     (slow.refused >= REFUSED && slow.refused > 2.0 * fast.refused).then(|| Cause {
-        id: LISTEN_BACKLOG.to_owned(),
+        id: CauseId::ListenBacklog,
         grade: Grade::ConsistentWith,
         baseline: baseline.name.clone(),
         arm: arm.name.clone(),
@@ -256,7 +261,7 @@ pub(super) fn one_thread(pair: &Pair) -> Vec<Suspect> {
         cores(pair.slow),
         cores(pair.fast)
     );
-    one(wait("one_thread", pair.idle_ns, evidence))
+    one(wait(CauseId::OneThread, pair.idle_ns, evidence))
 }
 
 /// Answers whose second part waits until the first is acknowledged (Nagle), which the client delays by 40 ms.
@@ -280,7 +285,7 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
         pair.slow.delayed_acks,
         pair.fast.delayed_acks
     );
-    one(wait("delayed_ack", pair.idle_ns * (shares[0] - shares[1]), evidence))
+    one(wait(CauseId::DelayedAck, pair.idle_ns * (shares[0] - shares[1]), evidence))
 }
 
 /// Share of the response at capacity below which that without hurry is told from it.
@@ -306,7 +311,7 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
         format_ns(unhurried_ns),
         format_ns(pair.slow.response_ns),
     );
-    one(wait("few_at_a_time", idle_after_accept(pair), evidence))
+    one(wait(CauseId::FewAtATime, idle_after_accept(pair), evidence))
 }
 
 /// By what it shows that all requests wait, and not only those that meet something now and then.
@@ -343,7 +348,7 @@ pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
             None => "its calls were not counted",
         }
     );
-    one(wait("timer_wait", idle_after_accept(pair), evidence))
+    one(wait(CauseId::TimerWait, idle_after_accept(pair), evidence))
 }
 
 /// Times in which the slow arm answers nobody and its CPUs are idle: whatever it waits for then holds up all requests.
@@ -359,7 +364,7 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     let meanwhile = activity(WAITS).map_or_else(|| "waits for something unseen".to_owned(), said);
     let offered_ns = pair.slow.cpu.total + pair.slow.idle_ns;
     one(Suspect {
-        id: "stalls".to_owned(),
+        id: CauseId::Stalls,
         grade: Grade::ConsistentWith,
         ns: (pair.more(share) * offered_ns).clamp(0.0, pair.idle_ns),
         evidence: format!(

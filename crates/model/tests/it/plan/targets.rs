@@ -112,6 +112,10 @@ fn a_bad_file_is_named_with_what_is_wrong() {
             format!("{GOOD}\n[[variant]]\nname = \"b\"\nalone = \"up\""),
             "'alone' names 'up', which is no variant",
         ),
+        (
+            format!("{GOOD}\n[[variant]]\nname = \"b\"\nremoves = [\"allocations\"]"),
+            "no cause is called 'allocations': did you mean 'allocation'?",
+        ),
         (GOOD.replace("path = \"/plaintext\"", "path = 3"), "line 5"),
         (GOOD.replace("body", "status = 99999\nbody"), "99999"),
         ("name = ".to_owned(), "line 1"),
