@@ -32,12 +32,10 @@ pub enum LaunchError {
         reason: String,
     },
     /// It ended before it was ready.
-    #[error("it {exit} before it was ready{}", if *left { ", and left others behind: run it in the foreground" } else { "" })]
+    #[error("it {exit} before it was ready")]
     Exited {
         /// How it ended.
         exit: Exit,
-        /// Whether processes that it started went on without it.
-        left: bool,
         /// Last lines of its log.
         log: Vec<String>,
     },

@@ -6,7 +6,7 @@ use model::record::Answer;
 
 use crate::probe::{Connection, Reply, request};
 use crate::program::sha256;
-use crate::{LaunchError, ProbeError, Process, listeners, log_tail, tree};
+use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
 
 /// Lines of the log that go into a failed round.
 pub(crate) const LOG_LINES: usize = 10;
@@ -17,6 +17,11 @@ const PROBE_EVERY: Duration = Duration::from_millis(5);
 /// How long a server may answer wrongly before that counts as its answer. One that says of itself that it cannot answer
 /// yet (status 503) has all the time there is.
 const WRONG_LIMIT: Duration = Duration::from_secs(3);
+/// How long a server may listen on other ports alone before they count as its ports: some open one for their own purposes
+/// first, and load for some seconds more.
+const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
+/// Between two looks at where it listens, which read all of `/proc`.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A target that answered as expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +47,11 @@ pub fn wait_ready(
     let begin = Instant::now();
     let deadline = begin + timeout;
     let mut seen = Seen { wrong: None, loading: false, last: ProbeError::Timeout };
+    let mut elsewhere = Elsewhere::since(begin);
     loop {
         let outcome = ask(addr, path, deadline);
         if let Some(exit) = process.try_exit() {
-            let left = !tree::descendants(process.supervisor_pid()).is_empty();
-            return Err(LaunchError::Exited { exit, left, log: log_of(process) });
+            return Err(LaunchError::Exited { exit, log: log_of(process) });
         }
         if process.is_unwanted() {
             return Err(LaunchError::Interrupted);
@@ -55,10 +60,32 @@ pub fn wait_ready(
             let ready_ms = u64::try_from(process.started().elapsed().as_millis()).unwrap_or(u64::MAX);
             return own_answer(process, addr, begin.elapsed()).map(|()| Ready { answer, ready_ms });
         }
-        if Instant::now() >= deadline || seen.is_settled() {
+        if Instant::now() >= deadline || seen.is_settled() || elsewhere.is_settled(process, addr) {
             return Err(seen.failure(process, addr, begin.elapsed()));
         }
         std::thread::sleep(PROBE_EVERY);
+    }
+}
+
+/// Since when a server has listened on other ports alone.
+struct Elsewhere {
+    looked: Instant,
+    since: Option<Instant>,
+}
+
+impl Elsewhere {
+    fn since(begin: Instant) -> Self {
+        Self { looked: begin, since: None }
+    }
+
+    fn is_settled(&mut self, process: &Process, addr: SocketAddr) -> bool {
+        if self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
+            let ports = listeners(process.supervisor_pid());
+            let elsewhere = !ports.is_empty() && ports.iter().all(|own| own.port() != addr.port());
+            self.since = elsewhere.then(|| self.since.unwrap_or(self.looked));
+        }
+        self.since.is_some_and(|since| since.elapsed() >= ELSEWHERE_LIMIT)
     }
 }
 

@@ -76,6 +76,9 @@ struct Supervisor {
     /// Whether nothing below us is left. As the subreaper we are the last parent of every orphan, so that having no
     /// children means having no descendants.
     alone: bool,
+    /// How the process that ended last did so, once the target has gone to the background: it ended well, and what it
+    /// started serves in its place, until that ends too.
+    in_background: Option<Exit>,
 }
 
 impl Supervisor {
@@ -84,7 +87,7 @@ impl Supervisor {
         let (wakeups, told_to_end) = wake_on_signals()?;
         let target = start_target(order)?;
         report(&Report::Started(target.as_raw_nonzero().get().unsigned_abs()));
-        Ok(Self { target, wakeups, told_to_end, alone: false })
+        Ok(Self { target, wakeups, told_to_end, alone: false, in_background: None })
     }
 
     fn serve(mut self) {
@@ -119,13 +122,27 @@ impl Supervisor {
         while matches!((&self.wakeups).read(&mut sink), Ok(1..)) {}
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.target => report(&Report::Ended(exit_of(status))),
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(Some((pid, status))) => self.note_end(pid, exit_of(status)),
+                Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return,
-                Err(_) => {
-                    self.alone = true;
-                    return;
-                }
+                Err(_) => break,
+            }
+        }
+        self.alone = true;
+        if let Some(exit) = self.in_background.take() {
+            report(&Report::Ended(exit));
+        }
+    }
+
+    /// The target has ended when its process has, or, where that ended well and left others behind, when those have.
+    fn note_end(&mut self, pid: Pid, exit: Exit) {
+        if self.in_background.is_some() {
+            self.in_background = Some(exit);
+        } else if pid == self.target {
+            if exit == Exit::Code(0) && !tree::descendants(own_pid()).is_empty() {
+                self.in_background = Some(exit);
+            } else {
+                report(&Report::Ended(exit));
             }
         }
     }

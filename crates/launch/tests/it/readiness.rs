@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use launch::{LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
+use launch::{Exit, LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
 use model::plan::Expect;
 use model::record::FailureKind;
 
@@ -95,11 +95,36 @@ fn a_server_that_says_that_it_is_not_ready_yet_is_waited_for() {
 }
 
 #[test]
-fn a_target_that_goes_to_the_background_is_told_to_stay() {
-    let mut process = launcher().start(&script("sleep 60 & exit 0")).unwrap();
+fn a_server_that_goes_to_the_background_serves_until_it_ends_there() {
+    let addr = free_addr();
+    let text = format!("setsid {FIXTURE} serve {} none & exit 0", addr.port());
+    let mut process = launcher().start(&script(&text)).unwrap();
+    wait_ready(&mut process, addr, "/", &hello(), PATIENCE).unwrap();
+    assert_eq!(process.wait(Duration::from_millis(100)), None);
+    assert_eq!(launch::listeners(process.supervisor_pid()).into_iter().next(), Some(addr));
+    let stopped = process.stop();
+    assert_eq!((stopped.exit, stopped.left), (Some(Exit::Signal(15)), 0));
+}
+
+#[test]
+fn a_server_that_ends_in_the_background_has_ended() {
+    let mut process = launcher().start(&script("(sleep 0.2; exit 7) & exit 0")).unwrap();
     let failure = wait_ready(&mut process, free_addr(), "/", &hello(), PATIENCE).unwrap_err().failure();
-    let want = "it exited with code 0 before it was ready, and left others behind: run it in the foreground";
-    assert_eq!((failure.kind, failure.text.as_str()), (FailureKind::Exited, want));
+    assert_eq!(
+        (failure.kind, failure.text.as_str()),
+        (FailureKind::Exited, "it exited with code 7 before it was ready")
+    );
+}
+
+#[test]
+fn a_server_that_listens_on_another_port_alone_is_not_waited_for_to_the_end() {
+    let (spec, other) = server("none");
+    let mut process = launcher().start(&spec).unwrap();
+    let asked = free_addr();
+    let begin = Instant::now();
+    let error = wait_ready(&mut process, asked, "/", &hello(), 6 * PATIENCE).unwrap_err();
+    assert!(error.to_string().ends_with(&format!("it listens on {other} instead of {asked}")), "{error}");
+    assert!(begin.elapsed() < 2 * PATIENCE, "it took {:?}", begin.elapsed());
 }
 
 #[test]
