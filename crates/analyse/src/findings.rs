@@ -123,7 +123,7 @@ pub fn analyse(run: &Run) -> Findings {
     let comparisons = verdicts::all(&facts.sheet, &gates);
     let attribution = Attribution::of(&facts, &gates, &comparisons);
     let limits = Limits::of(&facts, &gates, &attribution);
-    let next = next::next(&run.manifest, &gates, &comparisons, &attribution);
+    let next = next::next(&run.manifest, &facts.arms, &gates, &comparisons, &attribution);
     let (sheet, plan) = (&facts.sheet, &run.manifest.plan);
     let (most_left_arm, most_left_share) = attribution.most_left.unzip();
     let mut findings = Findings {

@@ -5,6 +5,7 @@ use model::record::Manifest;
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::Grade;
+use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, Verdict};
 
@@ -18,10 +19,15 @@ const MORE: u32 = 4;
 /// What to run next.
 pub(crate) fn next(
     manifest: &Manifest,
+    arms: &[ArmFindings],
     gates: &[Gate],
     comparisons: &[Comparison],
     attribution: &Attribution,
 ) -> Option<String> {
+    // The same command would fail again.
+    if let Some((arm, error)) = arms.iter().find_map(|arm| Some((&arm.name, arm.error.as_ref()?))) {
+        return Some(format!("mend {arm} first: {error}"));
+    }
     let plan = &manifest.plan;
     let again = Again { words: &manifest.command, plan };
     let primary = || comparisons.iter().filter(|row| row.primary);

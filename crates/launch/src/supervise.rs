@@ -76,8 +76,8 @@ struct Supervisor {
     /// Whether nothing below us is left. As the subreaper we are the last parent of every orphan, so that having no
     /// children means having no descendants.
     alone: bool,
-    /// How the process that ended last did so, once the target has gone to the background: it ended well, and what it
-    /// started serves in its place, until that ends too.
+    /// How the process that ended last did so, once the target itself has ended well: what it left behind serves in its
+    /// place, until that ends too.
     in_background: Option<Exit>,
 }
 
@@ -134,16 +134,12 @@ impl Supervisor {
         }
     }
 
-    /// The target has ended when its process has, or, where that ended well and left others behind, when those have.
+    /// The target has ended when its process has, or, where that ended well, when all have that it left behind.
     fn note_end(&mut self, pid: Pid, exit: Exit) {
-        if self.in_background.is_some() {
+        if self.in_background.is_some() || (pid == self.target && exit == Exit::Code(0)) {
             self.in_background = Some(exit);
         } else if pid == self.target {
-            if exit == Exit::Code(0) && !tree::descendants(own_pid()).is_empty() {
-                self.in_background = Some(exit);
-            } else {
-                report(&Report::Ended(exit));
-            }
+            report(&Report::Ended(exit));
         }
     }
 

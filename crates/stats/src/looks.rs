@@ -27,6 +27,7 @@
 //!
 //! `tests/it/simulation.rs` repeats these figures; those of the last row are the chance for a single metric.
 
+use crate::paired::min_pairs;
 use crate::verdict::{Question, Verdict};
 use crate::{Error, Interval};
 
@@ -79,7 +80,8 @@ pub fn ends(verdict: Verdict, ratio: &Interval, question: &Question) -> bool {
     }
 }
 
-/// N = ⌈((1.96 + 0.84) · sd / δ)²⌉ blocks to find a difference of δ, with `sd` that of the paired differences.
+/// N = ⌈((1.96 + 0.84) · sd / δ)²⌉ blocks to find a difference of δ, with `sd` that of the paired differences; at least as
+/// many as an exact interval of 95 % takes.
 ///
 /// # Errors
 /// [`Error::OutOfRange`] when δ is not above zero or the spread is not a number ≥ 0.
@@ -90,5 +92,6 @@ pub fn blocks_needed(sd: f64, delta: f64) -> Result<u64, Error> {
     if !(sd >= 0.0 && sd.is_finite()) {
         return Err(Error::OutOfRange { name: "sd", value: sd });
     }
-    Ok((POWER_FACTOR * sd / delta).powi(2).ceil() as u64)
+    let fewest = min_pairs(ONLY_LEVEL) as u64;
+    Ok(fewest.max((POWER_FACTOR * sd / delta).powi(2).ceil() as u64))
 }

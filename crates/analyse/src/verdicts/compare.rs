@@ -183,7 +183,12 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         metric,
         primary: metric.is_primary(),
         condition: sheet.describe(condition),
-        verdict: Verdict::Inconclusive,
+        // More blocks decide nothing about an arm that does not work.
+        verdict: if works(sheet, sheet.baseline()) && works(sheet, arm) {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Invalid
+        },
         ratio: None,
         ci_low: None,
         ci_high: None,
@@ -201,6 +206,12 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         pairs,
         void_by: Vec::new(),
     }
+}
+
+/// Whether an arm has gone through a round, or was in none yet.
+fn works(sheet: &Sheet, arm: &str) -> bool {
+    let mut rounds = sheet.run.rounds.iter().filter(|record| record.arm == arm).peekable();
+    rounds.peek().is_none() || rounds.any(|record| record.failure.is_none())
 }
 
 fn bias(sheet: &Sheet, arm: &str, metric: Metric) -> BiasFindings {
@@ -252,7 +263,9 @@ fn judge(row: &mut Comparison, level: f64) {
     // So few pairs that no exact interval attains the level: the widest there is, and its own level is printed.
     let estimate = paired::estimate_or_widest(&differences, level);
     let Ok(estimate) = estimate else {
-        row.verdict = if row.void_by.is_empty() { Verdict::Inconclusive } else { Verdict::Invalid };
+        if !row.void_by.is_empty() {
+            row.verdict = Verdict::Invalid;
+        }
         return;
     };
     // What disturbed the arms is part of what is not known.

@@ -69,7 +69,7 @@ fn family_decisions_step_down_and_stop() {
 
 #[test]
 fn blocks_needed_follow_the_formula() {
-    for (sd, delta, needed) in [(0.02, 0.02, 8), (0.04, 0.02, 32), (0.03, 0.02, 18), (0.0, 0.02, 0)] {
+    for (sd, delta, needed) in [(0.02, 0.02, 8), (0.04, 0.02, 32), (0.03, 0.02, 18), (0.0, 0.02, 6)] {
         assert_eq!(blocks_needed(sd, delta), Ok(needed), "sd {sd}");
     }
     assert!(blocks_needed(0.02, 0.0).is_err() && blocks_needed(f64::NAN, 0.02).is_err());
