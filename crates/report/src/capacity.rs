@@ -4,13 +4,18 @@ use analyse::capacity::{Capacity, Point, Purpose};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
+use crate::resources::Detail;
 
-pub(crate) fn document(found: &Capacity) -> Document {
+/// Short, the answer alone, without the points behind it.
+pub(crate) fn document(found: &Capacity, detail: Detail) -> Document {
     let (first, rest) =
         found.text.split_first().map_or((String::new(), [].as_slice()), |(a, b)| (a.clone(), b));
     let mut page = vec![Block::Paragraph(first)];
     if !rest.is_empty() {
         page.push(Block::List(rest.to_vec()));
+    }
+    if detail == Detail::Short {
+        return page;
     }
     let mut open: Vec<&Point> = found.points.iter().filter(|point| point.offered_per_s.is_some()).collect();
     open.sort_by(|a, b| a.offered_per_s.unwrap_or(0.0).total_cmp(&b.offered_per_s.unwrap_or(0.0)));

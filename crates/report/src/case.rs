@@ -6,6 +6,8 @@ use model::units::format_ns;
 use crate::compare;
 use crate::document::{Block, Document};
 use crate::resources::Detail;
+use crate::screen;
+use crate::style::Style;
 
 /// Characters of a run's name that are its date: `20260102-030405-9f3c`.
 const DATE_CHARS: usize = 8;
@@ -19,6 +21,7 @@ pub(crate) fn document(findings: &CaseFindings) -> Document {
             case.source, case.published.machine, case.published.command, case.open
         )),
     ];
+    page.extend(answers(findings, Style::Plain));
     section(&mut page, "What was repeated", list(findings.claims.iter().map(claim)));
     section(&mut page, "Published beside ours", figures(findings));
     for run in &findings.runs {
@@ -29,6 +32,26 @@ pub(crate) fn document(findings: &CaseFindings) -> Document {
     }
     section(&mut page, "Left out, or let through", list(findings.left_out.iter().cloned()));
     section(&mut page, "How it was run", list(how(findings).into_iter()));
+    page
+}
+
+/// What is read first: the question, what each comparison answers, and what of the publication it repeats.
+pub(crate) fn first(findings: &CaseFindings, style: Style) -> Document {
+    let mut page = vec![Block::Paragraph(format!("Question: {}", findings.case.question))];
+    page.extend(answers(findings, style));
+    let claim = |claim: &ClaimFindings| format!("{}: {}", claim.reproduced.word(), claim.text);
+    section(&mut page, "Published, and here", list(findings.claims.iter().map(claim)));
+    page.extend(list(findings.left_out.iter().map(|what| format!("left out: {what}"))));
+    page
+}
+
+/// What each comparison answers: its verdicts, and why.
+fn answers(findings: &CaseFindings, style: Style) -> Document {
+    let mut page = Vec::new();
+    for run in &findings.runs {
+        let lines = screen::answer(&run.findings, style);
+        section(&mut page, &format!("{}: {}", run.id, run.question), vec![Block::Screen(lines)]);
+    }
     page
 }
 

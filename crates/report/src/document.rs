@@ -14,6 +14,8 @@ pub enum Block {
     Paragraph(String),
     /// A command as it can be pasted into a shell.
     Command(String),
+    /// Lines that are laid out by themselves, in columns.
+    Screen(Vec<String>),
     /// One point a line.
     List(Vec<String>),
     /// A header and rows of as many cells; the first column is text, the others are figures.

@@ -367,8 +367,9 @@ fn glossary() -> Markup {
 
 /// What is said in sentences comes first, then the chart, then the tables behind it.
 fn lead(blocks: &[Block], part: &Part, onward: &Markup) -> Markup {
-    let sentences =
-        |block: &&Block| matches!(block, Block::Paragraph(_) | Block::Command(_) | Block::List(_));
+    let sentences = |block: &&Block| {
+        matches!(block, Block::Paragraph(_) | Block::Command(_) | Block::Screen(_) | Block::List(_))
+    };
     let words = blocks.iter().take_while(sentences).count();
     html! {
         div.lead { (layout(&blocks[..words], part.title)) (onward) }
@@ -402,6 +403,7 @@ fn in_order(blocks: &[(&Block, Title)], name: &str) -> Markup {
                 Block::Arm { title: words, .. } => h3 { (words) },
                 Block::Paragraph(words) => p { (words) },
                 Block::Command(command) => pre { code { (command) } },
+                Block::Screen(lines) => pre { (lines.join("\n")) },
                 Block::List(points) => ul { @for point in points { li { (point) } } },
                 Block::Table { header, rows } if rows.len() > MAX_OPEN_ROWS => details {
                     summary { "Table: " (rows.len()) " rows" }

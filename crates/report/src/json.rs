@@ -48,7 +48,7 @@ struct CaseOutput<'a> {
 /// A case as one JSON object.
 #[must_use]
 pub fn case_json(findings: &CaseFindings) -> String {
-    pretty(&CaseOutput { findings, text: crate::case_text(findings) })
+    pretty(&CaseOutput { findings, text: crate::case_details(findings) })
 }
 
 /// The schema of [`case_json`].

@@ -85,9 +85,15 @@ pub fn headline(findings: &Findings, arm: &str) -> String {
     compare::headline(findings, arm)
 }
 
-/// A case as text.
+/// What is read first of a case.
 #[must_use]
-pub fn case_text(findings: &CaseFindings) -> String {
+pub fn case_text(findings: &CaseFindings, style: Style) -> String {
+    text::render(&case::first(findings, style))
+}
+
+/// A case as text, with everything that is known.
+#[must_use]
+pub fn case_details(findings: &CaseFindings) -> String {
     text::render(&case::document(findings))
 }
 
@@ -115,16 +121,22 @@ pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
 }
 
-/// A search for capacity as text.
+/// A search for capacity as text: what is read first.
 #[must_use]
 pub fn capacity_text(found: &Capacity) -> String {
-    text::render(&capacity::document(found))
+    text::render(&capacity::document(found, Detail::Short))
+}
+
+/// A search for capacity as text, with everything that was measured.
+#[must_use]
+pub fn capacity_details(found: &Capacity) -> String {
+    text::render(&capacity::document(found, Detail::Full))
 }
 
 /// A search for capacity as Markdown.
 #[must_use]
 pub fn capacity_markdown(found: &Capacity) -> String {
-    markdown::render(&capacity::document(found))
+    markdown::render(&capacity::document(found, Detail::Full))
 }
 
 /// A ladder as text.
@@ -137,6 +149,12 @@ pub fn ladder_text(ladder: &Ladder) -> String {
 #[must_use]
 pub fn ladder_markdown(ladder: &Ladder) -> String {
     markdown::render(&ladder::document(ladder))
+}
+
+/// A running server as text, with everything that was seen.
+#[must_use]
+pub fn watch_details(watched: &Watched) -> String {
+    text::render(&watch::document(watched, Detail::Full))
 }
 
 /// A running server as text.

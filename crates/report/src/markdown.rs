@@ -12,6 +12,7 @@ fn block(block: &Block) -> String {
         Block::Heading(title) => format!("## {}\n", escape(title)),
         Block::Arm { title, .. } => format!("### {}\n", escape(title)),
         Block::Paragraph(words) => format!("{}\n", escape(words)),
+        Block::Screen(lines) => lines.iter().map(|line| format!("    {line}\n")).collect(),
         // Indented, it is code in which nothing has a meaning, whatever is in it.
         Block::Command(command) => command.lines().map(|line| format!("    {line}\n")).collect(),
         Block::List(points) => points.iter().map(|point| format!("- {}\n", escape(point))).collect(),

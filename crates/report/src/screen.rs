@@ -38,6 +38,11 @@ pub(crate) fn text(findings: &Findings, style: Style) -> String {
     parts.join("\n")
 }
 
+/// The verdicts on all arms, and why: what a comparison answers.
+pub(crate) fn answer(findings: &Findings, style: Style) -> Vec<String> {
+    [verdict::lines(findings, style), why::lines(findings)].concat()
+}
+
 /// What limits the arms, those with the same limit together.
 fn limits(findings: &Findings) -> Vec<String> {
     let mut limits: Vec<(&str, Vec<String>)> = Vec::new();

@@ -23,6 +23,7 @@ pub(crate) fn render(document: &[Block]) -> String {
             Block::Arm { title, .. } => wrap(&mut out, &format!("{title}:"), "", ""),
             Block::Paragraph(words) => wrap(&mut out, words, "", ""),
             Block::Command(words) => command(&mut out, words),
+            Block::Screen(lines) => lines.iter().for_each(|line| out.extend([line, "\n"])),
             Block::List(points) => points.iter().for_each(|point| wrap(&mut out, point, "  ", "    ")),
             Block::Table { header, rows } => table(&mut out, header, rows),
         }

@@ -6,10 +6,15 @@ use model::units::format_ns;
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
 
+/// Rows of the ledger on a short page: the times; the counts come behind them.
+const SHORT_LEDGER: usize = 4;
+
 pub(crate) fn document(watched: &Watched, detail: Detail) -> Document {
     let mut page = vec![Block::Paragraph(summary(watched))];
+    let most = if detail == Detail::Short { SHORT_LEDGER } else { usize::MAX };
     page.push(Block::Heading("What it costs".to_owned()));
-    page.push(Block::table(["", "each second", "each request"], watched.ledger.iter().map(row).collect()));
+    let rows = watched.ledger.iter().take(most).map(row).collect();
+    page.push(Block::table(["", "each second", "each request"], rows));
     page.push(Block::Heading("Resources, most urgent first".to_owned()));
     page.extend(resources::use_table(&watched.resources, detail));
     let each = if watched.requests.is_some() { "request" } else { "second" };

@@ -52,6 +52,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     let found = capacity(&bench.slo, &bench.steps, &searched?);
     drop(served);
     crate::print(&match args.format {
+        Format::Text if args.details => report::capacity_details(&found),
         Format::Text => report::capacity_text(&found),
         Format::Json => report::capacity_json(&found),
         Format::Md => report::capacity_markdown(&found),

@@ -211,7 +211,7 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
     let nothing = runs.is_empty();
     let findings =
         analyse::case_findings(&case, &size, &command(args, &choice), runs, &profiles, left_out.lines());
-    crate::print(&render(&findings, args.format))?;
+    crate::print(&render(&findings, args))?;
     crate::say(&format!("runs kept in {}", out.display()));
     if let Some(file) = answer_file(args, &library, choice.size).filter(|_| !nothing) {
         answer::write(&file, &findings)?;
@@ -272,9 +272,10 @@ fn command(args: &CaseRunArgs, choice: &Choice) -> Vec<String> {
     words
 }
 
-fn render(findings: &CaseFindings, format: Format) -> String {
-    match format {
-        Format::Text => report::case_text(findings),
+fn render(findings: &CaseFindings, args: &CaseRunArgs) -> String {
+    match args.format {
+        Format::Text if args.details => report::case_details(findings),
+        Format::Text => report::case_text(findings, crate::style()),
         Format::Json => report::case_json(findings),
         Format::Md => report::case_markdown(findings),
     }

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &WatchArgs) -> Outcome {
     let counter = args.counter.as_deref().map(Counter::parse).transpose().map_err(Stop::usage)?;
     let watched = watch(what.pid()?, counter.as_ref(), args)?;
     crate::print(&match args.format {
+        Format::Text if args.details => report::watch_details(&watched),
         Format::Text => report::watch_text(&watched),
         Format::Json => report::watch_json(&watched),
         Format::Md => report::watch_markdown(&watched),

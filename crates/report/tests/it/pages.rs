@@ -246,7 +246,7 @@ fn markdown_tables_have_as_many_cells_in_every_row() {
 #[test]
 fn a_case_says_what_was_repeated_before_all_else() {
     let findings = crate::support::case();
-    let text = report::case_text(&findings);
+    let text = report::case_details(&findings);
     let mut rest = text.as_str();
     for want in [
         "Question: Which is faster?",
@@ -265,6 +265,11 @@ fn a_case_says_what_was_repeated_before_all_else() {
         rest = &rest[at + want.len()..];
     }
     assert_eq!(text.matches("fewer connections").count(), 1, "{text}");
+    let first = report::case_text(&findings, report::Style::Plain);
+    for want in ["Question: Which is faster?", "pr  1.10x dearer than main", "partly: pr is slower"] {
+        assert!(first.contains(want), "'{want}' is not in\n{first}");
+    }
+    assert!(!first.contains("repeat with") && first.lines().count() < text.lines().count() / 2, "{first}");
     let markdown = report::case_markdown(&findings);
     assert!(markdown.contains("| system | published/s |"), "{markdown}");
 }

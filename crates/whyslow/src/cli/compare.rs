@@ -222,4 +222,7 @@ pub(crate) struct CapacityArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that was measured, behind what is read first
+    #[arg(long)]
+    pub(crate) details: bool,
 }

@@ -105,10 +105,10 @@ pub(crate) enum CaseAction {
 pub(crate) struct CaseRunArgs {
     /// The case
     pub(crate) name: String,
-    /// 6 blocks with windows of 3 s
+    /// 6 short blocks
     #[arg(long)]
     pub(crate) quick: bool,
-    /// One block with windows of 1 s, of targets that are built already: shows that everything works, decides nothing
+    /// One block of two slices, of targets that are built already: shows that everything works, decides nothing
     #[arg(long, conflicts_with = "quick")]
     pub(crate) smoke: bool,
     /// Only this comparison of the case; may be given several times
@@ -135,6 +135,9 @@ pub(crate) struct CaseRunArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that was measured, behind what is read first
+    #[arg(long)]
+    pub(crate) details: bool,
 }
 
 const WATCH_EXAMPLE: &str = "\
@@ -171,6 +174,9 @@ pub(crate) struct WatchArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Everything that was measured, behind what is read first
+    #[arg(long)]
+    pub(crate) details: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use crate::plan::{CaseComparison, CaseFile, Condition, Scale};
 /// How large a run of a case is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// For an answer: twelve blocks.
+    /// For an answer: the usual design of `compare`.
     Full,
     /// For a first look: the quick design of `compare`.
     Quick,
@@ -25,8 +25,6 @@ impl Size {
     }
 }
 
-/// Blocks of a full run.
-const FULL_BLOCKS: &str = "12";
 /// Most connections of a smoke run: opening more is not what it tries.
 const SMOKE_CONNECTIONS: u32 = 64;
 /// Fewest connections to which a case is scaled down: with fewer the server would wait for the generator.
@@ -148,7 +146,7 @@ fn conditions(comparison: &CaseComparison) -> Vec<Condition> {
 
 fn design(size: Size) -> Vec<&'static str> {
     match size {
-        Size::Full => vec!["--blocks", FULL_BLOCKS],
+        Size::Full => Vec::new(),
         Size::Quick => vec!["--quick"],
         Size::Smoke => {
             vec!["--blocks", "1", "--cycles", "2", "--warmup", "200ms", "--warmup-cap", "1s", "--no-why"]
@@ -156,10 +154,10 @@ fn design(size: Size) -> Vec<&'static str> {
     }
 }
 
-fn design_text(size: Size) -> String {
+fn design_text(size: Size) -> &'static str {
     match size {
-        Size::Full => format!("{FULL_BLOCKS} blocks of one round of each arm"),
-        Size::Quick => "the quick design: 6 blocks with windows of 3 s".to_owned(),
-        Size::Smoke => "one block with windows of 1 s, which decides nothing".to_owned(),
+        Size::Full => "6, 12 or 24 blocks, as many as decide",
+        Size::Quick => "6 short blocks",
+        Size::Smoke => "one block of two slices of each arm, which decides nothing",
     }
 }

@@ -170,7 +170,7 @@ fn conditions_and_design_follow_the_comparison_and_the_size() {
     let case = good();
     let fitted = case.fit(&case.comparisons[0], &ROOMY, Size::Full);
     assert_eq!(fitted.conditions, [Condition::Capacity, Condition::ShareOfSlowest { percent: 25 }]);
-    assert_eq!((fitted.pipeline, fitted.design, fitted.allow_difference), (1, vec!["--blocks", "12"], None));
+    assert_eq!((fitted.pipeline, fitted.design, fitted.allow_difference), (1, vec![], None));
     let open = GOOD
         .replace("rates = [25]", "capacity = false\nrates = [150]\npipeline = 16\nallow_difference = \"so\"");
     let case = CaseFile::parse("x.toml", &open).unwrap();
