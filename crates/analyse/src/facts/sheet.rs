@@ -170,6 +170,20 @@ impl<'a> Sheet<'a> {
             .collect()
     }
 
+    /// ln(arm / baseline) of all slices of one block together; absent where slices cannot tell the metric.
+    pub(crate) fn all_slices(&self, block: u32, arm: &str, index: usize, metric: Metric) -> Option<f64> {
+        let mut sums = [Slice::default(), Slice::default()];
+        for pair in self.neighbours(block, arm, index) {
+            for (sum, slice) in sums.iter_mut().zip(pair) {
+                sum.requests += slice.requests;
+                sum.in_time += slice.in_time;
+                sum.cpu_ns += slice.cpu_ns;
+                sum.length_ns += slice.length_ns;
+            }
+        }
+        Some((metric.of_slice(&sums[1])? / metric.of_slice(&sums[0])?).ln())
+    }
+
     /// The slices of the baseline and of `arm` in each cycle of one block under the condition at `index`.
     pub(crate) fn neighbours(
         &self,

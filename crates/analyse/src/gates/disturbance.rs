@@ -7,6 +7,7 @@ use model::record::{Slice, Window};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::paired::estimate;
 
 use super::{Gate, holds};
 use crate::facts::metric::Metric;
@@ -18,6 +19,9 @@ const NOTABLE: f64 = 0.01;
 /// How much longer a request takes its server while somebody else has as much of its CPUs as it has, by what it finds no
 /// more in its caches: a share of s costs s times this. Source: `docs/benchmarks/experiment.md`, other load in bursts.
 const CACHES: f64 = 0.25;
+
+/// Level at which it is sure that something goes one way.
+const SURE: f64 = 0.95;
 
 /// One thing that can have moved a ratio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -111,7 +115,25 @@ pub(crate) fn biases(sheet: &Sheet, arm: &str, metric: Metric) -> Vec<BiasSource
         let moved = disturbance.bias(metric, disturbance.shares(sheet, arm, index)?);
         (moved > 0.0).then(|| BiasSource { what: disturbance.who.to_owned(), low: moved, high: moved })
     };
-    DISTURBANCES.iter().filter_map(source).collect()
+    DISTURBANCES.iter().filter_map(source).chain(few_slices(sheet, arm, index, metric)).collect()
+}
+
+/// What the median over cycles passes over because it is in few of them, such as a collector that comes by every other
+/// second: block for block the ratio of all slices together over that of the median. What meets either arm by chance, as the
+/// move of a CPU does, goes both ways; only what goes one way surely counts, and it moves the interval that way.
+fn few_slices(sheet: &Sheet, arm: &str, index: usize, metric: Metric) -> Option<BiasSource> {
+    let passed_over: Vec<f64> = sheet
+        .pairs(arm, metric)
+        .into_iter()
+        .filter_map(|(block, median)| Some(sheet.all_slices(block, arm, index, metric)? - median))
+        .collect();
+    let found = estimate(&passed_over, SURE).ok()?;
+    let sure = found.interval.low > 0.0 || found.interval.high < 0.0;
+    sure.then(|| BiasSource {
+        what: "work that comes in few turns".to_owned(),
+        low: (-found.value).max(0.0),
+        high: found.value.max(0.0),
+    })
 }
 
 /// `host`: what took the server's CPUs from it. It voids nothing: what it can have done is inside the intervals.

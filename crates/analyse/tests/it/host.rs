@@ -103,4 +103,23 @@ fn the_value_of_a_block_is_the_median_of_its_cycles_and_does_not_see_the_one_tha
     let found = cpu(&run);
     assert!((found.ratio.unwrap() - 1.1).abs() < 0.01, "{:?}", found.ratio);
     assert_eq!(found.block_ratios.len(), 10);
+    // It was in every block: no move of a CPU, and within the interval.
+    assert_eq!(found.bias.of[0].what, "work that comes in few turns");
+    assert!(
+        (found.bias.high - (8.0_f64 / 7.0).ln()).abs() < 1e-3 && found.bias.low == 0.0,
+        "{:?}",
+        found.bias
+    );
+    assert!(found.ci_high.unwrap() > 1.1 * 8.0 / 7.0, "{found:?}");
+    assert!(found.ci_low.unwrap() > 1.09, "{found:?}");
+}
+
+#[test]
+fn cycles_that_straddle_a_move_in_either_arm_widen_nothing() {
+    let mut run = sliced(pair(1.1), 7);
+    for record in run.rounds.iter_mut().filter(|record| (record.arm == "pr") == (record.round.block % 2 == 0))
+    {
+        record.windows[0].slices[3].cpu_ns *= 2;
+    }
+    assert!(cpu(&run).bias.of.is_empty());
 }
