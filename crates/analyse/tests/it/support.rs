@@ -125,6 +125,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             second_baseline: false,
             why: true,
             confirm: false,
+            brief: false,
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,

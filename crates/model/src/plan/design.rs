@@ -185,6 +185,9 @@ pub struct Design {
     /// Whether causes are put to the test by taking them away.
     #[serde(default)]
     pub confirm: bool,
+    /// Whether conditions behind the first have half as many slices: their percentiles decide nothing.
+    #[serde(default)]
+    pub brief: bool,
 }
 
 /// Everything that will be done, validated. Recorded with the run before its first round.
@@ -280,7 +283,8 @@ impl Plan {
         if compiles { SLICE_OF_JIT } else { USUAL_SLICE }
     }
 
-    /// Slices of each arm in a block, under each condition, where one is as long as `slice`; one window of an arm alone is one.
+    /// Slices of each arm in a block under the first condition, where one is as long as `slice`; one window of an arm alone is
+    /// one.
     #[must_use]
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
@@ -288,10 +292,18 @@ impl Plan {
         cycles.unwrap_or((as_long.round() as u32).clamp(FEWEST_CYCLES, CYCLES))
     }
 
+    /// The same under the condition at `index`.
+    #[must_use]
+    pub fn cycles_of(&self, index: usize, slice: Span) -> u32 {
+        let cycles = self.cycles(slice);
+        if self.design.brief && index > 0 { cycles.div_ceil(2) } else { cycles }
+    }
+
     /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        let turns = f64::from(self.cycles(self.turn())) * self.workload.conditions.len() as f64;
+        let conditions = 0..self.workload.conditions.len();
+        let turns = f64::from(conditions.map(|index| self.cycles_of(index, self.turn())).sum::<u32>());
         let measured = turns * (self.turn().0.as_secs_f64() + TURN_OVERHEAD_S);
         let warm = |arm: &Arm| self.timing.warmup_of(arm.warmup).0.as_secs_f64();
         self.arms.iter().map(|arm| START_S + warm(arm) + measured).sum()

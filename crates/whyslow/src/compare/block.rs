@@ -237,8 +237,11 @@ impl Block<'_> {
     ) -> Result<(), Early> {
         let servers = self.records.len();
         let mut sums: Vec<Sum> = (0..servers).map(|_| Sum::default()).collect();
-        let cycles =
-            if self.bench.alone(self.fitted) { 1 } else { self.bench.plan.cycles(Span(turn(self.fitted))) };
+        let cycles = if self.bench.alone(self.fitted) {
+            1
+        } else {
+            self.bench.plan.cycles_of(number, Span(turn(self.fitted)))
+        };
         let of = u64::from(self.number) << 8 | number as u64;
         for cycle in 0..cycles {
             for index in order(self.bench.plan, of, cycle, servers) {

@@ -141,6 +141,7 @@ impl Trial {
                 second_baseline: false,
                 why: false,
                 confirm: false,
+                brief: false,
             },
             intervention: Some(self.remedy.intervention.clone()),
             ..whole.clone()

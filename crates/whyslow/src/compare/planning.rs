@@ -53,6 +53,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             second_baseline: args.rigorous,
             why: !args.no_why,
             confirm: args.confirm,
+            brief: quick(args) && args.cycles.is_none(),
         },
         placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
         arms,
@@ -200,6 +201,21 @@ fn fresh_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 1
 }
 
+/// From which rates on a block has answers enough for a percentile: 100 / (1 − q) of them. Nothing without equal rates.
+fn percentiles(plan: &Plan) -> String {
+    let Some(index) = plan.workload.conditions.iter().position(|c| *c != Condition::Capacity) else {
+        return String::new();
+    };
+    let seconds = f64::from(plan.cycles_of(index, plan.turn())) * plan.turn().0.as_secs_f64();
+    let from = |beyond: f64| 100.0 / beyond / seconds;
+    format!(
+        "percentiles of {seconds:.2} s a block: p90 from {:.0} requests/s on, p99 from {:.0}, p99.9 from {:.0}\n",
+        from(0.1),
+        from(0.01),
+        from(0.001)
+    )
+}
+
 /// The plan for people: what would be run, for how long.
 pub(super) fn describe(plan: &Plan) -> String {
     let blocks = match plan.design.blocks {
@@ -227,6 +243,7 @@ pub(super) fn describe(plan: &Plan) -> String {
         plan.workload.pipeline,
         conditions.join(", then ")
     );
+    text += &percentiles(plan);
     if !plan.workload.keep_alive {
         text += "a new connection for each request\n";
     }

@@ -50,6 +50,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             second_baseline: false,
             why: true,
             confirm: false,
+            brief: false,
         },
         placement: Placement::choose(&allowed, None, None).unwrap(),
         intervention: None,

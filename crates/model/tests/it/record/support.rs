@@ -76,6 +76,7 @@ fn plan() -> Plan {
             second_baseline: false,
             why: true,
             confirm: false,
+            brief: false,
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
