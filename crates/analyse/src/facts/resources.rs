@@ -211,8 +211,9 @@ fn saturated(saturation: f64) -> Seen {
 
 fn cpu(usage: &Usage, cpus: u32) -> Seen {
     let all = usage.wall_ns * u64::from(cpus);
-    let (busy, waiting) = (share(usage.cpu.total_ns, all), share(usage.run_wait_ns, usage.cpu.total_ns));
-    Seen { utilisation: Some(busy), saturation: Some(waiting), errors: None }
+    // A generator that only polled has no run time of its own.
+    let waiting = (usage.cpu.total_ns > 0).then(|| share(usage.run_wait_ns, usage.cpu.total_ns));
+    Seen { utilisation: Some(share(usage.cpu.total_ns, all)), saturation: waiting, errors: None }
 }
 
 fn thread(usage: &Usage) -> Seen {
