@@ -8,6 +8,7 @@ use model::record::Window;
 use crate::attribution::Attribution;
 use crate::facts::busy::{
     FULL, GENERATOR_BUSY, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy,
+    with_interrupts,
 };
 use crate::facts::seen::Blocked;
 use crate::facts::sheet::Sheet;
@@ -36,8 +37,9 @@ struct Seen<'a> {
     /// CPUs of the server's set that the arm itself used, and how many there are.
     busy: f64,
     cpus: f64,
-    /// Share of the set that the arm itself used, and that anything used.
+    /// Share of the set that the arm itself used, that it used with the interrupts there, and that anything used.
     own: f64,
+    server: f64,
     set: f64,
     /// Share of the time in which its busiest thread ran.
     thread: f64,
@@ -57,9 +59,10 @@ struct Seen<'a> {
 type Limit = fn(&Seen) -> Option<String>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Limit; 10] = [
+const LIMITS: [Limit; 11] = [
     own_cpu,
     one_thread,
+    others,
     run_queue,
     acknowledgements,
     blocked,
@@ -111,6 +114,7 @@ impl<'a> Seen<'a> {
             busy,
             cpus,
             own: busy / cpus.max(1.0),
+            server: median(with_interrupts)?,
             set: median(|window| set_busy(&window.server_cpus))?,
             thread: median(busiest_thread)?,
             waiting: median(|window| {
@@ -131,8 +135,13 @@ impl<'a> Seen<'a> {
 }
 
 fn own_cpu(seen: &Seen) -> Option<String> {
-    let busy = seen.set.max(seen.own);
-    (busy >= FULL).then(|| format!("its CPU ({} of {} busy)", percent(busy), seen.cpus))
+    (seen.server >= FULL).then(|| format!("its CPU ({} of {} busy)", percent(seen.server), seen.cpus))
+}
+
+/// CPUs that are full, and not of the server.
+fn others(seen: &Seen) -> Option<String> {
+    let whole = || format!("{} busy, {} by itself", percent(seen.set), percent(seen.server));
+    (seen.set >= FULL).then(|| format!("other processes on its CPUs ({})", whole()))
 }
 
 fn one_thread(seen: &Seen) -> Option<String> {

@@ -24,15 +24,18 @@ pub(crate) fn busiest_thread(window: &Window) -> f64 {
     window.target.busiest_thread_ns as f64 / window.target.wall_ns.max(1) as f64
 }
 
-/// Share of its CPUs that the server keeps busy, with the interrupts there, or that of its busiest thread where that is
-/// larger. What others do on these CPUs is not the server's.
+/// Share of its CPUs that the server keeps busy, or that of its busiest thread where that is larger.
 pub(crate) fn server_busy(window: &Window) -> f64 {
+    with_interrupts(window).max(busiest_thread(window))
+}
+
+/// Share of its CPUs that the server and the interrupts there keep busy. What others do on these CPUs is not the server's.
+pub(crate) fn with_interrupts(window: &Window) -> f64 {
     let cpus = &window.server_cpus;
     let wall = window.target.wall_ns.max(1) as f64 * f64::from(cpus.cpus.max(1));
     let own = window.target.cpu.total_ns as f64 / wall;
     // Some kernels charge interrupts to whom they interrupt: all together are no more than the CPUs were busy.
-    let with_interrupts = own + (cpus.irq_ns + cpus.softirq_ns) as f64 / wall;
-    own.max(with_interrupts.min(set_busy(cpus))).max(busiest_thread(window))
+    own.max((own + (cpus.irq_ns + cpus.softirq_ns) as f64 / wall).min(set_busy(cpus)))
 }
 
 /// Busy share of the generator's CPUs, or of its busiest thread where that is larger.

@@ -148,6 +148,15 @@ fn each_limit_is_named_for_each_arm() {
         ..NOTHING
     };
     limits(run_queue, "waiting for a CPU (30 % of its run time)");
+    let crowded_out = Limited {
+        window: |window| {
+            busy(window, 0.02, 0.02);
+            (window.server_cpus.user_ns, window.server_cpus.idle_ns) =
+                (window.server_cpus.user_ns + window.server_cpus.idle_ns, 0);
+        },
+        ..NOTHING
+    };
+    limits(crowded_out, "other processes on its CPUs (100 % busy, 2.0 % by itself)");
     // Many threads that are ready at the same time wait for each other, and for no CPU that anyone lacks.
     let in_bursts = Limited {
         window: |window| {
