@@ -85,6 +85,25 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
 }
 
 #[test]
+fn the_dearer_server_is_slower_and_with_the_arms_swapped_faster() {
+    let (dear, plain) = (arm("dear", "dear"), arm("plain", "none"));
+    for (arms, verdict, sentence) in
+        [([&plain, &dear], "slower", "slower than plain"), ([&dear, &plain], "faster", "faster than dear")]
+    {
+        let mut args =
+            vec!["compare", arms[0], arms[1], "--equal-rates", "none", "--no-why", "--format", "json"];
+        args.extend(["--blocks", "6", "--cycles", "3", "--slice", "50ms", "--connections", "4"]);
+        args.extend(["--warmup", "200ms", "--warmup-cap", "600ms"]);
+        let said = whyslow_in(&fresh_folder(), &args);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let json = said.json();
+        let row = &json["comparisons"][0];
+        assert_eq!((&row["metric"], &row["verdict"]), (&"cpu_per_request".into(), &verdict.into()), "{row}");
+        assert!(json["text"].as_str().unwrap().contains(sentence), "{}", json["text"]);
+    }
+}
+
+#[test]
 fn what_is_expected_is_the_users_and_a_condition_decides_the_exit() {
     let folder = fresh_folder();
     std::fs::write(folder.join("body"), "Hello, World!").unwrap();
