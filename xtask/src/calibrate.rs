@@ -3,6 +3,7 @@
 //! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
 //! a file, so that a long calibration can be stopped and goes on where it was.
 
+mod bursts;
 mod clock;
 mod observer;
 mod session;
@@ -62,6 +63,12 @@ pub(crate) struct Args {
     /// Blocks of a session; the quick design (6 short blocks) where none is given
     #[arg(long)]
     blocks: Option<u32>,
+    /// The usual design in place of the quick one: looks after 6, 12 and 24 blocks
+    #[arg(long, conflicts_with = "blocks")]
+    looks: bool,
+    /// For aa and planted: other load on every CPU for this percentage of the time, in bursts of random length
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=90))]
+    bursts: Option<u8>,
     /// For planted: requests per second, the same for both arms, or `max`
     #[arg(long, default_value = "max")]
     rate: String,
@@ -111,7 +118,14 @@ impl Args {
 
     /// The name under which sessions of one kind are kept together.
     fn name(&self) -> String {
-        let mut design = self.blocks.map_or_else(|| "quick".to_owned(), |blocks| format!("{blocks}-blocks"));
+        let mut design = match self.blocks {
+            Some(blocks) => format!("{blocks}-blocks"),
+            None if self.looks => "looks".to_owned(),
+            None => "quick".to_owned(),
+        };
+        if let Some(percent) = self.bursts {
+            write!(design, "-bursts-{percent}").expect("writing to a string cannot fail");
+        }
         if self.work > 0 {
             write!(design, "-work-{}", self.work).expect("writing to a string cannot fail");
         }
@@ -124,10 +138,14 @@ impl Args {
 
     fn design(&self) -> String {
         let blocks = match self.blocks {
+            None if self.looks => "the usual design (looks after 6, 12 and 24 blocks)".to_owned(),
             None => "the quick design".to_owned(),
             Some(blocks) => format!("{blocks} blocks"),
         };
-        format!("{blocks}, {} ns of work in each request of either server", self.work)
+        let bursts = self.bursts.map_or_else(String::new, |percent| {
+            format!(", other load on every CPU for {percent} % of the time in bursts of random length")
+        });
+        format!("{blocks}, {} ns of work in each request of either server{bursts}", self.work)
     }
 }
 
@@ -166,6 +184,8 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
             work_ns: args.work,
             percent: (args.question == Question::Planted).then_some(args.percent),
             blocks: args.blocks,
+            looks: args.looks,
+            bursts: args.bursts,
             rate: args.rate(),
             number,
         };
@@ -209,7 +229,8 @@ fn summary(args: &Args, found: &[Found]) -> String {
     let mut text = format!(
         "# {}: {right} of {} {what}\n\nEach session: CPU per request at {}, {}, 64 connections. Repeat with `cargo \
          xtask calibrate {} …`.\n\nslower {}, faster {}, equal {}, inconclusive {}, invalid {}; interval covers \
-         the truth in {covered}; median standard deviation of a pair {:.2} %\n\n",
+         the truth in {covered}. Medians: half width of the interval {:.2} %, standard deviation of a pair {:.2} %, {:.0} s a \
+         session (longest {:.0} s)\n\n",
         args.name(),
         found.len(),
         if args.rate() == "max" { "capacity".to_owned() } else { format!("{} requests/s", args.rate()) },
@@ -220,10 +241,13 @@ fn summary(args: &Args, found: &[Found]) -> String {
         count("equal"),
         count("inconclusive"),
         count("invalid"),
+        median(found.iter().filter_map(Found::half_width).collect()) * 100.0,
         median(found.iter().map(|one| one.paired_sd).collect()) * 100.0,
+        median(found.iter().map(|one| one.took_s).collect()),
+        found.iter().map(|one| one.took_s).fold(0.0, f64::max),
     );
     text.push_str(
-        "| session | verdict | ratio | interval | truth | sd of a pair |\n|--:|---|--:|--:|--:|--:|\n",
+        "| session | verdict | ratio | interval | truth | sd of a pair | blocks | took |\n|--:|---|--:|--:|--:|--:|--:|--:|\n",
     );
     for (index, one) in found.iter().enumerate() {
         text.push_str(&one.row(index + 1));

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::bursts::Bursts;
 use crate::shell::{command, root};
 
 /// A session to run.
@@ -18,6 +20,10 @@ pub(super) struct Session<'a> {
     /// Work of both arms in each request beside that, in nanoseconds.
     pub(super) work_ns: u32,
     pub(super) blocks: Option<u32>,
+    /// The usual design where no number of blocks is given.
+    pub(super) looks: bool,
+    /// Percentage of the time for which other load keeps every CPU busy.
+    pub(super) bursts: Option<u8>,
     /// Requests per second, or `max`.
     pub(super) rate: &'a str,
     pub(super) number: u32,
@@ -33,12 +39,21 @@ pub(super) struct Found {
     /// The true ratio: 1, or what the servers say of themselves when they end.
     truth: f64,
     pub(super) paired_sd: f64,
+    /// Blocks behind the interval.
+    blocks: u64,
+    /// Seconds from the command to its verdict.
+    pub(super) took_s: f64,
 }
 
 impl Found {
     /// Whether the interval covers the truth.
     pub(super) fn covers(&self) -> bool {
         self.ci_low.zip(self.ci_high).is_some_and(|(low, high)| low <= self.truth && self.truth <= high)
+    }
+
+    /// Half of the interval, of the ratio.
+    pub(super) fn half_width(&self) -> Option<f64> {
+        Some((self.ci_high? - self.ci_low?) / 2.0 / self.ratio?)
     }
 
     pub(super) fn line(&self) -> String {
@@ -48,10 +63,12 @@ impl Found {
     pub(super) fn row(&self, index: usize) -> String {
         let (ratio, interval) = (number(self.ratio), self.interval());
         format!(
-            "| {index} | {} | {ratio} | {interval} | {:.4} | {:.2} % |\n",
+            "| {index} | {} | {ratio} | {interval} | {:.4} | {:.2} % | {} | {:.0} s |\n",
             self.verdict,
             self.truth,
-            self.paired_sd * 100.0
+            self.paired_sd * 100.0,
+            self.blocks,
+            self.took_s
         )
     }
 
@@ -79,12 +96,18 @@ impl Session<'_> {
     fn run_in(&self, dir: &Path) -> anyhow::Result<Found> {
         let blocks = self.blocks.map(|blocks| blocks.to_string());
         let mut words = match &blocks {
+            None if self.looks => Vec::new(),
             None => vec!["--quick"],
             Some(blocks) => vec!["--blocks", blocks],
         };
         let seed = (1000 + self.number).to_string();
         words.extend(["--seed", &seed, "--rate", self.rate]);
+        let others =
+            self.bursts.map(|percent| Bursts::begin(f64::from(percent) / 100.0, u64::from(self.number)));
+        let begun = Instant::now();
         let findings = compare(self, &words, dir)?;
+        let took_s = begun.elapsed().as_secs_f64();
+        drop(others);
         let row = cpu_row(&findings)?;
         let figure = |name: &str| row[name].as_f64();
         Ok(Found {
@@ -94,6 +117,8 @@ impl Session<'_> {
             ci_high: figure("ci_high"),
             truth: if self.percent.is_some() { truth(&dir.join("logs"))? } else { 1.0 },
             paired_sd: figure("paired_sd").unwrap_or(f64::NAN),
+            blocks: row["blocks"].as_u64().unwrap_or(0),
+            took_s,
         })
     }
 }
