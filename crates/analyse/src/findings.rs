@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::job::Reuse;
 use model::plan::Turns;
 use model::record::{AloneReason, Host, Run, RunStatus};
 use model::units::Span;
@@ -193,16 +194,19 @@ fn partial(run: &Run) -> Option<String> {
 
 fn workload(sheet: &Sheet) -> String {
     let plan = sheet.plan();
-    let workload = &plan.workload;
-    let depth = if workload.pipeline > 1 {
-        format!(", {} in flight on each", workload.pipeline)
-    } else {
-        String::new()
+    let job = &plan.workload.job;
+    let depth = if job.depth() > 1 { format!(", {} in flight on each", job.depth()) } else { String::new() };
+    let each = match job.reuse {
+        Reuse::All => String::new(),
+        Reuse::Requests(1) => ", a new one for each request".to_owned(),
+        Reuse::Requests(requests) => format!(", a new one after {requests} requests"),
     };
-    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
     format!(
-        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
-        workload.path, workload.connections, plan.placement.server, plan.placement.load
+        "{} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
+        plan.workload.describe(),
+        job.connections,
+        plan.placement.server,
+        plan.placement.load
     )
 }
 

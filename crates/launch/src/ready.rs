@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use model::plan::Expect;
 use model::record::Answer;
 
-use crate::probe::{Connection, Reply, request};
+use crate::probe::probe_with_body;
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail, tree};
 
@@ -14,6 +14,8 @@ pub(crate) const LOG_LINES: usize = 10;
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// Between two questions: short beside any start, long beside the cost of asking.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
+/// Service Unavailable.
+pub const NOT_YET: u16 = 503;
 /// How long a server may answer wrongly before that counts as its answer. One that says of itself that it cannot answer
 /// yet (status 503) has all the time there is.
 const WRONG_LIMIT: Duration = Duration::from_secs(3);
@@ -25,6 +27,17 @@ pub struct Ready {
     pub answer: Answer,
     /// Milliseconds from its start to the end of that answer.
     pub ready_ms: u64,
+}
+
+/// What one question to a target brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown<T> {
+    /// It is ready.
+    Ready(T),
+    /// It says of itself that it is not ready yet: it has all the time there is.
+    Loading(String),
+    /// It does not do what it should; it has a few seconds to mend that.
+    Wrong(String),
 }
 
 /// Asks again and again until the target answers `path` as expected.
@@ -39,11 +52,32 @@ pub fn wait_ready(
     expect: &Expect,
     timeout: Duration,
 ) -> Result<Ready, LaunchError> {
+    let judge = |(answer, body): (Answer, Vec<u8>)| match unexpected(&answer, &body, expect) {
+        None => Shown::Ready(answer),
+        Some(what) if answer.status == NOT_YET => Shown::Loading(what),
+        Some(what) => Shown::Wrong(what),
+    };
+    let mut ask = |limit| probe_with_body(addr, path, limit).map(judge);
+    let (answer, ready_ms) = wait_until(process, addr, timeout, &mut ask)?;
+    Ok(Ready { answer, ready_ms })
+}
+
+/// Asks again and again, each time for no longer than it is told, until what is asked shows that the target is ready on
+/// `addr`; gives what it showed, and milliseconds from its start.
+///
+/// # Errors
+/// As [`wait_ready`].
+pub fn wait_until<T>(
+    process: &mut Process,
+    addr: SocketAddr,
+    timeout: Duration,
+    ask: &mut dyn FnMut(Duration) -> Result<Shown<T>, ProbeError>,
+) -> Result<(T, u64), LaunchError> {
     let begin = Instant::now();
     let deadline = begin + timeout;
     let mut seen = Seen { wrong: None, loading: false, last: ProbeError::Timeout };
     loop {
-        let outcome = ask(addr, path, deadline);
+        let outcome = ask(deadline.saturating_duration_since(Instant::now()).min(PROBE_LIMIT));
         if let Some(exit) = process.try_exit() {
             let left = !tree::descendants(process.supervisor_pid()).is_empty();
             return Err(LaunchError::Exited { exit, left, log: log_of(process) });
@@ -51,22 +85,15 @@ pub fn wait_ready(
         if process.is_unwanted() {
             return Err(LaunchError::Interrupted);
         }
-        if let Some(answer) = seen.note(outcome, expect) {
+        if let Some(shown) = seen.note(outcome) {
             let ready_ms = u64::try_from(process.started().elapsed().as_millis()).unwrap_or(u64::MAX);
-            return own_answer(process, addr, begin.elapsed()).map(|()| Ready { answer, ready_ms });
+            return own_answer(process, addr, begin.elapsed()).map(|()| (shown, ready_ms));
         }
         if Instant::now() >= deadline || seen.is_settled() {
             return Err(seen.failure(process, addr, begin.elapsed()));
         }
         std::thread::sleep(PROBE_EVERY);
     }
-}
-
-fn ask(addr: SocketAddr, path: &str, deadline: Instant) -> Result<Reply, ProbeError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let mut connection = Connection::open(addr, left.min(PROBE_LIMIT))?;
-    connection.send(request("GET", path, addr, "").as_bytes())?;
-    connection.read_answer(false)
 }
 
 /// What the questions so far have brought.
@@ -79,17 +106,12 @@ struct Seen {
 }
 
 impl Seen {
-    /// Takes note of one outcome; gives the answer if it is the expected one.
-    fn note(&mut self, outcome: Result<Reply, ProbeError>, expect: &Expect) -> Option<Answer> {
-        /// Service Unavailable.
-        const NOT_YET: u16 = 503;
-        self.loading = matches!(&outcome, Ok(reply) if reply.answer.status == NOT_YET);
+    /// Takes note of one outcome; gives what shows that the target is ready.
+    fn note<T>(&mut self, outcome: Result<Shown<T>, ProbeError>) -> Option<T> {
+        self.loading = matches!(outcome, Ok(Shown::Loading(_)));
         let what = match outcome {
-            Ok(reply) => match difference(&reply, expect) {
-                None => return Some(reply.answer),
-                Some(what) => what,
-            },
-            Err(ProbeError::NotHttp(what)) => what,
+            Ok(Shown::Ready(shown)) => return Some(shown),
+            Ok(Shown::Wrong(what) | Shown::Loading(what)) | Err(ProbeError::NotHttp(what)) => what,
             Err(error) => {
                 self.last = error;
                 return None;
@@ -117,9 +139,10 @@ impl Seen {
 }
 
 /// What differs from the expected answer, in words; `None` where nothing does.
-pub(crate) fn difference(reply: &Reply, expect: &Expect) -> Option<String> {
-    let answer = &reply.answer;
-    let start = || String::from_utf8_lossy(&reply.body_start).escape_debug().to_string();
+/// `body_start` is what it shows of a body.
+#[must_use]
+pub fn unexpected(answer: &Answer, body_start: &[u8], expect: &Expect) -> Option<String> {
+    let start = || String::from_utf8_lossy(body_start).escape_debug().to_string();
     if answer.status != expect.status {
         return Some(format!("status {} instead of {}, body '{}'", answer.status, expect.status, start()));
     }

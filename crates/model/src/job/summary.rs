@@ -63,6 +63,26 @@ impl NamedRequest {
     }
 }
 
+impl RequestSummary {
+    /// It in words; `path` is that of an endpoint whose own is asked. Hashes stand for values, so that requests that differ
+    /// are told apart.
+    #[must_use]
+    pub fn text(&self, path: &str) -> String {
+        let query = self.query_sha256.iter().map(|hash| format!("?#{hash}")).collect::<String>();
+        let mut text = format!("{} {}{query}", self.method, self.path.as_deref().unwrap_or(path));
+        if !self.fields.is_empty() {
+            let named =
+                |field: &FieldSummary| format!("{} #{}", field.name.to_ascii_lowercase(), field.sha256);
+            let fields: Vec<String> = self.fields.iter().map(named).collect();
+            text += &format!(", {}", fields.join(", "));
+        }
+        if let Some(hash) = &self.body_sha256 {
+            text += &format!(", a body of {} bytes #{hash}", self.body_bytes);
+        }
+        text
+    }
+}
+
 impl Request {
     fn summary(&self, name: &str, weight: f64) -> RequestSummary {
         let (path, query) = match self.target.as_deref() {

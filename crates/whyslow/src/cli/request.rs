@@ -8,6 +8,7 @@ use clap::Args;
 use model::job::fill::check;
 use model::job::read::{Given, read};
 use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
+use model::plan::Reach;
 use model::units::Span;
 
 use super::load::wrk_time;
@@ -64,8 +65,9 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay", help_heading = ASKING)]
     pub(crate) speed: f64,
     /// A request unanswered for longer counts as a timeout, once
-    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time, help_heading = REACHING)]
-    pub(crate) timeout: Span,
+    /// [default: 2s; 60s in compare, ladder and case]
+    #[arg(short = 'T', long, value_parser = wrk_time, help_heading = REACHING)]
+    pub(crate) timeout: Option<Span>,
     /// The server listens on this unix socket; the URL's host is only named in requests
     #[arg(long, value_name = "SOCKET", help_heading = REACHING)]
     pub(crate) unix: Option<PathBuf>,
@@ -98,9 +100,42 @@ pub(crate) struct Size {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
+    /// Timeout where no flag says another.
+    pub(crate) timeout: Span,
 }
 
 impl RequestArgs {
+    /// What only `load` can do; `command` is the one that was asked for it.
+    pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
+        if self.script.is_some() {
+            bail!(
+                "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
+            );
+        }
+        if self.replay.is_some() {
+            bail!(
+                "--replay is for load, which keeps the log's timing: {command} takes its requests from --requests FILE"
+            );
+        }
+        if let Some(count) = self.count()? {
+            bail!("--requests {count} is a count, which is for load: {command} takes a file");
+        }
+        Ok(())
+    }
+
+    /// Whether a file says what is asked.
+    pub(crate) fn has_file(&self) -> bool {
+        self.requests.iter().any(|given| matches!(given, CountOrFile::File(_)))
+    }
+
+    /// How servers that are started here are reached: over TLS where any flag says something of it.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach {
+            tls: self.insecure || self.cacert.is_some() || self.cert.is_some(),
+            unix: self.unix.as_ref().map(|socket| socket.to_string_lossy().into_owned()),
+        }
+    }
+
     /// After how many requests to end, if `--requests` says.
     pub(crate) fn count(&self) -> anyhow::Result<Option<u64>> {
         let counts = self.requests.iter().filter_map(|given| match given {
@@ -162,8 +197,9 @@ impl RequestArgs {
             connections: size.connections,
             threads: size.threads,
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
-            timeout: self.timeout,
+            timeout: self.timeout.unwrap_or(size.timeout),
         };
+        load::check_job(&job)?;
         Ok((job, notes))
     }
 
