@@ -19,7 +19,7 @@ use crate::facts::arms::ArmFindings;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
-use crate::facts::words::percent;
+use crate::facts::words::{percent, shown};
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
 use crate::next;
@@ -133,7 +133,7 @@ pub fn analyse(run: &Run) -> Findings {
         case: plan.case.clone(),
         seed: plan.seed,
         host: run.host.clone(),
-        command: run.manifest.command.clone(),
+        command: shown(&run.manifest.command),
         workload: workload(sheet),
         partial: partial(run),
         condition: sheet.describe(sheet.main),

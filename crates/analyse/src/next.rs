@@ -5,6 +5,7 @@ use model::record::Manifest;
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::Grade;
+use crate::facts::words::shown;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, Verdict};
 
@@ -23,7 +24,8 @@ pub(crate) fn next(
     attribution: &Attribution,
 ) -> Option<String> {
     let plan = &manifest.plan;
-    let again = Again { words: &manifest.command, plan };
+    let words = shown(&manifest.command);
+    let again = Again { words: &words, plan };
     let primary = || comparisons.iter().filter(|row| row.primary);
     let told = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))

@@ -82,6 +82,7 @@ fn job(args: &CapacityArgs) -> anyhow::Result<Job> {
     };
     let (job, notes) = args.request.job(Vec::new(), size)?;
     notes.iter().for_each(|note| crate::say(note));
+    load::check_job(&job)?;
     Ok(job)
 }
 

@@ -88,28 +88,31 @@ impl Workload {
         }
     }
 
-    /// What is asked, in words that name no secret: no value of a field, of a query or of a body.
+    /// What is asked, in words that name no secret: no value of a field, of a query or of a body. Where there is any, a hash of
+    /// all that is sent tells requests apart that differ in nothing else.
     #[must_use]
     pub fn describe(&self) -> String {
         let path = self.path.split('?').next().unwrap_or_default();
         let summary = self.job.requests.summary();
-        let requests: Vec<String> = summary.requests.iter().map(|request| request.text(path)).collect();
-        let asked = match (&self.job.requests, requests.as_slice()) {
-            (Requests::Same(_), [one]) => one.clone(),
-            (_, several) => {
-                let shown: Vec<&str> = several.iter().take(SHOWN).map(String::as_str).collect();
-                let more = several.len().saturating_sub(SHOWN);
+        let several = matches!(self.job.requests, Requests::Drawn(_));
+        let asked = match summary.requests.as_slice() {
+            [one] if !several => one.text(path),
+            many => {
+                let shown: Vec<String> = many.iter().take(SHOWN).map(|one| one.title(path)).collect();
+                let more = many.len().saturating_sub(SHOWN);
                 let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("{} requests by weight ({}{rest})", several.len(), shown.join("; "))
+                format!("{} requests by weight ({}{rest})", many.len(), shown.join(", "))
             }
         };
+        let bare = self.job.requests.is_bare_get() && !self.path.contains('?') && self.job.data.is_none();
+        let hash = if bare { String::new() } else { format!(" #{}", self.job.sent_sha256(&self.path)) };
         let over = match (self.job.is_http2(), self.reach.tls) {
             (false, false) => "",
             (false, true) => " over TLS",
             (true, false) => " over HTTP/2",
             (true, true) => " over HTTP/2 and TLS",
         };
-        asked + over
+        asked + &hash + over
     }
 }
 

@@ -199,7 +199,6 @@ impl RequestArgs {
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
             timeout: self.timeout.unwrap_or(size.timeout),
         };
-        load::check_job(&job)?;
         Ok((job, notes))
     }
 

@@ -97,7 +97,7 @@ pub(crate) enum CaseAction {
         format: Format,
     },
     /// Build, measure, and hold the figures against the published ones
-    Run(CaseRunArgs),
+    Run(Box<CaseRunArgs>),
 }
 
 #[derive(Debug, Args)]

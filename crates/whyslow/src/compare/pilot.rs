@@ -8,7 +8,7 @@ use rustix::system::sysinfo;
 
 use super::Early;
 use super::server::{Bench, Purpose, Server};
-use super::together::{Asking, DRAIN, Together, Unwatched, nanoseconds};
+use super::together::{Asking, DRAIN, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ impl Bench<'_> {
         let mut piloted =
             Piloted { record, answers: Vec::new(), per_s: 0.0, rss_bytes: 0, background: 0.0, kept_up: true };
         match self.start(Purpose::Pilot, &mut piloted.record) {
-            Ok(server) => match self.ask(&server) {
+            Ok(mut server) => match self.ask(&mut server) {
                 Ok(answers) => {
                     piloted.answers = answers;
                     self.load(server, connections, &mut piloted)?;
@@ -67,11 +67,12 @@ impl Bench<'_> {
     }
 
     /// Asks a few times for each request: what it answers is as expected, and kept to be compared.
-    fn ask(&self, server: &Server) -> Result<Vec<RequestAnswers>, Failure> {
+    fn ask(&self, server: &mut Server) -> Result<Vec<RequestAnswers>, Failure> {
         let place = self.place(server.arm, server.port);
-        let answers = place
-            .answers(self.interrupt.flag())
-            .map_err(|text| server.failure(FailureKind::NotReady, text))?;
+        let answers = place.answers(self.interrupt.flag()).map_err(|text| {
+            let crash = server.crash(EXIT_PATIENCE);
+            crash.unwrap_or_else(|| server.failure(FailureKind::NotReady, text))
+        })?;
         match place.wrong(&answers) {
             None => Ok(answers),
             Some(what) => {

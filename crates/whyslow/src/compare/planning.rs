@@ -69,6 +69,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         alone: args.steps_alone.clone(),
     };
     plan.validate()?;
+    load::check_job(&plan.workload.job)?;
     Ok(plan)
 }
 

@@ -17,7 +17,7 @@ const LEAD: Duration = Duration::from_millis(10);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
-const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How one turn loads its server.
 #[derive(Debug, Clone, Copy)]
