@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 use model::plan::Expect;
 use model::record::Answer;
 
-use crate::probe::probe_with_body;
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail, tree};
 
@@ -20,15 +19,6 @@ pub const NOT_YET: u16 = 503;
 /// yet (status 503) has all the time there is.
 const WRONG_LIMIT: Duration = Duration::from_secs(3);
 
-/// A target that answered as expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
-    /// Its answer.
-    pub answer: Answer,
-    /// Milliseconds from its start to the end of that answer.
-    pub ready_ms: u64,
-}
-
 /// What one question to a target brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown<T> {
@@ -40,33 +30,12 @@ pub enum Shown<T> {
     Wrong(String),
 }
 
-/// Asks again and again until the target answers `path` as expected.
-///
-/// # Errors
-/// [`LaunchError::Exited`], [`LaunchError::NotReady`] with what it listens on instead, or [`LaunchError::WrongAnswer`]
-/// with what came instead; each with the last lines of its log.
-pub fn wait_ready(
-    process: &mut Process,
-    addr: SocketAddr,
-    path: &str,
-    expect: &Expect,
-    timeout: Duration,
-) -> Result<Ready, LaunchError> {
-    let judge = |(answer, body): (Answer, Vec<u8>)| match unexpected(&answer, &body, expect) {
-        None => Shown::Ready(answer),
-        Some(what) if answer.status == NOT_YET => Shown::Loading(what),
-        Some(what) => Shown::Wrong(what),
-    };
-    let mut ask = |limit| probe_with_body(addr, path, limit).map(judge);
-    let (answer, ready_ms) = wait_until(process, addr, timeout, &mut ask)?;
-    Ok(Ready { answer, ready_ms })
-}
-
 /// Asks again and again, each time for no longer than it is told, until what is asked shows that the target is ready on
 /// `addr`; gives what it showed, and milliseconds from its start.
 ///
 /// # Errors
-/// As [`wait_ready`].
+/// [`LaunchError::Exited`], [`LaunchError::NotReady`] with what it listens on instead, or [`LaunchError::WrongAnswer`]
+/// with what came instead; each with the last lines of its log.
 pub fn wait_until<T>(
     process: &mut Process,
     addr: SocketAddr,

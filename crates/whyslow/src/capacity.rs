@@ -80,7 +80,7 @@ fn job(args: &CapacityArgs) -> anyhow::Result<Job> {
         pipeline: args.pipeline,
         timeout: TIMEOUT,
     };
-    let (job, notes) = args.request.job(Vec::new(), size)?;
+    let (job, notes) = args.request.job_without_timing(size)?;
     notes.iter().for_each(|note| crate::say(note));
     load::check_job(&job)?;
     Ok(job)

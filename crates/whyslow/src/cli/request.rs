@@ -58,12 +58,13 @@ pub(crate) struct RequestArgs {
     /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
     #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) script: Option<PathBuf>,
-    /// Send the requests of this access log (combined format) with its own timing
+    /// Send the requests of this access log (combined format), in load with its own timing; elsewhere each is drawn as often
+    /// as it is in there
     #[arg(long, value_name = "LOG", conflicts_with_all = ["script", "data"], help_heading = ASKING)]
     pub(crate) replay: Option<PathBuf>,
-    /// With --replay: how many times as fast as it was
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay", help_heading = ASKING)]
-    pub(crate) speed: f64,
+    /// With --replay: how many times as fast as it was [default: 1]
+    #[arg(long, value_name = "FACTOR", requires = "replay", help_heading = ASKING)]
+    pub(crate) speed: Option<f64>,
     /// A request unanswered for longer counts as a timeout, once
     /// [default: 2s; 60s in compare, ladder and case]
     #[arg(short = 'T', long, value_parser = wrk_time, help_heading = REACHING)]
@@ -125,7 +126,7 @@ impl RequestArgs {
 
     /// Whether a file says what is asked.
     pub(crate) fn has_file(&self) -> bool {
-        self.requests.iter().any(|given| matches!(given, CountOrFile::File(_)))
+        self.replay.is_some() || self.requests.iter().any(|given| matches!(given, CountOrFile::File(_)))
     }
 
     /// How servers that are started here are reached: over TLS where any flag says something of it.
@@ -163,6 +164,18 @@ impl RequestArgs {
     /// A server as these flags reach it.
     pub(crate) fn endpoint(&self, name: &str, url: &str, expected_status: Option<u16>) -> Endpoint {
         Endpoint { name: name.to_owned(), url: url.to_owned(), unix: self.unix.clone(), expected_status }
+    }
+
+    /// The same where a log's requests are drawn, and its timing is not kept.
+    pub(crate) fn job_without_timing(&self, size: Size) -> anyhow::Result<(Job, Vec<String>)> {
+        let (job, mut notes) = self.job(Vec::new(), size)?;
+        let Some(file) = &self.replay else { return Ok((job, notes)) };
+        let logged = load::logged(&text(file)?, &self.pattern()?);
+        let (requests, skipped) = logged.with_context(|| format!("--replay {}", file.display()))?;
+        if skipped > 0 {
+            notes.push(format!("{skipped} lines of the log hold no request and are left out"));
+        }
+        Ok((Job { requests: Requests::Drawn(requests), ..job }, notes))
     }
 
     /// The job that the flags describe, and what of the files was passed over. With a script or a log, its requests are

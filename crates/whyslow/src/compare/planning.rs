@@ -176,7 +176,7 @@ fn workload(
 ) -> anyhow::Result<Workload> {
     let threads = u32::try_from(placement.load.len()).unwrap_or(1).min(args.connections).max(1);
     let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
-    let (job, notes) = args.request.job(Vec::new(), size)?;
+    let (job, notes) = args.request.job_without_timing(size)?;
     notes.iter().for_each(|note| crate::say(note));
     let job = if args.no_keep_alive { job.with_keep_alive(false) } else { job };
     Ok(Workload {

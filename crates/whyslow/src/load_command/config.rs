@@ -35,7 +35,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     };
     config.slack = args.slack.0;
     if let Some(file) = &args.request.replay {
-        replay(file, args.request.speed, &mut config)?;
+        replay(file, args.request.speed.unwrap_or(1.0), &mut config)?;
     }
     args.sharding.apply(&mut config)?;
     Ok(config)

@@ -225,7 +225,7 @@ fn what_cannot_be_sent_is_one_sentence_and_nothing_is_started() {
     std::fs::write(folder.join("empty.http"), "").unwrap();
     std::fs::write(folder.join("shop.http"), SHOP).unwrap();
     std::fs::write(folder.join("short.csv"), "id,name\n1\n").unwrap();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["--requests", "none.http"], "cannot read none.http"),
         (&["--requests", "empty.http"], "it has no request"),
         (&["--requests", "500"], "is a count, which is for load"),
@@ -236,7 +236,9 @@ fn what_cannot_be_sent_is_one_sentence_and_nothing_is_started() {
         (&["-H", "no colon"], "is not a header"),
         (&["--cacert", "none.pem"], "none.pem cannot be used"),
         (&["--script", "x.lua"], "--script is for load"),
-        (&["--replay", "x.log"], "--replay is for load"),
+        (&["--replay", "x.txt"], "cannot read x.txt"),
+        (&["--replay", "shop.http"], "not of an access log"),
+        (&["--replay", "x.txt", "--speed", "2"], "which only load keeps"),
         (&["--unix", "one.sock"], "put {port} in it"),
         (&["--http2", "--pipeline", "2"], "use --streams"),
         (&["--ready", "it's"], "--ready"),
@@ -254,6 +256,34 @@ fn what_cannot_be_sent_is_one_sentence_and_nothing_is_started() {
     assert_eq!(logs.count(), 0, "no server was started");
     let said = whyslow(&["capacity", "futures", "--requests", "none.http"]);
     assert!(said.code == Some(2) && said.err.contains("cannot read none.http"), "{said:?}");
+}
+
+#[test]
+fn a_log_is_drawn_from_and_numbers_never_come_twice() {
+    let folder = fresh_folder();
+    let line = |what: &str| format!("1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"{what} HTTP/1.1\" 200 9\n");
+    let log = [line("GET /items").repeat(3), line("DELETE /items/7"), line("GET /items")].concat();
+    std::fs::write(folder.join("access.txt"), log).unwrap();
+    let arms = [shop("main", ""), shop("pr", "")];
+    let said = compare(&folder, &arms, &["--replay", "access.txt", "-H", TOKEN, "--ready", "/health"]);
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    for record in rounds(&folder) {
+        let logged = logged(&folder, &record);
+        let [get, delete] = ["get /items", "delete /items/7"].map(|line| logged[line]);
+        assert!(get > 2 * delete && delete > 0, "4 to 1: {logged:?}");
+        let rows = &record.windows[0].load.requests_by_name;
+        assert_eq!((rows["GET /items"].requests, rows["DELETE /items/7"].requests), (get, delete));
+    }
+    let folder = fresh_folder();
+    let said = compare(&folder, &arms, &["--path", "/items/{n}", "-H", TOKEN, "--ready", "/health"]);
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    for record in rounds(&folder) {
+        let log = std::fs::read_to_string(folder.join(format!("{}.log", record.port))).unwrap();
+        let numbered: Vec<&str> =
+            log.lines().filter_map(|line| line.split_once("get /items/")).map(|(_, n)| n).collect();
+        let different: std::collections::BTreeSet<&&str> = numbered.iter().collect();
+        assert!(numbered.len() > 10 && different.len() == numbered.len(), "{log}");
+    }
 }
 
 #[test]
