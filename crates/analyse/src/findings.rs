@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::job::Reuse;
 use model::plan::Turns;
 use model::record::{AloneReason, Host, Run, RunStatus};
 use model::units::Span;
@@ -18,7 +19,7 @@ use crate::facts::arms::ArmFindings;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
-use crate::facts::words::percent;
+use crate::facts::words::{percent, shown};
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
 use crate::next;
@@ -132,7 +133,7 @@ pub fn analyse(run: &Run) -> Findings {
         case: plan.case.clone(),
         seed: plan.seed,
         host: run.host.clone(),
-        command: run.manifest.command.clone(),
+        command: shown(&run.manifest.command),
         workload: workload(sheet),
         partial: partial(run),
         condition: sheet.describe(sheet.main),
@@ -193,16 +194,19 @@ fn partial(run: &Run) -> Option<String> {
 
 fn workload(sheet: &Sheet) -> String {
     let plan = sheet.plan();
-    let workload = &plan.workload;
-    let depth = if workload.pipeline > 1 {
-        format!(", {} in flight on each", workload.pipeline)
-    } else {
-        String::new()
+    let job = &plan.workload.job;
+    let depth = if job.depth() > 1 { format!(", {} in flight on each", job.depth()) } else { String::new() };
+    let each = match job.reuse {
+        Reuse::All => String::new(),
+        Reuse::Requests(1) => ", a new one for each request".to_owned(),
+        Reuse::Requests(requests) => format!(", a new one after {requests} requests"),
     };
-    let each = if workload.keep_alive { "" } else { ", a new one for each request" };
     format!(
-        "GET {} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
-        workload.path, workload.connections, plan.placement.server, plan.placement.load
+        "{} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
+        plan.workload.describe(),
+        job.connections,
+        plan.placement.server,
+        plan.placement.load
     )
 }
 

@@ -10,10 +10,10 @@ pub mod sameness;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use answers::difference;
 pub use disturbance::BiasSource;
 pub(crate) use disturbance::biases;
 pub(crate) use place::FLOOR_LEVEL;
+pub use sameness::difference;
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;

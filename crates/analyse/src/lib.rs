@@ -31,7 +31,7 @@ pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
 };
-pub use facts::arms::{ArmFindings, CpuPerRequest, Latency, Overload, Segments, Switches};
+pub use facts::arms::{ArmFindings, CpuPerRequest, Latency, NamedFindings, Overload, Segments, Switches};
 pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,

@@ -6,6 +6,7 @@ use model::record::Manifest;
 use crate::attribution::Attribution;
 use crate::attribution::cause::Grade;
 use crate::facts::arms::ArmFindings;
+use crate::facts::words::shown;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, Verdict};
 
@@ -29,7 +30,8 @@ pub(crate) fn next(
         return Some(format!("mend {arm} first: {error}"));
     }
     let plan = &manifest.plan;
-    let again = Again { words: &manifest.command, plan };
+    let words = shown(&manifest.command);
+    let again = Again { words: &words, plan };
     let primary = || comparisons.iter().filter(|row| row.primary);
     let told = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))

@@ -25,19 +25,22 @@ const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 /// # Errors
 /// [`ProbeError`]
 pub fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> Result<Answer, ProbeError> {
-    let mut connection = Connection::open(addr, timeout)?;
-    connection.send(request("GET", path, addr, "").as_bytes())?;
-    Ok(connection.read_answer(false)?.answer)
+    probe_with_body(addr, path, timeout).map(|(answer, _)| answer)
 }
 
-/// Asks as [`probe`] does, for the first bytes of the body: 200 at most.
+/// Asks as [`probe`] does, and gives the first bytes of the body, too: 200 at most.
 ///
 /// # Errors
 /// [`ProbeError`]
-pub fn body_start(addr: SocketAddr, path: &str, timeout: Duration) -> Result<Vec<u8>, ProbeError> {
+pub fn probe_with_body(
+    addr: SocketAddr,
+    path: &str,
+    timeout: Duration,
+) -> Result<(Answer, Vec<u8>), ProbeError> {
     let mut connection = Connection::open(addr, timeout)?;
     connection.send(request("GET", path, addr, "").as_bytes())?;
-    Ok(connection.read_answer(false)?.body_start)
+    let reply = connection.read_answer(false)?;
+    Ok((reply.answer, reply.body_start))
 }
 
 /// The bytes of a request without a body; `more` is further header lines, each with its CRLF.

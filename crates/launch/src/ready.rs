@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 use model::plan::Expect;
 use model::record::Answer;
 
-use crate::probe::{Connection, Reply, request};
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
 
@@ -14,6 +13,8 @@ pub(crate) const LOG_LINES: usize = 10;
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// Between two questions: short beside any start, long beside the cost of asking.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
+/// Service Unavailable.
+pub const NOT_YET: u16 = 503;
 /// How long a server may answer wrongly before that counts as its answer. One that says of itself that it cannot answer
 /// yet (status 503) has all the time there is.
 const WRONG_LIMIT: Duration = Duration::from_secs(3);
@@ -23,42 +24,44 @@ const ELSEWHERE_LIMIT: Duration = Duration::from_secs(10);
 /// Between two looks at where it listens, which read all of `/proc`.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A target that answered as expected.
+/// What one question to a target brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
-    /// Its answer.
-    pub answer: Answer,
-    /// Milliseconds from its start to the end of that answer.
-    pub ready_ms: u64,
+pub enum Shown<T> {
+    /// It is ready.
+    Ready(T),
+    /// It says of itself that it is not ready yet: it has all the time there is.
+    Loading(String),
+    /// It does not do what it should; it has a few seconds to mend that.
+    Wrong(String),
 }
 
-/// Asks again and again until the target answers `path` as expected.
+/// Asks again and again, each time for no longer than it is told, until what is asked shows that the target is ready on
+/// `addr`; gives what it showed, and milliseconds from its start.
 ///
 /// # Errors
 /// [`LaunchError::Exited`], [`LaunchError::NotReady`] with what it listens on instead, or [`LaunchError::WrongAnswer`]
 /// with what came instead; each with the last lines of its log.
-pub fn wait_ready(
+pub fn wait_until<T>(
     process: &mut Process,
     addr: SocketAddr,
-    path: &str,
-    expect: &Expect,
     timeout: Duration,
-) -> Result<Ready, LaunchError> {
+    ask: &mut dyn FnMut(Duration) -> Result<Shown<T>, ProbeError>,
+) -> Result<(T, u64), LaunchError> {
     let begin = Instant::now();
     let deadline = begin + timeout;
     let mut seen = Seen { wrong: None, loading: false, last: ProbeError::Timeout };
     let mut elsewhere = Elsewhere::since(begin);
     loop {
-        let outcome = ask(addr, path, deadline);
+        let outcome = ask(deadline.saturating_duration_since(Instant::now()).min(PROBE_LIMIT));
         if let Some(exit) = process.try_exit() {
             return Err(LaunchError::Exited { exit, log: log_of(process) });
         }
         if process.is_unwanted() {
             return Err(LaunchError::Interrupted);
         }
-        if let Some(answer) = seen.note(outcome, expect) {
+        if let Some(shown) = seen.note(outcome) {
             let ready_ms = u64::try_from(process.started().elapsed().as_millis()).unwrap_or(u64::MAX);
-            return own_answer(process, addr, begin.elapsed()).map(|()| Ready { answer, ready_ms });
+            return own_answer(process, addr, begin.elapsed()).map(|()| (shown, ready_ms));
         }
         if Instant::now() >= deadline || seen.is_settled() || elsewhere.is_settled(process, addr) {
             return Err(seen.failure(process, addr, begin.elapsed()));
@@ -89,13 +92,6 @@ impl Elsewhere {
     }
 }
 
-fn ask(addr: SocketAddr, path: &str, deadline: Instant) -> Result<Reply, ProbeError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let mut connection = Connection::open(addr, left.min(PROBE_LIMIT))?;
-    connection.send(request("GET", path, addr, "").as_bytes())?;
-    connection.read_answer(false)
-}
-
 /// What the questions so far have brought.
 struct Seen {
     /// What was wrong with the last answer, and when the first wrong one came.
@@ -106,17 +102,12 @@ struct Seen {
 }
 
 impl Seen {
-    /// Takes note of one outcome; gives the answer if it is the expected one.
-    fn note(&mut self, outcome: Result<Reply, ProbeError>, expect: &Expect) -> Option<Answer> {
-        /// Service Unavailable.
-        const NOT_YET: u16 = 503;
-        self.loading = matches!(&outcome, Ok(reply) if reply.answer.status == NOT_YET);
+    /// Takes note of one outcome; gives what shows that the target is ready.
+    fn note<T>(&mut self, outcome: Result<Shown<T>, ProbeError>) -> Option<T> {
+        self.loading = matches!(outcome, Ok(Shown::Loading(_)));
         let what = match outcome {
-            Ok(reply) => match difference(&reply, expect) {
-                None => return Some(reply.answer),
-                Some(what) => what,
-            },
-            Err(ProbeError::NotHttp(what)) => what,
+            Ok(Shown::Ready(shown)) => return Some(shown),
+            Ok(Shown::Wrong(what) | Shown::Loading(what)) | Err(ProbeError::NotHttp(what)) => what,
             Err(error) => {
                 self.last = error;
                 return None;
@@ -144,9 +135,10 @@ impl Seen {
 }
 
 /// What differs from the expected answer, in words; `None` where nothing does.
-pub(crate) fn difference(reply: &Reply, expect: &Expect) -> Option<String> {
-    let answer = &reply.answer;
-    let start = || String::from_utf8_lossy(&reply.body_start).escape_debug().to_string();
+/// `body_start` is what it shows of a body.
+#[must_use]
+pub fn unexpected(answer: &Answer, body_start: &[u8], expect: &Expect) -> Option<String> {
+    let start = || String::from_utf8_lossy(body_start).escape_debug().to_string();
     if answer.status != expect.status {
         return Some(format!("status {} instead of {}, body '{}'", answer.status, expect.status, start()));
     }

@@ -6,7 +6,7 @@ use model::record::Answer;
 
 use crate::ProbeError;
 use crate::probe::{Connection, Reply, request};
-use crate::ready::{difference, header};
+use crate::ready::{header, unexpected};
 
 /// Requests sent at once by the pipelining check.
 const PIPELINE_DEPTH: usize = 16;
@@ -56,7 +56,7 @@ pub fn verify(addr: SocketAddr, path: &str, expect: &Expect) -> Vec<Check> {
 
 fn answer(addr: SocketAddr, path: &str, expect: &Expect) -> Outcome {
     let reply = one(addr, &request("GET", path, addr, ""), false)?;
-    match difference(&reply, expect) {
+    match unexpected(&reply.answer, &reply.body_start, expect) {
         None => Ok(format!("status {}, {} bytes", reply.answer.status, reply.answer.body_bytes)),
         Some(what) => Err(what),
     }

@@ -34,10 +34,10 @@ mod tls;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};
-pub use driver::{Event, Outcome, Turns, run, run_fed, serve};
+pub use driver::{Event, Outcome, Turns, ask, check_job, run, run_fed, serve};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
-pub use list::{Asked, List, MAX_ENTRIES};
+pub use list::{Asked, List, MAX_ENTRIES, logged};
 pub use merge::{MergeError, Merged, hlog, merge, second_line, shard_log};
 pub use repeat::in_turn;
 pub use request::Request;

@@ -28,6 +28,7 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
         vec![arm_table(findings)],
     );
     section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
+    section(&mut page, BY_NAME, named_table(findings).into_iter().collect());
     section(&mut page, "What a request costs", ledger(findings));
     section(&mut page, "Resources, most urgent first", use_tables(findings, detail));
     section(&mut page, "Where the CPU time of a request goes", profiles(findings, detail));
@@ -224,6 +225,36 @@ pub(crate) fn latency_table(findings: &Findings) -> Option<Block> {
         })
         .collect();
     (!rows.is_empty()).then(|| Block::table(["arm", "p50", "p90", "p99", "p99.9", "max"], rows))
+}
+
+/// The heading of the rows by name.
+pub(crate) const BY_NAME: &str = "Requests by name (exploratory)";
+
+/// One row for each arm and name; nothing where requests have none.
+pub(crate) fn named_table(findings: &Findings) -> Option<Block> {
+    let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), format_ns);
+    let mut names: Vec<&String> = findings.arms.iter().flat_map(|arm| arm.requests_by_name.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut rows: Vec<[String; 8]> = Vec::new();
+    for name in names {
+        for arm in &findings.arms {
+            let Some(row) = arm.requests_by_name.get(name) else { continue };
+            let times = &row.latency_ns;
+            rows.push([
+                name.clone(),
+                arm.name.clone(),
+                row.requests.to_string(),
+                row.errors.to_string(),
+                ns(times.p50),
+                ns(times.p90),
+                ns(times.p99),
+                ns(times.p99_9),
+            ]);
+        }
+    }
+    let header = ["request", "arm", "requests", "errors", "p50", "p90", "p99", "p99.9"];
+    (!rows.is_empty()).then(|| Block::table(header, rows))
 }
 
 pub(crate) fn limits(findings: &Findings) -> Vec<String> {

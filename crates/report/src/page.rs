@@ -84,7 +84,7 @@ pub(crate) const PARTS: [Part; 10] = [
         about: "Medians over the rounds of each round's percentile; the band spans the lowest and the highest round. \
                 Only curves at the same rate may be compared.",
         without: "No window had enough requests for a percentile.",
-        of: latency,
+        of: |findings, run| [latency(run), by_name(findings)].concat(),
         turns: false,
     },
     Part {
@@ -391,7 +391,13 @@ fn grade(grade: Grade) -> &'static str {
     }
 }
 
-fn latency(_: &Findings, run: &PageRun) -> Document {
+/// The rows by name, where requests have names.
+fn by_name(findings: &Findings) -> Document {
+    let table = compare::named_table(findings).into_iter();
+    table.flat_map(|table| [Block::Paragraph(format!("{}:", compare::BY_NAME)), table]).collect()
+}
+
+fn latency(run: &PageRun) -> Document {
     let detail = &run.detail;
     let curves: Vec<&LatencyCurve> = detail.latency.iter().filter(|curve| !curve.points.is_empty()).collect();
     if curves.is_empty() {

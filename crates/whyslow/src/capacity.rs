@@ -8,15 +8,16 @@ use analyse::Bound;
 use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capacity, holds};
 use anyhow::Context;
 use load::schedule::{Arrival, Pace};
-use load::{Config, Request, Target, Warmup};
+use load::{Config, Warmup};
+use model::job::Job;
 use model::plan::{Search, Try};
 use model::record::LoadReport;
 
-use crate::cli::{self, CapacityArgs, Format};
+use crate::cli::{self, CapacityArgs, Format, Size};
 use crate::compare::progress::Progress;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
-use crate::load_command;
+use crate::load_command::{self, config::TIMEOUT};
 
 /// A confirming window is this many times as long as one of the search.
 const CONFIRM_FACTOR: u32 = 3;
@@ -42,8 +43,11 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
             "--connections must be at least 1 and --precision between 0 and 1, such as 0.05"
         )));
     }
-    let served = server::serve(args)?;
-    let config = config(args, served.url()).map_err(Stop::usage)?;
+    // What is wrong with the requests is said before anything is started.
+    let job = job(args).map_err(Stop::usage)?;
+    let served = server::serve(args, &job)?;
+    let mut config = Config::of_job(&job, served.endpoint()).map_err(Stop::usage)?;
+    config.seed = args.seed;
     let interrupt = Interrupt::listen()?;
     let mut bench =
         Bench { args, slo, config, interrupt, steps: Vec::new(), progress: Progress::new(seconds(args)) };
@@ -68,16 +72,19 @@ fn exit(found: &Capacity) -> Exit {
     }
 }
 
-fn config(args: &CapacityArgs, url: &str) -> anyhow::Result<Config> {
-    let target = Target::resolve(url)?;
-    let mut config = Config::new(target);
-    config.request = Request::get(&config.target);
-    config.threads = args.threads.min(args.connections);
-    config.connections = args.connections;
-    config.pipeline = args.pipeline;
-    config.timeout = Some(args.timeout.0);
-    config.seed = args.seed;
-    Ok(config)
+/// What is asked, without whom.
+fn job(args: &CapacityArgs) -> anyhow::Result<Job> {
+    args.request.without_loads_own("capacity")?;
+    let size = Size {
+        connections: args.connections,
+        threads: args.threads.min(args.connections),
+        pipeline: args.pipeline,
+        timeout: TIMEOUT,
+    };
+    let (job, notes) = args.request.job_without_timing(size)?;
+    notes.iter().for_each(|note| crate::say(note));
+    load::check_job(&job)?;
+    Ok(job)
 }
 
 /// How long the whole search usually takes.

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use analyse::{CaseFindings, InstructionProfile};
 use anyhow::{Context, bail};
-use model::plan::{CaseComparison, CaseFile, Placement, Plan, Size};
+use model::plan::{CaseComparison, CaseFile, Placement, Plan, Size, Workload};
 use serde_json::json;
 
-use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format};
+use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, RequestArgs};
 use crate::compare;
 use crate::exit::{Exit, Outcome, Stop};
 use library::Library;
@@ -85,11 +85,13 @@ struct Choice {
     seed: u64,
     server_cpus: Option<model::units::CpuSet>,
     load_cpus: Option<model::units::CpuSet>,
+    /// What is asked in another way than the case says.
+    request: Option<RequestArgs>,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { size: Size::Full, seed: 1, server_cpus: None, load_cpus: None }
+        Self { size: Size::Full, seed: 1, server_cpus: None, load_cpus: None, request: None }
     }
 }
 
@@ -105,6 +107,7 @@ impl Choice {
             seed: args.seed,
             server_cpus: args.server_cpus.clone(),
             load_cpus: args.load_cpus.clone(),
+            request: Some(args.request.clone()),
         }
     }
 
@@ -135,8 +138,12 @@ impl<'a> Task<'a> {
         let mut words = vec!["whyslow".to_owned(), "compare".to_owned()];
         words.extend(arms);
         words.extend(fitted.design.iter().map(|word| (*word).to_owned()));
+        // A file of requests has paths of its own.
+        let file = choice.request.as_ref().is_some_and(RequestArgs::has_file);
+        if !file {
+            words.extend(["--path".to_owned(), case.workload.path.clone()]);
+        }
         let flags = [
-            ("--path", case.workload.path.clone()),
             ("--connections", fitted.connections.to_string()),
             ("--pipeline", fitted.pipeline.to_string()),
             ("--seed", choice.seed.to_string()),
@@ -145,12 +152,13 @@ impl<'a> Task<'a> {
         for (name, set) in [("--server-cpus", &choice.server_cpus), ("--load-cpus", &choice.load_cpus)] {
             words.extend(set.iter().flat_map(|set| [name.to_owned(), set.to_string()]));
         }
-        let mut plan = plan_of(&words)?;
+        let mut plan = plan_of(&words, choice.request.as_ref())?;
         plan.case.clone_from(&case.name);
         plan.workload.conditions = fitted.conditions;
         plan.workload.allow_difference = fitted.allow_difference.is_some();
         for arm in &mut plan.arms {
-            arm.expect = case.workload.expect.clone().unwrap_or_else(|| arm.expect.clone());
+            let expect = case.workload.expect.clone().filter(|_| plan.workload.job.requests.is_plain_get());
+            arm.expect = expect.unwrap_or_else(|| arm.expect.clone());
         }
         plan.validate()?;
         Ok(Self { comparison, plan, allow_difference: fitted.allow_difference, changes: fitted.changes })
@@ -174,9 +182,12 @@ impl<'a> Task<'a> {
 }
 
 /// The plan that a `compare` command line makes: a case is compared as anyone could compare it.
-fn plan_of(words: &[String]) -> anyhow::Result<Plan> {
+fn plan_of(words: &[String], request: Option<&RequestArgs>) -> anyhow::Result<Plan> {
     let cli = <Cli as clap::Parser>::try_parse_from(words).context("a case makes a good command line")?;
-    let Command::Compare(args) = cli.command else { bail!("a case makes a compare command") };
+    let Command::Compare(mut args) = cli.command else { bail!("a case makes a compare command") };
+    if let Some(request) = request {
+        args.request = request.clone();
+    }
     compare::planning::plan(&args, &compare::allowed_cpus()?)
 }
 
@@ -187,14 +198,17 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
     let wanted = wanted(&case, args, choice.size).map_err(Stop::usage)?;
     let arms = Arms::resolve(&case, &wanted).map_err(Stop::usage)?;
     // What is wrong with the plan as a whole is said before anything is built.
-    for comparison in &wanted {
-        Task::plan(&case, comparison, comparison.arms.clone(), &choice).map_err(Stop::usage)?;
-    }
+    let plans = wanted.iter().map(|comparison| {
+        Task::plan(&case, comparison, comparison.arms.clone(), &choice).map(|task| task.plan)
+    });
+    let plans = plans.collect::<anyhow::Result<Vec<Plan>>>().map_err(Stop::usage)?;
     let placement = choice.placement().map_err(Stop::usage)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(compare::run_name(choice.seed)));
     let mut left_out = LeftOut::default();
     left_out.comparisons(&case, &wanted);
-    let ready = arms.prepare(&case, choice.size, &placement, &mut left_out)?;
+    let workload =
+        plans.first().map_or_else(|| Workload::get(&case.workload.path, 1), |plan| plan.workload.clone());
+    let ready = arms.prepare(&case, &workload, choice.size, &placement, &mut left_out)?;
     let mut runs = Vec::new();
     for comparison in wanted {
         let here: Vec<String> = comparison.arms.iter().filter(|arm| ready.contains(arm)).cloned().collect();
@@ -205,8 +219,11 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
         let task = Task::plan(&case, comparison, here, &choice)?;
         runs.push(running::run(&task, &out.join(&comparison.id))?);
     }
-    let profiles =
-        if args.callgrind { counted(&case, &ready, &placement, &out, &mut left_out)? } else { Vec::new() };
+    let profiles = if args.callgrind {
+        counted(&case, &ready, (&workload, &placement), &out, &mut left_out)?
+    } else {
+        Vec::new()
+    };
     let size = format!("{:?}", choice.size).to_lowercase();
     let nothing = runs.is_empty();
     let findings =
@@ -237,13 +254,13 @@ fn wanted<'a>(case: &'a CaseFile, args: &CaseRunArgs, size: Size) -> anyhow::Res
 fn counted(
     case: &CaseFile,
     ready: &[String],
-    placement: &Placement,
+    (workload, placement): (&Workload, &Placement),
     out: &std::path::Path,
     left_out: &mut LeftOut,
 ) -> anyhow::Result<Vec<InstructionProfile>> {
     let mut profiles = Vec::new();
     for profile in case.profiles.iter().filter(|profile| ready.contains(&profile.arm)) {
-        match callgrind::count(case, &profile.arm, placement, out) {
+        match callgrind::count(case, &profile.arm, (workload, placement), out) {
             Ok(counted) => profiles.push(counted),
             Err(error) => left_out.add(format!("callgrind of {}: {error:#}", profile.arm)),
         }

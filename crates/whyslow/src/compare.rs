@@ -9,6 +9,7 @@ mod pilot;
 pub(crate) mod planning;
 pub(crate) mod preflight;
 pub(crate) mod progress;
+pub(crate) mod reach;
 mod remedies;
 mod run_id;
 mod server;

@@ -1,6 +1,6 @@
 //! `whyslow load`: flags → generator → report.
 
-mod config;
+pub(crate) mod config;
 mod deadline;
 mod keep;
 pub(crate) mod pace;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use launch::{Launcher, executable_of};
-use model::plan::{Arm, Need, Placement, TargetFile, fill};
+use model::plan::{Arm, Need, Placement, TargetFile, Workload, fill};
 use model::units::CpuSet;
 use serde::Serialize;
 
@@ -274,7 +274,8 @@ fn verify(names: &[String], format: Format) -> Outcome {
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, None)?;
     let arms = arms(names)?.into_iter();
-    let arms = arms.map(|(arm, path)| (arm, path.unwrap_or_else(|| "/plaintext".to_owned()))).collect();
+    let workload = |path: Option<String>| Workload::get(path.as_deref().unwrap_or("/plaintext"), 1);
+    let arms = arms.map(|(arm, path)| (arm, workload(path))).collect();
     compare::verify::verify(arms, &placement, compare::verify::READY_LIMIT, format)
 }
 

@@ -77,7 +77,7 @@ impl Counter {
 
     /// The first number in the answer.
     fn read(&self) -> anyhow::Result<u64> {
-        let body = launch::body_start(self.addr, &self.path, COUNTER_LIMIT)
+        let (_, body) = launch::probe_with_body(self.addr, &self.path, COUNTER_LIMIT)
             .with_context(|| format!("the counter at {}{} does not answer", self.addr, self.path))?;
         let text = String::from_utf8_lossy(&body);
         let digits = text.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::{Arm, ArmSource};
-use model::record::{Background, LoadReport, RoundRecord, SocketCounters, Window};
+use model::record::{Background, LoadReport, Percentiles, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,17 @@ pub struct Latency {
     pub max: Option<f64>,
     /// Mean.
     pub mean: Option<f64>,
+}
+
+/// What was asked of one arm under one name. It is exploratory: no verdict is given on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedFindings {
+    /// Requests answered in all valid windows of the condition of the findings.
+    pub requests: u64,
+    /// Requests that went wrong there.
+    pub errors: u64,
+    /// Response times at the latency condition; at the main condition where there is no other.
+    pub latency_ns: Latency,
 }
 
 /// An open loop that asks for more than the server can answer: a queue that grows for as long as it is asked.
@@ -139,6 +150,9 @@ pub struct ArmFindings {
     pub run_wait_ns_per_request: Option<f64>,
     /// Response times at the latency condition; at the main condition where there is no other.
     pub latency_ns: Latency,
+    /// What was asked under each name, where requests have names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests_by_name: BTreeMap<String, NamedFindings>,
     /// Largest resident set.
     pub rss_peak_bytes: Option<f64>,
     /// What limits it.
@@ -174,7 +188,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         variant,
         command: arm.run.join(" "),
         build_id: build_id(sheet, name),
-        ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
+        ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
         background_cpu_share: background(sheet, name),
         requests: windows.iter().map(|window| window.load.requests).sum(),
@@ -191,6 +205,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         syscalls_per_request: seen::syscalls(sheet, name, passes),
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
+        requests_by_name: by_name(sheet, name),
         rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
         response_shapes: alone.shapes.clone(),
         stalls: alone.stalls.clone(),
@@ -200,6 +215,11 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     };
     add_failure(&mut row, sheet.run.rounds.iter().filter(|record| record.arm == name));
     row
+}
+
+/// Whether it answered anything: when it was asked whether it is ready, or in a window.
+fn has_answered(record: &RoundRecord) -> bool {
+    record.answer.is_some() || !record.windows.is_empty()
 }
 
 /// The first condition whose schedule the server, and not the generator, could not keep.
@@ -286,6 +306,39 @@ fn latency(sheet: &Sheet, name: &str) -> Latency {
         p99_9: median(Metric::P999),
         max: windows.iter().map(|window| window.load.response_ns.max as f64).reduce(f64::max),
         mean: sheet.median(name, index, |window| Some(window.load.response_ns.mean)),
+    }
+}
+
+/// The rows of named requests: counts of the main condition, response times of the latency condition.
+fn by_name(sheet: &Sheet, name: &str) -> BTreeMap<String, NamedFindings> {
+    let mut rows: BTreeMap<String, NamedFindings> = BTreeMap::new();
+    for window in sheet.windows(name, sheet.main) {
+        for (request, seen) in &window.load.requests_by_name {
+            let row = rows.entry(request.clone()).or_default();
+            row.requests += seen.requests;
+            row.errors += seen.errors;
+        }
+    }
+    let index = sheet.latency.unwrap_or(sheet.main);
+    for (request, row) in &mut rows {
+        row.latency_ns = named_latency(sheet, name, index, request);
+    }
+    rows
+}
+
+fn named_latency(sheet: &Sheet, name: &str, index: usize, request: &str) -> Latency {
+    let seen = |window: &Window| window.load.requests_by_name.get(request).map(|row| row.response_ns.clone());
+    let median = |of: fn(&Percentiles) -> Option<u64>| {
+        sheet.median(name, index, |window| of(&seen(window)?).map(|ns| ns as f64))
+    };
+    let windows = sheet.windows(name, index);
+    Latency {
+        p50: median(|row| row.p50),
+        p90: median(|row| row.p90),
+        p99: median(|row| row.p99),
+        p99_9: median(|row| row.p99_9),
+        max: windows.iter().filter_map(|window| Some(seen(window)?.max as f64)).reduce(f64::max),
+        mean: sheet.median(name, index, |window| Some(seen(window)?.mean)),
     }
 }
 

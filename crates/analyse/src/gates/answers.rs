@@ -1,7 +1,10 @@
 //! Gates on what was answered: the same thing, and without errors.
 
-use model::record::{Answer, Window};
+use model::job::Requests;
+use model::plan::Same;
+use model::record::{ArmAnswers, Reply, RequestAnswers, Window};
 
+use super::sameness::difference;
 use super::{Gate, PerArm, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
@@ -14,43 +17,46 @@ const MAX_ERRORS: f64 = 0.001;
 
 /// `parity`: every arm answers as the baseline does.
 pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
-    let allowed = sheet.plan().workload.allow_difference;
-    let Some(baseline) = answer(sheet, sheet.baseline()) else {
+    let workload = &sheet.plan().workload;
+    let Some(baseline) = answers(sheet, sheet.baseline()) else {
         return vec![holds("parity", "the baseline never answered")];
     };
     let mut rows = Vec::new();
     let mut same = 0;
     for arm in sheet.others() {
-        let Some(other) = answer(sheet, arm) else { continue };
-        match difference(baseline, other).or_else(|| loaded_difference(sheet, arm)) {
+        let Some(other) = answers(sheet, arm) else { continue };
+        match difference(&baseline, &other, workload.same).or_else(|| loaded_difference(sheet, arm)) {
             None => same += 1,
-            Some(text) => rows.push(different(sheet.baseline(), arm, baseline, other, &text, allowed)),
+            Some(text) => rows.push(different(sheet.baseline(), arm, &text, workload.allow_difference)),
         }
     }
     if rows.is_empty() {
-        let text = format!(
-            "{} arms answer alike: status {}, {} bytes",
-            same + 1,
-            baseline.status,
-            baseline.wire_bytes
-        );
-        rows.push(holds("parity", text));
+        rows.push(holds("parity", format!("{} arms answer alike: {}", same + 1, told(&baseline))));
     }
     rows
 }
 
-fn different(name: &str, arm: &str, baseline: &Answer, other: &Answer, text: &str, allowed: bool) -> Gate {
+/// What the baseline answers, in words.
+fn told(baseline: &ArmAnswers) -> String {
+    let first = baseline.requests.iter().find_map(|asked| asked.replies.first());
+    match (first, baseline.requests.len()) {
+        (Some(reply), 1) => format!("status {}, {} bytes", reply.status, reply.body_bytes),
+        (_, requests) => format!("{requests} requests, each asked a few times"),
+    }
+}
+
+fn different(name: &str, arm: &str, text: &str, allowed: bool) -> Gate {
     let advice = if allowed {
         "allowed by --allow-difference"
     } else {
-        "make them alike, or pass --allow-difference to go on"
+        "make them alike, ask for less with --same, or pass --allow-difference to go on"
     };
     Gate {
         id: "parity".to_owned(),
         ok: allowed,
         arm: Some(arm.to_owned()),
-        value: Some(other.wire_bytes as f64 / baseline.wire_bytes.max(1) as f64),
-        limit: Some(1.0 + MAX_WIRE_DIFFERENCE),
+        value: None,
+        limit: None,
         text: format!("'{arm}' does not answer as '{name}': {text}; {advice}"),
         voids: if allowed { Vec::new() } else { Metric::ALL.to_vec() },
     }
@@ -58,6 +64,12 @@ fn different(name: &str, arm: &str, baseline: &Answer, other: &Answer, text: &st
 
 /// What differs between the answers to the load, where those to the first question were alike.
 fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<String> {
+    // Requests that are drawn bring a mean that chance moves.
+    if !matches!(sheet.plan().workload.job.requests, Requests::Same(_))
+        || sheet.plan().workload.same == Same::Status
+    {
+        return None;
+    }
     let (base, other) = (bytes_per_answer(sheet, sheet.baseline())?, bytes_per_answer(sheet, arm)?);
     let unlike = (other / base - 1.0).abs() > MAX_WIRE_DIFFERENCE;
     unlike.then(|| format!("{other:.0} instead of {base:.0} bytes in each answer under load"))
@@ -76,51 +88,26 @@ fn bytes_per_answer(sheet: &Sheet, arm: &str) -> Option<f64> {
         .then(|| sum(|window| window.load.bytes_read) as f64 / requests as f64)
 }
 
-fn answer<'a>(sheet: &Sheet<'a>, arm: &str) -> Option<&'a Answer> {
+/// What an arm answered; runs of before arms were asked a few times kept one answer, without its body.
+fn answers(sheet: &Sheet, arm: &str) -> Option<ArmAnswers> {
+    if !sheet.run.answers.is_empty() {
+        return sheet.run.answers.iter().find(|answers| answers.arm == arm).cloned();
+    }
     let rounds = &sheet.run.rounds;
-    rounds.iter().filter(|record| record.arm == arm).find_map(|record| record.answer.as_ref())
-}
-
-/// What differs between two answers, in words; nothing where they are alike.
-#[must_use]
-pub fn difference(baseline: &Answer, other: &Answer) -> Option<String> {
-    let mut found = Vec::new();
-    if baseline.status != other.status {
-        found.push(format!("status {} instead of {}", other.status, baseline.status));
-    }
-    if baseline.body_sha256 != other.body_sha256 {
-        found.push(body_difference(baseline, other));
-    }
-    let extra = missing_from(other, baseline);
-    let missing = missing_from(baseline, other);
-    if !extra.is_empty() {
-        found.push(format!("extra header {}", extra.join(", ")));
-    }
-    if !missing.is_empty() {
-        found.push(format!("no header {}", missing.join(", ")));
-    }
-    let bytes = other.wire_bytes as i64 - baseline.wire_bytes as i64;
-    if bytes.unsigned_abs() as f64 > baseline.wire_bytes as f64 * MAX_WIRE_DIFFERENCE {
-        let word = if bytes > 0 { "more" } else { "fewer" };
-        found.push(format!("{} bytes {word} in each answer", bytes.abs()));
-    }
-    (!found.is_empty()).then(|| found.join(", "))
-}
-
-fn body_difference(baseline: &Answer, other: &Answer) -> String {
-    if baseline.body_bytes == other.body_bytes {
-        return format!("another body of the same {} bytes", other.body_bytes);
-    }
-    format!("a body of {} bytes instead of {}", other.body_bytes, baseline.body_bytes)
-}
-
-/// Header names of `of` that `from` lacks, lower case, each once.
-fn missing_from(of: &Answer, from: &Answer) -> Vec<String> {
-    let has = |name: &str| from.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
-    let mut names: Vec<String> =
-        of.headers.iter().filter(|(name, _)| !has(name)).map(|(name, _)| name.to_ascii_lowercase()).collect();
-    names.dedup();
-    names
+    let answer =
+        rounds.iter().filter(|record| record.arm == arm).find_map(|record| record.answer.as_ref())?;
+    let reply = Reply {
+        status: answer.status,
+        fields: answer.headers.clone(),
+        closed: answer.headers.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
+        }),
+        body_bytes: answer.body_bytes,
+        body_sha256: answer.body_sha256.clone(),
+        body: Vec::new(),
+    };
+    let asked = RequestAnswers { request: "GET".to_owned(), replies: vec![reply] };
+    Some(ArmAnswers { arm: arm.to_owned(), requests: vec![asked] })
 }
 
 /// `errors`: almost every request was answered, in every arm.

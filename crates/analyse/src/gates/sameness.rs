@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::plan::Same;
+use model::record::{ArmAnswers, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,32 +14,6 @@ use serde_json::Value;
 const MAX_LENGTH_DIFFERENCE: f64 = 0.02;
 /// Depth of JSON that is looked at; what is deeper counts as alike, so that no answer exhausts the stack.
 const MAX_DEPTH: usize = 64;
-
-/// How alike answers must be; each asks for what those before it do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Same {
-    /// The same status.
-    Status,
-    /// The same names of fields, content type, and keys and types of JSON; bodies of another kind of nearly the same length.
-    #[default]
-    Shape,
-    /// The same bytes of the body.
-    Body,
-}
-
-/// One whole answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reply {
-    /// Status code.
-    pub status: u16,
-    /// Names and values of its fields.
-    pub fields: Vec<(String, String)>,
-    /// Body without the framing of chunks.
-    pub body: Vec<u8>,
-    /// Whether the connection was closed after it.
-    pub closed: bool,
-}
 
 /// What one arm answers and the other does not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,7 +185,9 @@ fn body(baseline: &[Reply], other: &[Reply], same: Same, found: &mut Vec<Differe
 
 /// An answer's JSON, where it is an object or an array: a lone word or number is as good as text.
 fn json(reply: &Reply) -> Option<Value> {
-    serde_json::from_slice(&reply.body).ok().filter(|value: &Value| value.is_object() || value.is_array())
+    serde_json::from_slice(reply.whole_body()?)
+        .ok()
+        .filter(|value: &Value| value.is_object() || value.is_array())
 }
 
 /// The types at each path of one value.
@@ -288,7 +266,7 @@ fn unknown(path: &str, sides: &[Vec<Shape>; 2]) -> bool {
 }
 
 fn range(replies: &[Reply]) -> (u64, u64) {
-    let lengths = || replies.iter().map(|reply| reply.body.len() as u64);
+    let lengths = || replies.iter().map(|reply| reply.body_bytes);
     (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
 }
 
@@ -306,16 +284,43 @@ fn length(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
 /// Bytes that all answers of both arms have in the same place; where lengths move, only those up to the shortest.
 fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
     let fixed = |replies: &[Reply], at: usize| one(replies, |reply| reply.body.get(at).copied());
-    let (a, b) = (one(baseline, |reply| reply.body.len()), one(other, |reply| reply.body.len()));
+    let (a, b) = (one(baseline, |reply| reply.body_bytes), one(other, |reply| reply.body_bytes));
     if let (Some(a), Some(b)) = (a, b)
         && a != b
     {
-        return found.push(Difference::Length { baseline: a as u64, other: b as u64 });
+        return found.push(Difference::Length { baseline: a, other: b });
     }
-    let shortest = range(baseline).0.min(range(other).0) as usize;
+    let kept = |replies: &[Reply]| replies.iter().map(|reply| reply.body.len()).min().unwrap_or(0);
+    let shortest = kept(baseline).min(kept(other));
     let differs =
         |at: &usize| matches!((fixed(baseline, *at), fixed(other, *at)), (Some(a), Some(b)) if a != b);
-    found.extend((0..shortest).find(differs).map(|at| Difference::Body { at: at as u64 }));
+    let first = (0..shortest).find(differs);
+    // Of what is not kept only the hash is known: of bodies that are always the same it says whether they are alike.
+    let hash = |replies: &[Reply]| one(replies, |reply| reply.body_sha256.clone());
+    let beyond = || match (hash(baseline), hash(other)) {
+        (Some(a), Some(b)) => (a != b).then_some(shortest),
+        _ => None,
+    };
+    found.extend(first.or_else(beyond).map(|at| Difference::Body { at: at as u64 }));
+}
+
+/// Whether two arms answer alike, request by request; the first difference of each in words.
+#[must_use]
+pub fn difference(baseline: &ArmAnswers, other: &ArmAnswers, same: Same) -> Option<String> {
+    let several = baseline.requests.len() > 1;
+    let mut told = Vec::new();
+    for asked in &baseline.requests {
+        let Some(answers) = other.requests.iter().find(|answers| answers.request == asked.request) else {
+            continue;
+        };
+        let found = differences(&asked.replies, &answers.replies, same);
+        let texts: Vec<String> = found.iter().map(|one| one.text(&baseline.arm, &other.arm)).collect();
+        if !texts.is_empty() {
+            let of = if several { format!("asked for '{}', ", asked.request) } else { String::new() };
+            told.push(format!("{of}{}", texts.join(", ")));
+        }
+    }
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 #[cfg(test)]
@@ -327,7 +332,7 @@ mod tests {
     fn reply(body: &str) -> Reply {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let fields = vec![field("Content-Type", "application/json"), field("Date", "now")];
-        Reply { status: 200, fields, body: body.as_bytes().to_vec(), closed: false }
+        Reply::new(200, fields, false, body.as_bytes())
     }
 
     fn told(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<String> {

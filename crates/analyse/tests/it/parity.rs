@@ -1,57 +1,105 @@
 //! Answers that differ: what is caught, how it is named, and what comes of it.
 
-use analyse::{Metric, Verdict, analyse, difference};
-use model::record::{Answer, Run};
+use analyse::{Metric, Verdict, analyse};
+use model::plan::Same;
+use model::record::{ArmAnswers, Reply, RequestAnswers, Run};
 
-use crate::support::{answer, change, gates, pair};
+use crate::support::{change, gates, pair};
 
-type Change = fn(&mut Answer);
+type Change = fn(&mut Reply);
 
 /// A change of the answer, and how it is named; nothing where both count as the same answer.
-const CHANGES: [(Change, Option<&str>); 11] = [
+const CHANGES: [(Change, Option<&str>); 9] = [
     (|_| (), None),
+    (|reply| add_field(reply, "X-Padding"), Some("'pr' sends a field x-padding and 'main' does not")),
+    (|reply| reply.fields[2].1 = "y".to_owned(), None),
+    (|reply| reply.fields[0].0 = "content-TYPE".to_owned(), None),
+    (|reply| drop(reply.fields.remove(2)), Some("'main' sends a field date and 'pr' does not")),
+    (|reply| reply.status = 500, Some("'pr' answers with status 500 and 'main' with 200")),
     (
-        |answer| add_header(answer, "X-Padding", 40),
-        Some("extra header x-padding, 40 bytes more in each answer"),
+        |reply| reply.closed = true,
+        Some("'pr' closes the connection after its answer and 'main' keeps it open"),
     ),
-    (|answer| answer.wire_bytes += 40, Some("40 bytes more in each answer")),
-    (|answer| answer.wire_bytes -= 3, Some("3 bytes fewer in each answer")),
-    // Under 2 % of 130 bytes: a date that is one digit shorter is no other answer.
-    (|answer| answer.wire_bytes += 2, None),
-    (|answer| answer.headers[2].1 = "y".to_owned(), None),
-    (|answer| answer.headers[0].0 = "content-TYPE".to_owned(), None),
-    (|answer| drop(answer.headers.remove(2)), Some("no header date")),
-    (|answer| answer.status = 500, Some("status 500 instead of 200")),
-    (|answer| answer.body_sha256 = "cd".repeat(32), Some("another body of the same 13 bytes")),
+    // Text of the same length; JSON has keys.
+    (|reply| *reply = with_body(reply, "Hello, Moon!!"), None),
     (
-        |answer| {
-            answer.body_sha256 = "cd".repeat(32);
-            answer.body_bytes = 12;
-        },
-        Some("a body of 12 bytes instead of 13"),
+        |reply| *reply = with_body(reply, "Hello"),
+        Some("'pr' answers with a body of 5 bytes and 'main' with one of 13"),
     ),
 ];
 
-fn add_header(answer: &mut Answer, name: &str, bytes: u64) {
-    answer.headers.push((name.to_owned(), "x".to_owned()));
-    answer.wire_bytes += bytes;
+fn add_field(reply: &mut Reply, name: &str) {
+    reply.fields.push((name.to_owned(), "x".to_owned()));
+}
+
+fn with_body(reply: &Reply, body: &str) -> Reply {
+    Reply::new(reply.status, reply.fields.clone(), reply.closed, body.as_bytes())
+}
+
+fn reply() -> Reply {
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let fields = vec![field("Content-Type", "text/plain"), field("Content-Length", "13"), field("Date", "x")];
+    Reply::new(200, fields, false, b"Hello, World!")
+}
+
+fn asked(request: &str, reply: Reply) -> RequestAnswers {
+    RequestAnswers { request: request.to_owned(), replies: vec![reply.clone(), reply] }
 }
 
 fn changed(change: Change) -> Run {
     let mut run = pair(1.0);
-    for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
-        change(record.answer.as_mut().unwrap());
-    }
+    let mut other = reply();
+    change(&mut other);
+    run.answers = [("main", reply()), ("pr", other)]
+        .map(|(arm, reply)| ArmAnswers { arm: arm.to_owned(), requests: vec![asked("GET /", reply)] })
+        .to_vec();
     run
 }
 
 #[test]
-fn each_difference_is_named() {
-    for (change, want) in CHANGES {
-        let mut other = answer();
-        change(&mut other);
-        assert_eq!(difference(&answer(), &other).as_deref(), want);
+fn of_several_requests_the_one_that_differs_is_named() {
+    let mut run = changed(|_| ());
+    for (index, arm) in run.answers.iter_mut().enumerate() {
+        arm.requests.push(asked("order", Reply { status: 201 + index as u16, ..reply() }));
     }
+    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    assert!(text.contains("asked for 'order', 'pr' answers with status 202 and 'main' with 201"), "{text}");
+    run.manifest.plan.workload.same = Same::Body;
+    run.answers[1].requests[1] = run.answers[0].requests[1].clone();
+    assert!(gates(&analyse(&run), "parity")[0].ok);
+    run.answers[1].requests[0] = asked("GET /", with_body(&reply(), "Hello, Moon!!"));
+    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    assert!(
+        text.contains("asked for 'GET /', the bodies of 'pr' and 'main' differ from byte 7 on"),
+        "{text}"
+    );
+}
+
+#[test]
+fn bodies_too_long_to_be_kept_are_told_apart_by_their_hash() {
+    let long = |end: u8| {
+        let mut body = vec![b'x'; 2 * Reply::KEPT_BYTES];
+        body.push(end);
+        Reply::new(200, Vec::new(), false, &body)
+    };
+    for (same, wanted) in [(Same::Shape, true), (Same::Body, false)] {
+        let mut run = changed(|_| ());
+        run.manifest.plan.workload.same = same;
+        run.answers[0].requests = vec![asked("GET /", long(b'a'))];
+        run.answers[1].requests = vec![asked("GET /", long(b'b'))];
+        assert_eq!(gates(&analyse(&run), "parity")[0].ok, wanted, "{same:?}");
+    }
+}
+
+#[test]
+fn a_run_of_before_arms_were_asked_a_few_times_is_judged_by_its_one_answer() {
+    let mut run = pair(1.0);
+    assert!(gates(&analyse(&run), "parity")[0].ok);
+    for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
+        record.answer.as_mut().unwrap().status = 404;
+    }
+    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    assert!(text.contains("'pr' answers with status 404 and 'main' with 200"), "{text}");
 }
 
 #[test]
@@ -61,11 +109,12 @@ fn a_difference_voids_all_and_says_how_to_go_on() {
         let gate = gates(&findings, "parity")[0];
         let Some(want) = want else {
             assert!(gate.ok, "{}", gate.text);
-            assert!(gate.text.starts_with("2 arms answer alike: status 200, 130 bytes"), "{}", gate.text);
+            assert_eq!(gate.text, "2 arms answer alike: status 200, 13 bytes");
             continue;
         };
         let text = format!(
-            "'pr' does not answer as 'main': {want}; make them alike, or pass --allow-difference to go on"
+            "'pr' does not answer as 'main': {want}; make them alike, ask for less with --same, or pass --allow-difference to \
+             go on"
         );
         assert_eq!(gate.text, text);
         assert_eq!((gate.ok, gate.voids.as_slice()), (false, Metric::ALL.as_slice()), "{want}");
@@ -76,11 +125,11 @@ fn a_difference_voids_all_and_says_how_to_go_on() {
 
 #[test]
 fn an_allowed_difference_is_told_and_voids_nothing() {
-    let mut run = changed(|answer| add_header(answer, "X-Padding", 40));
+    let mut run = changed(|reply| add_field(reply, "X-Padding"));
     run.manifest.plan.workload.allow_difference = true;
     let findings = analyse(&run);
     let gate = gates(&findings, "parity")[0];
-    assert!(gate.ok && gate.text.contains("extra header x-padding, 40 bytes more"), "{}", gate.text);
+    assert!(gate.ok && gate.text.contains("'pr' sends a field x-padding"), "{}", gate.text);
     assert!(gate.text.ends_with("allowed by --allow-difference"), "{}", gate.text);
     assert!(findings.comparisons.iter().all(|row| row.verdict != Verdict::Invalid));
 }

@@ -53,8 +53,7 @@ const AKKA: Published = Published {
 fn published() -> Run {
     let mut run = run(4, 6, &[arm(H2O.name, 7900.0), arm(AKKA.name, 17_200.0)]);
     run.manifest.plan.workload.conditions.truncate(1);
-    run.manifest.plan.workload.connections = 256;
-    run.manifest.plan.workload.pipeline = 16;
+    run.manifest.plan.workload.job = model::job::Job::get(256).with_depth(16);
     run.host.unit_costs =
         Some(UnitCosts { context_switch_ns: 2000.0, loopback_write_ns: 1500.0, ..UnitCosts::default() });
     for server in [&H2O, &AKKA] {

@@ -61,6 +61,7 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
     Run {
         manifest,
         host: Host { loopback_bytes_per_s: Some(5e9), ..Host::default() },
+        answers: Vec::new(),
         rounds,
         diagnostics: Vec::new(),
         interventions: Vec::new(),
@@ -105,11 +106,12 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
         arms: arms.iter().map(|arm| command_arm(arm.name)).collect(),
         workload: Workload {
             path: "/".to_owned(),
-            connections: 64,
-            pipeline: 1,
-            keep_alive: true,
+            job: model::job::Job::get(64),
+            reach: model::plan::Reach::default(),
+            ready: None,
             poisson: false,
             conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
+            same: model::plan::Same::default(),
             allow_difference: false,
         },
         timing: Timing {

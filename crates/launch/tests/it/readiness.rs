@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use launch::{Exit, LaunchError, Launcher, ProbeError, Process, probe, wait_ready};
+use launch::{Exit, LaunchError, Launcher, ProbeError, Process, probe};
 use model::plan::Expect;
 use model::record::FailureKind;
 
-use crate::support::{FIXTURE, at_once, free_addr, launcher, log_lines, script, server, spec};
+use crate::support::{FIXTURE, at_once, free_addr, launcher, log_lines, script, server, spec, wait_ready};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

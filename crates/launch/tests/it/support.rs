@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use launch::{Launcher, Spec, free_port};
+use launch::{
+    LaunchError, Launcher, NOT_YET, Process, Shown, Spec, free_port, probe_with_body, unexpected, wait_until,
+};
+use model::plan::Expect;
+use model::record::Answer;
 
 pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_launch-fixture");
 
@@ -87,4 +91,29 @@ pub(crate) fn at_once<C: Send>(cases: impl IntoIterator<Item = C>, check: impl F
             scope.spawn(move || check(case));
         }
     });
+}
+
+/// A target that answered as expected.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) answer: Answer,
+    pub(crate) ready_ms: u64,
+}
+
+/// Waits until `path` is answered as expected.
+pub(crate) fn wait_ready(
+    process: &mut Process,
+    addr: SocketAddr,
+    path: &str,
+    expect: &Expect,
+    timeout: Duration,
+) -> Result<Ready, LaunchError> {
+    let judge = |(answer, body): (Answer, Vec<u8>)| match unexpected(&answer, &body, expect) {
+        None => Shown::Ready(answer),
+        Some(what) if answer.status == NOT_YET => Shown::Loading(what),
+        Some(what) => Shown::Wrong(what),
+    };
+    let mut ask = |limit| probe_with_body(addr, path, limit).map(judge);
+    let (answer, ready_ms) = wait_until(process, addr, timeout, &mut ask)?;
+    Ok(Ready { answer, ready_ms })
 }

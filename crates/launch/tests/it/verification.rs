@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use launch::{verify, wait_ready};
+use launch::verify;
 use model::plan::Expect;
 
-use crate::support::{at_once, launcher, server};
+use crate::support::{at_once, launcher, server, wait_ready};
 
 fn failed(fault: &str) -> Vec<&'static str> {
     let (spec, addr) = server(fault);

@@ -1,5 +1,6 @@
 //! Threads, sockets and clocks around the sessions.
 
+mod ask;
 mod clock;
 mod conductor;
 mod connect;
@@ -14,6 +15,8 @@ mod stamps;
 mod turns;
 mod worker;
 
+pub use ask::ask;
+pub use prepare::check_job;
 pub use turns::{Turns, serve};
 pub(crate) use worker::Report;
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use model::job::{Endpoint, Job};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::clock::as_ns;
@@ -47,6 +48,23 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check_ports(config, &address, sources.len())?;
     let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
     Ok(Plan { address, sources, tls, specs })
+}
+
+/// Whether a job can be carried out, as far as that can be told without its servers: its requests, files and numbers.
+///
+/// # Errors
+/// [`LoadError`], one sentence.
+pub fn check_job(job: &Job) -> Result<(), LoadError> {
+    // Where a server is decides nothing here.
+    let endpoint = Endpoint {
+        name: String::new(),
+        url: "https://127.0.0.1:1/".to_owned(),
+        unix: None,
+        expected_status: None,
+    };
+    let config = Config::of_job(job, &endpoint)?;
+    check(&config)?;
+    config.tls.client(&config.target, protocol(&config)).map(drop)
 }
 
 fn check(config: &Config) -> Result<(), LoadError> {

@@ -161,11 +161,6 @@ impl<'a> Worker<'a> {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
         };
-        if setup.streams.is_some() && session.listens() {
-            return Err(LoadError::Config(
-                "a script with response() goes only with HTTP/1.1: leave --http2 out",
-            ));
-        }
         session.lend(setup.pool.take());
         let (idle, window) = (setup.idle, setup.control.number());
         Ok(Self {

@@ -3,10 +3,12 @@
 mod access_log;
 mod rendered;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::job::fill::Place;
-use model::job::{Data, NamedRequest, Requests};
+use model::job::read::{MAX_NAMES, MAX_REQUESTS};
+use model::job::{self, Data, NamedRequest, Requests};
 use model::plan::SplitMix64;
 
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
@@ -103,7 +105,7 @@ impl List {
             };
             let index = known.index(&request).map_err(|error| at(number)(error.to_string()))?;
             seconds.push((second, index));
-            limit(seconds.len(), number)?;
+            limit(seconds.len(), number, MAX_ENTRIES)?;
         }
         if seconds.is_empty() {
             return Err(at(0)("it has no request".to_owned()));
@@ -205,6 +207,57 @@ impl Asked {
     }
 }
 
+/// The requests of an access log, each as often as it is in there, with the fields of `pattern`; and how many lines hold none.
+/// Those of one method and path share a name, but for a log of more paths than can have rows.
+///
+/// # Errors
+/// [`LoadError::List`] with the number of the line.
+pub fn logged(text: &str, pattern: &job::Request) -> Result<(Vec<NamedRequest>, u64), LoadError> {
+    let template = Request {
+        method: pattern.method.clone(),
+        path: "/".to_owned(),
+        headers: pattern.fields.clone(),
+        body: pattern.body.clone(),
+    };
+    let (mut requests, mut known, mut skipped) = (Vec::<NamedRequest>::new(), HashMap::new(), 0);
+    for (number, line) in lines(text) {
+        let Some((_, request)) = access_log::entry(line, &template).map_err(at(number))? else {
+            skipped += 1;
+            continue;
+        };
+        let index = *known.entry((request.method.clone(), request.path.clone())).or_insert(requests.len());
+        if index == requests.len() {
+            limit(requests.len(), number, MAX_REQUESTS)?;
+            requests.push(of_log(request));
+        }
+        requests[index].weight += 1.0;
+    }
+    if requests.is_empty() {
+        return Err(at(0)("it has no request".to_owned()));
+    }
+    let names: HashSet<&str> = requests.iter().map(|named| named.name.as_str()).collect();
+    if names.len() > MAX_NAMES {
+        requests.iter_mut().for_each(|named| named.name.clear());
+    }
+    Ok((requests, skipped))
+}
+
+/// A request that was not seen yet.
+fn of_log(request: Request) -> NamedRequest {
+    let path = request.path.split('?').next().unwrap_or_default();
+    NamedRequest {
+        name: format!("{} {path}", request.method),
+        weight: 0.0,
+        request: job::Request {
+            method: request.method,
+            target: Some(request.path),
+            fields: request.headers,
+            body: request.body,
+        },
+        expected_status: None,
+    }
+}
+
 /// What one worker takes from a list.
 #[derive(Debug)]
 pub(crate) struct ListFeed {
@@ -248,9 +301,9 @@ fn at(line: usize) -> impl Fn(String) -> LoadError {
     move |why| LoadError::List { line, why }
 }
 
-fn limit(entries: usize, line: usize) -> Result<(), LoadError> {
-    if entries <= MAX_ENTRIES {
+fn limit(entries: usize, line: usize, most: usize) -> Result<(), LoadError> {
+    if entries <= most {
         return Ok(());
     }
-    Err(at(line)(format!("there are more than {MAX_ENTRIES} requests: give a part of them")))
+    Err(at(line)(format!("there are more than {most} requests: give a part of them")))
 }

@@ -114,21 +114,21 @@ impl Batch {
 pub struct Heard {
     /// Status code.
     pub status: u16,
-    /// Status line and fields, as they came.
+    /// Status line and fields, as HTTP/1.1 writes them.
     pub head: Vec<u8>,
     /// Body without its chunks' framing, at most [`HEARD_BODY_BYTES`] of it.
     pub body: Vec<u8>,
 }
 
 impl Heard {
-    pub(super) fn begin(&mut self, status: u16, head: &[u8]) {
+    pub(crate) fn begin(&mut self, status: u16, head: &[u8]) {
         self.status = status;
         self.head.clear();
         self.head.extend_from_slice(head);
         self.body.clear();
     }
 
-    pub(super) fn more(&mut self, body: &[u8]) {
+    pub(crate) fn more(&mut self, body: &[u8]) {
         let room = HEARD_BODY_BYTES - self.body.len();
         self.body.extend_from_slice(&body[..body.len().min(room)]);
     }

@@ -134,6 +134,9 @@ pub struct Session {
     completed: u64,
     /// Whether nothing more is sent, and answers are only waited for.
     draining: bool,
+    /// Whether windows follow each other on the same connections: then a feed goes on where the one before ended, so that no
+    /// number and no row comes twice.
+    goes_on: bool,
     first_malformed: Option<Malformed>,
 }
 
@@ -178,6 +181,7 @@ impl Session {
             release_ns: NEVER,
             completed: 0,
             draining: false,
+            goes_on: false,
             first_malformed: None,
             spec,
         }
@@ -187,6 +191,7 @@ impl Session {
     /// Answers that come after it belong to it, too. The connections stay as they are.
     pub fn prepare(&mut self, pace: Pace, seed: u64, requests: Option<u64>) {
         let open_loop = pace != Pace::Closed;
+        self.goes_on = true;
         (self.spec.pace, self.spec.seed, self.spec.requests) = (pace, seed, requests);
         self.tally = Tally::new(open_loop, requests.is_some(), self.spec.expected_status).waiting();
         if let Some(each) = self.source.each() {
@@ -209,7 +214,7 @@ impl Session {
         self.again.clear();
         self.draining = false;
         self.lanes.iter_mut().for_each(|lane| lane.answers = 0);
-        if let Some(each) = self.source.each() {
+        if let Some(each) = self.source.each().filter(|_| !self.goes_on) {
             each.window_begins();
         }
         self.quota = self.spec.requests.unwrap_or(u64::MAX);

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::tally::Fault;
-use super::{Fate, Session};
+use super::{Fate, Heard, Session};
 
 impl Session {
     /// `bytes` were read at `at` from a connection whose streams are lanes.
@@ -22,7 +22,14 @@ impl Session {
         self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at)
     }
 
-    /// Whether answers are to be heard, which streams do not keep.
+    /// The answer of `lane` is complete, for a feed that wants to hear it.
+    pub fn stream_heard(&mut self, lane: u32, heard: Heard) {
+        if let Some(place) = self.heard.get_mut(lane as usize) {
+            *place = heard;
+        }
+    }
+
+    /// Whether answers are to be heard.
     #[must_use]
     pub fn listens(&self) -> bool {
         !self.heard.is_empty()

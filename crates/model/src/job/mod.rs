@@ -9,6 +9,7 @@
 //! A generator opens its connections to every endpoint and then does nothing until it is given a turn. It is quiet
 //! between turns: nothing is in flight, and it uses no CPU. It ends when its standard input does.
 
+pub(crate) mod body;
 pub mod fill;
 pub mod read;
 mod summary;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Circumstances;
 use crate::units::Span;
 
 /// Everything that says what is sent, to whom, and how; not when, which each [`Turn`] says.
@@ -83,7 +85,8 @@ pub struct Request {
     pub target: Option<String>,
     /// Field names and values in order.
     pub fields: Vec<(String, String)>,
-    /// The body.
+    /// The body; in files it is text where it is UTF-8, else a list of bytes.
+    #[serde(with = "body", default, skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<u8>,
 }
 
@@ -148,14 +151,128 @@ impl Request {
     }
 }
 
+impl Requests {
+    /// Whether nothing but the endpoint's own path is got.
+    #[must_use]
+    pub fn is_plain_get(&self) -> bool {
+        matches!(self, Self::Same(request) if request.method == "GET" && request.target.is_none() && request.body.is_empty())
+    }
+
+    /// Whether they are plain GETs without a field of their own: what anyone gets who asks for the path.
+    #[must_use]
+    pub fn is_bare_get(&self) -> bool {
+        let bare = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
+        self.is_plain_get() && matches!(self, Self::Same(request) if request.fields.iter().all(bare))
+    }
+
+    /// The requests in their order, those without a name of their own by `METHOD PATH`; `path` is that of the endpoint.
+    #[must_use]
+    pub fn named(&self, path: &str) -> Vec<NamedRequest> {
+        let whole =
+            |request: &Request| format!("{} {}", request.method, request.target.as_deref().unwrap_or(path));
+        match self {
+            Self::Same(request) => vec![NamedRequest {
+                name: whole(request),
+                weight: 1.0,
+                request: request.clone(),
+                expected_status: None,
+            }],
+            Self::Drawn(requests) => requests
+                .iter()
+                .map(|named| match named.name.is_empty() {
+                    true => NamedRequest { name: whole(&named.request), ..named.clone() },
+                    false => named.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
 impl Job {
+    /// A GET of the endpoints' own path over so many connections, none of which is closed.
+    #[must_use]
+    pub fn get(connections: u32) -> Self {
+        Self {
+            endpoints: Vec::new(),
+            requests: Requests::Same(Request::get()),
+            data: None,
+            protocol: Protocol::Http1 { pipeline: 1 },
+            tls: Tls::default(),
+            connections,
+            threads: 1,
+            reuse: Reuse::All,
+            timeout: Span::from_secs(60),
+        }
+    }
+
+    /// Whether HTTP/2 is spoken.
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2 { .. })
+    }
+
+    /// Requests in flight on each connection.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        match self.protocol {
+            Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Http2 { streams } => streams,
+        }
+    }
+
+    /// The job with a depth of its own.
+    #[must_use]
+    pub fn with_depth(self, depth: u32) -> Self {
+        let protocol = match self.protocol {
+            Protocol::Http1 { .. } => Protocol::Http1 { pipeline: depth },
+            Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
+        };
+        Self { protocol, ..self }
+    }
+
+    /// The same connections for all requests, or one for each, of which the server is told.
+    #[must_use]
+    pub fn with_keep_alive(mut self, keep_alive: bool) -> Self {
+        self.reuse = if keep_alive { Reuse::All } else { Reuse::Requests(1) };
+        self.each_request(|request| {
+            request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
+            if !keep_alive {
+                request.fields.push(("Connection".to_owned(), "close".to_owned()));
+            }
+        });
+        self
+    }
+
+    /// The job as one arm gets it under `circumstances` of its own.
+    #[must_use]
+    pub fn under(&self, circumstances: &Circumstances) -> Self {
+        let mut job = self.clone();
+        if let Some(depth) = circumstances.pipeline {
+            job = job.with_depth(depth);
+        }
+        if let Some(keep_alive) = circumstances.keep_alive {
+            job = job.with_keep_alive(keep_alive);
+        }
+        if circumstances.head == Some(true) {
+            job.each_request(|request| {
+                if request.method == "GET" {
+                    "HEAD".clone_into(&mut request.method);
+                }
+            });
+        }
+        job
+    }
+
+    fn each_request(&mut self, change: impl Fn(&mut Request)) {
+        match &mut self.requests {
+            Requests::Same(request) => change(request),
+            Requests::Drawn(requests) => requests.iter_mut().for_each(|named| change(&mut named.request)),
+        }
+    }
+
     /// Requests that can be in flight to one endpoint.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        let depth = match self.protocol {
-            Protocol::Http1 { pipeline } => pipeline,
-            Protocol::Http2 { streams } => streams,
-        };
-        u64::from(self.connections) * u64::from(depth)
+        u64::from(self.connections) * u64::from(self.depth())
     }
 }

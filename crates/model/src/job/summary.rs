@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{NamedRequest, Request, Requests};
+use super::{Job, NamedRequest, Request, Requests};
 
 /// Bytes of a hash that are kept: enough to tell values apart.
 const KEPT_BYTES: usize = 4;
@@ -60,6 +60,43 @@ impl Requests {
 impl NamedRequest {
     fn summary(&self) -> RequestSummary {
         self.request.summary(&self.name, self.weight)
+    }
+}
+
+impl RequestSummary {
+    /// Its name, or method and path; `path` is that of an endpoint whose own is asked.
+    #[must_use]
+    pub fn title(&self, path: &str) -> String {
+        match self.name.is_empty() {
+            true => format!("{} {}", self.method, self.path.as_deref().unwrap_or(path)),
+            false => self.name.clone(),
+        }
+    }
+
+    /// It in words: method, path, names of its fields, length of its body.
+    #[must_use]
+    pub fn text(&self, path: &str) -> String {
+        let mut text = format!("{} {}", self.method, self.path.as_deref().unwrap_or(path));
+        if self.body_bytes > 0 {
+            text += &format!(" with {} bytes", self.body_bytes);
+        }
+        // How connections are used is said of them.
+        let names = self.fields.iter().map(|field| field.name.to_ascii_lowercase());
+        let names: Vec<String> = names.filter(|name| name != "connection").collect();
+        if !names.is_empty() {
+            text += &format!(" and {}", names.join(", "));
+        }
+        text
+    }
+}
+
+impl Job {
+    /// The first 8 hexadecimal digits of SHA-256 of all that is sent: requests and what fills them; `path` is that of the
+    /// endpoints.
+    #[must_use]
+    pub fn sent_sha256(&self, path: &str) -> String {
+        let all = serde_json::to_vec(&(path, &self.requests, &self.data));
+        hash(&all.expect("requests are plain data"))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, Intervention, Placement, PlanError};
+use crate::plan::{Arm, Intervention, Placement, PlanError, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
 pub const MOST_BLOCKS: u32 = 500;
@@ -125,31 +125,6 @@ impl Condition {
     }
 }
 
-/// What is asked of every arm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Workload {
-    /// Request target, beginning with `/`.
-    pub path: String,
-    /// Connections, all open before the window.
-    pub connections: u32,
-    /// Requests in flight on each connection.
-    pub pipeline: u32,
-    /// Whether connections stay open between requests; without, each request has its own.
-    #[serde(default = "kept_alive")]
-    pub keep_alive: bool,
-    /// Arrivals in an open loop: evenly spaced or Poisson.
-    pub poisson: bool,
-    /// The conditions, in the order in which each round meets them.
-    pub conditions: Vec<Condition>,
-    /// Whether arms may answer differently (`--allow-difference`).
-    pub allow_difference: bool,
-}
-
-/// What plans of before it could be chosen did.
-fn kept_alive() -> bool {
-    true
-}
-
 /// How long things last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
@@ -202,6 +177,7 @@ pub struct Plan {
     /// The arms, in the order given.
     pub arms: Vec<Arm>,
     /// What is asked of them.
+    #[schemars(with = "serde_json::Value")]
     pub workload: Workload,
     /// How long things last.
     pub timing: Timing,
@@ -236,7 +212,8 @@ impl Plan {
     }
 
     fn validate_figures(&self) -> Result<(), PlanError> {
-        let Workload { path, connections, pipeline, .. } = &self.workload;
+        let Workload { path, job, .. } = &self.workload;
+        let (connections, depth) = (&job.connections, job.depth());
         let Timing { window, warmup, warmup_cap, ready_limit, .. } = self.timing;
         let blocks = self.design.blocks.first();
         range(
@@ -251,7 +228,8 @@ impl Plan {
             (1..=MAX_CONNECTIONS).contains(connections),
             "between 1 and 1000000",
         )?;
-        range("--pipeline", pipeline, (1..=MAX_PIPELINE).contains(pipeline), "between 1 and 1024")?;
+        let flag = if job.is_http2() { "--streams" } else { "--pipeline" };
+        range(flag, &depth, (1..=MAX_PIPELINE).contains(&depth), "between 1 and 1024")?;
         range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
         range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;
         range("--ready-limit", &ready_limit, ready_limit > Span::from_secs(0), "above 0s")?;

@@ -13,6 +13,7 @@ mod placement;
 mod random;
 mod search;
 mod target;
+mod workload;
 
 pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
 pub use case::{
@@ -22,7 +23,6 @@ pub use case::{
 pub use cause::{CauseId, UnknownCause};
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
-    Workload,
 };
 pub use intervention::{Circumstances, Intervention};
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
@@ -30,6 +30,7 @@ pub use placement::Placement;
 pub use random::SplitMix64;
 pub use search::{Search, Try};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
+pub use workload::{Reach, ReadyBy, Same, Workload};
 
 /// Why a plan cannot be made; each display is one sentence that says how to mend it.
 #[derive(Debug, thiserror::Error, PartialEq)]

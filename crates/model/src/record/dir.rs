@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::record::{DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION, ShardRecord};
+use crate::record::{
+    AnswersRecord, ArmAnswers, DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION, ShardRecord,
+};
 
 /// Why a run cannot be written or read; each display is one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +75,8 @@ fn write_and_rename(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<(
     }
 }
 
+/// What the arms answered; runs of before they were asked have none.
+const ANSWERS: &str = "answers.json";
 /// Folder of the scored rounds.
 const ROUNDS: &str = "rounds";
 /// Folder of the diagnostic rounds; runs of before they were made have none.
@@ -88,6 +92,8 @@ pub struct Run {
     pub manifest: Manifest,
     /// Where; [`Host::unknown`] where that does not read.
     pub host: Host,
+    /// What each arm answered when it was asked a few times; empty in runs of before that was done.
+    pub answers: Vec<ArmAnswers>,
     /// Its rounds, in order of block and position.
     pub rounds: Vec<RoundRecord>,
     /// Its diagnostic rounds, in order of block and arm.
@@ -173,6 +179,14 @@ impl RunDir {
         self.write_json("host.json", host)
     }
 
+    /// Writes what the arms answered.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`]
+    pub fn write_answers(&self, arms: Vec<ArmAnswers>) -> Result<(), RecordError> {
+        self.write_json(ANSWERS, &AnswersRecord { schema: SCHEMA_VERSION, arms })
+    }
+
     /// Writes one round.
     ///
     /// # Errors
@@ -209,13 +223,17 @@ impl RunDir {
         let manifest = self.read_manifest()?;
         let mut damaged = Vec::new();
         let host = kept(self.read_host(), &mut damaged).unwrap_or_else(Host::unknown);
+        let answers = match self.0.join(ANSWERS).exists() {
+            true => kept(read_json::<AnswersRecord>(&self.0.join(ANSWERS)), &mut damaged).unwrap_or_default(),
+            false => AnswersRecord::default(),
+        };
         let rounds = self.read_rounds(&mut damaged);
         let diagnostics = match self.0.join(DIAGNOSTICS).exists() {
             true => self.read_all(DIAGNOSTICS, &mut damaged),
             false => Vec::new(),
         };
         let interventions = self.read_interventions(&mut damaged);
-        Ok(Run { manifest, host, rounds, diagnostics, interventions, damaged })
+        Ok(Run { manifest, host, answers: answers.arms, rounds, diagnostics, interventions, damaged })
     }
 
     /// Reads what was to be done and how far it came, and nothing else.

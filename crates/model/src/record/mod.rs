@@ -3,6 +3,7 @@
 //! ```text
 //! RUN/manifest.json          what was to be done and how far it came
 //! RUN/host.json              where it was done
+//! RUN/answers.json           what the arms answered when each was asked a few times
 //! RUN/rounds/b000-p0.json    one round: its windows, counters and answers
 //! RUN/rounds/b000-p0.hlog    its latencies, HdrHistogram log V2
 //! RUN/diagnostics/d000-NAME.json  one diagnostic round: watched more closely, never scored
@@ -12,6 +13,7 @@
 //! The model is plain data; [`RunDir`] alone touches files, and only it writes into a run. A file is whole or absent:
 //! it is written under a temporary name, synchronised, then renamed.
 
+mod answers;
 mod counts;
 mod diagnostic;
 mod dir;
@@ -26,6 +28,7 @@ mod shard;
 mod unit_costs;
 mod usage;
 
+pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
 pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};

@@ -1,15 +1,16 @@
 //! What is searched: a URL that somebody else serves, or a target that is started for it.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use launch::{Launcher, Process, Spec, free_port, wait_ready};
-use model::plan::{Arm, Expect, Placement};
+use launch::{Launcher, Process, Spec, free_port};
+use model::job::{Endpoint, Job};
+use model::plan::{Arm, Expect, Placement, ReadyBy, Workload};
 use model::units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::CapacityArgs;
+use crate::compare::reach::{Place, Starting};
 use crate::compare::{self, command_arm};
 use crate::exit::Stop;
 
@@ -18,14 +19,14 @@ const DEFAULT_PATH: &str = "/";
 
 /// Something that answers, ended when it is dropped if it was started here.
 pub(super) struct Served {
-    url: String,
+    endpoint: Endpoint,
     process: Option<Process>,
     log: Option<PathBuf>,
 }
 
 impl Served {
-    pub(super) fn url(&self) -> &str {
-        &self.url
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 }
 
@@ -42,19 +43,21 @@ impl Drop for Served {
 }
 
 /// The URL as it is, or the target started on the first half of the CPUs.
-pub(super) fn serve(args: &CapacityArgs) -> Result<Served, Stop> {
+pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
     if args.target.contains("://") {
         if let Some(cpus) = &args.cpus {
             super::pin(cpus).map_err(Stop::usage)?;
         }
-        return Ok(Served { url: args.target.clone(), process: None, log: None });
+        let endpoint = args.request.endpoint("", &args.target, None);
+        return Ok(Served { endpoint, process: None, log: None });
     }
     let (arm, own_path) = arm(args).map_err(Stop::usage)?;
     arm.validate().map_err(Stop::usage)?;
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
     let placement = Placement::choose(&allowed, None, args.cpus.as_ref()).map_err(Stop::usage)?;
-    Ok(start(&arm, &path, &placement)?)
+    let workload = workload(args, path, job).map_err(Stop::usage)?;
+    Ok(start(&arm, &workload, &placement)?)
 }
 
 fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
@@ -65,7 +68,16 @@ fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
     }
 }
 
-fn start(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Served> {
+fn workload(args: &CapacityArgs, path: String, job: &Job) -> anyhow::Result<Workload> {
+    Ok(Workload {
+        job: job.clone(),
+        reach: args.request.reach(),
+        ready: args.ready.as_deref().map(ReadyBy::parse).transpose()?,
+        ..Workload::get(&path, job.connections)
+    })
+}
+
+fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Result<Served> {
     let launcher = Launcher::this_program();
     let log = std::env::temp_dir().join(format!("whyslow-capacity-{}-{}.log", std::process::id(), arm.name));
     let values = compare::placeholders(arm, placement, 0);
@@ -76,10 +88,12 @@ fn start(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Served>
     let values = compare::placeholders(arm, placement, port);
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, &log) };
     let mut process = launcher.start(&spec)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let ready = wait_ready(&mut process, address, path, &arm.expect, compare::READY_LIMIT);
-    let url = format!("http://{address}{path}");
-    let served = Served { url, process: Some(process), log: Some(log) };
+    let place = Place { workload, arm, placement, port };
+    let starting = Starting { launcher: &launcher, log: &log, limit: compare::READY_LIMIT };
+    let ready = place.wait_ready(&mut process, &starting);
+    // A search drives what a user may: whatever status is below 400 is right.
+    let endpoint = Endpoint { expected_status: None, ..place.endpoint() };
+    let served = Served { endpoint, process: Some(process), log: Some(log.clone()) };
     ready.with_context(|| format!("'{}' is not ready", arm.name))?;
     super::pin(&placement.load)?;
     Ok(served)

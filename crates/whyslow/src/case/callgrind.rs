@@ -3,24 +3,29 @@
 //! Two runs of different length are subtracted, so that what starting and stopping cost is in neither.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use analyse::{FunctionCost, InstructionProfile};
 use anyhow::{Context, bail};
-use launch::{Launcher, Spec, free_port, log_tail, wait_ready};
-use model::plan::{Arm, CaseFile, Placement};
+use launch::{Launcher, Spec, free_port, log_tail};
+use load::Config;
+use load::schedule::{Arrival, Pace};
+use model::job::Job;
+use model::plan::{Arm, CaseFile, Placement, Workload};
+use model::units::Span;
 
 use crate::catalogue::Catalogue;
 use crate::compare::placeholders;
+use crate::compare::reach::{Place, Starting};
 
 /// Requests of the short run and of the long one; their difference is what is counted.
 const REQUESTS: [u64; 2] = [400, 2400];
 /// Requests per second: callgrind slows a server down by about fifty times, and this is far below what is left.
-const RATE: &str = "400";
+const RATE_PER_S: f64 = 400.0;
 /// Connections: those of the published profiles.
-const CONNECTIONS: &str = "20";
+const CONNECTIONS: u32 = 20;
 /// Longest wait for a server below callgrind to answer first.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 /// Longest run of the load: six seconds at the rate, and as much again and more for a slow machine.
@@ -30,19 +35,21 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 pub(super) fn count(
     case: &CaseFile,
     name: &str,
-    placement: &Placement,
+    (workload, placement): (&Workload, &Placement),
     out: &Path,
 ) -> anyhow::Result<InstructionProfile> {
     let (mut arm, _) = Catalogue::find().arm(name)?;
     if arm.warmup == model::plan::WarmupClass::Jit {
         bail!("callgrind cannot see into code that is compiled while it runs");
     }
-    arm.expect = case.workload.expect.clone().unwrap_or(arm.expect);
+    if workload.job.requests.is_plain_get() {
+        arm.expect = case.workload.expect.clone().unwrap_or(arm.expect);
+    }
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut counts = Vec::new();
     for requests in REQUESTS {
         crate::say(&format!("{name}: {requests} requests below callgrind"));
-        let bench = Bench { arm: &arm, path: &case.workload.path, placement, out, requests };
+        let bench = Bench { arm: &arm, workload, placement, out, requests };
         counts.push(bench.count()?);
     }
     let [short, long] = &counts[..] else { unreachable!("two runs were made") };
@@ -52,7 +59,7 @@ pub(super) fn count(
 /// One run of one length.
 struct Bench<'a> {
     arm: &'a Arm,
-    path: &'a str,
+    workload: &'a Workload,
     placement: &'a Placement,
     out: &'a Path,
     requests: u64,
@@ -73,9 +80,10 @@ impl Bench<'_> {
         argv.extend(plain.argv.iter().cloned());
         let spec = Spec { argv, cpus: Some(self.placement.server.clone()), ..plain };
         let mut process = launcher.start(&spec)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        wait_ready(&mut process, address, self.path, &self.arm.expect, READY_LIMIT)?;
-        let loaded = self.load(&launcher, port);
+        let place = Place { workload: self.workload, arm: self.arm, placement: self.placement, port };
+        let starting = Starting { launcher: &launcher, log: &log, limit: READY_LIMIT };
+        place.wait_ready(&mut process, &starting)?;
+        let loaded = self.load(&place);
         // Callgrind writes its counts as the target ends.
         let _ = process.stop();
         loaded?;
@@ -85,36 +93,27 @@ impl Bench<'_> {
     }
 
     /// Exactly as many requests as are to be counted.
-    fn load(&self, launcher: &Launcher, port: u16) -> anyhow::Result<()> {
-        let exe = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut argv = vec![exe.to_string_lossy().into_owned(), "load".to_owned()];
-        let requests = self.requests.to_string();
-        let flags = [
-            "-t",
-            "1",
-            "-c",
-            CONNECTIONS,
-            "-R",
-            RATE,
-            "--requests",
-            &requests,
-            "--timeout",
-            "30s",
-            "-d",
-            "50s",
-        ];
-        argv.extend(flags.map(str::to_owned));
-        argv.push(format!("http://127.0.0.1:{port}{}", self.path));
-        let log = self.file("load");
-        let spec =
-            Spec { argv, cpus: Some(self.placement.load.clone()), log: log.clone(), ..Spec::default() };
-        let mut process = launcher.start(&spec)?;
-        let exit = process.wait(LOAD_LIMIT);
-        let _ = process.stop();
-        match exit {
-            Some(exit) if exit.is_success() => Ok(()),
-            _ => bail!("the load did not end well: {}", log_tail(&log, 3).join(" ")),
+    fn load(&self, place: &Place<'_>) -> anyhow::Result<()> {
+        let job = Job {
+            connections: CONNECTIONS,
+            threads: 1,
+            timeout: Span(LOAD_LIMIT),
+            ..self.workload.job.clone()
+        };
+        let mut config = Config::of_job(&job, &place.endpoint())?;
+        config.pace = Pace::open(RATE_PER_S, Arrival::Constant);
+        config.requests = Some(self.requests);
+        config.window = LOAD_LIMIT;
+        let report = load::run(&config, &AtomicBool::new(false), &mut |_| {})?.report;
+        if report.requests != self.requests || report.errors.total() > 0 {
+            bail!(
+                "the load did not end well: {} of {} requests were answered, with {} errors",
+                report.requests,
+                self.requests,
+                report.errors.total()
+            );
         }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use launch::Check;
-use model::plan::{Arm, CaseComparison, CaseFile, Placement, Size};
+use model::plan::{Arm, CaseComparison, CaseFile, Placement, Size, Workload};
 
 use crate::catalogue::Catalogue;
 use crate::compare;
@@ -62,13 +62,14 @@ impl Arms {
     pub(super) fn prepare(
         self,
         case: &CaseFile,
+        workload: &Workload,
         size: Size,
         placement: &Placement,
         left_out: &mut LeftOut,
     ) -> anyhow::Result<Vec<String>> {
         let mut ready = Vec::new();
         for (name, arm, state) in self.0 {
-            let checked = checks(&arm, &state, &case.workload.path, size, placement);
+            let checked = checks(&arm, &state, workload, size, placement);
             match checked.and_then(|checks| judged(case, &name, &checks)) {
                 Ok(tolerated) => {
                     tolerated.into_iter().for_each(|line| left_out.let_through(line));
@@ -85,7 +86,7 @@ impl Arms {
 fn checks(
     arm: &Arm,
     state: &State,
-    path: &str,
+    workload: &Workload,
     size: Size,
     placement: &Placement,
 ) -> anyhow::Result<Vec<Check>> {
@@ -95,7 +96,7 @@ fn checks(
         State::Buildable => targets::build_quietly(arm)?,
         State::Ready => {}
     }
-    compare::verify::checks_of(arm, path, placement)
+    compare::verify::checks_of(arm, workload, placement)
 }
 
 /// What the case tolerates of the failed checks, one line each; an error where there is another.

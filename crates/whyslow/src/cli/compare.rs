@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use model::units::{CpuSet, Rate, Span};
 
-use super::Format;
+use super::{Format, RequestArgs};
 
 const COMPARE_EXAMPLE: &str = "\
 Examples:
@@ -32,6 +32,8 @@ pub(crate) struct CompareArgs {
     /// Path that is asked for; a target's own where none is given
     #[arg(long)]
     pub(crate) path: Option<String>,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
     /// Connections, all open before the window
     #[arg(long, default_value_t = 64)]
     pub(crate) connections: u32,
@@ -96,12 +98,19 @@ pub(crate) struct CompareArgs {
     /// Commands read their port from PORT in the environment
     #[arg(long)]
     pub(crate) port_env: bool,
-    /// Status that commands must answer with
-    #[arg(long, default_value_t = 200)]
-    pub(crate) expect_status: u16,
+    /// What shows that an arm is ready: a path, whose GET is answered with a status below 500, or a command that ends with
+    /// status 0 [default: an answer to the first request, or any to a GET of / if that is no GET]
+    #[arg(long, value_name = "PATH|CMD")]
+    pub(crate) ready: Option<String>,
+    /// Status that commands must answer with [default: 200; any below 400 to the requests of a file]
+    #[arg(long)]
+    pub(crate) expect_status: Option<u16>,
     /// File with the body that commands must answer with
     #[arg(long, value_name = "FILE")]
     pub(crate) expect_body: Option<PathBuf>,
+    /// How alike the answers of arms must be
+    #[arg(long, value_enum, default_value_t = Same::Shape)]
+    pub(crate) same: Same,
     /// Go on where the arms answer differently
     #[arg(long)]
     pub(crate) allow_difference: bool,
@@ -155,6 +164,17 @@ pub(crate) struct LadderArgs {
     pub(crate) design: CompareArgs,
 }
 
+/// How alike answers must be; each asks for what those before it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Same {
+    /// The same status
+    Status,
+    /// Names of fields, content type, keys and types of JSON; other bodies within 2 % of the length
+    Shape,
+    /// The same bytes
+    Body,
+}
+
 /// Spacing of arrivals in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arrival {
@@ -183,6 +203,10 @@ pub(crate) struct CapacityArgs {
     /// Path of a target [default: the target's own]
     #[arg(long)]
     pub(crate) path: Option<String>,
+    /// What shows that a target is ready: a path, whose GET is answered with a status below 500, or a command that ends with
+    /// status 0
+    #[arg(long, value_name = "PATH|CMD")]
+    pub(crate) ready: Option<String>,
     /// Connections over all threads
     #[arg(short = 'c', long, default_value_t = 64)]
     pub(crate) connections: u32,
@@ -198,9 +222,8 @@ pub(crate) struct CapacityArgs {
     /// Load before each window
     #[arg(long, default_value = "1s")]
     pub(crate) warmup: Span,
-    /// A request unanswered for longer counts as a timeout
-    #[arg(long, default_value = "2s")]
-    pub(crate) timeout: Span,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
     /// Arrivals
     #[arg(long, value_enum, default_value_t = Arrival::Poisson)]
     pub(crate) arrival: Arrival,

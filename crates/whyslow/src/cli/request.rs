@@ -8,6 +8,7 @@ use clap::Args;
 use model::job::fill::check;
 use model::job::read::{Given, read};
 use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
+use model::plan::Reach;
 use model::units::Span;
 
 use super::load::wrk_time;
@@ -57,15 +58,17 @@ pub(crate) struct RequestArgs {
     /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
     #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) script: Option<PathBuf>,
-    /// Send the requests of this access log (combined format) with its own timing
+    /// Send the requests of this access log (combined format), in load with its own timing; elsewhere each is drawn as often
+    /// as it is in there
     #[arg(long, value_name = "LOG", conflicts_with_all = ["script", "data"], help_heading = ASKING)]
     pub(crate) replay: Option<PathBuf>,
-    /// With --replay: how many times as fast as it was
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay", help_heading = ASKING)]
-    pub(crate) speed: f64,
+    /// With --replay: how many times as fast as it was [default: 1]
+    #[arg(long, value_name = "FACTOR", requires = "replay", help_heading = ASKING)]
+    pub(crate) speed: Option<f64>,
     /// A request unanswered for longer counts as a timeout, once
-    #[arg(short = 'T', long, default_value = "2s", value_parser = wrk_time, help_heading = REACHING)]
-    pub(crate) timeout: Span,
+    /// [default: 2s; 60s in compare, ladder and case]
+    #[arg(short = 'T', long, value_parser = wrk_time, help_heading = REACHING)]
+    pub(crate) timeout: Option<Span>,
     /// The server listens on this unix socket; the URL's host is only named in requests
     #[arg(long, value_name = "SOCKET", help_heading = REACHING)]
     pub(crate) unix: Option<PathBuf>,
@@ -98,9 +101,42 @@ pub(crate) struct Size {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
+    /// Timeout where no flag says another.
+    pub(crate) timeout: Span,
 }
 
 impl RequestArgs {
+    /// What only `load` can do; `command` is the one that was asked for it.
+    pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
+        if self.script.is_some() {
+            bail!(
+                "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
+            );
+        }
+        if self.replay.is_some() {
+            bail!(
+                "--replay is for load, which keeps the log's timing: {command} takes its requests from --requests FILE"
+            );
+        }
+        if let Some(count) = self.count()? {
+            bail!("--requests {count} is a count, which is for load: {command} takes a file");
+        }
+        Ok(())
+    }
+
+    /// Whether a file says what is asked.
+    pub(crate) fn has_file(&self) -> bool {
+        self.replay.is_some() || self.requests.iter().any(|given| matches!(given, CountOrFile::File(_)))
+    }
+
+    /// How servers that are started here are reached: over TLS where any flag says something of it.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach {
+            tls: self.insecure || self.cacert.is_some() || self.cert.is_some(),
+            unix: self.unix.as_ref().map(|socket| socket.to_string_lossy().into_owned()),
+        }
+    }
+
     /// After how many requests to end, if `--requests` says.
     pub(crate) fn count(&self) -> anyhow::Result<Option<u64>> {
         let counts = self.requests.iter().filter_map(|given| match given {
@@ -128,6 +164,18 @@ impl RequestArgs {
     /// A server as these flags reach it.
     pub(crate) fn endpoint(&self, name: &str, url: &str, expected_status: Option<u16>) -> Endpoint {
         Endpoint { name: name.to_owned(), url: url.to_owned(), unix: self.unix.clone(), expected_status }
+    }
+
+    /// The same where a log's requests are drawn, and its timing is not kept.
+    pub(crate) fn job_without_timing(&self, size: Size) -> anyhow::Result<(Job, Vec<String>)> {
+        let (job, mut notes) = self.job(Vec::new(), size)?;
+        let Some(file) = &self.replay else { return Ok((job, notes)) };
+        let logged = load::logged(&text(file)?, &self.pattern()?);
+        let (requests, skipped) = logged.with_context(|| format!("--replay {}", file.display()))?;
+        if skipped > 0 {
+            notes.push(format!("{skipped} lines of the log hold no request and are left out"));
+        }
+        Ok((Job { requests: Requests::Drawn(requests), ..job }, notes))
     }
 
     /// The job that the flags describe, and what of the files was passed over. With a script or a log, its requests are
@@ -162,7 +210,7 @@ impl RequestArgs {
             connections: size.connections,
             threads: size.threads,
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
-            timeout: self.timeout,
+            timeout: self.timeout.unwrap_or(size.timeout),
         };
         Ok((job, notes))
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use model::units::{CpuSet, Span};
 
-use super::Format;
+use super::{Format, RequestArgs};
 
 /// A built-in model of concurrency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,7 +97,7 @@ pub(crate) enum CaseAction {
         format: Format,
     },
     /// Build, measure, and hold the figures against the published ones
-    Run(CaseRunArgs),
+    Run(Box<CaseRunArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -117,6 +117,8 @@ pub(crate) struct CaseRunArgs {
     /// Count instructions per function under valgrind too
     #[arg(long)]
     pub(crate) callgrind: bool,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
     /// CPUs of the servers [default: the first half of those allowed]
     #[arg(long, value_name = "LIST")]
     pub(crate) server_cpus: Option<CpuSet>,

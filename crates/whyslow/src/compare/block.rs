@@ -93,7 +93,7 @@ impl<'a> Bench<'a> {
         records: Vec<RoundRecord>,
         fitted: &'a Fitted,
     ) -> Result<Block<'a>, Early> {
-        let connections = fitted.connections.unwrap_or(self.plan.workload.connections);
+        let connections = fitted.connections.unwrap_or(self.plan.workload.job.connections);
         let log = self.dir.log_path(&records[0].round, "generator");
         let together = Together::begin(*self, servers, connections, &log)?;
         Ok(Block { bench: *self, together, records, number, fitted })

@@ -94,7 +94,7 @@ fn diagnose(
     if servers.is_empty() {
         return Ok(failed);
     }
-    let connections = fitted.connections.unwrap_or(bench.plan.workload.connections);
+    let connections = fitted.connections.unwrap_or(bench.plan.workload.job.connections);
     let log = bench.dir.log_path(&rounds[0], "diagnostic");
     let together = Together::begin(*bench, servers, connections, &log)?;
     let length = if bench.alone(fitted) {

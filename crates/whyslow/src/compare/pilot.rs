@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
-use model::record::{AloneReason, Fitted, RoundRecord};
+use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord};
 use rustix::system::sysinfo;
 
 use super::Early;
 use super::server::{Bench, Purpose, Server};
-use super::together::{Asking, DRAIN, Together, Unwatched, nanoseconds};
+use super::together::{Asking, DRAIN, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
@@ -31,6 +31,8 @@ const MOST_MEMORY: f64 = 0.8;
 /// What the pilot of one arm found.
 pub(super) struct Piloted {
     pub(super) record: RoundRecord,
+    /// What it answered to each request.
+    pub(super) answers: Vec<RequestAnswers>,
     /// Requests per second in a closed loop.
     pub(super) per_s: f64,
     /// Largest resident set.
@@ -45,13 +47,38 @@ impl Bench<'_> {
     /// Starts the arm of `round`, keeps its answer, and finds its rate with so many connections.
     pub(super) fn pilot(&self, round: &Round, connections: u32) -> Result<Piloted, Early> {
         let record = self.blank(round);
-        let mut piloted = Piloted { record, per_s: 0.0, rss_bytes: 0, background: 0.0, kept_up: true };
+        let mut piloted =
+            Piloted { record, answers: Vec::new(), per_s: 0.0, rss_bytes: 0, background: 0.0, kept_up: true };
         match self.start(Purpose::Pilot, &mut piloted.record) {
-            Ok(server) => self.load(server, connections, &mut piloted)?,
+            Ok(mut server) => match self.ask(&mut server) {
+                Ok(answers) => {
+                    piloted.answers = answers;
+                    self.load(server, connections, &mut piloted)?;
+                }
+                Err(failure) => {
+                    piloted.record.failure = Some(failure);
+                    let _ = server.process.stop();
+                }
+            },
             Err(Early::Arm(_, failure)) => piloted.record.failure = Some(failure),
             Err(other) => return Err(other),
         }
         Ok(piloted)
+    }
+
+    /// Asks a few times for each request: what it answers is as expected, and kept to be compared.
+    fn ask(&self, server: &mut Server) -> Result<Vec<RequestAnswers>, Failure> {
+        let place = self.place(server.arm, server.port);
+        let answers = place.answers(self.interrupt.flag()).map_err(|text| {
+            let crash = server.crash(EXIT_PATIENCE);
+            crash.unwrap_or_else(|| server.failure(FailureKind::NotReady, text))
+        })?;
+        match place.wrong(&answers) {
+            None => Ok(answers),
+            Some(what) => {
+                Err(server.failure(FailureKind::WrongAnswer, format!("it answered wrongly: {what}")))
+            }
+        }
     }
 
     fn load(&self, server: Server, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
@@ -103,7 +130,7 @@ impl Bench<'_> {
     /// Connections that the slowest arm can answer within a turn, where those asked for are too many.
     pub(super) fn fewer_connections(&self, pilots: &[Piloted], connections: u32) -> Option<u32> {
         let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
-        let depth = f64::from(self.plan.workload.pipeline);
+        let depth = f64::from(self.plan.workload.job.depth());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let fit = (slowest * LONGEST_QUEUE_S / depth).floor().max(1.0);
         let late = working().any(|piloted| !piloted.kept_up);

@@ -5,14 +5,15 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use model::job::Reuse;
 use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, WarmupClass, Workload,
-    split_command,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Timing, Turns,
+    WarmupClass, Workload, split_command,
 };
 use model::units::{CpuSet, Rate, Span};
 
 use crate::catalogue::{BUILT_IN, Catalogue};
-use crate::cli::{Arrival, CompareArgs};
+use crate::cli::{self, Arrival, CompareArgs, Size};
 
 /// Blocks of a quick run: the fewest whose exact interval attains 95 %.
 const QUICK_BLOCKS: u32 = 6;
@@ -29,13 +30,21 @@ const QUICK_WARMUP: [Span; 2] = [Span(Duration::from_millis(400)), Span::from_se
 /// The same where an arm has a just-in-time compiler.
 const WARMUP_JIT: [Span; 2] = [Span::from_secs(5), Span::from_secs(60)];
 const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
+/// When a request is given up where no flag says: longer than any turn with its drain.
+const TIMEOUT: Span = Span::from_secs(60);
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison, validated.
 pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
+    check(args)?;
     let (mut arms, target_path) = arms(args)?;
     let baseline = baseline(args, &arms)?;
+    let placement = Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?;
+    let workload = workload(args, target_path, &placement)?;
+    if !workload.job.requests.is_plain_get() {
+        arms.iter_mut().for_each(expect_any_body);
+    }
     if args.rigorous {
         let again = format!("{}{}", arms[baseline].name, analyse::SECOND_BASELINE_SUFFIX);
         arms.push(Arm { name: again, ..arms[baseline].clone() });
@@ -45,7 +54,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         case: "compare".to_owned(),
         seed: args.seed.unwrap_or_else(fresh_seed),
         baseline,
-        workload: workload(args, target_path)?,
+        workload,
         timing: timing(args, jit),
         design: Design {
             blocks: blocks(args),
@@ -55,12 +64,13 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             confirm: args.confirm,
             brief: quick(args) && args.cycles.is_none(),
         },
-        placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
+        placement,
         arms,
         intervention: None,
         alone: args.steps_alone.clone(),
     };
     plan.validate()?;
+    load::check_job(&plan.workload.job)?;
     Ok(plan)
 }
 
@@ -116,7 +126,8 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
 }
 
 fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
-    let any = Expect { status: args.expect_status, ..Expect::default() };
+    let any = Expect::default();
+    let any = Expect { status: args.expect_status.unwrap_or(any.status), ..any };
     let Some(file) = &args.expect_body else { return Ok(any) };
     let bytes =
         std::fs::read(file).with_context(|| format!("cannot read --expect-body {}", file.display()))?;
@@ -133,14 +144,54 @@ fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {
     Ok(names.iter().position(|other| other == name).ok_or_else(unknown)?)
 }
 
-fn workload(args: &CompareArgs, target_path: Option<String>) -> anyhow::Result<Workload> {
+/// What flags ask for that does not go together.
+fn check(args: &CompareArgs) -> anyhow::Result<()> {
+    args.request.without_loads_own("compare")?;
+    if args.path.is_some() && args.request.has_file() {
+        bail!("--path cannot be used with --requests FILE: both say what is asked");
+    }
+    if args.expect_status.is_some() && args.request.has_file() {
+        bail!("--expect-status is of one request: with --requests FILE every status below 400 is right");
+    }
+    if args.expect_body.is_some() && args.request.has_file() {
+        bail!("--expect-body is of one request: leave it out with --requests FILE");
+    }
+    let socket = args.request.unix.as_ref().map(|socket| socket.to_string_lossy());
+    if socket.is_some_and(|socket| !socket.contains("{port}")) {
+        bail!("--unix names one socket for all arms: put {{port}} in it, which differs from arm to arm");
+    }
+    Ok(())
+}
+
+/// What a target answers to a GET of its own path says nothing of what it answers to another request.
+fn expect_any_body(arm: &mut Arm) {
+    if arm.source != ArmSource::Command {
+        arm.expect = Expect { status: arm.expect.status, ..Expect::default() };
+    }
+}
+
+fn workload(
+    args: &CompareArgs,
+    target_path: Option<String>,
+    placement: &Placement,
+) -> anyhow::Result<Workload> {
+    let threads = u32::try_from(placement.load.len()).unwrap_or(1).min(args.connections).max(1);
+    let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
+    let (job, notes) = args.request.job_without_timing(size)?;
+    notes.iter().for_each(|note| crate::say(note));
+    let job = if args.no_keep_alive { job.with_keep_alive(false) } else { job };
     Ok(Workload {
         path: args.path.clone().or(target_path).unwrap_or_else(|| DEFAULT_PATH.to_owned()),
-        connections: args.connections,
-        pipeline: args.pipeline,
-        keep_alive: !args.no_keep_alive,
+        job,
+        reach: args.request.reach(),
+        ready: args.ready.as_deref().map(ReadyBy::parse).transpose()?,
         poisson: args.arrival == Arrival::Poisson,
         conditions: conditions(args)?,
+        same: match args.same {
+            cli::Same::Status => Same::Status,
+            cli::Same::Shape => Same::Shape,
+            cli::Same::Body => Same::Body,
+        },
         allow_difference: args.allow_difference,
     })
 }
@@ -236,16 +287,19 @@ pub(super) fn describe(plan: &Plan) -> String {
         plan.workload.conditions.iter().map(|c| analyse::describe_condition(*c)).collect();
     let mut text =
         format!("{blocks} of {} arms; {turns}; about {seconds:.0} s; seed {}\n", plan.arms.len(), plan.seed);
+    let job = &plan.workload.job;
     text += &format!(
-        "GET {} over {} connections, {} in flight on each; at {}\n",
-        plan.workload.path,
-        plan.workload.connections,
-        plan.workload.pipeline,
+        "{} over {} connections, {} in flight on each; at {}\n",
+        plan.workload.describe(),
+        job.connections,
+        job.depth(),
         conditions.join(", then ")
     );
     text += &percentiles(plan);
-    if !plan.workload.keep_alive {
-        text += "a new connection for each request\n";
+    match job.reuse {
+        Reuse::All => {}
+        Reuse::Requests(1) => text += "a new connection for each request\n",
+        Reuse::Requests(requests) => text += &format!("a new connection after {requests} requests\n"),
     }
     let Placement { server, load, .. } = &plan.placement;
     text += &format!("server on CPU {server}, generator on CPU {load}\n");

@@ -13,7 +13,7 @@ const DEFAULT_PORTS: (u64, u64) = (32_768, 60_999);
 
 /// Refuses a plan for which this machine has too few descriptors or ports.
 pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
-    let connections = u64::from(plan.workload.connections);
+    let connections = u64::from(plan.workload.job.connections);
     let hard = descriptor_limit();
     if connections + SPARE_DESCRIPTORS > hard {
         bail!(
@@ -34,7 +34,7 @@ pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
 
 /// File descriptors that the generator needs for all arms of `plan` at once, and those that it may have.
 pub(crate) fn descriptors(plan: &Plan) -> (u64, u64) {
-    let connections = u64::from(plan.workload.connections) * plan.arms.len() as u64;
+    let connections = u64::from(plan.workload.job.connections) * plan.arms.len() as u64;
     (connections + SPARE_DESCRIPTORS, descriptor_limit())
 }
 

@@ -1,5 +1,6 @@
 //! What takes a cause away without touching the program: one row for each change that is known.
 
+use model::job::Reuse;
 use model::plan::{Arm, ArmSource, CauseId, Circumstances, Intervention, Plan};
 use model::record::{Frame, Run};
 
@@ -177,11 +178,12 @@ fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<Strin
         }
         Change::Env("GOGC", _) => any("go") || unknown,
         Change::Env(..) => any("java"),
-        Change::KeepAlive => !plan.workload.keep_alive,
-        Change::DepthOne => plan.workload.pipeline > 1,
+        Change::KeepAlive => plan.workload.job.reuse != Reuse::All,
+        Change::DepthOne => plan.workload.job.depth() > 1,
         Change::OneWorker => arms.iter().any(|arm| arm.run.iter().any(|word| word.contains("{workers}"))),
         Change::OneCpu => plan.placement.server.len() > 1,
-        Change::NoBody | Change::Variant(_) => true,
+        Change::NoBody => plan.workload.job.requests.is_plain_get(),
+        Change::Variant(_) => true,
     }
 }
 

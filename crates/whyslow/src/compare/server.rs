@@ -1,14 +1,15 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail, wait_ready};
+use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, SplitMix64};
 use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
 use observe::Group;
 
 use super::Early;
+use super::reach::{Place, Starting};
 use crate::interrupt::Interrupt;
 
 /// Lines of the server's log that go with a crash.
@@ -58,6 +59,12 @@ impl<'a> Bench<'a> {
         &self.plan.arms[round.arm]
     }
 
+    /// The arm with this place in the plan as a server on `port`.
+    pub(super) fn place(&self, arm: usize, port: u16) -> Place<'a> {
+        let Plan { workload, placement, arms, .. } = self.plan;
+        Place { workload, arm: &arms[arm], placement, port }
+    }
+
     /// A record of `round` in which nothing has happened.
     pub(super) fn blank(&self, round: &Round) -> RoundRecord {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -100,12 +107,11 @@ impl<'a> Bench<'a> {
             crate::runtimes::let_be_profiled(&mut spec.env);
         }
         let mut process = self.launcher.start(&spec).map_err(failed)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let limit = self.plan.timing.ready_limit.0;
-        let ready = wait_ready(&mut process, address, &self.plan.workload.path, &arm.expect, limit);
-        let ready = ready.map_err(failed)?;
-        record.ready_ms = ready.ready_ms;
-        record.answer = Some(ready.answer);
+        let starting = Starting { launcher: self.launcher, log: &asking, limit };
+        let ready = self.place(index, port).wait_ready(&mut process, &starting);
+        (record.answer, record.ready_ms) = ready.map_err(failed)?;
         let group = Group::below(process.supervisor_pid())?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {

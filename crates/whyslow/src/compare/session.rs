@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use launch::{LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
-    AloneReason, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
+    AloneReason, ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
 };
 
 use super::Early;
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
 
     /// Starts every arm once: those that fail are told now, answers are compared, and the plan is fitted to what was found.
     fn pilot(&mut self) -> Step {
-        let asked = self.plan().workload.connections;
+        let asked = self.plan().workload.job.connections;
         let mut connections = asked;
         let mut pilots = self.pilots(connections)?;
         for _ in 0..LOWERINGS {
@@ -112,6 +112,12 @@ impl<'a> Session<'a> {
             self.manifest.pilot_per_s[piloted.record.round.arm] = piloted.per_s;
         }
         self.say_fitted();
+        let answers = pilots.iter_mut().map(|piloted| ArmAnswers {
+            arm: piloted.record.arm.clone(),
+            requests: std::mem::take(&mut piloted.answers),
+        });
+        let answers: Vec<ArmAnswers> = answers.filter(|answers| !answers.requests.is_empty()).collect();
+        self.bench.dir.write_answers(answers.clone())?;
         let records: Vec<RoundRecord> = pilots.into_iter().map(|piloted| piloted.record).collect();
         for record in records.iter().filter(|record| record.failure.is_some()) {
             self.drop_arm(record)?;
@@ -119,7 +125,7 @@ impl<'a> Session<'a> {
         self.bench.dir.write_manifest(&self.manifest)?;
         let working: Vec<RoundRecord> =
             records.into_iter().filter(|record| record.failure.is_none()).collect();
-        self.drop_different(&working)?;
+        self.drop_different(&working, &answers)?;
         if !self.comparable() {
             // Nothing more is run: what the arms answered is all that there is to show of them.
             for record in working.iter().filter(|record| self.alive[record.round.arm]) {
@@ -146,7 +152,7 @@ impl<'a> Session<'a> {
         if let Some(connections) = self.manifest.fitted.connections {
             crate::say(&format!(
                 "{connections} connections instead of {}: the slowest arm does not answer more within a second",
-                self.plan().workload.connections
+                self.plan().workload.job.connections
             ));
         }
         match &self.manifest.fitted.alone {
@@ -167,15 +173,16 @@ impl<'a> Session<'a> {
     }
 
     /// An arm that answers differently cannot be compared: its answer is recorded, and the others go on.
-    fn drop_different(&mut self, records: &[RoundRecord]) -> Step {
-        let baseline = records.iter().find(|record| record.round.arm == self.plan().baseline);
-        let Some(expected) = baseline.and_then(|record| record.answer.as_ref()) else { return Ok(()) };
-        if self.plan().workload.allow_difference {
+    fn drop_different(&mut self, records: &[RoundRecord], answers: &[ArmAnswers]) -> Step {
+        let workload = &self.plan().workload;
+        let of = |name: &str| answers.iter().find(|answers| answers.arm == name);
+        let Some(expected) = of(&self.plan().arms[self.plan().baseline].name) else { return Ok(()) };
+        if workload.allow_difference {
             return Ok(());
         }
         for record in records {
-            let answer = record.answer.as_ref();
-            if let Some(text) = answer.and_then(|answer| analyse::difference(expected, answer)) {
+            let difference = |other| analyse::difference(expected, other, workload.same);
+            if let Some(text) = of(&record.arm).and_then(difference) {
                 self.alive[record.round.arm] = false;
                 self.progress.say(&format!("{}: left out, it answers differently: {text}", record.arm));
                 self.bench.dir.write_round(record)?;

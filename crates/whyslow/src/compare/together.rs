@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use model::job::{Endpoint, Job, Protocol, Request, Requests, Reuse, Tls, Turn, TurnPace, TurnReport};
-use model::plan::{Arm, Condition, Plan, SplitMix64};
+use model::job::{Job, Turn, TurnPace, TurnReport};
+use model::plan::{Condition, Plan, SplitMix64};
 use model::record::{FailureKind, Slice};
-use model::units::Span;
 use observe::{Group, Observed, Reading, ResourceSnapshot, Sampler};
 
 use super::Early;
@@ -17,10 +16,8 @@ use super::server::{Bench, Server};
 const LEAD: Duration = Duration::from_millis(10);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
-/// Longest that a request waits for its answer; beyond it counts as a timeout. It is longer than any turn with its drain.
-const TIMEOUT: Span = Span::from_secs(60);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
-const EXIT_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How one turn loads its server.
 #[derive(Debug, Clone, Copy)]
@@ -80,14 +77,14 @@ impl<'a> Together<'a> {
         let mut places = Vec::new();
         for server in &servers {
             let arm = &bench.plan.arms[server.arm];
-            let job = Job { connections, ..job(bench.plan, arm) };
+            let job = Job { connections, ..bench.plan.workload.job.under(&arm.circumstances) };
             let index = jobs.iter().position(|known| Job { endpoints: Vec::new(), ..known.clone() } == job);
             let index = index.unwrap_or_else(|| {
                 jobs.push(job);
                 jobs.len() - 1
             });
             places.push((index, jobs[index].endpoints.len()));
-            jobs[index].endpoints.push(endpoint(bench.plan, arm, server.port));
+            jobs[index].endpoints.push(bench.place(server.arm, server.port).endpoint());
         }
         let placement = &bench.plan.placement;
         let groups: Vec<Group> = servers.iter().map(|server| server.group.clone()).collect();
@@ -222,37 +219,6 @@ pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usi
         order.reverse();
     }
     order
-}
-
-/// How an arm is asked; without its endpoint.
-fn job(plan: &Plan, arm: &Arm) -> Job {
-    let (workload, circumstances) = (&plan.workload, &arm.circumstances);
-    let method = if circumstances.head == Some(true) { "HEAD" } else { "GET" };
-    let keep_alive = circumstances.keep_alive.unwrap_or(workload.keep_alive);
-    let mut request = Request { method: method.to_owned(), ..Request::get() };
-    if !keep_alive {
-        request.fields.push(("Connection".to_owned(), "close".to_owned()));
-    }
-    Job {
-        endpoints: Vec::new(),
-        requests: Requests::Same(request),
-        data: None,
-        protocol: Protocol::Http1 { pipeline: circumstances.pipeline.unwrap_or(workload.pipeline) },
-        tls: Tls::default(),
-        connections: workload.connections,
-        threads: u32::try_from(plan.placement.load.len()).unwrap_or(1).min(workload.connections).max(1),
-        reuse: if keep_alive { Reuse::All } else { Reuse::Requests(1) },
-        timeout: TIMEOUT,
-    }
-}
-
-fn endpoint(plan: &Plan, arm: &Arm, port: u16) -> Endpoint {
-    Endpoint {
-        name: arm.name.clone(),
-        url: format!("http://127.0.0.1:{port}{}", plan.workload.path),
-        unix: None,
-        expected_status: Some(arm.expect.status),
-    }
 }
 
 /// What was seen between two quiet moments, over the time in which requests were under way.

@@ -1,37 +1,42 @@
 //! `--verify` and `targets verify`: each arm started once and its answers checked.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
-use launch::{Launcher, Spec, free_port, wait_ready};
-use model::plan::{Arm, ArmSource, Placement, Plan};
+use launch::{Check, Launcher, Spec, free_port};
+use model::plan::{Arm, ArmSource, Placement, Plan, Workload};
+use model::record::RequestAnswers;
 use serde::Serialize;
 
+use super::reach::{Place, Starting};
 use super::server::placeholders;
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
 
+/// A status from which on an answer is an error.
+const FIRST_ERROR: u16 = 400;
 /// Longest wait for the first right answer.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts each arm of `plan` once and prints what it did.
 pub(crate) fn run(plan: &Plan, format: Format) -> Outcome {
-    let arms = plan.arms.iter().map(|arm| (arm.clone(), plan.workload.path.clone())).collect();
+    let arms = plan.arms.iter().map(|arm| (arm.clone(), plan.workload.clone())).collect();
     verify(arms, &plan.placement, plan.timing.ready_limit.0, format)
 }
 
-/// Starts each arm once, asks it for its path, and prints every check.
+/// Starts each arm once, asks it for its workload, and prints every check.
 pub(crate) fn verify(
-    arms: Vec<(Arm, String)>,
+    arms: Vec<(Arm, Workload)>,
     placement: &Placement,
     limit: Duration,
     format: Format,
 ) -> Outcome {
     let mut seen = Vec::new();
-    for (arm, path) in arms {
-        let verified = Verified::of(&arm, &path, placement, limit);
+    for (arm, workload) in arms {
+        let verified = Verified::of(&arm, &workload, placement, limit);
         match format {
             Format::Json => {}
             Format::Text => crate::print(&verified.lines())?,
@@ -67,8 +72,8 @@ struct Row {
 }
 
 impl Verified {
-    fn of(arm: &Arm, path: &str, placement: &Placement, limit: Duration) -> Self {
-        let (checks, error) = match checks_within(arm, path, placement, limit) {
+    fn of(arm: &Arm, workload: &Workload, placement: &Placement, limit: Duration) -> Self {
+        let (checks, error) = match checks_within(arm, workload, placement, limit) {
             Ok(checks) => (checks, None),
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
@@ -100,18 +105,22 @@ impl Verified {
 }
 
 /// Starts `arm` and makes every check.
-pub(crate) fn checks_of(arm: &Arm, path: &str, placement: &Placement) -> anyhow::Result<Vec<launch::Check>> {
-    checks_within(arm, path, placement, READY_LIMIT)
+pub(crate) fn checks_of(
+    arm: &Arm,
+    workload: &Workload,
+    placement: &Placement,
+) -> anyhow::Result<Vec<launch::Check>> {
+    checks_within(arm, workload, placement, READY_LIMIT)
 }
 
 fn checks_within(
     arm: &Arm,
-    path: &str,
+    workload: &Workload,
     placement: &Placement,
     limit: Duration,
 ) -> anyhow::Result<Vec<launch::Check>> {
     let log = std::env::temp_dir().join(format!("whyslow-verify-{}-{}.log", std::process::id(), arm.name));
-    let outcome = checks(arm, path, placement, limit, &log);
+    let outcome = checks(arm, workload, placement, limit, &log);
     // The log is for the failure's text only, which has its last lines by now.
     let _ = std::fs::remove_file(&log);
     outcome
@@ -119,7 +128,7 @@ fn checks_within(
 
 fn checks(
     arm: &Arm,
-    path: &str,
+    workload: &Workload,
     placement: &Placement,
     limit: Duration,
     log: &Path,
@@ -131,9 +140,35 @@ fn checks(
     let values = placeholders(arm, placement, port);
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
     let mut process = launcher.start(&spec)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let ready = wait_ready(&mut process, address, path, &arm.expect, limit);
-    let checks = ready.map(|_| launch::verify(address, path, &arm.expect));
+    let place = Place { workload, arm, placement, port };
+    let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log, limit });
+    let checks = ready.map(|_| match place.is_plain() && workload.job.requests.is_bare_get() {
+        true => launch::verify(place.address(), &workload.path, &arm.expect),
+        false => asked(&place),
+    });
     let _ = process.stop();
     checks.context("it is not ready")
+}
+
+/// What is checked of requests other than a GET: that each is answered, and as expected.
+fn asked(place: &Place<'_>) -> Vec<Check> {
+    let check = |ok, text| Check { name: "answer", ok, text };
+    let answers = match place.answers(&AtomicBool::new(false)) {
+        Ok(answers) => answers,
+        Err(why) => return vec![check(false, why)],
+    };
+    if let Some(what) = place.wrong(&answers) {
+        return vec![check(false, what)];
+    }
+    let line = |asked: &RequestAnswers| {
+        let ways: BTreeSet<String> = asked
+            .replies
+            .iter()
+            .map(|reply| format!("status {}, {} bytes", reply.status, reply.body_bytes))
+            .collect();
+        let good =
+            asked.replies.iter().all(|reply| reply.status < FIRST_ERROR || place.expects(reply.status));
+        check(good, format!("{}: {}", asked.request, ways.into_iter().collect::<Vec<_>>().join("; ")))
+    };
+    answers.iter().map(line).collect()
 }

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use load::{Config, Idle, List, Warmup};
-use model::units::CpuSet;
+use model::units::{CpuSet, Span};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
 use super::pace::pace;
 use crate::cli::{IdleKind, LoadArgs, Size, text};
 
+/// When a request is given up, as wrk does.
+pub(crate) const TIMEOUT: Span = Span::from_secs(2);
+
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     let threads = args.threads.min(args.connections.max(1));
-    let size = Size { connections: args.connections, threads, pipeline: args.pipeline };
+    let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
     let endpoint = args.request.endpoint("", args.url.as_deref().unwrap_or_default(), None);
     let (job, notes) = args.request.job(vec![endpoint], size)?;
     notes.iter().for_each(|note| crate::say(note));
@@ -32,7 +35,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     };
     config.slack = args.slack.0;
     if let Some(file) = &args.request.replay {
-        replay(file, args.request.speed, &mut config)?;
+        replay(file, args.request.speed.unwrap_or(1.0), &mut config)?;
     }
     args.sharding.apply(&mut config)?;
     Ok(config)

@@ -77,7 +77,7 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
     let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
     assert_eq!((&parity["ok"], &parity["arm"]), (&false.into(), &"pr".into()));
     let text = parity["text"].as_str().unwrap();
-    assert!(text.contains("extra header x-padding, 40 bytes more in each answer"), "{text}");
+    assert!(text.contains("'pr' sends a field x-padding and 'main' does not"), "{text}");
     assert!(text.contains("--allow-difference"), "{text}");
     for row in json["comparisons"].as_array().unwrap() {
         assert_eq!(row["verdict"], "invalid", "{row}");
@@ -159,7 +159,7 @@ fn an_allowed_difference_is_measured_at_a_rate_and_told() {
     let gates = json["gates"].as_array().unwrap();
     let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
     assert_eq!(parity["ok"], true);
-    assert!(parity["text"].as_str().unwrap().contains("40 bytes more"), "{parity}");
+    assert!(parity["text"].as_str().unwrap().contains("x-padding"), "{parity}");
     let runs = std::fs::read_dir(folder.join("whyslow-runs")).unwrap();
     assert_eq!(runs.count(), 1, "without --out a run has a place of its own");
 }

@@ -30,3 +30,4 @@ mod support;
 mod view;
 mod watch;
 mod wire;
+mod workload;

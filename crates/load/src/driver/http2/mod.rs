@@ -20,6 +20,8 @@ use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use pipe::{End, Pipe, pipe};
 pub(crate) use request::parse;
 
+use crate::session::Heard;
+
 /// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Longest list of fields of an answer, as for HTTP/1.1 the longest head.
@@ -92,6 +94,8 @@ impl Wake for Flag {
 struct Stream {
     flag: Arc<Flag>,
     state: State,
+    /// The answer as it comes, where somebody wants to hear it.
+    heard: Option<Box<Heard>>,
 }
 
 #[derive(Default)]
@@ -104,7 +108,8 @@ enum State {
 
 impl Http2 {
     /// Begins with room for `streams` requests at a time; what it has to say first is in [`Http2::outgoing`].
-    pub(crate) fn new(streams: u32) -> Result<Self, Lost> {
+    /// With `hears` answers are kept for [`Http2::take_heard`].
+    pub(crate) fn new(streams: u32, hears: bool) -> Result<Self, Lost> {
         let (pipe, end) = pipe();
         let mut handshake = Box::pin(
             Builder::new()
@@ -124,7 +129,9 @@ impl Http2 {
             sender,
             end,
             flag: Arc::default(),
-            streams: (0..streams).map(|_| Stream::default()).collect(),
+            streams: (0..streams)
+                .map(|_| Stream { heard: hears.then(Box::default), ..Stream::default() })
+                .collect(),
             active: 0,
             asked: false,
             waiting: VecDeque::new(),
@@ -167,6 +174,11 @@ impl Http2 {
         place.flag.0.store(true, Ordering::Relaxed);
         self.active += 1;
         Ok(())
+    }
+
+    /// The whole answer of a stream that has ended, where answers are kept.
+    pub(crate) fn take_heard(&mut self, slot: u32) -> Option<Heard> {
+        self.streams[slot as usize].heard.as_deref_mut().map(std::mem::take)
     }
 
     /// Gives a stream up; the server is told.
@@ -237,6 +249,9 @@ impl Stream {
                 Poll::Pending => return None,
                 Poll::Ready(Err(_)) => return Some(Ended::Reset),
                 Poll::Ready(Ok(response)) => {
+                    if let Some(heard) = &mut self.heard {
+                        heard.begin(response.status().as_u16(), &head(&response));
+                    }
                     self.state = State::Reading(response.status().as_u16(), response.into_body());
                 }
             }
@@ -248,6 +263,7 @@ impl Stream {
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(Err(_))) => return Some(Ended::Reset),
                 Poll::Ready(Some(Ok(bytes))) => {
+                    self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
                     // It can only fail for more than was received.
                     let _ = body.flow_control().release_capacity(bytes.len());
                 }
@@ -259,4 +275,17 @@ impl Stream {
             Poll::Ready(Err(_)) => Some(Ended::Reset),
         }
     }
+}
+
+/// Status and fields as HTTP/1.1 writes them, which is how answers are heard.
+fn head(response: &http::Response<RecvStream>) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} \r\n", response.status().as_u16()).into_bytes();
+    for (name, value) in response.headers() {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
 }

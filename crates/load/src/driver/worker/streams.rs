@@ -19,7 +19,7 @@ impl Worker<'_> {
     /// An open connection begins to speak HTTP/2.
     #[cold]
     pub(super) fn begin_streams(&mut self, connection: u32, streams: u32, now: u64) {
-        match Http2::new(streams) {
+        match Http2::new(streams, self.session.listens()) {
             Ok(http2) => self.slots[connection as usize].http2 = Some(Box::new(http2)),
             Err(lost) => return self.lose(connection, streams, lost, now),
         }
@@ -125,7 +125,7 @@ impl Worker<'_> {
         while let Some(http2) = &mut self.slots[connection as usize].http2 {
             let advanced = http2.advance(|stream, how| ended.push((stream, how)));
             for (stream, how) in ended.drain(..) {
-                self.stream_ended(connection * streams + stream, how, now);
+                self.stream_ended(connection * streams + stream, streams, how, now);
             }
             if let Err(lost) = advanced {
                 self.flush_streams(connection, streams, now);
@@ -140,7 +140,11 @@ impl Worker<'_> {
         self.flush_streams(connection, streams, now);
     }
 
-    fn stream_ended(&mut self, lane: u32, how: Ended, now: u64) {
+    fn stream_ended(&mut self, lane: u32, streams: u32, how: Ended, now: u64) {
+        let http2 = self.slots[(lane / streams) as usize].http2.as_mut();
+        if let Some(heard) = http2.and_then(|http2| http2.take_heard(lane % streams)) {
+            self.session.stream_heard(lane, heard);
+        }
         let fate = match how {
             Ended::Answered(status) => self.session.stream_answered(lane, status, now),
             Ended::Reset => self.session.failed(lane, false, now),

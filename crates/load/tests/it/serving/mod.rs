@@ -78,7 +78,11 @@ pub(crate) fn unix(path: &Path, manner: Manner) -> Log {
 
 /// Serves TLS on a free port of 127.0.0.1 until the test ends.
 pub(crate) fn tls(config: ServerConfig, manner: Manner) -> (SocketAddr, Log) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    tls_on(TcpListener::bind(("127.0.0.1", 0)).unwrap(), config, manner)
+}
+
+/// The same on a port of the caller's.
+pub(crate) fn tls_on(listener: TcpListener, config: ServerConfig, manner: Manner) -> (SocketAddr, Log) {
     let (address, log, config) = (listener.local_addr().unwrap(), Log::default(), Arc::new(config));
     let kept = Arc::clone(&log);
     std::thread::spawn(move || {

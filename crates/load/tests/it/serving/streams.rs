@@ -71,13 +71,26 @@ impl Count {
 
 /// Serves on a free port of 127.0.0.1 until the test ends.
 pub(crate) fn serve(conduct: Conduct) -> (SocketAddr, Count) {
-    accept(conduct, Some)
+    accept(free_port(), conduct, Some)
+}
+
+fn free_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
 /// The same through TLS.
 pub(crate) fn serve_tls(config: ServerConfig, conduct: Conduct) -> (SocketAddr, Count) {
+    serve_tls_on(free_port(), config, conduct)
+}
+
+/// The same on a port of the caller's.
+pub(crate) fn serve_tls_on(
+    listener: TcpListener,
+    config: ServerConfig,
+    conduct: Conduct,
+) -> (SocketAddr, Count) {
     let config = Arc::new(config);
-    accept(conduct, move |mut stream: TcpStream| {
+    accept(listener, conduct, move |mut stream: TcpStream| {
         let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         while connection.is_handshaking() {
@@ -89,10 +102,10 @@ pub(crate) fn serve_tls(config: ServerConfig, conduct: Conduct) -> (SocketAddr, 
 }
 
 fn accept<S: Read + Write + Unpin + 'static>(
+    listener: TcpListener,
     conduct: Conduct,
     wrap: impl Fn(TcpStream) -> Option<S> + Send + Sync + 'static,
 ) -> (SocketAddr, Count) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, count, wrap) = (listener.local_addr().unwrap(), Count::default(), Arc::new(wrap));
     let kept = count.clone();
     std::thread::spawn(move || {

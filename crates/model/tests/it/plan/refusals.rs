@@ -41,10 +41,19 @@ const CASES: [(Spoil, &str); 24] = [
         |p| p.workload.path = "/a b".to_owned(),
         "--path is /a b: it must be a path that begins with / and has only visible ASCII characters, without a fragment (#)",
     ),
-    (|p| p.workload.connections = 0, "--connections is 0: it must be between 1 and 1000000"),
-    (|p| p.workload.connections = 1_000_001, "--connections is 1000001: it must be between 1 and 1000000"),
-    (|p| p.workload.pipeline = 0, "--pipeline is 0: it must be between 1 and 1024"),
-    (|p| p.workload.pipeline = 1025, "--pipeline is 1025: it must be between 1 and 1024"),
+    (|p| p.workload.job.connections = 0, "--connections is 0: it must be between 1 and 1000000"),
+    (
+        |p| p.workload.job.connections = 1_000_001,
+        "--connections is 1000001: it must be between 1 and 1000000",
+    ),
+    (
+        |p| p.workload.job = p.workload.job.clone().with_depth(0),
+        "--pipeline is 0: it must be between 1 and 1024",
+    ),
+    (
+        |p| p.workload.job = p.workload.job.clone().with_depth(1025),
+        "--pipeline is 1025: it must be between 1 and 1024",
+    ),
     (|p| p.timing.window = Span::from_secs(0), "--window is 0s: it must be between 1s and 1h"),
     (|p| p.timing.window = Span::from_secs(3601), "--window is 3601s: it must be between 1s and 1h"),
     (|p| p.timing.warmup = Span::from_secs(121), "--warmup is 121s: it must be at most --warmup-cap"),
@@ -85,9 +94,9 @@ fn each_fault_has_its_sentence() {
 #[test]
 fn the_edges_of_every_range_are_inside_it() {
     let good: [Spoil; 10] = [
-        |p| p.workload.connections = 1,
-        |p| p.workload.connections = 1_000_000,
-        |p| p.workload.pipeline = 1024,
+        |p| p.workload.job.connections = 1,
+        |p| p.workload.job.connections = 1_000_000,
+        |p| p.workload.job = p.workload.job.clone().with_depth(1024),
         |p| p.timing.window = Span::from_secs(1),
         |p| p.timing.window = Span::from_secs(3600),
         |p| p.timing.warmup = Span::from_secs(120),

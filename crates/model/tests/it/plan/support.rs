@@ -30,11 +30,12 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
         arms: arms.iter().map(|name| arm(name)).collect(),
         workload: Workload {
             path: "/".to_owned(),
-            connections: 64,
-            pipeline: 1,
-            keep_alive: true,
+            job: model::job::Job::get(64),
+            reach: model::plan::Reach::default(),
+            ready: None,
             poisson: false,
             conditions: vec![Condition::Capacity],
+            same: model::plan::Same::default(),
             allow_difference: false,
         },
         timing: Timing {

@@ -56,11 +56,12 @@ fn plan() -> Plan {
         arms: vec![arm("main"), arm("pr")],
         workload: Workload {
             path: "/".to_owned(),
-            connections: 64,
-            pipeline: 1,
-            keep_alive: true,
+            job: model::job::Job::get(64),
+            reach: model::plan::Reach::default(),
+            ready: None,
             poisson: true,
             conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
+            same: model::plan::Same::default(),
             allow_difference: false,
         },
         timing: Timing {

@@ -1,0 +1,243 @@
+//! How an arm is reached, when it is ready, and what it answers to what it is asked.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use http1::HeadLimits;
+use http1::response::{headers, parse_head};
+use launch::{LaunchError, Launcher, NOT_YET, ProbeError, Process, Shown, Spec, log_tail, unexpected};
+use load::LoadError;
+use load::session::Heard;
+use model::job::{Endpoint, Job, Request, Requests};
+use model::plan::{Arm, Placeholders, Placement, ReadyBy, Workload, fill};
+use model::record::{Answer, Reply, RequestAnswers};
+
+use super::placeholders;
+
+/// How often each request is asked before anything is scored: what differs between two of the answers is not compared, and
+/// a third shows what differs only now and then.
+const ASKED: u32 = 3;
+/// Requests of different names that are asked so: a file with more is one of many alike.
+const MOST_NAMES: usize = 64;
+/// How long the answers to one request may take, all together.
+const ASKING_LIMIT: Duration = Duration::from_secs(10);
+/// How long a command that is asked whether a server is ready may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(10);
+/// Between two such commands: each is a process, and shares CPUs with what starts.
+const COMMAND_EVERY: Duration = Duration::from_millis(50);
+/// Bytes of a body that a refusal shows.
+const SHOWN_BYTES: usize = 200;
+/// Lines of a log that go with a refusal.
+const LOG_LINES: usize = 10;
+/// A status from which on a server says that it cannot do its work.
+const FIRST_FAILING: u16 = 500;
+
+/// One server that is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) arm: &'a Arm,
+    pub(crate) placement: &'a Placement,
+    pub(crate) port: u16,
+}
+
+/// What a server is asked and watched with while it starts.
+pub(crate) struct Starting<'a> {
+    pub(crate) launcher: &'a Launcher,
+    /// Where commands that ask whether it is ready write.
+    pub(crate) log: &'a Path,
+    pub(crate) limit: Duration,
+}
+
+impl Place<'_> {
+    /// Where requests go.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let Workload { reach, path, job, .. } = self.workload;
+        let values = self.values();
+        // Certificates name hosts, seldom addresses.
+        let (scheme, host) = if reach.tls { ("https", "localhost") } else { ("http", values.host.as_str()) };
+        Endpoint {
+            name: self.arm.name.clone(),
+            url: format!("{scheme}://{host}:{}{path}", self.port),
+            unix: reach.unix.as_ref().map(|socket| fill(socket, &values).into()),
+            // Requests that differ are answered with statuses that differ: none below 400 is an error.
+            expected_status: match job.requests {
+                Requests::Same(_) => Some(self.arm.expect.status),
+                Requests::Drawn(_) => None,
+            },
+        }
+    }
+
+    fn values(&self) -> Placeholders {
+        placeholders(self.arm, self.placement, self.port)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// Whether it speaks HTTP/1.1 in clear on a port.
+    pub(crate) fn is_plain(&self) -> bool {
+        let Workload { reach, job, .. } = self.workload;
+        !reach.tls && reach.unix.is_none() && !job.is_http2()
+    }
+
+    /// Waits until the server shows that it is ready; gives its answer, where it was asked for one, and milliseconds from
+    /// its start.
+    pub(crate) fn wait_ready(
+        &self,
+        process: &mut Process,
+        starting: &Starting<'_>,
+    ) -> Result<(Option<Answer>, u64), LaunchError> {
+        let (path, any_status) = match &self.workload.ready {
+            Some(ReadyBy::Command(words)) => {
+                let command = self.command(words, starting);
+                let mut ask = |_| run(&command, starting.launcher);
+                return launch::wait_until(process, self.address(), starting.limit, &mut ask);
+            }
+            Some(ReadyBy::Get(path)) => (path.clone(), false),
+            None => match self.first_get() {
+                Some(path) => (path, false),
+                None => ("/".to_owned(), true),
+            },
+        };
+        let as_measured = self.workload.ready.is_none() && self.workload.job.requests.is_bare_get();
+        let judge = |(answer, body): (Answer, Vec<u8>)| {
+            let wrong = match as_measured {
+                true => unexpected(&answer, &body, &self.arm.expect),
+                false => (answer.status >= FIRST_FAILING && !any_status)
+                    .then(|| format!("status {} to GET {path}", answer.status)),
+            };
+            match wrong {
+                None => Shown::Ready(Some(answer)),
+                Some(what) if answer.status == NOT_YET => Shown::Loading(what),
+                Some(what) => Shown::Wrong(what),
+            }
+        };
+        let mut ask = |limit| self.get(&path, limit).map(judge);
+        launch::wait_until(process, self.address(), starting.limit, &mut ask)
+    }
+
+    /// The path of the first request, if it is a GET of one that nothing fills.
+    fn first_get(&self) -> Option<String> {
+        let first = self.workload.job.requests.named(&self.workload.path).into_iter().next()?.request;
+        let path = first.target.unwrap_or_else(|| self.workload.path.clone());
+        (first.method == "GET" && !path.contains('{')).then_some(path)
+    }
+
+    /// Gets `path` once, as the workload reaches the server.
+    fn get(&self, path: &str, limit: Duration) -> Result<(Answer, Vec<u8>), ProbeError> {
+        if self.is_plain() {
+            return launch::probe_with_body(self.address(), path, limit);
+        }
+        let request = Request { target: Some(path.to_owned()), ..Request::get() };
+        let job = Job { requests: Requests::Same(request), ..self.workload.job.clone() };
+        let heard =
+            load::ask(&job, &self.endpoint(), 1, limit, &AtomicBool::new(false)).map_err(probe_error)?;
+        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?);
+        let answer = Answer {
+            status: reply.status,
+            headers: reply.fields,
+            body_bytes: reply.body_bytes,
+            body_sha256: reply.body_sha256,
+            wire_bytes: (heard[0].head.len() + heard[0].body.len()) as u64,
+        };
+        Ok((answer, start(&reply.body)))
+    }
+
+    fn command(&self, words: &[String], starting: &Starting<'_>) -> Spec {
+        let values = self.values();
+        Spec {
+            argv: words.iter().map(|word| fill(word, &values)).collect(),
+            dir: self.arm.dir.as_ref().map(Into::into),
+            log: starting.log.to_owned(),
+            ..Spec::default()
+        }
+    }
+
+    /// Asks a few times for each request, the first of those that share a name.
+    pub(crate) fn answers(&self, stop: &AtomicBool) -> Result<Vec<RequestAnswers>, String> {
+        let mut answers: Vec<RequestAnswers> = Vec::new();
+        for named in self.workload.job.requests.named(&self.workload.path) {
+            let known = answers.iter().any(|asked| asked.request == named.name);
+            if known || named.weight == 0.0 || answers.len() == MOST_NAMES {
+                continue;
+            }
+            let request = Requests::Same(named.request);
+            let job = Job { requests: request, ..self.workload.job.clone() }.under(&self.arm.circumstances);
+            let heard = load::ask(&job, &self.endpoint(), ASKED, ASKING_LIMIT, stop)
+                .map_err(|error| format!("asked for '{}': {error}", named.name))?;
+            if heard.is_empty() {
+                return Err(format!("it did not answer to '{}'", named.name));
+            }
+            answers.push(RequestAnswers { request: named.name, replies: heard.iter().map(reply).collect() });
+        }
+        Ok(answers)
+    }
+
+    /// Whether this is the status that its one request is to be answered with.
+    pub(crate) fn expects(&self, status: u16) -> bool {
+        self.endpoint().expected_status == Some(status)
+    }
+
+    /// What is wrong with the answers, if anything is: those to the one request that commands and targets say the answer of.
+    pub(crate) fn wrong(&self, answers: &[RequestAnswers]) -> Option<String> {
+        if !matches!(self.workload.job.requests, Requests::Same(_)) {
+            return None;
+        }
+        let reply = answers.first()?.replies.first()?;
+        let answer = Answer {
+            status: reply.status,
+            headers: reply.fields.clone(),
+            body_bytes: reply.body_bytes,
+            body_sha256: reply.body_sha256.clone(),
+            wire_bytes: 0,
+        };
+        unexpected(&answer, &start(&reply.body), &self.arm.expect)
+    }
+}
+
+/// A command that says by its status whether a server is ready.
+fn run(command: &Spec, launcher: &Launcher) -> Result<Shown<Option<Answer>>, ProbeError> {
+    let not_yet = |why: String| Shown::Loading(format!("--ready: '{}' {why}", command.argv.join(" ")));
+    let shown = match launcher.start(command) {
+        Ok(mut process) => {
+            let exit = process.wait(COMMAND_LIMIT);
+            let _ = process.stop();
+            match exit {
+                Some(launch::Exit::Code(0)) => return Ok(Shown::Ready(None)),
+                Some(exit) => {
+                    let said = log_tail(&command.log, LOG_LINES).pop().unwrap_or_default();
+                    not_yet(format!("{exit}: {said}"))
+                }
+                None => not_yet(format!("took more than {} s", COMMAND_LIMIT.as_secs())),
+            }
+        }
+        Err(error @ LaunchError::NoProgram(_)) => Shown::Wrong(format!("--ready: {error}")),
+        Err(error) => not_yet(error.to_string()),
+    };
+    std::thread::sleep(COMMAND_EVERY);
+    Ok(shown)
+}
+
+fn start(body: &[u8]) -> Vec<u8> {
+    body[..body.len().min(SHOWN_BYTES)].to_vec()
+}
+
+fn probe_error(error: LoadError) -> ProbeError {
+    match error {
+        LoadError::Tls { .. } | LoadError::Http2 { .. } => ProbeError::NotHttp(error.to_string()),
+        other => ProbeError::Connect(std::io::Error::other(other.to_string())),
+    }
+}
+
+/// An answer as a record keeps it.
+fn reply(heard: &Heard) -> Reply {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let fields = headers(&heard.head).map(|(name, value)| (text(name), text(value))).collect();
+    let head = parse_head(&heard.head, false, &HeadLimits::DEFAULT);
+    let closed = matches!(head, Ok(Some(head)) if !head.keep_alive);
+    Reply::new(heard.status, fields, closed, &heard.body)
+}
