@@ -38,6 +38,8 @@ pub struct Config {
     /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
     /// is agreed on (ALPN), else taken for granted (prior knowledge).
     pub http2: Option<u32>,
+    /// Whether WebSocket is spoken: each request is a message that holds the request's body. Its method is GET.
+    pub websocket: bool,
     /// Requests after which a connection is closed by us and opened again; for HTTP/1.1.
     pub per_connection: Option<u32>,
     /// When requests are due.
@@ -81,6 +83,7 @@ impl Config {
             connections: 10,
             pipeline: 1,
             http2: None,
+            websocket: false,
             per_connection: None,
             pace: Pace::Closed,
             seed: 1,
@@ -121,7 +124,10 @@ impl Config {
         match job.protocol {
             Protocol::Http1 { pipeline } => config.pipeline = pipeline,
             Protocol::Http2 { streams } => config.http2 = Some(streams),
+            Protocol::WebSocket { in_flight } => (config.websocket, config.pipeline) = (true, in_flight),
         }
+        // Whoever writes ws:// asks for it.
+        config.websocket |= config.target.names_websocket();
         config.tls = Tls {
             roots: match &job.tls.authorities {
                 _ if job.tls.insecure => Roots::Anyone,

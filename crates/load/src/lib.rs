@@ -31,6 +31,7 @@ mod summary;
 mod supply;
 mod target;
 mod tls;
+mod websocket;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};

@@ -27,9 +27,9 @@ impl Scheme {
     /// The scheme of a URL and what follows it.
     fn split(url: &str) -> Result<(Self, &str), &'static str> {
         match url.split_once("://") {
-            Some(("http", rest)) => Ok((Self::Http, rest)),
-            Some(("https", rest)) => Ok((Self::Https, rest)),
-            Some(_) => Err("only http:// and https:// are spoken"),
+            Some(("http" | "ws", rest)) => Ok((Self::Http, rest)),
+            Some(("https" | "wss", rest)) => Ok((Self::Https, rest)),
+            Some(_) => Err("only http://, https://, ws:// and wss:// are spoken"),
             None => Err("write http://host:port/path"),
         }
     }
@@ -69,7 +69,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `http[s]://host[:port][/path][?query]` and resolves the host.
+    /// Reads `http[s]://host[:port][/path][?query]`, or the same with `ws[s]`, and resolves the host.
     ///
     /// # Errors
     /// [`LoadError::Url`] or [`LoadError::Resolve`].
@@ -102,6 +102,12 @@ impl Target {
     pub fn host(&self) -> &str {
         let host = split_port(&self.authority, "").map_or(self.authority.as_str(), |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Whether the URL's scheme is one of WebSocket.
+    #[must_use]
+    pub fn names_websocket(&self) -> bool {
+        matches!(self.url.split_once("://"), Some(("ws" | "wss", _)))
     }
 
     fn parse(url: &str) -> Result<Self, LoadError> {

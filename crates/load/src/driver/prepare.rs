@@ -36,7 +36,8 @@ pub(crate) struct Plan {
 
 pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
-    let request = config.request.render()?;
+    let request = if config.websocket { config.message() } else { config.request.render()? };
+    let upgrade = config.websocket.then(|| config.upgrade()).transpose()?;
     let tls = match config.target.scheme {
         Scheme::Http => None,
         Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
@@ -46,7 +47,9 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     let address = choose_address(config)?;
     let sources = sources_for(config, &address);
     check_ports(config, &address, sources.len())?;
-    let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
+    let specs = (0..config.threads)
+        .map(|thread| Spec { websocket: upgrade.clone(), ..spec(config, thread, request.clone()) });
+    let specs = specs.collect();
     Ok(Plan { address, sources, tls, specs })
 }
 
@@ -81,6 +84,14 @@ fn check(config: &Config) -> Result<(), LoadError> {
         (
             config.per_connection.is_none_or(|requests| requests > 0 && config.http2.is_none()),
             "requests per connection must be at least 1, and HTTP/2 has no such limit",
+        ),
+        (
+            !config.websocket || (config.list.is_none() && config.http2.is_none()),
+            "WebSocket goes neither with a list nor with HTTP/2",
+        ),
+        (
+            !config.websocket || (config.request.method == "GET" && config.expected_status.is_none()),
+            "WebSocket is asked for by GET, and its messages have no status",
         ),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
@@ -150,6 +161,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         per_connection: config.per_connection,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
+        websocket: None,
         head: config.request.method == "HEAD",
         pace: config.pace.clone(),
         seed: config.seed,

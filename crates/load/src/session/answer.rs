@@ -1,4 +1,5 @@
 use super::feed::Heard;
+use super::websocket::{FrameError, Frames};
 use http1::HeadLimits;
 use http1::chunked::{ChunkError, ChunkedDecoder, Event};
 use http1::response::{Framing, ResponseError, ResponseHead, parse_head};
@@ -26,6 +27,15 @@ pub enum Malformed {
     /// 101, which was not asked for.
     #[error("the server switches protocols unasked")]
     Switched,
+    /// A frame of WebSocket.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// Another status than 101 where WebSocket was asked for.
+    #[error("the server answers {0} where it is asked to speak WebSocket")]
+    NotUpgraded(u16),
+    /// A server that has not read what it was sent.
+    #[error("the server takes the upgrade to WebSocket without having read our key")]
+    WrongAccept,
     /// Bytes that answer nothing.
     #[error("the server answers more often than it is asked")]
     Unasked,
@@ -82,6 +92,8 @@ enum Part {
     Length(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
+    /// A connection that was upgraded.
+    Frames(Frames),
 }
 
 /// Cuts the bytes of one connection into answers.
@@ -103,6 +115,20 @@ impl Reader {
         buf[..kept].copy_from_slice(&self.stash);
         self.stash.clear();
         kept
+    }
+
+    /// What comes after the answer to an upgrade are frames.
+    pub(super) fn begin_messages(&mut self) {
+        self.part = Part::Frames(Frames::default());
+    }
+
+    /// The frames of a connection that was upgraded.
+    pub(super) fn frames(&mut self) -> &mut Frames {
+        if !matches!(self.part, Part::Frames(_)) {
+            self.begin_messages();
+        }
+        let Part::Frames(frames) = &mut self.part else { unreachable!("it was made so above") };
+        frames
     }
 
     /// Whether the server has asked for the body since this was last called.
@@ -142,6 +168,7 @@ impl Reader {
                         self.begin_body(&head)?
                     }
                 },
+                Part::Frames(_) => return Ok(None),
                 Part::Length(left) => skip(left, buf, at, heard.as_deref_mut()),
                 Part::Chunked(decoder) => decode(decoder, buf, at, heard.as_deref_mut())?,
                 Part::UntilClose => {

@@ -71,6 +71,7 @@ impl Session {
         }
         (state.unwritten, state.offset) = (0, 0);
         state.reader = Reader::default();
+        state.side.clear();
         state.begun_ns = 0;
         state.open = false;
     }
@@ -83,7 +84,10 @@ impl Session {
         let Some(timeout_ns) = self.spec.timeout_ns.filter(|_| now >= self.expiry_ns) else { return };
         self.expiry_ns = NEVER;
         for lane in 0..self.spec.lanes {
-            let Some(oldest) = self.oldest(lane) else { continue };
+            let Some(oldest) = self.oldest(lane) else {
+                self.end_upgrade(lane, now, &mut replace);
+                continue;
+            };
             let deadline = oldest.sent_ns.saturating_add(timeout_ns);
             if deadline > now {
                 self.expiry_ns = self.expiry_ns.min(deadline);
@@ -95,6 +99,19 @@ impl Session {
             self.tally.timeout(oldest, label, now);
             self.abandon(lane, now);
             replace(lane);
+        }
+    }
+
+    /// Gives up an upgrade that is too old at `now`.
+    fn end_upgrade(&mut self, lane: u32, now: u64, replace: &mut impl FnMut(u32)) {
+        match self.upgrade_ends_ns(lane) {
+            Some(end_ns) if end_ns <= now => {
+                self.tally.connect_failed(now);
+                self.abandon(lane, now);
+                replace(lane);
+            }
+            Some(end_ns) => self.expiry_ns = self.expiry_ns.min(end_ns),
+            None => {}
         }
     }
 

@@ -25,6 +25,7 @@ mod silence;
 mod source;
 mod streams;
 mod tally;
+mod websocket;
 
 pub use answer::Malformed;
 pub use drift::{Drift, SLICES, Slice};
@@ -34,6 +35,7 @@ pub use pairs::Pairs;
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
+pub use websocket::{FrameError, Upgrade, message};
 
 use crate::histogram::Latencies;
 use crate::schedule::{AT_ONCE, Pace, Part};
@@ -61,6 +63,8 @@ pub struct Spec {
     /// Bytes of a request after which the rest waits until the server asks for it, or has not for some time; for a
     /// depth of 1 and requests that are all alike.
     pub hold: Option<usize>,
+    /// How a connection is upgraded to WebSocket, whose messages are then the requests; `None` for HTTP.
+    pub websocket: Option<Upgrade>,
     /// When requests are due.
     pub pace: Pace,
     /// Seed of the arrivals.
@@ -96,6 +100,9 @@ struct Lane {
     unwritten: u32,
     /// Bytes of the first unwritten request that are written.
     offset: usize,
+    /// What is to be written before the next request and is none: an upgrade, a pong. Empty, and without memory, almost
+    /// always.
+    side: Vec<u8>,
     /// Whether the rest of its request need not wait, or until when it does.
     rest: Rest,
     answers: u64,
@@ -228,6 +235,14 @@ impl Session {
 
     /// A connection is open.
     pub fn opened(&mut self, lane: u32) {
+        match self.spec.websocket {
+            None => self.ready(lane),
+            Some(_) => self.ask_for_upgrade(lane),
+        }
+    }
+
+    /// A connection takes requests.
+    fn ready(&mut self, lane: u32) {
         self.lanes[lane as usize].open = true;
         self.lanes[lane as usize].left = self.spec.per_connection.unwrap_or(u32::MAX);
         self.note_room(lane);
@@ -344,6 +359,9 @@ impl Session {
     #[must_use]
     pub fn outgoing(&self, lane: u32) -> &[u8] {
         let state = &self.lanes[lane as usize];
+        if !state.side.is_empty() && state.offset == 0 {
+            return &state.side;
+        }
         let bytes = self.source.bytes(lane, state.unwritten, state.offset);
         match self.spec.hold {
             None => bytes,
@@ -355,6 +373,9 @@ impl Session {
     #[inline]
     pub fn wrote(&mut self, lane: u32, bytes: usize, at: u64) {
         let state = &mut self.lanes[lane as usize];
+        if !state.side.is_empty() && state.offset == 0 {
+            return self.wrote_side(lane, bytes, at);
+        }
         let (whole, offset) = self.source.advance(lane, state.unwritten, state.offset + bytes);
         state.offset = offset;
         let first = state.cursor.held - state.unwritten;
@@ -393,6 +414,9 @@ impl Session {
     pub fn received(&mut self, lane: u32, buf: &[u8], fresh: usize, at: u64) -> Fate {
         if self.tally.covers(at) {
             self.tally.bytes_read += fresh as u64;
+        }
+        if self.spec.websocket.is_some() {
+            return self.received_messages(lane, buf, at);
         }
         let mut from = 0;
         loop {

@@ -18,3 +18,4 @@ mod target;
 mod tls;
 mod truth;
 mod turns;
+mod websocket;

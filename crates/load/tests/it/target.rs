@@ -24,7 +24,7 @@ fn reads_urls() {
 fn refuses_what_it_cannot_drive_in_one_sentence() {
     let cases = [
         ("127.0.0.1:80", "write http://host:port/path"),
-        ("ftp://x/", "only http:// and https:// are spoken"),
+        ("ftp://x/", "only http://, https://, ws:// and wss:// are spoken"),
         ("http:///x", "it has no host"),
         ("http://:80/", "it has no host"),
         ("http://127.0.0.1:x/", "its port is not a number"),

@@ -118,6 +118,11 @@ pub enum Protocol {
         /// Requests in flight on each connection, each on a stream of its own.
         streams: u32,
     },
+    /// WebSocket: each request is a message, its body, and what the server sends next is its answer.
+    WebSocket {
+        /// Messages in flight on each connection.
+        in_flight: u32,
+    },
 }
 
 /// Whom to trust and who we are.
@@ -217,6 +222,7 @@ impl Job {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
             Protocol::Http2 { streams } => streams,
+            Protocol::WebSocket { in_flight } => in_flight,
         }
     }
 
@@ -226,6 +232,7 @@ impl Job {
         let protocol = match self.protocol {
             Protocol::Http1 { .. } => Protocol::Http1 { pipeline: depth },
             Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
+            Protocol::WebSocket { .. } => Protocol::WebSocket { in_flight: depth },
         };
         Self { protocol, ..self }
     }

@@ -78,6 +78,10 @@ pub(crate) struct RequestArgs {
     /// With --http2: requests in flight on each connection
     #[arg(long, value_name = "N", default_value_t = 1, requires = "http2", help_heading = REACHING)]
     pub(crate) streams: u32,
+    /// Speak WebSocket, as a URL with ws:// does too: each request is a message with --body as its text ('hello' where there is none), and what the server
+    /// sends next is its answer; --pipeline says how many are in flight on each connection
+    #[arg(long, conflicts_with_all = ["http2", "script", "replay", "data"], help_heading = REACHING)]
+    pub(crate) ws: bool,
     /// Close each connection after this many requests, whatever the server says
     #[arg(long, value_name = "N", conflicts_with = "http2", help_heading = REACHING, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
@@ -108,6 +112,9 @@ pub(crate) struct Size {
 impl RequestArgs {
     /// What only `load` can do; `command` is the one that was asked for it.
     pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
+        if self.ws {
+            bail!("--ws is for load: {command} holds answers of HTTP against each other");
+        }
         if self.script.is_some() {
             bail!(
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
@@ -197,9 +204,10 @@ impl RequestArgs {
         if self.http2 && size.pipeline != 1 {
             bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
         }
-        let protocol = match self.http2 {
-            true => Protocol::Http2 { streams: self.streams },
-            false => Protocol::Http1 { pipeline: size.pipeline },
+        let protocol = match (self.http2, self.ws) {
+            (true, _) => Protocol::Http2 { streams: self.streams },
+            (false, true) => Protocol::WebSocket { in_flight: size.pipeline },
+            (false, false) => Protocol::Http1 { pipeline: size.pipeline },
         };
         let job = Job {
             endpoints,
