@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::plan::{Arm, Placeholders, fill};
 use model::units::CpuSet;
@@ -73,6 +73,10 @@ impl Spec {
 pub(crate) fn fill_env(arm: &Arm, values: &Placeholders) -> BTreeMap<String, String> {
     arm.env.iter().map(|(name, value)| (name.clone(), fill(value, values))).collect()
 }
+
+/// In a command or its environment: a directory that this process alone has. Its supervisor makes it before the start and
+/// removes it at the end, also when the measuring program was killed.
+pub const OWN_FOLDER: &str = "{tmp}";
 
 /// Starts targets below supervisors.
 #[derive(Debug, Clone)]
@@ -145,15 +149,21 @@ impl Launcher {
     /// then stops things in order.
     fn command(&self, spec: &Spec, output: &str, stderr: Stdio) -> io::Result<Command> {
         let padding = usize::try_from(spec.env_padding_bytes).map_err(io::Error::other)?;
+        let own = own_folder(spec);
+        let filled = |text: &str| match &own {
+            Some(own) => text.replace(OWN_FOLDER, &own.to_string_lossy()),
+            None => text.to_owned(),
+        };
         let mut command = Command::new(&self.exe);
         command
             .arg0("whyslow")
             .arg(supervise::ROLE)
             .arg(std::path::absolute(&spec.log)?)
             .arg(output)
-            .arg(spec.cpus.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string))
-            .args(&spec.argv)
-            .envs(&spec.env)
+            .arg(spec.cpus.as_ref().map_or_else(|| supervise::NONE.to_owned(), ToString::to_string))
+            .arg(own.as_deref().unwrap_or(Path::new(supervise::NONE)))
+            .args(spec.argv.iter().map(|word| filled(word)))
+            .envs(spec.env.iter().map(|(name, value)| (name, filled(value))))
             .env(ENV_PADDING, "x".repeat(padding))
             .process_group(0)
             .stdin(Stdio::piped())
@@ -164,6 +174,16 @@ impl Launcher {
         }
         Ok(command)
     }
+}
+
+/// A directory that only the process of `spec` has, if it asks for one.
+fn own_folder(spec: &Spec) -> Option<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let asked = spec.argv.iter().chain(spec.env.values()).any(|text| text.contains(OWN_FOLDER));
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("whyslow-{}-{}-{number}", std::process::id(), since.as_nanos());
+    asked.then(|| std::env::temp_dir().join(name))
 }
 
 fn log_of(spec: &Spec) -> Result<std::fs::File, LaunchError> {

@@ -35,7 +35,7 @@ mod verify;
 
 pub use build::BuildStep;
 pub use error::{LaunchError, ProbeError};
-pub use launcher::{ENV_PADDING, Launcher, Spec, role};
+pub use launcher::{ENV_PADDING, Launcher, OWN_FOLDER, Spec, role};
 pub use listen::listeners;
 pub use log::log_tail;
 pub use port::{free_port, port_free};

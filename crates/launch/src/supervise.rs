@@ -1,11 +1,13 @@
 //! The role between the parent and the target: starts it, waits, and leaves nothing behind.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +20,17 @@ use crate::Exit;
 use crate::protocol::{Report, wait_readable};
 use crate::{shim, tree};
 
-/// First argument of this role. Arguments: log file, [`TALKING`] or [`LOGGED`], CPU list or `-`, then the words of the
-/// target.
+/// First argument of this role. Arguments: log file, [`TALKING`] or [`LOGGED`], CPU list or `-`, the target's own directory
+/// or `-`, then the words of the target.
 pub(crate) const ROLE: &str = "__supervise";
 
 /// The target's standard input and output are the socket that is the supervisor's standard error.
 pub(crate) const TALKING: &str = "talking";
 /// The target's standard output goes into the log.
 pub(crate) const LOGGED: &str = "logged";
+
+/// In the place of a CPU list or a directory: there is none.
+pub(crate) const NONE: &str = "-";
 
 /// How long a target may take to end after SIGTERM: enough to close connections in order, short beside a round.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -44,16 +49,40 @@ struct Order<'a> {
 
 /// Runs the role. Its standard input is the parent's hold on it, its standard output takes the reports.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
-    let [log, output, cpus, words @ ..] = args else { return ExitCode::FAILURE };
+    let [log, output, cpus, own, words @ ..] = args else { return ExitCode::FAILURE };
     let order = Order { log, output, cpus, words };
-    match Supervisor::start(&order) {
-        Ok(supervisor) => {
-            supervisor.serve();
+    let own = OwnFolder::make(own);
+    match own.and_then(|own| Ok((Supervisor::start(&order)?, own))) {
+        Ok((supervisor, own)) => {
+            supervisor.serve(own);
             ExitCode::SUCCESS
         }
         Err(error) => {
             report(&Report::Failed(error.to_string()));
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The target's own directory, if it has one; removed with all that is in it when this is dropped.
+struct OwnFolder(Option<PathBuf>);
+
+impl OwnFolder {
+    fn make(path: &OsString) -> io::Result<Self> {
+        if path == NONE {
+            return Ok(Self(None));
+        }
+        // Nobody else may look into it, and one that is there already is somebody else's.
+        DirBuilder::new().mode(0o700).create(path)?;
+        Ok(Self(Some(path.into())))
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What cannot be removed is the target's doing, such as a folder without rights.
+            let _ = std::fs::remove_dir_all(path);
         }
     }
 }
@@ -90,7 +119,8 @@ impl Supervisor {
         Ok(Self { target, wakeups, told_to_end, alone: false, in_background: None })
     }
 
-    fn serve(mut self) {
+    /// Waits until all are to end, ends them, and lets go of what they had.
+    fn serve(mut self, own: OwnFolder) {
         let mut wish = Wish::Wait;
         while wish == Wish::Wait {
             wish = self.wait(None, true);
@@ -99,6 +129,7 @@ impl Supervisor {
         if wish == Wish::Kill || !self.end_gently() {
             (killed, left) = self.kill_all();
         }
+        drop(own);
         report(&Report::Stopped { killed, left });
     }
 

@@ -151,7 +151,7 @@ pub struct ArmFindings {
     /// Response times at the latency condition; at the main condition where there is no other.
     pub latency_ns: Latency,
     /// What was asked under each name, where requests have names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub requests_by_name: BTreeMap<String, NamedFindings>,
     /// Largest resident set.
     pub rss_peak_bytes: Option<f64>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,34 @@ fn killing_the_parent_leaves_nothing() {
     assert!(within(Duration::from_secs(2), || living(&marker).is_empty()), "{:?}", living(&marker));
     let supervisor: u32 = pids.split(' ').next().unwrap().parse().unwrap();
     assert!(within(Duration::from_secs(2), || !is_running(supervisor)));
+}
+
+#[test]
+fn a_folder_of_its_own_is_there_from_start_to_end() {
+    let text = "echo x > \"$0/x\"; ls -d \"$0\"; while :; do sleep 0.1; done";
+    let mut folders = Vec::new();
+    for _ in 0..2 {
+        let folder = spec(&["sh", "-c", text, "{tmp}"]);
+        let process = launcher().start(&folder).unwrap();
+        let own = log_lines(&folder.log, 1)[0].clone();
+        assert!(Path::new(&own).join("x").exists(), "{own}");
+        assert_eq!(process.stop().left, 0);
+        assert!(!Path::new(&own).exists(), "{own} is left");
+        folders.push(own);
+    }
+    assert_ne!(folders[0], folders[1]);
+    // Also when whoever started it is killed.
+    let log = fresh_log();
+    let mut parent = Command::new(FIXTURE)
+        .args(["parent", log.to_str().unwrap(), "sh", "-c", text, "{tmp}"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let own = log_lines(&log, 1)[0].clone();
+    assert!(Path::new(&own).exists());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert!(within(Duration::from_secs(2), || !Path::new(&own).exists()), "{own} is left");
 }
 
 /// Whether a process is there and not only waits to be waited for.

@@ -20,7 +20,8 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
-    /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
+    /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is);
+    /// none: the built-in servers, quick
     #[arg(value_name = "TARGET|NAME=COMMAND")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.

@@ -120,9 +120,9 @@ impl RequestArgs {
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
             );
         }
-        if self.replay.is_some() {
+        if self.speed.is_some() {
             bail!(
-                "--replay is for load, which keeps the log's timing: {command} takes its requests from --requests FILE"
+                "--speed is of a log's own timing, which only load keeps: in {command} the conditions say when requests are due"
             );
         }
         if let Some(count) = self.count()? {

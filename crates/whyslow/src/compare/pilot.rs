@@ -55,6 +55,7 @@ impl Bench<'_> {
                     piloted.answers = answers;
                     self.load(server, connections, &mut piloted)?;
                 }
+                Err(_) if self.interrupt.is_set() => return Err(Early::Interrupted),
                 Err(failure) => {
                     piloted.record.failure = Some(failure);
                     let _ = server.process.stop();

@@ -148,13 +148,13 @@ fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {
 fn check(args: &CompareArgs) -> anyhow::Result<()> {
     args.request.without_loads_own("compare")?;
     if args.path.is_some() && args.request.has_file() {
-        bail!("--path cannot be used with --requests FILE: both say what is asked");
+        bail!("--path cannot be used with a file of requests: both say what is asked");
     }
     if args.expect_status.is_some() && args.request.has_file() {
-        bail!("--expect-status is of one request: with --requests FILE every status below 400 is right");
+        bail!("--expect-status is of one request: of a file's requests every status below 400 is right");
     }
     if args.expect_body.is_some() && args.request.has_file() {
-        bail!("--expect-body is of one request: leave it out with --requests FILE");
+        bail!("--expect-body is of one request: leave it out with a file of requests");
     }
     let socket = args.request.unix.as_ref().map(|socket| socket.to_string_lossy());
     if socket.is_some_and(|socket| !socket.contains("{port}")) {

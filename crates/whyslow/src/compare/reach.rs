@@ -136,7 +136,7 @@ impl Place<'_> {
         let job = Job { requests: Requests::Same(request), ..self.workload.job.clone() };
         let heard =
             load::ask(&job, &self.endpoint(), 1, limit, &AtomicBool::new(false)).map_err(probe_error)?;
-        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?);
+        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?, &job);
         let answer = Answer {
             status: reply.status,
             headers: reply.fields,
@@ -172,7 +172,8 @@ impl Place<'_> {
             if heard.is_empty() {
                 return Err(format!("it did not answer to '{}'", named.name));
             }
-            answers.push(RequestAnswers { request: named.name, replies: heard.iter().map(reply).collect() });
+            let replies = heard.iter().map(|one| reply(one, &job)).collect();
+            answers.push(RequestAnswers { request: named.name, replies });
         }
         Ok(answers)
     }
@@ -233,11 +234,13 @@ fn probe_error(error: LoadError) -> ProbeError {
     }
 }
 
-/// An answer as a record keeps it.
-fn reply(heard: &Heard) -> Reply {
+/// An answer to a request of `job` as a record keeps it.
+fn reply(heard: &Heard, job: &Job) -> Reply {
+    let to_head = matches!(&job.requests, Requests::Same(request) if request.method == "HEAD");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let fields = headers(&heard.head).map(|(name, value)| (text(name), text(value))).collect();
-    let head = parse_head(&heard.head, false, &HeadLimits::DEFAULT);
-    let closed = matches!(head, Ok(Some(head)) if !head.keep_alive);
+    let head = parse_head(&heard.head, to_head, &HeadLimits::DEFAULT);
+    // A stream of HTTP/2 ends without its connection.
+    let closed = !job.is_http2() && matches!(head, Ok(Some(head)) if !head.keep_alive);
     Reply::new(heard.status, fields, closed, &heard.body)
 }

@@ -287,6 +287,20 @@ fn a_log_is_drawn_from_and_numbers_never_come_twice() {
 }
 
 #[test]
+fn arms_are_asked_over_sockets_of_their_own() {
+    let folder = fresh_folder();
+    let arm = |name| format!("{name}='{FIXTURE}' {{port}} unix ./{{port}}.sock");
+    let said = compare(&folder, &[arm("main"), arm("pr")], &["--unix", "./{port}.sock"]);
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    for record in rounds(&folder) {
+        let load = &record.windows[0].load;
+        assert!(load.requests > 0 && load.errors.total() == 0, "{load:?}");
+        assert!(record.windows[0].target.cpu.total_ns > 0);
+        assert!(folder.join(format!("{}.sock", record.port)).exists(), "where the server listens");
+    }
+}
+
+#[test]
 fn a_search_for_capacity_sends_what_a_comparison_sends() {
     let folder = fresh_folder();
     std::fs::write(folder.join("shop.http"), SHOP).unwrap();

@@ -7,3 +7,4 @@ mod refusals;
 mod search;
 mod support;
 mod targets;
+mod workload;
