@@ -117,9 +117,9 @@ impl<'a> Request<'a> {
         self.exchange.conn.worker().drain_deadline()
     }
 
-    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    /// Whether the client closed the connection, or its sending half, or broke off the stream: there may be nobody to answer.
     pub fn client_gone(&self) -> bool {
-        self.exchange.conn.is_gone()
+        self.exchange.is_gone()
     }
 
     /// What answers [`Request::client_gone`] while something else is waited for, and the request itself is at work.
@@ -144,9 +144,9 @@ pub struct ClientWatch<'a> {
 }
 
 impl ClientWatch<'_> {
-    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    /// Whether the client closed the connection, or its sending half, or broke off the stream: there may be nobody to answer.
     pub fn is_gone(&self) -> bool {
-        self.exchange.conn.is_gone()
+        self.exchange.is_gone()
     }
 }
 
