@@ -233,6 +233,13 @@ impl Connection {
         id > self.last || id.is_multiple_of(2)
     }
 
+    /// The client sends no more: requests that are not whole never will be.
+    pub fn hang_up(&mut self) {
+        for stream in self.streams.values_mut().filter(|stream| !stream.client_ended) {
+            stream.gone.get_or_insert(Gone::ByClient);
+        }
+    }
+
     /// The connection is gone, and with it every stream.
     pub fn abandon(&mut self) {
         self.broken = true;

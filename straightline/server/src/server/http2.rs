@@ -56,6 +56,8 @@ pub(crate) struct Session {
     blocked: Cell<bool>,
     /// Whether a handler waits for the client to take more.
     wanted: Cell<bool>,
+    /// Whether the client sends no more.
+    hung_up: Cell<bool>,
     /// Whether the deadline is that of a frame, or of fields, that have begun to come.
     amid: Cell<bool>,
 }
@@ -77,6 +79,7 @@ pub(crate) fn begin(conn: &Rc<Conn>) {
         held_back: Cell::new(false),
         blocked: Cell::new(false),
         wanted: Cell::new(false),
+        hung_up: Cell::new(false),
         amid: Cell::new(true),
     });
     conn.hand_over(session.clone());
@@ -108,6 +111,9 @@ impl Session {
     }
 
     fn receive(self: &Rc<Self>) {
+        if self.hung_up.get() {
+            return;
+        }
         let mut input = self.conn.unstash();
         self.held_back.set(false);
         for reads in 0.. {
@@ -122,8 +128,11 @@ impl Session {
             match self.conn.recv(input.room()) {
                 Ok(count @ 1..) => input.add(count),
                 Err(Errno::AGAIN) => break,
-                // Who cannot send any more cannot let us send any more either.
-                Ok(_) | Err(_) => {
+                Ok(_) => {
+                    self.hang_up();
+                    break;
+                }
+                Err(_) => {
                     self.abandon();
                     break;
                 }
@@ -256,6 +265,14 @@ impl Session {
         self.stage.set(Stage::Closed);
         self.conn.hand_over(self.conn.clone());
         self.conn.linger();
+    }
+
+    /// Answers what was asked, as far as that needs nothing more of the client.
+    fn hang_up(&self) {
+        self.hung_up.set(true);
+        self.core.borrow_mut().hang_up();
+        self.end();
+        self.wake_all();
     }
 
     /// Closes the connection at once; every handler hears of it.

@@ -44,7 +44,7 @@ impl Stream {
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        self.session.core.borrow().gone(self.id).is_some()
+        self.session.core.borrow().gone(self.id).is_some() || self.conn().is_gone()
     }
 
     /// Why nothing more can be read or written, if that is so.

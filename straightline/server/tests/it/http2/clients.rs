@@ -6,8 +6,9 @@ use crate::tls;
 use bytes::Bytes;
 use h2::client;
 use http::Request;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use straightline::Server;
 use tokio::net::TcpStream;
 
@@ -103,5 +104,34 @@ fn curl_by_prior_knowledge_and_over_tls() {
         (["--insecure", "--http1.1", &url], "GET /curl 0 1.1 200"),
     ] {
         assert_eq!(curl(&arguments).as_deref(), Some(wanted));
+    }
+}
+
+#[test]
+fn what_was_agreed_on_by_alpn_must_be_spoken() {
+    let (config, client) = tls::halves();
+    let server = TestServer::with(|server: Server| server.workers(1).tls(config), super::raw::handle);
+    let preface = [http2::PREFACE.as_slice(), &super::raw::frame(4, 0, 0, &[])].concat();
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
+    let goaway = [7, 0, 0, 0, 0, 0];
+    let cases: [(&[&str], &Vec<u8>, &[u8]); 5] = [
+        (&["h2"], &preface, &[0, 0, 0, 4, 1, 0, 0, 0, 0]),
+        (&["h2", "http/1.1"], &ask, &goaway),
+        (&["http/1.1"], &preface, b"HTTP/1.1 505"),
+        (&["http/1.1"], &ask, b"HTTP/1.1 200"),
+        (&[], &ask, b"HTTP/1.1 200"),
+    ];
+    for (offered, said, wanted) in cases {
+        let mut client = (*client).clone();
+        client.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let mut stream = tls::connect(server.address, Arc::new(client));
+        stream.write_all(said).unwrap();
+        let mut came = Vec::new();
+        while !came.windows(wanted.len()).any(|window| window == wanted) {
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).unwrap_or(0);
+            assert!(count > 0, "{offered:?}: {:?}", String::from_utf8_lossy(&came));
+            came.extend_from_slice(&bytes[..count]);
+        }
     }
 }

@@ -9,11 +9,14 @@ use http2::frame::{
 use std::time::{Duration, Instant};
 use straightline::Limits;
 
+/// What it is, what comes before it, and its frames by number.
+type Flood = (&'static str, Vec<u8>, Box<dyn Fn(u32) -> Vec<u8>>);
+
 #[test]
 fn floods_end_the_connection() {
     let empty = |stream| data(stream, b"", false);
     // Each flood has two seconds' worth of what is allowed, and some more.
-    let floods: Vec<(&str, Vec<u8>, Box<dyn Fn(u32) -> Vec<u8>>)> = vec![
+    let floods: Vec<Flood> = vec![
         (
             "rapid reset",
             Vec::new(),

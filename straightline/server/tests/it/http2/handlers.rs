@@ -272,7 +272,7 @@ fn many_streams_on_many_connections_are_all_answered() {
     let server = TestServer::with(
         |server| server.workers(2),
         move |request, response| {
-            if count.fetch_add(1, Ordering::Relaxed) % 3 == 0 {
+            if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) {
                 straightline::rt::sleep(Duration::from_millis(1))?;
             }
             handle(request, response)
@@ -330,4 +330,32 @@ pub(crate) fn unread() {
     let grown = resident_kib().saturating_sub(before);
     say(&format!("4 connections with 16 bodies of 64 000 bytes that nobody reads: {grown} KiB"));
     assert!(grown < MOST_KIB, "{grown} KiB");
+}
+
+#[test]
+fn a_client_that_sends_no_more_is_answered_what_it_asked() {
+    let server = server();
+    let mut raw = Raw::open(&server);
+    raw.send(&[get(1, "/wait"), get(3, "/now"), post(5, "/never", &[])].concat());
+    raw.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut ended = Vec::new();
+    while let Some(frame) = raw.next() {
+        if frame.head.has(END_STREAM) && frame.head.kind <= HEADERS {
+            ended.push(frame.head.stream);
+        }
+    }
+    assert_eq!(ended, [3, 1], "in this order, and the third never came");
+}
+
+#[test]
+fn requests_say_what_their_client_speaks() {
+    let server = TestServer::new(|request, response| response.send(request.version().as_bytes()));
+    let mut raw = Raw::open(&server);
+    raw.send(&get(1, "/"));
+    assert_eq!(raw.answer(1).text(), "HTTP/2");
+    for version in ["HTTP/1.1", "HTTP/1.0"] {
+        let mut client = server.connect();
+        client.send(format!("GET / {version}\r\nHost: x\r\n\r\n").as_bytes());
+        assert_eq!(client.response().text(), version);
+    }
 }
