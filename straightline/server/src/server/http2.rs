@@ -116,8 +116,9 @@ impl Session {
         }
         let mut input = self.conn.unstash();
         self.held_back.set(false);
+        let mut served = 0;
         for reads in 0.. {
-            if !self.take_frames(&mut input) || !self.conn.may_receive() {
+            if !self.take_frames(&mut input, &mut served) || !self.conn.may_receive() {
                 break;
             }
             if reads == READS {
@@ -142,8 +143,12 @@ impl Session {
     }
 
     /// Deals with the whole frames of `input`; whether more may be read.
-    fn take_frames(self: &Rc<Self>, input: &mut Input) -> bool {
+    fn take_frames(self: &Rc<Self>, input: &mut Input, served: &mut u16) -> bool {
         loop {
+            if *served == self.conn.worker().limits().pipelined {
+                self.call_back();
+                return false;
+            }
             if self.conn.holds() >= OUTPUT_BYTES {
                 self.held_back.set(true);
                 return false;
@@ -154,7 +159,10 @@ impl Session {
             match step.event {
                 Event::Partial => return true,
                 Event::Nothing => {}
-                Event::Request(id) => self.serve(id),
+                Event::Request(id) => {
+                    self.serve(id);
+                    *served += 1;
+                }
                 Event::Changed(id) => self.wake(id),
                 Event::AllChanged => self.wake_all(),
                 Event::LastCallHeard => self.end(),

@@ -54,7 +54,7 @@ pub struct Limits {
     pub body_grace: Duration,
     /// Slowest body after that in bytes per second, on average since its beginning; 408 below.
     pub body_bytes_per_s: u32,
-    /// Requests answered from one connection before others have their turn.
+    /// Requests answered from one connection, or begun of HTTP/2, before others have their turn.
     pub pipelined: u16,
     /// Connections of one shard, or of all threads; more wait to be accepted, and once there has been no room for 5 s they are
     /// answered with 503.

@@ -359,3 +359,25 @@ fn requests_say_what_their_client_speaks() {
         assert_eq!(client.response().text(), version);
     }
 }
+
+#[test]
+fn a_client_with_many_requests_lets_others_have_their_turn() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&order);
+    let server = TestServer::new(move |request, response| {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(2) {
+            std::hint::spin_loop();
+        }
+        noted.lock().unwrap().push(request.path().to_owned());
+        response.send(b"")
+    });
+    let (mut many, mut one) = (Raw::open(&server), Raw::open(&server));
+    many.send(&(0..200).map(|index| get(2 * index + 1, "/many")).collect::<Vec<_>>().concat());
+    server.until("the first is asked", |_| !order.lock().unwrap().is_empty());
+    one.send(&get(1, "/one"));
+    assert_eq!(one.answer(1).status(), "200");
+    assert_eq!(many.answer(399).status(), "200");
+    let place = order.lock().unwrap().iter().position(|path| path == "/one").unwrap();
+    assert!(place < 150, "asked while the first were answered, served as number {place}");
+}
