@@ -6,7 +6,7 @@ use http2::hpack::Decoder;
 use http2::{Connection, ErrorCode, Event, Limits, PREFACE, Sent};
 
 /// What every answer has as its body.
-const BODY: &[u8] = &[b'x'; 3000];
+const BODY: &[u8] = &[b'x'; 40_000];
 /// Time between two steps, in nanoseconds.
 const STEP_NS: u64 = 1_000;
 
@@ -72,7 +72,7 @@ impl Server {
             let went = match &BODY[*sent..] {
                 // It was sent whole, and the rest of the request is to come.
                 [] => Sent { count: 0, gone: connection.gone(*id).is_some() },
-                rest => connection.send(*id, rest, true, 1000, out),
+                rest => connection.send(*id, rest, true, 50_000, out),
             };
             *sent += went.count;
             let ended = went.gone || (*sent == BODY.len() && connection.is_ended(*id));

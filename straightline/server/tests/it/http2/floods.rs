@@ -23,6 +23,11 @@ fn floods_end_the_connection() {
             Box::new(|n| [get(2 * n + 1, "/wait"), frame(RST_STREAM, 0, 2 * n + 1, &[0, 0, 0, 8])].concat()),
         ),
         (
+            "rapid reset of what is answered at once",
+            Vec::new(),
+            Box::new(|n| [get(2 * n + 1, "/"), frame(RST_STREAM, 0, 2 * n + 1, &[0, 0, 0, 8])].concat()),
+        ),
+        (
             "made to reset, by windows",
             Vec::new(),
             Box::new(|n| {
