@@ -1,4 +1,4 @@
-//! HTTP/1.1 for straight-line code: handlers that read and write like files, at the speed of an event loop.
+//! HTTP/1.1 and HTTP/2 for straight-line code: handlers that read and write like files, at the speed of an event loop.
 //!
 //! [`Server`] is the way in. [`rt`] has what handlers wait with: sleeping, locks, channels, connections, work on helper
 //! threads. [`kit`] has what most services need besides, each part behind a feature of its name. [`http1`] reads and

@@ -17,7 +17,8 @@ const BUILD: &str = "target/static";
 const MAX_BYTES: u64 = 25 << 20;
 /// Packages whose line tables are kept: what runs in the built-in servers, so that profiles of them have inlined functions and
 /// lines. Those of all packages would be as large as the whole limit. Names of functions are kept everywhere.
-const WITH_LINES: [&str; 5] = ["whyslow", "straightline", "straightline-http1", "hyper", "tokio"];
+const WITH_LINES: [&str; 6] =
+    ["whyslow", "straightline", "straightline-http1", "straightline-http2", "hyper", "tokio"];
 
 /// Builds it with its charts, sees that it is whole, and tries it in an empty root.
 pub(super) fn make(release: &Release) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use super::sources::Source;
 use crate::shell::root;
 
 /// The name, the folder, and what each crate may depend on within the workspace: the table of ARCHITECTURE.md.
-const ALLOWED: [(&str, &str, &[&str]); 12] = [
+const ALLOWED: [(&str, &str, &[&str]); 13] = [
     ("model", "crates/model", &[]),
     ("stats", "crates/stats", &[]),
     ("launch", "crates/launch", &["model", "http1"]),
@@ -20,7 +20,8 @@ const ALLOWED: [(&str, &str, &[&str]); 12] = [
     ("script", "crates/script", &["http1"]),
     ("testkit", "crates/testkit", &["model"]),
     ("http1", "straightline/http1", &[]),
-    ("straightline", "straightline/server", &["http1"]),
+    ("http2", "straightline/http2", &[]),
+    ("straightline", "straightline/server", &["http1", "http2"]),
     (
         "whyslow",
         "crates/whyslow",

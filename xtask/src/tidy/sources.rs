@@ -15,7 +15,7 @@ const ROOMS: [&str; 2] = ["crates/", "straightline/"];
 /// Crates in which unsafe code may stand, in the module named, with a SAFETY comment (which clippy checks).
 const UNSAFE_PLACES: [(&str, &str); 2] = [("server", "src/rt"), ("observe", "src/sys")];
 /// Crates that get time and bytes as arguments.
-const PURE: [&str; 5] = ["model", "stats", "analyse", "report", "http1"];
+const PURE: [&str; 6] = ["model", "stats", "analyse", "report", "http1", "http2"];
 /// What a pure crate never says.
 const IMPURE: [&str; 8] = [
     "Instant::now",

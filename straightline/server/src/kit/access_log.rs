@@ -21,8 +21,8 @@ pub struct Entry<'e> {
     pub method: &'e str,
     /// Its target.
     pub target: &'e str,
-    /// Its minor version: the `1` of `HTTP/1.1`.
-    pub minor_version: u8,
+    /// What the client speaks, such as `HTTP/1.1`.
+    pub version: &'e str,
     /// The status of the answer; that which the server makes of an error of the handler.
     pub status: u16,
     /// Length of the answer's body in bytes; 0 after an error.
@@ -57,7 +57,7 @@ where
             time,
             method: request.method(),
             target: request.target(),
-            minor_version: request.minor_version(),
+            version: request.version(),
             status,
             body_bytes,
             took: begun.elapsed(),
@@ -86,7 +86,7 @@ impl fmt::Display for Entry<'_> {
         Quoted(self.method).fmt(out)?;
         out.write_str(" ")?;
         Quoted(self.target).fmt(out)?;
-        write!(out, " HTTP/1.{}\" {} {}", self.minor_version, self.status, self.body_bytes)?;
+        write!(out, " {}\" {} {}", self.version, self.status, self.body_bytes)?;
         for field in [self.referer, self.user_agent] {
             write!(out, " \"{}\"", Quoted(field.unwrap_or("-")))?;
         }
@@ -136,7 +136,7 @@ mod tests {
             time: UNIX_EPOCH + Duration::from_secs(784_111_777),
             method: "GET",
             target: "/a\"b",
-            minor_version: 1,
+            version: "HTTP/1.1",
             status: 200,
             body_bytes: 13,
             took: Duration::from_micros(250),

@@ -3,8 +3,9 @@
 use super::buffer::Input;
 use super::conn::Conn;
 use super::error::StatusError;
-use super::exchange::{BodyLeft, Exchange, Progress};
-use super::limits::TURN_BYTES;
+use super::exchange::{BodyLeft, Exchange, Progress, Way};
+use super::http2::{Came, Stream};
+use super::limits::{Limits, TURN_BYTES};
 use crate::rt::driver::Ready;
 use crate::rt::yield_now;
 use http1::chunked::{ChunkedDecoder, Event};
@@ -41,6 +42,8 @@ pub(crate) struct Body<'b> {
 enum State {
     Length(u64),
     Chunked(ChunkedDecoder),
+    /// What comes by a stream of HTTP/2, which sees to the length that was promised.
+    Stream(Option<u64>),
     Done,
     /// Nobody can know where it ends.
     Broken,
@@ -62,15 +65,26 @@ impl<'b> Body<'b> {
             Framing::Length(length) => BodyLeft::Bytes(length.saturating_sub(early.len() as u64)),
             Framing::Chunked => BodyLeft::Unknown,
         });
+        let state = match framing {
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(ChunkedDecoder::new()),
+        };
+        Self::in_state(state, early, limit)
+    }
+
+    /// One that comes by a stream; `None` if the request ended with its head.
+    pub(crate) fn of_stream(promised: Option<Option<u64>>, limit: u64) -> Self {
+        Self::in_state(promised.map_or(State::Done, State::Stream), &[], limit)
+    }
+
+    #[inline(always)]
+    fn in_state(framing: State, early: &'b [u8], limit: u64) -> Self {
         // Made where it will stay: to move what was written field by field a moment ago stalls the CPU.
         Self {
             early,
             late: None,
-            framing: match framing {
-                Framing::None | Framing::Length(0) => State::Done,
-                Framing::Length(length) => State::Length(length),
-                Framing::Chunked => State::Chunked(ChunkedDecoder::new()),
-            },
+            framing,
             piece: 0,
             taken: 0,
             received: 0,
@@ -89,7 +103,7 @@ impl<'b> Body<'b> {
                 let behind_the_piece = self.ready().len() - self.piece;
                 BodyLeft::Bytes(left.saturating_sub(behind_the_piece as u64))
             }
-            State::Chunked(_) => BodyLeft::Unknown,
+            State::Chunked(_) | State::Stream(_) => BodyLeft::Unknown,
             State::Done => BodyLeft::Nothing,
             State::Broken => BodyLeft::Bytes(u64::MAX),
         }
@@ -104,6 +118,7 @@ impl<'b> Body<'b> {
         self.limit = bytes;
         let least = match self.framing {
             State::Length(left) => self.taken + left,
+            State::Stream(Some(promised)) => promised,
             _ => self.taken,
         };
         if least > bytes { Err(self.too_large()) } else { Ok(()) }
@@ -179,6 +194,7 @@ impl<'b> Body<'b> {
                 }
                 piece
             }
+            State::Stream(_) => self.late.as_ref().map_or(0, |late| late.bytes().len()),
             State::Chunked(_) => self.find_chunk()?,
             State::Done => 0,
             State::Broken => return Err(StatusError::new(400, "the body is malformed").into()),
@@ -227,6 +243,9 @@ impl<'b> Body<'b> {
     /// Waits for more bytes.
     #[cold]
     fn receive(&mut self, exchange: &Exchange<'_>) -> io::Result<()> {
+        if let Way::Stream(stream) = exchange.way {
+            return self.receive_by(stream, exchange);
+        }
         self.before_waiting(exchange)?;
         let conn = exchange.conn;
         let mut late = self.late.take().unwrap_or_else(|| conn.worker().take_input());
@@ -237,6 +256,42 @@ impl<'b> Body<'b> {
         }
         self.late = Some(late);
         outcome.map(|_| ())
+    }
+
+    /// Waits for more bytes of a stream, or its end.
+    fn receive_by(&mut self, stream: &Stream, exchange: &Exchange<'_>) -> io::Result<()> {
+        if exchange.expects.take() && exchange.progress.get() == Progress::Fresh {
+            stream.answer(100, b"", false);
+        }
+        let mut late = self.late.take().unwrap_or_else(|| exchange.conn.worker().take_input());
+        late.make_room();
+        let outcome = loop {
+            match stream.read(late.room()) {
+                Ok(Came::Nothing) => {
+                    let limits = exchange.conn.worker().limits();
+                    if let Err(error) = self.wait_in_time(limits, |until| stream.wait(until)) {
+                        break Err(error);
+                    }
+                }
+                Ok(Came::Bytes(count)) => {
+                    late.add(count);
+                    self.received += count as u64;
+                    self.silent = Duration::ZERO;
+                    break Ok(());
+                }
+                Ok(Came::End(trailers)) => {
+                    self.trailers = trailers;
+                    self.framing = State::Done;
+                    break Ok(());
+                }
+                Err(error) => {
+                    self.framing = State::Broken;
+                    break Err(error);
+                }
+            }
+        };
+        self.late = Some(late);
+        outcome
     }
 
     /// What the client must have before it will send more: what was answered so far, and leave to go on.
@@ -281,11 +336,18 @@ impl<'b> Body<'b> {
     /// Waits for the client, as long as it may still take: a body that came fast so far does not buy long silence, and
     /// what the handler does between its reads is not the client's time.
     fn wait_for_client(&mut self, conn: &Conn) -> io::Result<()> {
-        let limits = conn.worker().limits();
+        self.wait_in_time(conn.worker().limits(), |until| conn.wait_for_client(Ready::READ, until))
+    }
+
+    fn wait_in_time(
+        &mut self,
+        limits: &Limits,
+        wait: impl FnOnce(Instant) -> io::Result<()>,
+    ) -> io::Result<()> {
         let average = limits.body_time(self.received).saturating_sub(self.waited);
         let silence = limits.idle_time.saturating_sub(self.silent);
         let start = Instant::now();
-        let outcome = conn.wait_for_client(Ready::READ, start + average.min(silence));
+        let outcome = wait(start + average.min(silence));
         let waited = start.elapsed();
         self.waited += waited;
         self.silent += waited;
@@ -353,6 +415,11 @@ impl<'b> Body<'b> {
         into[..count].copy_from_slice(&rest[..count]);
         self.skip(count);
         count
+    }
+
+    /// The buffer that was received into, if one was.
+    pub(crate) fn into_late(self) -> Option<Input> {
+        self.late
     }
 
     /// The bytes after the body; of no meaning before its end.

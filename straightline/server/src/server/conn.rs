@@ -55,6 +55,19 @@ pub(crate) enum After {
     Linger,
     /// It is closed.
     Close,
+    /// It speaks HTTP/2.
+    Http2,
+}
+
+/// What is done before bytes are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Nothing.
+    Usual,
+    /// The stash is looked at: it may hold whole requests, which waited for others to have their turn.
+    Again,
+    /// It is found out which protocol the client speaks.
+    First,
 }
 
 /// One connection. See the [module](self).
@@ -72,8 +85,7 @@ pub(crate) struct Conn {
     stash: RefCell<Vec<u8>>,
     /// Whether the deadline is that of a head.
     amid_head: Cell<bool>,
-    /// Whether the stash may hold whole requests, which waited for others to have their turn.
-    again: Cell<bool>,
+    start: Cell<Start>,
     output: RefCell<Output>,
     /// Whether the client took anything since that was last asked.
     moved: Cell<bool>,
@@ -97,7 +109,7 @@ impl Conn {
             waiting: Cell::new(None),
             stash: RefCell::default(),
             amid_head: Cell::new(true),
-            again: Cell::new(false),
+            start: Cell::new(Start::First),
             output: RefCell::default(),
             moved: Cell::new(false),
             cut: Cell::new(false),
@@ -158,7 +170,7 @@ impl Conn {
     }
 
     #[inline]
-    fn mark(&self, ready: Ready) {
+    pub(crate) fn mark(&self, ready: Ready) {
         self.seen.set(self.seen.get().with(ready));
     }
 
@@ -211,11 +223,12 @@ impl Conn {
             }
             After::Again => {
                 self.phase.set(Phase::Receive);
-                self.again.set(true);
+                self.set_start(Start::Again);
                 self.come_back();
             }
             After::Linger => self.linger(),
             After::Close => self.close(),
+            After::Http2 => super::http2::begin(self),
         }
     }
 
@@ -244,7 +257,7 @@ impl Conn {
     }
 
     /// Says that no more comes, and waits until the client has seen it.
-    fn linger(self: &Rc<Self>) {
+    pub(crate) fn linger(self: &Rc<Self>) {
         self.phase.set(Phase::Linger);
         self.shut_down();
         self.set_deadline(self.worker.limits().linger_time);
@@ -324,7 +337,7 @@ impl Conn {
 
     /// Allows the present phase so much time from now on.
     #[inline]
-    fn set_deadline(&self, time: Duration) {
+    pub(crate) fn set_deadline(&self, time: Duration) {
         let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return };
         let at_ns = shard.now_ns() + time.as_nanos() as u64;
         self.deadline_ns.set(at_ns);
@@ -335,6 +348,33 @@ impl Conn {
             None => {}
         }
         self.timer.set(Some((shard.alarm(at_ns, key), at_ns)));
+    }
+
+    /// Whether the deadline passed, when the timer expired; it is set again if not.
+    pub(crate) fn is_too_late(&self) -> bool {
+        self.timer.set(None);
+        let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return false };
+        let deadline_ns = self.deadline_ns.get();
+        if shard.now_ns() >= deadline_ns {
+            return true;
+        }
+        self.timer.set(Some((shard.alarm(deadline_ns, key), deadline_ns)));
+        false
+    }
+
+    /// Lets another source hear of what happens.
+    pub(crate) fn hand_over(&self, source: Rc<dyn Source>) {
+        if let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) {
+            shard.replace(key, source);
+        }
+    }
+
+    /// Comes back in the next turn to whoever hears of what happens.
+    pub(crate) fn call_back(&self) {
+        let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return };
+        if let Some(source) = shard.source(key) {
+            shard.come_back(source);
+        }
     }
 
     fn too_late(self: &Rc<Self>) {
@@ -363,7 +403,7 @@ impl Source for Conn {
     fn ready(self: Rc<Self>, ready: Ready) {
         self.mark(ready);
         match self.phase.get() {
-            Phase::Receive if self.may_receive() || self.again.get() => self.begin(),
+            Phase::Receive if self.may_receive() || self.start.get() == Start::Again => self.begin(),
             Phase::Receive | Phase::Closed => {}
             Phase::Serve => {
                 if let (Some((wanted, key)), Some(shard)) = (self.waiting.get(), self.worker.shard())
@@ -378,12 +418,7 @@ impl Source for Conn {
     }
 
     fn expired(self: Rc<Self>) {
-        self.timer.set(None);
-        let (Some(shard), Some(key)) = (self.worker.shard(), self.key.get()) else { return };
-        let deadline_ns = self.deadline_ns.get();
-        if shard.now_ns() < deadline_ns {
-            self.timer.set(Some((shard.alarm(deadline_ns, key), deadline_ns)));
-        } else {
+        if self.is_too_late() {
             self.too_late();
         }
     }

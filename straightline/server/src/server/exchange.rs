@@ -1,8 +1,10 @@
 //! One request and its answer, as far as both ends need to know of it.
 
 use super::conn::Conn;
+use super::http2::Stream;
+use super::output::Output;
 use http1::request::{Request, RequestHead};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Says that the connection ends with this answer.
 pub(crate) const CONNECTION_CLOSE: &[u8] = b"Connection: close\r\n";
@@ -20,9 +22,23 @@ pub(crate) enum Progress {
     Upgraded,
 }
 
+/// How an answer gets to its client.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// As HTTP/1 does.
+    Usual,
+    /// Likewise, but that the client asks for a tunnel, and there is none.
+    Tunnel,
+    /// As HTTP/2 does.
+    Stream(&'a Stream),
+}
+
 /// What request and response share.
 pub(crate) struct Exchange<'a> {
     pub(crate) conn: &'a Conn,
+    /// Where the head of the answer is made.
+    pub(crate) output: &'a RefCell<Output>,
+    pub(crate) way: Way<'a>,
     pub(crate) progress: Cell<Progress>,
     /// Whether the connection may carry another request afterwards.
     pub(crate) keep: Cell<bool>,
@@ -31,7 +47,6 @@ pub(crate) struct Exchange<'a> {
     /// Whether bytes of the body are still to be received.
     pub(crate) body_left: Cell<BodyLeft>,
     pub(crate) is_head: bool,
-    pub(crate) is_connect: bool,
     pub(crate) upgrade: bool,
     pub(crate) minor_version: u8,
 }
@@ -49,14 +64,33 @@ impl<'a> Exchange<'a> {
     pub(crate) fn new(conn: &'a Conn, head: &RequestHead, view: &Request<'_>) -> Self {
         Self {
             conn,
+            output: conn.output(),
+            way: if view.has_method(b"CONNECT") { Way::Tunnel } else { Way::Usual },
             progress: Cell::new(Progress::Fresh),
             keep: Cell::new(head.keep_alive && !conn.worker().is_draining()),
             expects: Cell::new(head.expect_continue),
             body_left: Cell::new(BodyLeft::Nothing),
             is_head: view.has_method(b"HEAD"),
-            is_connect: view.has_method(b"CONNECT"),
             upgrade: head.upgrade,
             minor_version: head.minor_version,
+        }
+    }
+
+    /// One that goes by a stream; the head of its answer is made in `output`.
+    pub(crate) fn on_stream(
+        stream: &'a Stream,
+        output: &'a RefCell<Output>,
+        head: &RequestHead,
+        view: &Request<'_>,
+    ) -> Self {
+        Self { output, way: Way::Stream(stream), ..Self::new(stream.conn(), head, view) }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self.way {
+            Way::Stream(stream) => stream.is_gone(),
+            _ => self.conn.is_gone(),
         }
     }
 

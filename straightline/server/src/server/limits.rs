@@ -19,6 +19,8 @@ pub const BODY_BYTES_PER_S: u32 = 240;
 pub const PIPELINED: u16 = 64;
 /// Connections of one shard: half of the descriptors that common systems allow, in two shards.
 pub const CONNECTIONS: u32 = 16 * 1024;
+/// Streams of one connection of HTTP/2 that are open at a time; more are refused, to be asked again.
+pub const STREAMS: u32 = http2::limits::STREAMS;
 /// Bytes of an unread body that are read and dropped to keep the connection: cheaper than a new connection.
 pub const DRAIN_BYTES: u64 = 256 * 1024;
 /// How long a refused client may take to read why, in which what it still sends is dropped.
@@ -52,11 +54,13 @@ pub struct Limits {
     pub body_grace: Duration,
     /// Slowest body after that in bytes per second, on average since its beginning; 408 below.
     pub body_bytes_per_s: u32,
-    /// Requests answered from one connection before others have their turn.
+    /// Requests answered from one connection, or begun of HTTP/2, before others have their turn.
     pub pipelined: u16,
     /// Connections of one shard, or of all threads; more wait to be accepted, and once there has been no room for 5 s they are
     /// answered with 503.
     pub connections: u32,
+    /// Streams of one connection of HTTP/2 that are open at a time. Each has a handler.
+    pub streams: u32,
     /// Bytes of a body the handler left unread that are read and dropped; the connection is closed beyond.
     pub drain_bytes: u64,
     /// How long a refused client may take to read why.
@@ -75,6 +79,7 @@ impl Default for Limits {
             body_bytes_per_s: BODY_BYTES_PER_S,
             pipelined: PIPELINED,
             connections: CONNECTIONS,
+            streams: STREAMS,
             drain_bytes: DRAIN_BYTES,
             linger_time: LINGER_TIME,
         }
@@ -109,6 +114,7 @@ impl Limits {
         within("body_grace", self.body_grace <= LONGEST, "up to a year")?;
         within("body_bytes_per_s", self.body_bytes_per_s >= 1, "1 byte per second or more")?;
         within("pipelined", self.pipelined >= 1, "1 request or more")?;
+        within("streams", (1..=1 << 16).contains(&self.streams), "1 to 65536 streams")?;
         within("connections", (1..=1 << 20).contains(&self.connections), "1 to 1048576 connections")
     }
 

@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod exchange;
 mod handle;
+mod http2;
 mod limits;
 mod listen;
 mod output;
@@ -77,7 +78,7 @@ pub(crate) struct Options {
     pub(crate) signals: Option<Duration>,
     pub(crate) hold_limit: Duration,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) tls: Option<rustls::ServerConfig>,
 }
 
 /// A coroutine that holds its shard longer is reported: every other connection of the shard waits meanwhile.
@@ -191,15 +192,13 @@ impl Server {
         self
     }
 
-    /// Speaks TLS as `config` says. Where it names no protocols for ALPN, `http/1.1` is offered.
+    /// Speaks TLS as `config` says. Where it names no protocols for ALPN, `h2` and `http/1.1` are offered, and with
+    /// [`Server::threads`] `http/1.1` alone.
     ///
     /// Handlers stay as they are. The handshake has the time of a head, [`Limits::head_time`].
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, mut config: rustls::ServerConfig) -> Self {
-        if config.alpn_protocols.is_empty() {
-            config.alpn_protocols.push(b"http/1.1".to_vec());
-        }
-        self.options.tls = Some(Arc::new(config));
+    pub fn tls(mut self, config: rustls::ServerConfig) -> Self {
+        self.options.tls = Some(config);
         self
     }
 
@@ -233,7 +232,7 @@ impl Server {
             limits: options.limits,
             on_event: options.on_event,
             #[cfg(feature = "tls")]
-            tls: options.tls,
+            tls: options.tls.map(|config| tls::offering(config, options.threads)),
         };
         let plan = run::Plan {
             workers: options.workers,

@@ -1,7 +1,7 @@
 //! What a handler is asked.
 
 use super::body::Body;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Way};
 use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
@@ -91,12 +91,16 @@ impl<'a> Request<'a> {
         self.head.headers()
     }
 
-    /// The minor version: the `1` of `HTTP/1.1`.
-    pub fn minor_version(&self) -> u8 {
-        self.exchange.minor_version
+    /// What the client speaks: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    pub fn version(&self) -> &'static str {
+        match (self.exchange.way, self.exchange.minor_version) {
+            (Way::Stream(_), _) => "HTTP/2",
+            (_, 0) => "HTTP/1.0",
+            (_, _) => "HTTP/1.1",
+        }
     }
 
-    /// The fields after a chunked body, once it was read to its end. They are never among [`Request::headers`].
+    /// The fields after a body, chunked or by HTTP/2, once it was read to its end. They are never among [`Request::headers`].
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.body.trailers()
     }
@@ -117,9 +121,9 @@ impl<'a> Request<'a> {
         self.exchange.conn.worker().drain_deadline()
     }
 
-    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    /// Whether the client closed the connection, or its sending half, or broke off the stream: there may be nobody to answer.
     pub fn client_gone(&self) -> bool {
-        self.exchange.conn.is_gone()
+        self.exchange.is_gone()
     }
 
     /// What answers [`Request::client_gone`] while something else is waited for, and the request itself is at work.
@@ -144,9 +148,9 @@ pub struct ClientWatch<'a> {
 }
 
 impl ClientWatch<'_> {
-    /// Whether the client closed the connection, or its sending half: there may be nobody to answer.
+    /// Whether the client closed the connection, or its sending half, or broke off the stream: there may be nobody to answer.
     pub fn is_gone(&self) -> bool {
-        self.exchange.conn.is_gone()
+        self.exchange.is_gone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a handler answers.
 
-use super::exchange::{Exchange, Progress};
+use super::exchange::{Exchange, Progress, Way};
+use super::http2::Stream;
 use super::limits::COPIED_BODY_BYTES;
 use super::output::Output;
 use super::request::Request;
@@ -99,7 +100,7 @@ impl<'a> Response<'a, Fresh> {
     #[inline]
     pub fn status(mut self, status: u16) -> Self {
         self.state.status = status;
-        if !self.exchange.conn.output().borrow().open().is_empty() {
+        if !self.exchange.output.borrow().open().is_empty() {
             self.restate();
         }
         self
@@ -108,7 +109,7 @@ impl<'a> Response<'a, Fresh> {
     /// Writes the status line again, which stands before fields that came first.
     #[cold]
     fn restate(&self) {
-        let mut output = self.exchange.conn.output().borrow_mut();
+        let mut output = self.exchange.output.borrow_mut();
         let line = output.open().iter().position(|&byte| byte == b'\n').map(|end| end + 1);
         let mut replacement = Vec::new();
         // A wrong status is refused when the head is ended.
@@ -159,7 +160,7 @@ impl<'a> Response<'a, Fresh> {
     /// The output, with a status line at least in it.
     #[inline]
     fn begun_head(&self) -> io::Result<RefMut<'a, Output>> {
-        let mut output = self.exchange.conn.output().borrow_mut();
+        let mut output = self.exchange.output.borrow_mut();
         if output.open().is_empty() {
             write::status_line(output.bytes_mut(), self.state.status).map_err(invalid)?;
         }
@@ -210,8 +211,16 @@ impl<'a> Response<'a, Fresh> {
     /// `InvalidInput` if the status is none, allows no body, or another length was promised; those of the connection.
     #[inline]
     pub fn send(self, body: &[u8]) -> io::Result<Done> {
-        let (exchange, conn) = (self.exchange, self.exchange.conn);
         let length = self.length_of(body)?;
+        match self.exchange.way {
+            Way::Usual => self.send_as_usual(length, body),
+            _ => self.send_otherwise(length, body),
+        }
+    }
+
+    #[inline]
+    fn send_as_usual(self, length: Option<u64>, body: &[u8]) -> io::Result<Done> {
+        let (exchange, conn) = (self.exchange, self.exchange.conn);
         self.end_head(length)?;
         let has_body = !exchange.is_head && !body.is_empty();
         let mut output = conn.output().borrow_mut();
@@ -226,6 +235,23 @@ impl<'a> Response<'a, Fresh> {
         }
         exchange.progress.set(Progress::Done);
         Ok(Done::new(self.state.status, body.len() as u64))
+    }
+
+    #[cold]
+    fn send_otherwise(self, length: Option<u64>, body: &[u8]) -> io::Result<Done> {
+        let Way::Stream(stream) = self.exchange.way else {
+            self.refuse_tunnel()?;
+            return self.send_as_usual(length, body);
+        };
+        let body_bytes = body.len() as u64;
+        let body = if self.exchange.is_head { &[] } else { body };
+        self.end_head_of_stream(stream, length, body.is_empty())?;
+        if !body.is_empty() {
+            self.exchange.progress.set(Progress::Started);
+            stream.write(body, true)?;
+        }
+        self.exchange.progress.set(Progress::Done);
+        Ok(Done::new(self.state.status, body_bytes))
     }
 
     /// The `Content-Length` to say of a whole body; `None` if there is to be none.
@@ -245,13 +271,8 @@ impl<'a> Response<'a, Fresh> {
     /// Writes what is left of the head, with a `Content-Length` or without.
     #[inline]
     fn end_head(&self, length: Option<u64>) -> io::Result<()> {
-        let (exchange, status) = (self.exchange, self.state.status);
-        if !(200..=599).contains(&status) {
-            return Err(invalid("the status is not from 200 to 599"));
-        }
-        if exchange.is_connect && status < 300 {
-            return Err(invalid("a tunnel cannot be granted"));
-        }
+        let exchange = self.exchange;
+        self.check_status()?;
         exchange.settle_keep();
         let worker = exchange.conn.worker();
         exchange.conn.ensure_output();
@@ -268,7 +289,39 @@ impl<'a> Response<'a, Fresh> {
             None => {}
         }
         write::end_of_head(out);
-        worker.counters().count_status(status);
+        worker.counters().count_status(self.state.status);
+        Ok(())
+    }
+
+    #[inline]
+    fn check_status(&self) -> io::Result<()> {
+        match self.state.status {
+            200..=599 => Ok(()),
+            _ => Err(invalid("the status is not from 200 to 599")),
+        }
+    }
+
+    fn refuse_tunnel(&self) -> io::Result<()> {
+        if self.state.status < 300 { Err(invalid("a tunnel cannot be granted")) } else { Ok(()) }
+    }
+
+    /// Sends the head by a stream; with it the end of the stream, if nothing follows.
+    fn end_head_of_stream(&self, stream: &Stream, length: Option<u64>, end: bool) -> io::Result<()> {
+        self.check_status()?;
+        if stream.is_tunnel() {
+            self.refuse_tunnel()?;
+        }
+        let worker = self.exchange.conn.worker();
+        let mut output = self.begun_head()?;
+        if let Some(length) = length {
+            write::content_length(output.bytes_mut(), length);
+        }
+        if !self.state.dated {
+            worker.push_date(output.bytes_mut());
+        }
+        stream.answer(self.state.status, output.open(), end);
+        output.discard_open();
+        worker.counters().count_status(self.state.status);
         Ok(())
     }
 
@@ -281,6 +334,30 @@ impl<'a> Response<'a, Fresh> {
     ///
     /// `InvalidInput` if the status is none.
     pub fn start(self) -> io::Result<Response<'a, Streaming>> {
+        match self.exchange.way {
+            Way::Usual => self.start_as_usual(),
+            _ => self.start_otherwise(),
+        }
+    }
+
+    #[cold]
+    fn start_otherwise(self) -> io::Result<Response<'a, Streaming>> {
+        let exchange = self.exchange;
+        let Way::Stream(stream) = exchange.way else {
+            self.refuse_tunnel()?;
+            return self.start_as_usual();
+        };
+        let (framing, said) = match self.state.promised {
+            _ if is_bodiless(self.state.status) => (Framing::Nothing(None), None),
+            promised if exchange.is_head => (Framing::Nothing(promised), promised),
+            promised => (Framing::Stream(promised), promised),
+        };
+        self.end_head_of_stream(stream, said, matches!(framing, Framing::Nothing(_)))?;
+        exchange.progress.set(Progress::Started);
+        Ok(Response { exchange, state: Streaming::new(framing, self.state.status) })
+    }
+
+    fn start_as_usual(self) -> io::Result<Response<'a, Streaming>> {
         let exchange = self.exchange;
         let promised = self.state.promised;
         let framing = match promised {
@@ -303,9 +380,7 @@ impl<'a> Response<'a, Fresh> {
             // Whatever ends the process or the handler before the body ends: the client must not take it for whole.
             exchange.conn.reset_on_close();
         }
-        let status = begun.state.status;
-        let state = Streaming { framing, status, body_bytes: 0, unbroken: 0, failed: false };
-        Ok(Response { exchange, state })
+        Ok(Response { exchange, state: Streaming::new(framing, begun.state.status) })
     }
 
     fn header_of_chunked(self) -> io::Result<Self> {

@@ -1,7 +1,9 @@
 //! The body of an answer, written as it comes.
 
-use super::exchange::Progress;
+use super::exchange::{Progress, Way};
+use super::http2::Stream;
 use super::limits::{COPIED_BODY_BYTES, OUTPUT_BYTES, TURN_BYTES};
+use super::output::Output;
 use super::response::{Done, Response, invalid};
 use crate::rt::yield_now;
 use http1::write;
@@ -14,6 +16,8 @@ use std::os::unix::fs::FileExt;
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Room left for the size of a chunk until it is known.
 const CHUNK_HEAD: &[u8; 6] = b"0000\r\n";
+/// What comes before the trailers of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n";
 /// Part of a file that is read at a time where the kernel cannot send it by itself, in bytes.
 const FILE_PIECE_BYTES: usize = 32 * 1024;
 
@@ -29,6 +33,12 @@ pub struct Streaming {
     pub(crate) failed: bool,
 }
 
+impl Streaming {
+    pub(crate) fn new(framing: Framing, status: u16) -> Self {
+        Self { framing, status, body_bytes: 0, unbroken: 0, failed: false }
+    }
+}
+
 /// Where the body ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
@@ -36,8 +46,16 @@ pub(crate) enum Framing {
     /// So many bytes are promised still.
     Left(u64),
     UntilClose,
+    /// Where the stream of HTTP/2 does: so many bytes are promised still, if any are.
+    Stream(Option<u64>),
     /// What is written goes nowhere, for there is to be no body: so many bytes are promised still, if any are.
     Nothing(Option<u64>),
+}
+
+/// Takes so many bytes from those that were promised, if any were.
+fn promised_left(left: &mut Option<u64>, length: u64) -> io::Result<()> {
+    *left = left.map(|left| left.checked_sub(length).ok_or_else(too_much)).transpose()?;
+    Ok(())
 }
 
 fn too_much() -> io::Error {
@@ -78,11 +96,14 @@ impl Response<'_, Streaming> {
                 write::last_chunk_with_trailers(output.bytes_mut(), trailers).map_err(invalid)?;
                 output.seal();
             }
-            Framing::Left(1..) => return Err(invalid("fewer bytes were written than promised")),
+            Framing::Left(1..) | Framing::Stream(Some(1..)) => {
+                return Err(invalid("fewer bytes were written than promised"));
+            }
             Framing::UntilClose => {
                 self.exchange.conn.flush()?;
                 self.exchange.conn.end_in_order();
             }
+            Framing::Stream(_) => self.end_stream(trailers)?,
             Framing::Left(0) | Framing::Nothing(_) => {}
         }
         self.exchange.progress.set(Progress::Done);
@@ -118,7 +139,7 @@ impl Response<'_, Streaming> {
             }
             // Nobody will have it, so nobody need read it.
             Framing::Nothing(left) => {
-                *left = left.map(|left| left.checked_sub(length).ok_or_else(too_much)).transpose()?;
+                promised_left(left, length)?;
                 self.state.body_bytes += length;
                 Ok(())
             }
@@ -205,6 +226,12 @@ impl Response<'_, Streaming> {
                 self.write_plain(bytes)?
             }
             Framing::UntilClose => self.write_plain(bytes)?,
+            Framing::Stream(left) => {
+                promised_left(left, length)?;
+                self.write_to_stream(bytes)?;
+                self.state.body_bytes += length;
+                return Ok(bytes.len());
+            }
             Framing::Chunked => self.fill_chunk(bytes),
         };
         self.state.body_bytes += count as u64;
@@ -216,6 +243,56 @@ impl Response<'_, Streaming> {
     }
 }
 
+/// By a stream of HTTP/2.
+impl Response<'_, Streaming> {
+    fn stream(&self) -> io::Result<&Stream> {
+        match self.exchange.way {
+            Way::Stream(stream) => Ok(stream),
+            _ => Err(invalid("the answer goes by no stream")),
+        }
+    }
+
+    /// Gathers bytes until they are worth a frame.
+    fn write_to_stream(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let held = self.exchange.output.borrow().held();
+        if held + bytes.len() < CHUNK_BYTES {
+            self.exchange.output.borrow_mut().push(bytes);
+            return Ok(());
+        }
+        self.send_gathered(false)?;
+        if bytes.len() >= CHUNK_BYTES {
+            return self.stream()?.write(bytes, false);
+        }
+        self.exchange.output.borrow_mut().push(bytes);
+        Ok(())
+    }
+
+    /// Sends what was gathered, and the end of the stream if it is the end.
+    fn send_gathered(&self, end: bool) -> io::Result<()> {
+        let gathered = std::mem::take(self.exchange.output.borrow_mut().bytes_mut());
+        let outcome = self.stream()?.write(&gathered, end);
+        *self.exchange.output.borrow_mut() = Output::over(gathered);
+        outcome
+    }
+
+    fn flush_stream(&self) -> io::Result<()> {
+        self.send_gathered(false)?;
+        self.stream()?.flush()
+    }
+
+    fn end_stream<'t>(&self, trailers: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> io::Result<()> {
+        let mut lines = Vec::new();
+        write::last_chunk_with_trailers(&mut lines, trailers).map_err(invalid)?;
+        // Behind the line of the last chunk, which a stream has not.
+        let lines = lines.strip_prefix(LAST_CHUNK).unwrap_or_default();
+        if lines == b"\r\n" {
+            return self.send_gathered(true);
+        }
+        self.send_gathered(false)?;
+        self.stream()?.end_with_trailers(lines)
+    }
+}
+
 impl Write for Response<'_, Streaming> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let outcome = self.write_some(bytes);
@@ -223,10 +300,14 @@ impl Write for Response<'_, Streaming> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if matches!(self.state.framing, Framing::Chunked) {
-            self.seal_chunk();
-        }
-        let outcome = self.exchange.conn.flush();
+        let outcome = match self.state.framing {
+            Framing::Stream(_) => self.flush_stream(),
+            Framing::Chunked => {
+                self.seal_chunk();
+                self.exchange.conn.flush()
+            }
+            _ => self.exchange.conn.flush(),
+        };
         self.noted(outcome)
     }
 }

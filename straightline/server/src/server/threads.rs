@@ -1,7 +1,7 @@
 //! The same handlers on a thread for each connection.
 
 use super::accept::{FULL, HANDSHAKE, PATIENCE, Reserve, WANT, is_want, take_waiting};
-use super::conn::{After, Conn};
+use super::conn::{After, Conn, Start};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
@@ -267,7 +267,7 @@ fn live(conn: &Conn, threads: &Threads) {
         };
         match conn.flush().map(|()| after) {
             Ok(After::Receive | After::Again) => {}
-            Ok(After::Linger) => return conn.linger_on_thread(),
+            Ok(After::Linger | After::Http2) => return conn.linger_on_thread(),
             Ok(After::Close) => return conn.close(),
             Err(_) => {
                 conn.reset_on_close();
@@ -296,7 +296,7 @@ impl Conn {
         self.expect_bytes();
         loop {
             match serve(self) {
-                After::Again => self.set_again(),
+                After::Again => self.set_start(Start::Again),
                 after => return after,
             }
         }

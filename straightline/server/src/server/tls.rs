@@ -9,6 +9,18 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
+/// HTTP/2 among the protocols of ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
+
+/// `config` with protocols for ALPN, if it names none.
+pub(crate) fn offering(mut config: ServerConfig, threads: bool) -> Arc<ServerConfig> {
+    if config.alpn_protocols.is_empty() {
+        let both = [HTTP2.to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols.extend(both.into_iter().skip(usize::from(threads)));
+    }
+    Arc::new(config)
+}
+
 /// One TLS session.
 pub(crate) struct Tls {
     session: RefCell<ServerConnection>,
@@ -72,6 +84,11 @@ impl Tls {
             outcome.map_err(|_| Errno::PROTO)?;
             pushed?;
         }
+    }
+
+    /// Whether the client agreed to HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.session.borrow().alpn_protocol() == Some(HTTP2)
     }
 
     /// Whether a handshake or a record is under way that has given no bytes yet.

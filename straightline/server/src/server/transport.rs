@@ -6,6 +6,16 @@ use super::tls::Tls;
 use crate::rt::sys;
 use rustix::fd::OwnedFd;
 
+/// What was agreed on before the first byte of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agreed {
+    Nothing,
+    #[cfg(feature = "tls")]
+    Http1,
+    #[cfg(feature = "tls")]
+    Http2,
+}
+
 /// The way between a connection and its socket. No call blocks.
 pub(crate) enum Transport {
     Plain,
@@ -43,6 +53,17 @@ impl Transport {
             Self::Plain => false,
             #[cfg(feature = "tls")]
             Self::Tls(tls) => tls.is_amid(),
+        }
+    }
+
+    /// Which protocol the client agreed to by ALPN, once bytes came.
+    pub(crate) fn agreed_on(&self) -> Agreed {
+        match self {
+            Self::Plain => Agreed::Nothing,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) if tls.is_http2() => Agreed::Http2,
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => Agreed::Http1,
         }
     }
 

@@ -4,12 +4,13 @@
 
 use super::body::{After as AfterBody, Body};
 use super::buffer::Input;
-use super::conn::{After, Conn};
+use super::conn::{After, Conn, Start};
 use super::error::StatusError;
 use super::exchange::{CONNECTION_CLOSE, Exchange, Progress};
 use super::limits::OUTPUT_BYTES;
 use super::request::Request;
 use super::response::{Done, Response};
+use super::transport::Agreed;
 use crate::rt::waker::discard;
 use http1::HeadLimits;
 use http1::request::{RequestHead, parse};
@@ -30,11 +31,11 @@ fn serve_all(conn: &Conn) -> After {
     conn.ensure_output();
     let mut input = conn.unstash();
     let mut served = 0;
-    if conn.take_again() {
-        input.looked_at = 0;
-        if let Some(after) = batch(conn, &mut input, &mut served) {
-            return leave(conn, input, after);
-        }
+    let start = conn.take_start();
+    if start != Start::Usual
+        && let Some(after) = begin(conn, &mut input, &mut served, start)
+    {
+        return leave(conn, input, after);
     }
     while conn.may_receive() {
         input.make_room();
@@ -51,10 +52,48 @@ fn serve_all(conn: &Conn) -> After {
     leave(conn, input, After::Receive)
 }
 
+/// Serves what was received already, once it is known what the client speaks.
+#[cold]
+fn begin(conn: &Conn, input: &mut Input, served: &mut u16, start: Start) -> Option<After> {
+    input.looked_at = 0;
+    if start == Start::First
+        && let Some(after) = first(conn, input)
+    {
+        return Some(after);
+    }
+    batch(conn, input, served)
+}
+
+/// Finds out which protocol the client speaks; `None` if it is HTTP/1.
+fn first(conn: &Conn, input: &mut Input) -> Option<After> {
+    loop {
+        let bytes = input.bytes();
+        match conn.agreed_on() {
+            // A thread of its own is no place for many streams.
+            _ if conn.worker().shard().is_none() => return None,
+            #[cfg(feature = "tls")]
+            Agreed::Http2 => return Some(After::Http2),
+            Agreed::Nothing if bytes.starts_with(http2::PREFACE) => return Some(After::Http2),
+            _ if !http2::PREFACE.starts_with(bytes) => return None,
+            _ => {}
+        }
+        if !conn.may_receive() {
+            conn.set_start(Start::First);
+            return Some(After::Receive);
+        }
+        match conn.recv(input.room()) {
+            Ok(0) => return Some(After::Close),
+            Ok(count) => input.add(count),
+            Err(Errno::AGAIN) => {}
+            Err(_) => return Some(After::Close),
+        }
+    }
+}
+
 #[inline]
 fn leave(conn: &Conn, input: Input, after: After) -> After {
     match after {
-        After::Receive | After::Again => conn.put_back(input),
+        After::Receive | After::Again | After::Http2 => conn.put_back(input),
         After::Linger | After::Close => conn.worker().give_input(input),
     }
     after
@@ -151,14 +190,14 @@ fn exchange<'b>(
 }
 
 /// What came of calling the handler.
-enum Outcome {
+pub(super) enum Outcome {
     Answered,
     Failed(io::Error),
     Panicked,
 }
 
 #[inline]
-fn call<'a>(conn: &Conn, request: &mut Request<'a>, response: Response<'a>) -> Outcome {
+pub(super) fn call<'a>(conn: &Conn, request: &mut Request<'a>, response: Response<'a>) -> Outcome {
     let handler = conn.worker().handler();
     match catch_unwind(AssertUnwindSafe(|| handler(request, response))) {
         Ok(Ok(Done { .. })) => Outcome::Answered,
@@ -193,20 +232,8 @@ fn drain(exchange: &Exchange<'_>, body: &mut Body<'_>) -> Option<After> {
 #[cold]
 fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Option<After> {
     let conn = exchange.conn;
-    let counters = conn.worker().counters();
-    let (status, message, sound) = match &outcome {
-        Outcome::Panicked => {
-            counters.handler_panics.add(1);
-            conn.worker().report_panic();
-            (500, "the handler panicked".into(), false)
-        }
-        Outcome::Failed(error) => {
-            counters.handler_errors.add(1);
-            let (status, message) = status_of(error);
-            (status, message, true)
-        }
-        Outcome::Answered => (500, "the handler did not answer".into(), true),
-    };
+    let (status, message) = note_failure(conn, &outcome);
+    let sound = !matches!(outcome, Outcome::Panicked);
     match exchange.progress.get() {
         Progress::Fresh => {}
         Progress::Upgraded if matches!(outcome, Outcome::Answered) => return Some(After::Close),
@@ -221,6 +248,23 @@ fn fail(exchange: &Exchange<'_>, body: &mut Body<'_>, outcome: Outcome) -> Optio
         true if body.is_done() => None,
         true => drain(exchange, body),
         false => Some(After::Linger),
+    }
+}
+
+/// Counts a handler that did not answer, and says what its client is told.
+pub(super) fn note_failure(conn: &Conn, outcome: &Outcome) -> (u16, String) {
+    let counters = conn.worker().counters();
+    match outcome {
+        Outcome::Panicked => {
+            counters.handler_panics.add(1);
+            conn.worker().report_panic();
+            (500, "the handler panicked".to_owned())
+        }
+        Outcome::Failed(error) => {
+            counters.handler_errors.add(1);
+            status_of(error)
+        }
+        Outcome::Answered => (500, "the handler did not answer".to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@ mod connection;
 mod examples;
 mod fuzz;
 mod hazards;
+mod http2;
 mod kit;
 mod lifecycle;
 mod limits;

@@ -1,7 +1,7 @@
 //! What tests have done by a process of their own, because it ends, stalls or limits its process.
 
 use crate::support::own_process;
-use crate::{hazards, lifecycle, limits, memory, service, shortage, soak};
+use crate::{hazards, http2, lifecycle, limits, memory, service, shortage, soak};
 
 /// The variable that says which part a process was started for.
 pub(crate) const PART: &str = "STRAIGHTLINE_PART";
@@ -18,6 +18,8 @@ const PARTS: &[(&str, fn())] = parts![
     hazards::overflow_a_big_stack_of_a_thread,
     hazards::overflow_a_plain_thread,
     hazards::hold_a_std_lock_over_a_wait,
+    http2::floods::unheard,
+    http2::handlers::unread,
     lifecycle::ask_for_the_cpus_of_helpers,
     lifecycle::find_nothing_handed_over,
     lifecycle::serve_what_was_handed_over,

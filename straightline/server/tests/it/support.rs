@@ -92,6 +92,12 @@ impl TestServer {
         Client::new(self.address)
     }
 
+    /// Waits for the end of a drain that was begun.
+    pub(crate) fn assert_drained(&mut self) {
+        let drained = self.running.take().unwrap().join();
+        assert_eq!(drained.abandoned, 0, "something of the server did not end");
+    }
+
     /// The value of a counter, over all shards.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.handle().metrics();

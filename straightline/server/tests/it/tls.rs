@@ -55,7 +55,7 @@ impl TlsServer {
     fn new(model: Model, limits: Limits) -> Self {
         let (certificate, key) = identity();
         let mut client = trusting(certificate.clone());
-        client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        client.alpn_protocols = vec![b"http/1.1".to_vec()];
         let config = showing(certificate.clone(), key);
         let server = Server::bind("127.0.0.1:0").unwrap().limits(limits).tls(config);
         let server = match model {

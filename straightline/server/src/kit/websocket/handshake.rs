@@ -167,7 +167,7 @@ fn key_of<'a>(request: &Request<'a>) -> io::Result<&'a str> {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/');
     let good = whole
         && request.method() == "GET"
-        && request.minor_version() == 1
+        && request.version() == "HTTP/1.1"
         && one(request, "sec-websocket-version") == Some("13");
     if good { Ok(key) } else { Err(not_one()) }
 }

@@ -67,6 +67,12 @@ impl Shard {
         self.driver.borrow().change(fd, key, interest)
     }
 
+    /// Reports to another source from now on.
+    pub(crate) fn replace(&self, key: Key, source: Rc<dyn Source>) {
+        let before = self.sources.borrow_mut().get_mut(key).map(|place| std::mem::replace(place, source));
+        drop(before);
+    }
+
     /// Forgets a source. Its descriptor must be closed, or taken out by [`Shard::unregister`].
     pub(crate) fn forget(&self, key: Key) {
         let source = self.sources.borrow_mut().remove(key);

@@ -1,12 +1,13 @@
 //! Receiving and sending, from within a coroutine or a thread that may wait, and the memory for both.
 
-use super::{Conn, Io};
+use super::{Conn, Io, Start};
 use crate::rt::driver::Ready;
 use crate::rt::shard::Resume;
 use crate::rt::{sys, yield_now};
 use crate::server::buffer::Input;
 use crate::server::limits::TURN_BYTES;
 use crate::server::output::Output;
+use crate::server::transport::Agreed;
 use rustix::event::PollFlags;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -86,7 +87,7 @@ impl Conn {
     }
 
     /// Whether the client took anything since this was last asked.
-    pub(super) fn take_moved(&self) -> bool {
+    pub(crate) fn take_moved(&self) -> bool {
         // What is encrypted and held is not taken yet, and what is taken may have been held for long.
         self.transport.take_moved().unwrap_or(self.moved.take())
     }
@@ -251,8 +252,8 @@ impl Conn {
         self.mark(Ready::READ);
     }
 
-    pub(crate) fn set_again(&self) {
-        self.again.set(true);
+    pub(crate) fn set_start(&self, start: Start) {
+        self.start.set(start);
     }
 
     /// How long the next request may take to come; `None` if a head is under way, whose time runs already.
@@ -265,10 +266,15 @@ impl Conn {
         (!self.amid_head.replace(true)).then_some(limits.head_time)
     }
 
-    /// Whether whole requests may be among the stashed bytes, asked once.
+    /// What is to be done before bytes are received, asked once.
     #[inline]
-    pub(crate) fn take_again(&self) -> bool {
-        self.again.take()
+    pub(crate) fn take_start(&self) -> Start {
+        self.start.replace(Start::Usual)
+    }
+
+    /// Which protocol was agreed on before the first byte of HTTP.
+    pub(crate) fn agreed_on(&self) -> Agreed {
+        self.transport.agreed_on()
     }
 
     /// Memory for output, while there is some to make.
@@ -281,7 +287,7 @@ impl Conn {
     }
 
     #[inline]
-    pub(super) fn release_output(&self) {
+    pub(crate) fn release_output(&self) {
         if let Some(memory) = self.output.borrow_mut().take_memory() {
             self.worker.give_output(memory);
         }

@@ -116,7 +116,7 @@ pub(crate) const REFUSED: &[Case] = &[
     case("a target that is not ASCII", b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     case("a target without a slash", b"GET a HTTP/1.1\r\nHost: x\r\n\r\n", 400),
     case("HTTP/2.0", b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
-    case("the preface of HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    case("half of the preface of HTTP/2", b"PRI * HTTP/2.0\r\nHost: x\r\n\r\n", 505),
     case("HTTP/0.9", b"GET / HTTP/0.9\r\n\r\n", 505),
     case("no version", b"GET /\r\n\r\n", 400),
     case("lower-case http", b"GET / http/1.1\r\nHost: x\r\n\r\n", 400),

@@ -1,0 +1,12 @@
+//! HPACK: fields in their compressed form.
+//!
+//! Source: RFC 7541.
+
+mod decode;
+mod encode;
+mod huffman;
+mod integer;
+mod table;
+
+pub use decode::{Decoder, HpackError};
+pub use encode::Encoder;
