@@ -3,6 +3,7 @@
 pub(crate) mod cause;
 pub mod profile;
 pub(crate) mod split;
+pub(crate) mod tree;
 pub(crate) mod why;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,9 @@ use std::collections::BTreeMap;
 use cause::{Cause, Grade};
 use profile::ProfileDifference;
 use split::Split;
+use tree::AttributionRow;
+use tree::place::Leaf;
+use tree::said::{Said, said};
 use why::{LedgerLine, Material, Why};
 
 use crate::facts::Facts;
@@ -23,6 +27,10 @@ pub(crate) struct Attribution {
     pub(crate) splits: Vec<Split>,
     /// Where in the code the difference is.
     pub(crate) profiles: Vec<ProfileDifference>,
+    /// CPU time of a request, leaf by leaf, of each arm but the baseline.
+    pub(crate) tree: Vec<(Leaf, AttributionRow)>,
+    /// What is said of each gap in CPU time that was shown, from its tree.
+    pub(crate) said: Vec<Said>,
     /// What explains the difference, most important first.
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
@@ -41,18 +49,28 @@ impl Attribution {
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
         let split = split::causes(&splits, comparisons, &facts.arms);
         let profiles = profile::all(facts);
+        let tree = if asked { tree::all(facts) } else { Vec::new() };
         let material = Material { facts, gates, comparisons, profiles: &profiles };
         let why = if asked { why::explain(&material) } else { Why::default() };
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
+            said: say(sheet, comparisons, &tree),
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
             waits: why.waits,
             most_left: left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)),
             splits,
             profiles,
+            tree,
         }
     }
+}
+
+/// What is said of every gap in CPU time that was shown.
+fn say(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Vec<Said> {
+    let shown = |arm: &&str| split::is_decided(comparisons, arm);
+    let of_arm = |arm: &str| tree.iter().map(|(_, row)| row).filter(|row| row.arm == arm).collect::<Vec<_>>();
+    sheet.others().filter(shown).flat_map(|arm| said(arm, &of_arm(arm))).collect()
 }
 
 /// Causes arm by arm: what may be a cause by what it carries, then user and system time, which account for a gap but do

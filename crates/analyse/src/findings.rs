@@ -12,6 +12,8 @@ use crate::attribution::Attribution;
 use crate::attribution::cause::Cause;
 use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
+use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::said::Said;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
@@ -60,6 +62,12 @@ pub struct Findings {
     pub comparisons: Vec<Comparison>,
     /// What makes figures believable or void.
     pub gates: Vec<Gate>,
+    /// CPU time of a request as a tree, leaf by leaf; the leaves of an arm sum to its CPU per request.
+    #[serde(default)]
+    pub attribution: Vec<AttributionRow>,
+    /// In which nodes of that tree each gap in CPU per request is: what is said of it.
+    #[serde(default)]
+    pub said: Vec<Said>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
@@ -149,6 +157,8 @@ pub fn analyse(run: &Run) -> Findings {
         comparisons,
         gates,
         causes: attribution.causes,
+        attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
+        said: attribution.said,
         ledger: attribution.ledger,
         passes: facts.passes,
         splits: attribution.splits,

@@ -114,7 +114,7 @@ pub(crate) fn causes(splits: &[Split], comparisons: &[Comparison], arms: &[ArmFi
 }
 
 /// Only a difference that was shown is explained: a server against itself has no cause.
-fn is_decided(comparisons: &[Comparison], arm: &str) -> bool {
+pub(crate) fn is_decided(comparisons: &[Comparison], arm: &str) -> bool {
     comparisons.iter().any(|row| {
         row.arm == arm
             && row.metric == Metric::CpuPerRequest

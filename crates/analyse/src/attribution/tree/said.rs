@@ -1,0 +1,154 @@
+//! What is said of a gap, read from the tree: the nodes in which it is, and not every leaf.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AttributionRow, LeafCount, parts};
+use crate::facts::seen::SURE;
+
+/// Share of a node's change that one below it must hold for that one to be said in its place.
+const HOLDS: f64 = 0.7;
+/// Share of the gap that is said before the rest is left.
+const ENOUGH: f64 = 0.8;
+/// Share of the gap below which a node is not said.
+const LEAST: f64 = 0.05;
+/// Nodes that are said of one gap.
+const MOST: usize = 3;
+
+/// One node in which a part of a gap is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Said {
+    /// The arm, against the baseline.
+    pub arm: String,
+    /// Names of the nodes from `user` or `kernel` down to this one.
+    pub path: Vec<String>,
+    /// Arm minus baseline, nanoseconds per request.
+    pub delta_ns: f64,
+    /// Standard error of that.
+    pub delta_se_ns: f64,
+    /// Its share of the gap in CPU per request; below 0 where it goes the other way.
+    pub share: f64,
+    /// How often it was done for a request, where that was counted.
+    pub count: Option<LeafCount>,
+    /// Part of the change that is because it was done more often.
+    pub more_ns: Option<f64>,
+    /// Part of the change that is because it took longer each time.
+    pub dearer_ns: Option<f64>,
+    /// The function of the program's own code from which most of it came.
+    pub via: Option<String>,
+}
+
+/// A node: the sum of the leaves below it.
+#[derive(Default)]
+struct Node<'a> {
+    ns: [f64; 2],
+    variance: f64,
+    rows: Vec<&'a AttributionRow>,
+    children: BTreeMap<&'a str, Node<'a>>,
+}
+
+impl<'a> Node<'a> {
+    fn add(&mut self, row: &'a AttributionRow, path: &'a [String]) {
+        self.ns[0] += row.baseline_ns;
+        self.ns[1] += row.arm_ns;
+        self.variance += row.delta_se_ns.powi(2);
+        self.rows.push(row);
+        if let Some((first, below)) = path.split_first() {
+            self.children.entry(first).or_default().add(row, below);
+        }
+    }
+
+    fn delta(&self) -> f64 {
+        self.ns[1] - self.ns[0]
+    }
+
+    fn is_sure(&self) -> bool {
+        self.delta().abs() > SURE * self.variance.sqrt()
+    }
+}
+
+/// A node that may be said, with its path.
+struct Candidate<'a, 'b> {
+    path: Vec<&'a str>,
+    node: &'b Node<'a>,
+}
+
+/// What is said of one arm: from the root down as long as one node holds most of the change, then the next largest beside
+/// it, until enough of the gap is said.
+pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
+    let mut root = Node::default();
+    for row in rows {
+        root.add(row, &row.path);
+    }
+    let gap = root.delta();
+    let below = |node: &Candidate<'_, '_>| node.node.delta().abs();
+    let mut open: Vec<Candidate> = children(&[], &root);
+    let (mut said, mut sum) = (Vec::new(), 0.0);
+    while said.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
+        let Some(largest) = (0..open.len()).max_by(|a, b| below(&open[*a]).total_cmp(&below(&open[*b])))
+        else {
+            break;
+        };
+        let candidate = open.swap_remove(largest);
+        if below(&candidate) < LEAST * gap.abs() {
+            break;
+        }
+        let candidate = descend(candidate, &mut open);
+        let parts = worth_saying(&candidate, gap);
+        if !parts.is_empty() {
+            open.extend(parts);
+        } else if candidate.node.is_sure() {
+            sum += candidate.node.delta();
+            said.push(say(arm, &candidate, gap));
+        }
+    }
+    said
+}
+
+fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, 'b>> {
+    let below = |(name, node): (&&'a str, &'b Node<'a>)| Candidate { path: [path, &[*name]].concat(), node };
+    node.children.iter().map(below).collect()
+}
+
+/// The deepest node that holds most of the change of all above it; what is passed on the way stays open.
+fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>) -> Candidate<'a, 'b> {
+    loop {
+        let mut below = children(&at.path, at.node);
+        let holds = |one: &Candidate| one.node.delta() / at.node.delta() >= HOLDS && one.node.is_sure();
+        let Some(place) = below.iter().position(holds) else { return at };
+        at = below.swap_remove(place);
+        open.extend(below);
+    }
+}
+
+/// Of a whole side, user or kernel, which says little, the nodes below it where any of them is worth saying.
+fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidate<'a, 'b>> {
+    if candidate.path.len() > 1 {
+        return Vec::new();
+    }
+    let below = children(&candidate.path, candidate.node);
+    let worth = |one: &Candidate| one.node.is_sure() && one.node.delta().abs() >= LEAST * gap.abs();
+    if below.iter().any(worth) { below } else { Vec::new() }
+}
+
+fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
+    let node = candidate.node;
+    // A node below a call, or a call itself, has one count; one above several has none.
+    let first = node.rows.first().and_then(|row| row.count);
+    let count = first.filter(|count| node.rows.iter().all(|row| row.count == Some(*count)));
+    let parts = count.and_then(|count| parts([count.baseline, count.arm], node.ns));
+    let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
+    Said {
+        arm: arm.to_owned(),
+        path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
+        delta_ns: node.delta(),
+        delta_se_ns: node.variance.sqrt(),
+        share: node.delta() / gap,
+        count: count.filter(|_| parts.is_some()),
+        more_ns: parts.map(|parts| parts[0]),
+        dearer_ns: parts.map(|parts| parts[1]),
+        via: largest.and_then(|row| row.via.clone()),
+    }
+}
