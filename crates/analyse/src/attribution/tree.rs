@@ -11,16 +11,17 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use model::record::{Frame, PassKind, Profile, ProfileKind};
+use model::record::{Frame, PassKind, Profile, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
 use crate::facts::functions::brief;
-use crate::facts::passes::used;
+use crate::facts::metric::per_request;
+use crate::facts::passes::{PassFindings, used};
 use crate::facts::seen::{self, sampled};
 use place::{Leaf, leaf, on_by_name, via};
-use table::On;
+use table::{Does, On};
 
 /// Profiles from which on their spread tells how exact a leaf is; fewer only say how many samples there were.
 const ENOUGH_PROFILES: usize = 3;
@@ -66,7 +67,8 @@ pub struct AttributionRow {
     pub delta_ns: f64,
     /// Standard error of that.
     pub delta_se_ns: f64,
-    /// How often what the leaf is part of was done: calls of its system call, page faults; absent where that was not counted.
+    /// How often what the leaf is part of was done: switches, page faults, calls of its
+    /// system call; absent where that was not counted.
     pub count: Option<LeafCount>,
     /// Part of the change that is because it was done more often.
     pub more_ns: Option<f64>,
@@ -85,6 +87,8 @@ pub(crate) struct Samples<'a> {
     pub(crate) profiles: Vec<&'a Profile>,
     /// User and system time of a request, in nanoseconds.
     pub(crate) cpu_ns: [f64; 2],
+    /// Standard errors of both.
+    pub(crate) cpu_se_ns: [f64; 2],
     /// Share of them that the samples stand for, 0 to 1.
     pub(crate) divides: f64,
 }
@@ -98,6 +102,8 @@ pub(crate) struct Done {
     pub(crate) all_calls: bool,
     /// Page faults.
     pub(crate) faults: Option<f64>,
+    /// Context switches of both kinds.
+    pub(crate) switches: Option<f64>,
 }
 
 /// CPU time of one leaf.
@@ -123,7 +129,8 @@ type Gathered<'a> = BTreeMap<Leaf, (Vec<u64>, Time<'a>)>;
 pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
     let gathered = settled(gather(&samples.profiles));
     let mut tree = Tree::new();
-    for (user, cpu_ns) in [(true, samples.cpu_ns[0]), (false, samples.cpu_ns[1])] {
+    for (user, side) in [(true, 0), (false, 1)] {
+        let (cpu_ns, se_ns) = (samples.cpu_ns[side], samples.cpu_se_ns[side]);
         let of_side = || gathered.iter().filter(move |(leaf, _)| leaf.is_user() == user);
         let mut wholes = vec![0; samples.profiles.len()];
         for (_, (counts, _)) in of_side() {
@@ -132,12 +139,14 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
         let all: u64 = wholes.iter().sum();
         let divided_ns = if all > 0 { cpu_ns * samples.divides } else { 0.0 };
         for (leaf, (counts, time)) in of_side() {
-            let ns = divided_ns * counts.iter().sum::<u64>() as f64 / all.max(1) as f64;
-            let variance = (error(counts, &wholes) * divided_ns).powi(2);
+            let share = counts.iter().sum::<u64>() as f64 / all.max(1) as f64;
+            let ns = divided_ns * share;
+            let variance = (error(counts, &wholes) * divided_ns).powi(2) + (share * se_ns).powi(2);
             tree.insert(leaf.clone(), Time { ns, variance, ..time.clone() });
         }
         if cpu_ns > divided_ns {
-            let rest = Time { ns: cpu_ns - divided_ns, ..Time::default() };
+            let ns = cpu_ns - divided_ns;
+            let rest = Time { ns, variance: (ns / cpu_ns * se_ns).powi(2), ..Time::default() };
             tree.insert(Leaf::NotSampled { user }, rest);
         }
     }
@@ -275,6 +284,7 @@ fn place_of(frame: &Frame) -> Place {
 /// How often what a leaf is part of is done for a request.
 fn count(leaf: &Leaf, done: &Done) -> Option<f64> {
     match leaf {
+        Leaf::Call { does: Does::Switch, .. } | Leaf::Entry { does: Does::Switch } => done.switches,
         Leaf::Call { call, .. } => {
             let calls = done.calls.as_ref()?;
             calls.get(call).copied().or_else(|| done.all_calls.then_some(0.0))
@@ -300,24 +310,40 @@ pub(crate) fn parts([n1, n2]: [f64; 2], [from, to]: [f64; 2]) -> Option<[f64; 2]
 /// The rows of every arm against the baseline; nothing of an arm whose CPU time is not known.
 pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
     let sheet = &facts.sheet;
-    let of = |name: &str| {
-        let cpu = facts.arm(name)?.cpu_ns_per_request?;
-        let pass = used(&facts.passes, name, PassKind::Sampling);
-        let profiles = if pass.is_some() { sampled(sheet.run, name) } else { Vec::new() };
-        let profiles: Vec<&Profile> =
-            profiles.into_iter().filter(|profile| profile.kind == ProfileKind::Cpu).collect();
-        let divides = pass.map_or(1.0, crate::facts::passes::PassFindings::divides);
-        let samples = Samples { profiles, cpu_ns: [cpu.user, (cpu.total - cpu.user).max(0.0)], divides };
-        Some((samples, done(facts, name)))
-    };
+    let of = |name: &str| Some((samples(facts, name)?, done(facts, name)));
     let Some((baseline, baseline_done)) = of(sheet.baseline()) else { return Vec::new() };
-    let mut all = Vec::new();
-    for name in sheet.others() {
-        if let Some((samples, done)) = of(name) {
-            all.extend(rows(name, [tree(&baseline), tree(&samples)], [&baseline_done, &done]));
-        }
-    }
-    all
+    let arms = sheet.others().filter_map(|name| Some((name, of(name)?)));
+    let trees = arms.flat_map(|(name, (arm, done))| {
+        // A leaf of one arm has nothing to stand beside where the other was not sampled.
+        let both = alike([&baseline, &arm]);
+        rows(name, [tree(&both[0]), tree(&both[1])], [&baseline_done, &done])
+    });
+    trees.collect()
+}
+
+/// Both arms' samples, without those whose kind the other has not.
+fn alike<'a>(arms: [&Samples<'a>; 2]) -> [Samples<'a>; 2] {
+    let kernel = arms.map(|arm| arm.profiles.iter().any(|profile| profile.kernel));
+    let sampled = arms.iter().all(|arm| !arm.profiles.is_empty()) && kernel[0] == kernel[1];
+    arms.map(|arm| Samples { profiles: if sampled { arm.profiles.clone() } else { Vec::new() }, ..*arm })
+}
+
+fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
+    let sheet = &facts.sheet;
+    let cpu = facts.arm(name)?.cpu_ns_per_request?;
+    let pass = used(&facts.passes, name, PassKind::Sampling);
+    let profiles = if pass.is_some() { sampled(sheet.run, name) } else { Vec::new() };
+    let error = |count: fn(&Window) -> u64| {
+        let rounds = sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
+        let rounds: Vec<f64> = rounds.into_iter().map(|(_, figure)| figure).collect();
+        stats::descriptive::sd(&rounds).unwrap_or(0.0) / (rounds.len().max(1) as f64).sqrt()
+    };
+    Some(Samples {
+        profiles,
+        cpu_ns: [cpu.user, (cpu.total - cpu.user).max(0.0)],
+        cpu_se_ns: [error(|window| window.target.cpu.user_ns), error(|window| window.target.cpu.system_ns)],
+        divides: pass.map_or(1.0, PassFindings::divides),
+    })
 }
 
 /// What was counted of an arm.
@@ -326,9 +352,11 @@ fn done(facts: &Facts, name: &str) -> Done {
     let counted = seen::counted(sheet, name, &facts.passes).filter(|counted| !counted.syscalls.is_empty());
     let named: f64 = counted.iter().flat_map(|counted| counted.syscalls.values()).sum();
     let all = counted.as_ref().and_then(|counted| counted.events.get("syscalls").copied());
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
     Done {
         all_calls: all.is_none_or(|all| named >= ALL_NAMED * all),
         calls: counted.map(|counted| counted.syscalls),
-        faults: sheet.pooled(name, sheet.main, |window| window.target.minor_faults),
+        faults: pooled(|window| window.target.minor_faults),
+        switches: pooled(|window| window.target.voluntary_switches + window.target.involuntary_switches),
     }
 }

@@ -51,12 +51,10 @@ pub(crate) enum Leaf {
         /// Function.
         function: String,
     },
-    /// Small leaves of one kind of work together.
+    /// Small leaves of the program together that do one kind of work.
     Small {
-        /// Whether they are of the program.
-        user: bool,
-        /// Their common node.
-        under: String,
+        /// What kind of work.
+        work: Category,
     },
     /// CPU time of which no sample was taken.
     NotSampled {
@@ -69,8 +67,8 @@ impl Leaf {
     /// Whether it is the program's own time, and not the kernel's for it.
     pub(crate) fn is_user(&self) -> bool {
         match self {
-            Self::Program { .. } => true,
-            Self::Small { user, .. } | Self::NotSampled { user } => *user,
+            Self::Program { .. } | Self::Small { .. } => true,
+            Self::NotSampled { user } => *user,
             _ => false,
         }
     }
@@ -80,7 +78,9 @@ impl Leaf {
         let side = if self.is_user() { "user" } else { "kernel" };
         let below = match self {
             Self::Program { work, package, function, line } => {
-                let line = line.iter().map(|(file, line)| format!("{file}:{line}"));
+                let line = line
+                    .iter()
+                    .map(|(file, line)| format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)));
                 let names = [work.word(), package, function].map(str::to_owned);
                 names.into_iter().filter(|name| !name.is_empty()).chain(line).collect()
             }
@@ -94,7 +94,7 @@ impl Leaf {
             Self::Entry { does } => vec!["entry and exit".to_owned(), does.word().to_owned()],
             Self::Interrupt { does } => vec!["interrupts".to_owned(), does.word().to_owned()],
             Self::Kernel { function } => vec!["other".to_owned(), function.clone()],
-            Self::Small { under, .. } => vec![under.clone(), "small ones".to_owned()],
+            Self::Small { work } => vec![work.word().to_owned(), SMALL_ONES.to_owned()],
             Self::NotSampled { .. } => vec!["not sampled".to_owned()],
         };
         std::iter::once(side.to_owned()).chain(below).collect()
@@ -103,14 +103,16 @@ impl Leaf {
     /// The leaf that stands for it where it is small.
     pub(crate) fn small(&self) -> Self {
         match self {
-            Self::Program { work, .. } => Self::Small { user: true, under: work.word().to_owned() },
-            Self::Kernel { .. } => Self::Small { user: false, under: "other".to_owned() },
-            Self::Fault { work, .. } => Self::Fault { work: *work, function: "small ones".to_owned() },
+            Self::Program { work, .. } => Self::Small { work: *work },
+            Self::Kernel { .. } => Self::Kernel { function: SMALL_ONES.to_owned() },
+            Self::Fault { work, .. } => Self::Fault { work: *work, function: SMALL_ONES.to_owned() },
             same => same.clone(),
         }
     }
 }
 
+/// The leaf of those that are small.
+const SMALL_ONES: &str = "small ones";
 /// The node of pages that were touched and not there.
 pub(crate) const PAGE_FAULTS: &str = "page faults";
 

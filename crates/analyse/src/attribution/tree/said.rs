@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::table::Does;
 use super::{AttributionRow, LeafCount, parts};
 use crate::facts::seen::SURE;
 
@@ -135,9 +136,7 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidat
 
 fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
     let node = candidate.node;
-    // A node below a call, or a call itself, has one count; one above several has none.
-    let first = node.rows.first().and_then(|row| row.count);
-    let count = first.filter(|count| node.rows.iter().all(|row| row.count == Some(*count)));
+    let count = count(&node.rows);
     let parts = count.and_then(|count| parts([count.baseline, count.arm], node.ns));
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
     Said {
@@ -151,4 +150,12 @@ fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
         dearer_ns: parts.map(|parts| parts[1]),
         via: largest.and_then(|row| row.via.clone()),
     }
+}
+
+/// The count of a node: that which all its leaves share, where they are of one call those but its switches.
+fn count(rows: &[&AttributionRow]) -> Option<LeafCount> {
+    let is_switch = |row: &&&AttributionRow| row.path.last().is_some_and(|does| does == Does::Switch.word());
+    let calls: Vec<_> = rows.iter().filter(|row| rows.len() == 1 || !is_switch(row)).collect();
+    let first = calls.first()?.count?;
+    calls.iter().all(|row| row.count == Some(first)).then_some(first)
 }

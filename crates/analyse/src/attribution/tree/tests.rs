@@ -34,7 +34,8 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
 
 fn path(stack: &str) -> String {
     let profile = profile(&[(stack, 1)]);
-    let samples = Samples { profiles: vec![&profile], cpu_ns: [500.0, 500.0], divides: 1.0 };
+    let samples =
+        Samples { profiles: vec![&profile], cpu_ns: [500.0, 500.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
     let tree = tree(&samples);
     let told = tree.keys().find(|leaf| !matches!(leaf, Leaf::NotSampled { .. }));
     told.unwrap().path().join(" > ")
@@ -139,7 +140,8 @@ fn leaves_of_random_stacks_sum_to_the_whole_and_each_sample_is_in_one() {
             .collect();
         let divides = 0.5 + random.unit() / 2.0;
         let cpu_ns = [random.unit() * 1e4, random.unit() * 1e4];
-        let samples = || Samples { profiles: profiles.iter().collect(), cpu_ns, divides };
+        let samples =
+            || Samples { profiles: profiles.iter().collect(), cpu_ns, cpu_se_ns: [0.0; 2], divides };
         let gathered: u64 = super::settled(super::gather(&samples().profiles))
             .values()
             .map(|(counts, _)| counts.iter().sum::<u64>())
@@ -150,7 +152,8 @@ fn leaves_of_random_stacks_sum_to_the_whole_and_each_sample_is_in_one() {
         let sum: f64 = one.values().map(|time| time.ns).sum();
         assert!((sum - whole).abs() < 1e-6 * whole, "seed {seed}: {sum} of {whole}");
         let done = Done::default();
-        let none = Samples { profiles: Vec::new(), cpu_ns: [700.0, 300.0], divides: 1.0 };
+        let none =
+            Samples { profiles: Vec::new(), cpu_ns: [700.0, 300.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
         let both = rows("pr", [tree(&none), one], [&done, &done]);
         let sums =
             both.iter().fold([0.0; 2], |sum, (_, row)| [sum[0] + row.baseline_ns, sum[1] + row.arm_ns]);
@@ -185,8 +188,8 @@ fn a_change_is_more_of_it_and_dearer_each_and_both_sum_to_it() {
 #[test]
 fn a_sample_tells_from_which_own_function_it_came() {
     let profile = profile(&[("main;serve;render;malloc", 3)]);
-    let one = Samples { profiles: vec![&profile], cpu_ns: [900.0, 0.0], divides: 1.0 };
-    let none = Samples { profiles: Vec::new(), cpu_ns: [0.0, 0.0], divides: 1.0 };
+    let one = Samples { profiles: vec![&profile], cpu_ns: [900.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let none = Samples { profiles: Vec::new(), cpu_ns: [0.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
     let done = Done::default();
     let found = rows("pr", [tree(&none), tree(&one)], [&done, &done]);
     assert_eq!(found[0].1.via.as_deref(), Some("render"));
