@@ -26,7 +26,7 @@ mod watched;
 pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
-pub use attribution::tree::said::Said;
+pub use attribution::tree::said::{Said, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, LeafCount, Place};
 pub use attribution::why::LedgerLine;
 pub use case::{

@@ -41,6 +41,48 @@ pub struct Said {
     pub via: Option<String>,
 }
 
+/// A node as a table shows it: the sum of the leaves below it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeNode {
+    /// How many nodes are above it, the root not counted.
+    pub depth: usize,
+    /// Its name.
+    pub name: String,
+    /// In the baseline and in the arm, nanoseconds per request.
+    pub ns: [f64; 2],
+    /// Standard error of the change.
+    pub delta_se_ns: f64,
+    /// How often it was done for a request, where that was counted.
+    pub count: Option<LeafCount>,
+    /// Parts of the change that are more of it, and dearer each.
+    pub parts: Option<[f64; 2]>,
+}
+
+/// The nodes of the tree of one arm, each above those below it, largest change first; those that in both arms and in their
+/// difference are below `least`, a share of the larger CPU time, are left out.
+#[must_use]
+pub fn nodes(rows: &[&AttributionRow], least: f64) -> Vec<TreeNode> {
+    let root = root(rows);
+    let least_ns = least * root.ns[0].max(root.ns[1]);
+    let mut nodes = Vec::new();
+    list(&root, 0, least_ns, &mut nodes);
+    nodes
+}
+
+fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
+    let mut children: Vec<_> = node.children.iter().collect();
+    children.sort_by(|a, b| b.1.delta().abs().total_cmp(&a.1.delta().abs()));
+    for (name, child) in children {
+        if child.ns[0].max(child.ns[1]) < least_ns {
+            continue;
+        }
+        let (count, parts) = child.counted();
+        let (name, delta_se_ns) = ((*name).to_owned(), child.variance.sqrt());
+        nodes.push(TreeNode { depth, name, ns: child.ns, delta_se_ns, count, parts });
+        list(child, depth + 1, least_ns, nodes);
+    }
+}
+
 /// A node: the sum of the leaves below it.
 #[derive(Default)]
 struct Node<'a> {
@@ -65,6 +107,13 @@ impl<'a> Node<'a> {
         self.ns[1] - self.ns[0]
     }
 
+    /// Its count, and its change as more of it and dearer each.
+    fn counted(&self) -> (Option<LeafCount>, Option<[f64; 2]>) {
+        let count = count(&self.rows);
+        let parts = count.and_then(|count| parts([count.baseline, count.arm], self.ns));
+        (count.filter(|_| parts.is_some()), parts)
+    }
+
     fn is_sure(&self) -> bool {
         self.delta().abs() > SURE * self.variance.sqrt()
     }
@@ -79,10 +128,7 @@ struct Candidate<'a, 'b> {
 /// What is said of one arm: from the root down as long as one node holds most of the change, then the next largest beside
 /// it, until enough of the gap is said.
 pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
-    let mut root = Node::default();
-    for row in rows {
-        root.add(row, &row.path);
-    }
+    let root = root(rows);
     let gap = root.delta();
     let below = |node: &Candidate<'_, '_>| node.node.delta().abs();
     let mut open: Vec<Candidate> = children(&[], &root);
@@ -106,6 +152,12 @@ pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
         }
     }
     said
+}
+
+fn root<'a>(rows: &[&'a AttributionRow]) -> Node<'a> {
+    let mut root = Node::default();
+    rows.iter().for_each(|row| root.add(row, &row.path));
+    root
 }
 
 fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, 'b>> {
@@ -136,8 +188,7 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidat
 
 fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
     let node = candidate.node;
-    let count = count(&node.rows);
-    let parts = count.and_then(|count| parts([count.baseline, count.arm], node.ns));
+    let (count, parts) = node.counted();
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
     Said {
         arm: arm.to_owned(),
@@ -145,7 +196,7 @@ fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
         delta_ns: node.delta(),
         delta_se_ns: node.variance.sqrt(),
         share: node.delta() / gap,
-        count: count.filter(|_| parts.is_some()),
+        count,
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
         via: largest.and_then(|row| row.via.clone()),
