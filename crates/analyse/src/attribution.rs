@@ -47,11 +47,11 @@ impl Attribution {
         let sheet = &facts.sheet;
         let asked = sheet.plan().design.why;
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
-        let split = split::causes(&splits, comparisons, &facts.arms);
         let profiles = profile::all(facts);
         let tree = if asked { tree::all(facts) } else { Vec::new() };
-        let material = Material { facts, gates, comparisons, profiles: &profiles };
+        let material = Material { facts, gates, comparisons, tree: &tree };
         let why = if asked { why::explain(&material) } else { Why::default() };
+        let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
             said: say(sheet, comparisons, &tree),
@@ -83,8 +83,12 @@ fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
         Grade::RuledOut => 2,
     };
     let carried = |cause: &Cause| cause.ns_per_request.abs();
+    // What makes a gap smaller comes after what makes it.
+    let against = |cause: &Cause| cause.share.is_some_and(|share| share < 0.0);
     causes.sort_by(|a, b| {
-        (arm(a), rank(a)).cmp(&(arm(b), rank(b))).then_with(|| carried(b).total_cmp(&carried(a)))
+        (arm(a), rank(a), against(a))
+            .cmp(&(arm(b), rank(b), against(b)))
+            .then_with(|| carried(b).total_cmp(&carried(a)))
     });
     causes
 }

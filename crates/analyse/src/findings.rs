@@ -80,7 +80,8 @@ pub struct Findings {
     pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
-    /// Share of a gap that no cause accounts for, 0 to 1, the largest of all arms'; absent where there is no gap to explain.
+    /// Share of a gap that no cause carries, 1 minus the sum of their shares, the largest of all arms'; below 0 where causes
+    /// carry more than the gap, and what is not known goes the other way. Absent where there is no gap to explain.
     pub unattributed_share: Option<f64>,
     /// The arm whose gap that is a part of.
     #[serde(default)]

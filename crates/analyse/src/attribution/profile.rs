@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 pub use category::Category;
 pub(crate) use category::{is_lock, is_own, of as work_of};
-pub(crate) use system_calls::{COPYING_FAULTS, FILE_WRITES, PAGE_FAULTS, PIPE_WRITES};
 
 use crate::facts::Facts;
 use crate::facts::functions::package;

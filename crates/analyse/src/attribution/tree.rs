@@ -79,6 +79,8 @@ pub struct AttributionRow {
     pub place: Option<Place>,
     /// The function of the program's own code from which most of it came.
     pub via: Option<String>,
+    /// Of the kernel's time, the function in which most of it was.
+    pub within: Option<String>,
 }
 
 /// What the tree of one arm is made from.
@@ -117,6 +119,8 @@ pub(crate) struct Time<'a> {
     via: BTreeMap<&'a str, (u64, Option<&'a Frame>)>,
     /// The function itself.
     own: Option<&'a Frame>,
+    /// The kernel's innermost functions, with samples.
+    within: BTreeMap<&'a str, u64>,
 }
 
 /// The tree of one arm.
@@ -174,6 +178,9 @@ fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
             entry.0.resize(profiles.len(), 0);
             entry.0[place] += stack.samples;
             entry.1.own = entry.1.own.or_else(|| profile.frames_of(stack).last());
+            if let Some(frame) = profile.frames_of(stack).last().filter(|frame| frame.kernel) {
+                *entry.1.within.entry(&frame.name).or_default() += stack.samples;
+            }
             if let Some(frame) = via(profile, stack) {
                 let from = entry.1.via.entry(&frame.name).or_default();
                 from.0 += stack.samples;
@@ -214,6 +221,9 @@ fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
     into.ns += other.ns;
     into.variance += other.variance;
     into.own = into.own.or(other.own);
+    for (name, samples) in other.within {
+        *into.within.entry(name).or_default() += samples;
+    }
     for (name, (samples, frame)) in other.via {
         let entry = into.via.entry(name).or_default();
         *entry = (entry.0 + samples, entry.1.or(frame));
@@ -274,6 +284,9 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
         dearer_ns: parts.map(|parts| parts[1]),
         place: own.or(asked).map(place_of),
         via: asked.map(|frame| brief(&frame.name)),
+        within: larger.and_then(|time| {
+            time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
+        }),
     }
 }
 

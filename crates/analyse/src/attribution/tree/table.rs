@@ -64,14 +64,11 @@ pub(crate) type Table<T> = &'static [(T, &'static [&'static str])];
 
 /// The first row that fits a name.
 pub(crate) fn rows_fit<T: Copy>(table: Table<T>, name: &str) -> Option<T> {
-    let fits = |pattern: &&str| match pattern.strip_prefix('^') {
+    let fits = |pattern: &str| match pattern.strip_prefix('^') {
         Some(begin) => name.starts_with(begin),
         None => name.contains(pattern),
     };
-    table
-        .iter()
-        .find(|(_, patterns)| patterns.iter().any(|pattern| fits(&pattern)))
-        .map(|(answer, _)| *answer)
+    table.iter().find(|(_, patterns)| patterns.iter().any(|pattern| fits(pattern))).map(|(answer, _)| *answer)
 }
 
 /// How the kernel calls the entry of a system call, before its name. Source: Linux, `arch/*/include/asm/syscall_wrapper.h` and
