@@ -9,6 +9,7 @@ pub(crate) mod why;
 use std::collections::BTreeMap;
 
 use cause::{Cause, Grade};
+use model::plan::CauseId;
 use profile::ProfileDifference;
 use split::Split;
 use tree::AttributionRow;
@@ -48,9 +49,13 @@ impl Attribution {
         let asked = sheet.plan().design.why;
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
         let profiles = profile::all(facts);
-        let tree = if asked { tree::all(facts) } else { Vec::new() };
+        let mut tree = if asked { tree::all(facts) } else { Vec::new() };
         let material = Material { facts, gates, comparisons, tree: &tree };
         let why = if asked { why::explain(&material) } else { Why::default() };
+        for (arm, causes) in &why.belongs {
+            let of_arm = tree.iter_mut().filter(|(_, row)| row.arm == *arm);
+            of_arm.for_each(|(leaf, row)| row.cause = cause_of(causes, leaf));
+        }
         let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
@@ -64,6 +69,11 @@ impl Attribution {
             tree,
         }
     }
+}
+
+/// The cause of a leaf.
+fn cause_of(causes: &[(Leaf, CauseId)], leaf: &Leaf) -> Option<CauseId> {
+    causes.iter().find(|(other, _)| other == leaf).map(|(_, id)| *id)
 }
 
 /// What is said of every gap in CPU time that was shown.

@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use model::plan::CauseId;
 use model::record::{Frame, PassKind, Profile, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,8 @@ pub struct AttributionRow {
     pub via: Option<String>,
     /// Of the kernel's time, the function in which most of it was.
     pub within: Option<String>,
+    /// The cause to which it belongs, where the gap was explained.
+    pub cause: Option<CauseId>,
 }
 
 /// What the tree of one arm is made from.
@@ -287,6 +290,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
         within: larger.and_then(|time| {
             time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
         }),
+        cause: None,
     }
 }
 

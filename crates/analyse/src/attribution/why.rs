@@ -33,6 +33,9 @@ use gap::Pair;
 /// Below this share of the gap a suspect is not named, and ruled out where the gap's interval does not leave it more.
 const RULED_OUT: f64 = 0.10;
 
+/// Standard errors that a small suspect may be larger by and is still small.
+const TWICE: f64 = 2.0;
+
 /// What a detector says.
 pub(crate) struct Suspect {
     /// Stable name of the cause.
@@ -107,6 +110,8 @@ pub(crate) struct Why {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What arms wait for whose CPUs are idle: name and evidence.
     pub(crate) waits: Vec<(String, String)>,
+    /// The cause to which each leaf of each arm's tree belongs.
+    pub(crate) belongs: Vec<(String, Vec<(Leaf, CauseId)>)>,
     /// User and system time of each arm that no cause carries, arm minus baseline.
     pub(crate) residues: Vec<(String, [f64; 2])>,
     /// Share of each arm's gap that no cause can carry.
@@ -153,6 +158,7 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
         why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
     }
+    why.belongs.push((pair.arm.to_owned(), cpu::belongs(pair)));
     why.residues.push((pair.arm.to_owned(), residue(pair, &suspects)));
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
     confirm::put_to_the_test(pair, interventions, &mut causes);
@@ -164,10 +170,13 @@ fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
     pair.share(suspect.all_ns()).abs() >= RULED_OUT && suspect.is_sure()
 }
 
-/// Whether it is known to be too small to matter: what people would suspect first, and what was measured.
+/// Whether it is known to be too small to matter: what people would suspect first, and what was measured well enough.
 fn is_ruled_out(pair: &Pair, suspect: &Suspect) -> bool {
-    let known = suspect.usual || (suspect.error_ns > 0.0 && suspect.is_sure());
-    known && pair.share_at_most(suspect.all_ns().abs()) < RULED_OUT
+    let is_small = |ns: f64| pair.share_at_most(ns) < RULED_OUT;
+    let ns = suspect.all_ns().abs();
+    let known = suspect.usual
+        || (suspect.error_ns > 0.0 && (suspect.is_sure() || is_small(ns + TWICE * suspect.error_ns)));
+    known && is_small(ns)
 }
 
 /// User and system time that no suspect carries, arm minus baseline.
@@ -293,7 +302,7 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
     let ruled_out = !is_named(pair, &suspect);
     let can = match (ruled_out, suspect.grade) {
         (true, _) => {
-            format!("can carry at most {} of the gap", percent(pair.share_at_most(ns).max(0.0)))
+            format!("can carry at most {} of the gap", percent(pair.share_at_most(ns.abs())))
         }
         (false, Grade::ConsistentWith) => {
             format!(

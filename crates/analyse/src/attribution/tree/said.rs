@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::plan::CauseId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,8 @@ pub struct Said {
     pub dearer_ns: Option<f64>,
     /// The function of the program's own code from which most of it came.
     pub via: Option<String>,
+    /// The cause to which most of it belongs.
+    pub cause: Option<CauseId>,
 }
 
 /// A node as a table shows it: the sum of the leaves below it.
@@ -200,6 +203,7 @@ fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
         via: largest.and_then(|row| row.via.clone()),
+        cause: largest.and_then(|row| row.cause),
     }
 }
 
