@@ -16,17 +16,26 @@ pub(crate) fn tables(findings: &Findings, detail: Detail) -> Document {
     let tables = arms.filter_map(|arm| {
         let rows: Vec<&AttributionRow> = findings.attribution.iter().filter(|row| row.arm == arm).collect();
         let title = format!("{arm} against {}, everything in one place and only there", findings.baseline);
-        let table = table(&nodes(&rows, least))?;
+        let table = table(&nodes(&rows, least), detail)?;
         Some([Block::Arm { arm: arm.to_owned(), title }, table])
     });
     tables.flatten().collect()
 }
 
-fn table(nodes: &[TreeNode]) -> Option<Block> {
+/// All columns on a full page; a terminal has no room for counts.
+fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
     let rows: Vec<[String; 6]> = nodes.iter().map(row).collect();
     let header =
         ["CPU time of", "baseline", "arm", "difference", "times a request", "more of it, dearer each"];
-    (!rows.is_empty()).then(|| Block::table(header, rows))
+    let block = match detail {
+        Detail::Full => Block::table(header, rows),
+        Detail::Short => {
+            let [node, from, to, delta, ..] = header;
+            let short = rows.into_iter().map(|[node, from, to, delta, ..]| [node, from, to, delta]);
+            Block::table([node, from, to, delta], short.collect())
+        }
+    };
+    (!nodes.is_empty()).then_some(block)
 }
 
 fn row(node: &TreeNode) -> [String; 6] {

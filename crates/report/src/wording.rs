@@ -71,6 +71,7 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["kernel", "entry and exit", "switch"] => "switches on the way out of the kernel".to_owned(),
         ["kernel", "entry and exit", ..] => "entering the kernel and leaving it".to_owned(),
         ["kernel", "other", function] => format!("{function} of the kernel"),
+        ["kernel", call, _, "switch"] => format!("context switches in {call}"),
         ["kernel", call, on, "other"] => format!("{call} on {on}, the rest of it"),
         ["kernel", call, on, does] => format!("{does} in {call} on {on}"),
         ["kernel", call, on] => format!("{call} on {on}"),

@@ -312,16 +312,19 @@ fn count(leaf: &Leaf, done: &Done) -> Option<f64> {
 }
 
 /// A change in what is done so often and takes so long, as the part that is more of it and the part that is dearer each:
-/// Δ = Δn (c₁ + c₂)/2 + Δc (n₁ + n₂)/2. What one arm never does is only more. Nothing where it is never counted.
+/// Δ = Δn (c₁ + c₂)/2 + Δc (n₁ + n₂)/2. Where one arm shows no time or no count, what one of it costs there is not known, and it
+/// is the other's. Nothing where it is never counted.
 pub(crate) fn parts([n1, n2]: [f64; 2], [from, to]: [f64; 2]) -> Option<[f64; 2]> {
+    let cost = |n: f64, ns: f64| (n > 0.0 && ns > 0.0).then(|| ns / n);
     if n1 <= 0.0 && n2 <= 0.0 {
         return None;
     }
-    if n1 <= 0.0 || n2 <= 0.0 {
-        return Some([to - from, 0.0]);
-    }
-    let (c1, c2) = (from / n1, to / n2);
-    Some([(n2 - n1) * (c1 + c2) / 2.0, (c2 - c1) * (n1 + n2) / 2.0])
+    let each = match (cost(n1, from), cost(n2, to)) {
+        (Some(c1), Some(c2)) => (c1 + c2) / 2.0,
+        (one, other) => one.or(other).unwrap_or(0.0),
+    };
+    let more = (n2 - n1) * each;
+    Some([more, to - from - more])
 }
 
 /// The rows of every arm against the baseline; nothing of an arm whose CPU time is not known.

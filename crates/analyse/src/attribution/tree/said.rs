@@ -80,7 +80,13 @@ fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
             continue;
         }
         let (count, parts) = child.counted();
-        let (name, delta_se_ns) = ((*name).to_owned(), child.variance.sqrt());
+        let (mut name, delta_se_ns) = ((*name).to_owned(), child.variance.sqrt());
+        // One below another that has nothing else is one row with it.
+        let mut child = child;
+        while let Some((below, only)) = child.children.iter().next().filter(|_| child.children.len() == 1) {
+            name = format!("{name} › {below}");
+            child = only;
+        }
         nodes.push(TreeNode { depth, name, ns: child.ns, delta_se_ns, count, parts });
         list(child, depth + 1, least_ns, nodes);
     }

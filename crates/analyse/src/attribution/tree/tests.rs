@@ -174,6 +174,9 @@ fn a_change_is_more_of_it_and_dearer_each_and_both_sum_to_it() {
         ([1.0, 0.07], [4300.0, 301.0], Some([-3999.0, 0.0])),
         ([1.0, 1.0], [1000.0, 1500.0], Some([0.0, 500.0])),
         ([0.0, 2.0], [0.0, 800.0], Some([800.0, 0.0])),
+        // No sample shows what one costs where there are hardly any.
+        ([1.0, 0.001], [1000.0, 0.0], Some([-999.0, -1.0])),
+        ([1.0, 1.0], [0.0, 500.0], Some([0.0, 500.0])),
         ([0.0, 0.0], [10.0, 20.0], None),
     ] {
         let found = parts(counts, ns);

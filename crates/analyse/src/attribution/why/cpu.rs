@@ -249,7 +249,8 @@ fn claim(pair: &Pair, id: CauseId, mut rows: Vec<&AttributionRow>) -> Suspect {
         error_ns,
         idle_ns: 0.0,
         evidence: format!(
-            "{} {} a request, standard error {}{examples}",
+            "{}: {} {} a request, standard error {}{examples}",
+            id.name().trim_start_matches("profile_").replace('_', " "),
             format_ns(ns.abs()),
             if ns < 0.0 { "less" } else { "more" },
             format_ns(error_ns)
