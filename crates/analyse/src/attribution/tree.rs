@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
-use model::record::{Frame, PassKind, Profile, Window};
+use model::record::{Frame, PassKind, Profile, Stack, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use crate::facts::functions::brief;
 use crate::facts::metric::per_request;
 use crate::facts::passes::{PassFindings, used};
 use crate::facts::seen::{self, sampled};
-use place::{Leaf, leaf, on_by_name, via};
+use place::{Leaf, is_interpreter, leaf, on_by_name, via};
 use table::{Does, On};
 
 /// Profiles from which on their spread tells how exact a leaf is; fewer only say how many samples there were.
@@ -176,22 +176,55 @@ fn error(counts: &[u64], wholes: &[u64]) -> f64 {
 fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
     let mut gathered = Gathered::new();
     for (place, profile) in profiles.iter().enumerate() {
-        for stack in &profile.stacks {
+        let mut interpreted = 0;
+        let mut put = |stack: &'a Stack, samples: u64| {
             let entry = gathered.entry(leaf(profile, stack)).or_default();
             entry.0.resize(profiles.len(), 0);
-            entry.0[place] += stack.samples;
-            entry.1.own = entry.1.own.or_else(|| profile.frames_of(stack).last());
-            if let Some(frame) = profile.frames_of(stack).last().filter(|frame| frame.kernel) {
-                *entry.1.within.entry(&frame.name).or_default() += stack.samples;
+            entry.0[place] += samples;
+            tell(&mut entry.1, profile, stack, samples);
+        };
+        for stack in &profile.stacks {
+            if profile.interpreted.is_some() && is_interpreter(profile, stack) {
+                interpreted += stack.samples;
+            } else {
+                put(stack, stack.samples);
             }
-            if let Some(frame) = via(profile, stack) {
-                let from = entry.1.via.entry(&frame.name).or_default();
-                from.0 += stack.samples;
-                from.1 = from.1.or(Some(frame));
-            }
+        }
+        for (stack, samples) in divided(profile, interpreted) {
+            put(stack, samples);
         }
     }
     gathered
+}
+
+/// Notes where samples of a leaf came from.
+fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples: u64) {
+    let innermost = profile.frames_of(stack).next_back();
+    time.own = time.own.or(innermost);
+    if let Some(frame) = innermost.filter(|frame| frame.kernel) {
+        *time.within.entry(&frame.name).or_default() += samples;
+    }
+    if let Some(frame) = via(profile, stack) {
+        let from = time.via.entry(&frame.name).or_default();
+        from.0 += samples;
+        from.1 = from.1.or(Some(frame));
+    }
+}
+
+/// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
+/// and none is told twice.
+fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
+    let Some(interpreted) = &profile.interpreted else { return Vec::new() };
+    let all: u64 = interpreted.stacks.iter().map(|stack| stack.samples).sum();
+    let (mut passed, mut given) = (0, 0);
+    let mut divided = Vec::new();
+    for stack in &interpreted.stacks {
+        passed += stack.samples;
+        let due = (u128::from(samples) * u128::from(passed) / u128::from(all.max(1))) as u64;
+        divided.push((stack, due - given));
+        given = due;
+    }
+    divided
 }
 
 /// Calls of which a stack ended before it told what they are on are on what most of the same call are on.

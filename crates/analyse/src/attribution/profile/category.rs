@@ -289,7 +289,7 @@ const USER: Table = &[
          ^v8::internal::Sweeper ^v8::internal::compiler ^v8::internal::maglev ^v8::internal::OptimizingCompile \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
-         ^bf_merge_block ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
+         ^bf_merge_block ^gc_collect ^deduce_unreachable ^visit_decref ^visit_reachable ^update_refs ^subtract_refs ^move_unreachable ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
     ),
     (
         Category::Allocation,

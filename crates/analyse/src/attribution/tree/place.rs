@@ -2,7 +2,7 @@
 
 use model::record::{Frame, Profile, SPINNING, Stack, call_name};
 
-use super::table::{CALLS_ON, DOES, Does, ENTRIES, FAULTS, INTERRUPTS, ON, On, rows_fit};
+use super::table::{CALLS_ON, DOES, Does, ENTRIES, FAULTS, INTERPRETERS, INTERRUPTS, ON, On, rows_fit};
 use crate::attribution::profile::{Category, is_own, work_of};
 use crate::facts::functions::{brief, package};
 
@@ -147,6 +147,16 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
 /// The function by which the program's own code asked for what a stack does: its innermost that is nobody else's.
 pub(crate) fn via<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
     profile.frames_of(stack).rev().find(|frame| is_own(frame))
+}
+
+/// Whether a stack is of an interpreter at work on the program's functions, which were sampled by themselves.
+pub(crate) fn is_interpreter(profile: &Profile, stack: &Stack) -> bool {
+    let met = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
+    let sampled = met.into_iter().any(|stack| stack.samples > 0);
+    let innermost = profile.frames_of(stack).next_back();
+    let of_python = |frame: &Frame| INTERPRETERS.iter().any(|module| frame.module.starts_with(module));
+    let at_work = work_of(profile.frames_of(stack).rev()) == Category::Handler;
+    sampled && at_work && innermost.is_some_and(|frame| !frame.kernel && of_python(frame))
 }
 
 fn of_program(frames: &[&Frame]) -> Leaf {

@@ -97,6 +97,9 @@ pub(crate) const INTERRUPTS: Table<()> = &[(
     ],
 )];
 
+/// Beginnings of the file names of interpreters whose functions are sampled by themselves.
+pub(crate) const INTERPRETERS: [&str; 2] = ["python", "libpython"];
+
 /// What a call is on, by its outermost function that one of these fits. Source: Linux, net/, fs/, kernel/futex, mm/.
 pub(crate) const ON: Table<On> = &[
     (On::UnixSocket, &["^unix_"]),

@@ -199,6 +199,40 @@ fn a_sample_tells_from_which_own_function_it_came() {
     assert!(matches!(leaf(&profile, &profile.stacks[0]), Leaf::Program { .. }));
 }
 
+#[test]
+fn an_interpreters_samples_are_those_of_the_functions_that_it_runs() {
+    let mut profile =
+        profile(&[("main;_PyEval_EvalFrameDefault", 90), ("main;_PyEval_EvalFrameDefault;malloc", 10)]);
+    profile.frames.iter_mut().for_each(|frame| frame.module = "libpython3.12.so.1.0".to_owned());
+    let python = |name: &str, line: u32| Frame {
+        name: name.to_owned(),
+        module: model::record::PYTHON.to_owned(),
+        resolved: true,
+        file: Some("app.py".to_owned()),
+        line: Some(line),
+        ..Frame::default()
+    };
+    let first = profile.frames.len() as u32;
+    profile.frames.extend([python("render", 7), python("respond", 20)]);
+    let stack =
+        |frames: &[u32], samples| Stack { frames: frames.iter().map(|at| first + at).collect(), samples };
+    let stacks = vec![stack(&[1, 0], 2), stack(&[1], 1)];
+    profile.interpreted = Some(model::record::Interpreted { period_ns: 1, samples: 3, stacks });
+    let samples =
+        Samples { profiles: vec![&profile], cpu_ns: [1000.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let found: Vec<(String, f64)> =
+        tree(&samples).iter().map(|(leaf, time)| (leaf.path().join(" > "), time.ns.round())).collect();
+    let own = |function: &str| format!("user > own code > [python] > {function}");
+    for (path, ns) in [
+        ("user > allocation > libpython3.12.so.1.0 > malloc".to_owned(), 100.0),
+        (own("render > app.py:7"), 600.0),
+        (own("respond > app.py:20"), 300.0),
+    ] {
+        assert!(found.contains(&(path.clone(), ns)), "{path}: {found:?}");
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
 fn row(path: &str, from: f64, to: f64) -> AttributionRow {
     AttributionRow {
         path: path.split('/').map(str::to_owned).collect(),
