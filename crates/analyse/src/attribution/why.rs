@@ -232,7 +232,9 @@ fn of_cpu(pair: &Pair) -> Vec<Suspect> {
 /// What counts bound, the largest first, and together no more than the kernel's time and the program's grew by.
 fn bounded(pair: &Pair, mut counted: Vec<Suspect>) -> Vec<Suspect> {
     let grown = |of: fn(&Evidence) -> f64| pair.more(of).max(0.0);
-    let mut left = grown(|arm| arm.cpu.user) + grown(|arm| arm.cpu.total - arm.cpu.user);
+    // What a call costs the program around it is told by samples, where there are any.
+    let user = if pair.is_sampled(true) { 0.0 } else { grown(|arm| arm.cpu.user) };
+    let mut left = user + grown(|arm| arm.cpu.total - arm.cpu.user);
     counted.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     for one in &mut counted {
         one.ns = one.ns.min(left);
