@@ -163,7 +163,8 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
 /// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance.
 fn error(counts: &[u64], wholes: &[u64]) -> f64 {
     let (count, whole) = (counts.iter().sum::<u64>() as f64, wholes.iter().sum::<u64>().max(1) as f64);
-    let by_chance = count.max(1.0).sqrt() / whole;
+    // Binomial, and one sample at least.
+    let by_chance = (count * (1.0 - count / whole)).max(1.0).sqrt() / whole;
     let shares = counts.iter().zip(wholes).filter(|(_, whole)| **whole > 0);
     let shares: Vec<f64> = shares.map(|(count, whole)| *count as f64 / *whole as f64).collect();
     if shares.len() < ENOUGH_PROFILES {

@@ -55,7 +55,7 @@ fn sampled(function: &str) -> Run {
 }
 
 /// The same with a plant of its own, nine samples of its stacks, each as many, beside ten of what both do.
-fn sampled_beside(plant: Plant, functions: &[&str]) -> Run {
+pub(crate) fn sampled_beside(plant: Plant, functions: &[&str]) -> Run {
     let mut run = planted(plant);
     let each = 900 / functions.len() as u64;
     // As both arms' CPU time divides.
@@ -251,7 +251,7 @@ fn of_several_kinds_of_waits_the_one_that_threads_are_seen_in_is_first() {
 }
 
 /// A server that makes these calls and whose threads were seen to wait in these stacks.
-fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
+pub(crate) fn waiting_in(calls: &'static [(&'static str, f64)], stacks: &[(&str, u64)]) -> Run {
     let mut run = planted(Plant { calls, idle_rate: Some(0.1), ..Plant::NONE });
     let mut waits = Profile { wall_ns: 1_000_000_000, ..profile(stacks) };
     waits.kind = model::record::ProfileKind::OffCpu;
