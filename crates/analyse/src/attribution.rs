@@ -3,13 +3,18 @@
 pub(crate) mod cause;
 pub mod profile;
 pub(crate) mod split;
+pub(crate) mod tree;
 pub(crate) mod why;
 
 use std::collections::BTreeMap;
 
 use cause::{Cause, Grade};
+use model::plan::CauseId;
 use profile::ProfileDifference;
 use split::Split;
+use tree::AttributionRow;
+use tree::place::Leaf;
+use tree::said::{Said, said};
 use why::{LedgerLine, Material, Why};
 
 use crate::facts::Facts;
@@ -23,6 +28,10 @@ pub(crate) struct Attribution {
     pub(crate) splits: Vec<Split>,
     /// Where in the code the difference is.
     pub(crate) profiles: Vec<ProfileDifference>,
+    /// CPU time of a request, leaf by leaf, of each arm but the baseline.
+    pub(crate) tree: Vec<(Leaf, AttributionRow)>,
+    /// What is said of each gap in CPU time that was shown, from its tree.
+    pub(crate) said: Vec<Said>,
     /// What explains the difference, most important first.
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
@@ -39,20 +48,39 @@ impl Attribution {
         let sheet = &facts.sheet;
         let asked = sheet.plan().design.why;
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
-        let split = split::causes(&splits, comparisons, &facts.arms);
         let profiles = profile::all(facts);
-        let material = Material { facts, gates, comparisons, profiles: &profiles };
+        let mut tree = if asked { tree::all(facts) } else { Vec::new() };
+        let material = Material { facts, gates, comparisons, tree: &tree };
         let why = if asked { why::explain(&material) } else { Why::default() };
+        for (arm, causes) in &why.belongs {
+            let of_arm = tree.iter_mut().filter(|(_, row)| row.arm == *arm);
+            of_arm.for_each(|(leaf, row)| row.cause = cause_of(causes, leaf));
+        }
+        let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
+            said: say(sheet, comparisons, &tree),
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
             waits: why.waits,
             most_left: left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)),
             splits,
             profiles,
+            tree,
         }
     }
+}
+
+/// The cause of a leaf.
+fn cause_of(causes: &[(Leaf, CauseId)], leaf: &Leaf) -> Option<CauseId> {
+    causes.iter().find(|(other, _)| other == leaf).map(|(_, id)| *id)
+}
+
+/// What is said of every gap in CPU time that was shown.
+fn say(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Vec<Said> {
+    let shown = |arm: &&str| split::is_decided(comparisons, arm);
+    let of_arm = |arm: &str| tree.iter().map(|(_, row)| row).filter(|row| row.arm == arm).collect::<Vec<_>>();
+    sheet.others().filter(shown).flat_map(|arm| said(arm, &of_arm(arm))).collect()
 }
 
 /// Causes arm by arm: what may be a cause by what it carries, then user and system time, which account for a gap but do
@@ -65,8 +93,12 @@ fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
         Grade::RuledOut => 2,
     };
     let carried = |cause: &Cause| cause.ns_per_request.abs();
+    // What makes a gap smaller comes after what makes it.
+    let against = |cause: &Cause| cause.share.is_some_and(|share| share < 0.0);
     causes.sort_by(|a, b| {
-        (arm(a), rank(a)).cmp(&(arm(b), rank(b))).then_with(|| carried(b).total_cmp(&carried(a)))
+        (arm(a), rank(a), against(a))
+            .cmp(&(arm(b), rank(b), against(b)))
+            .then_with(|| carried(b).total_cmp(&carried(a)))
     });
     causes
 }

@@ -13,6 +13,8 @@ use crate::attribution::Attribution;
 use crate::attribution::cause::Cause;
 use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
+use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::said::Said;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
@@ -61,6 +63,12 @@ pub struct Findings {
     pub comparisons: Vec<Comparison>,
     /// What makes figures believable or void.
     pub gates: Vec<Gate>,
+    /// CPU time of a request as a tree, leaf by leaf; the leaves of an arm sum to its CPU per request.
+    #[serde(default)]
+    pub attribution: Vec<AttributionRow>,
+    /// In which nodes of that tree each gap in CPU per request is: what is said of it.
+    #[serde(default)]
+    pub said: Vec<Said>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
@@ -73,7 +81,8 @@ pub struct Findings {
     pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
-    /// Share of a gap that no cause accounts for, 0 to 1, the largest of all arms'; absent where there is no gap to explain.
+    /// Share of a gap that no cause carries, 1 minus the sum of their shares, the largest of all arms'; below 0 where causes
+    /// carry more than the gap, and what is not known goes the other way. Absent where there is no gap to explain.
     pub unattributed_share: Option<f64>,
     /// The arm whose gap that is a part of.
     #[serde(default)]
@@ -150,6 +159,8 @@ pub fn analyse(run: &Run) -> Findings {
         comparisons,
         gates,
         causes: attribution.causes,
+        attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
+        said: attribution.said,
         ledger: attribution.ledger,
         passes: facts.passes,
         splits: attribution.splits,

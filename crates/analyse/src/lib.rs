@@ -26,6 +26,8 @@ mod watched;
 pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
+pub use attribution::tree::said::{Said, TreeNode, nodes};
+pub use attribution::tree::{AttributionRow, LeafCount, Place};
 pub use attribution::why::LedgerLine;
 pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,

@@ -8,6 +8,7 @@ use model::units::format_ns;
 use crate::direction::Times;
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
+use crate::tree;
 
 /// What is said of the part of a gap that is left over.
 pub(crate) const UNATTRIBUTED: &str = "which no suspect can carry";
@@ -362,6 +363,7 @@ fn ruled_out(findings: &Findings) -> Vec<String> {
 }
 
 pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
+    let trees = tree::tables(findings, detail);
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
         // What differs from round to round comes on top.
@@ -369,7 +371,7 @@ pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
             format!("{} against {} ({samples}; ± is of sampling alone)", profile.arm, profile.baseline);
         (Block::Arm { arm: profile.arm.clone(), title }, resources::profile(profile, detail))
     });
-    page.flat_map(|(title, tables)| std::iter::once(title).chain(tables)).collect()
+    trees.into_iter().chain(page.flat_map(|(title, tables)| std::iter::once(title).chain(tables))).collect()
 }
 
 fn of_arm(name: &str) -> Block {

@@ -22,6 +22,7 @@ mod resources;
 mod screen;
 mod style;
 mod text;
+mod tree;
 mod watch;
 mod wording;
 mod words;

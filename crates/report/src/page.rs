@@ -63,8 +63,8 @@ pub(crate) const PARTS: [Part; 10] = [
         title: "Causes, weighed",
         about: "What each activity can carry of the difference. 'Accounts for' is exact; 'bounded by' is the most that \
                 it can be; 'consistent with' is what profiles saw; 'confirmed by' was tried by taking the cause away. \
-                Different views of the same time overlap, so the bars need not add up. What was ruled out stays in \
-                the list.",
+                Each nanosecond belongs to one activity, so the bars do not overlap. What was ruled out stays in the \
+                list.",
         without: "There is no difference to explain, or the run was made with --no-why.",
         of: ledger,
         turns: true,

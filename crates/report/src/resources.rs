@@ -102,6 +102,6 @@ fn name(row: &ProfileRow) -> String {
     if row.category.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.category) }
 }
 
-fn signed(ns: f64, alone: bool) -> String {
+pub(crate) fn signed(ns: f64, alone: bool) -> String {
     if alone || ns < 0.0 { format_ns(ns) } else { format!("+{}", format_ns(ns)) }
 }

@@ -58,6 +58,30 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
     }
 }
 
+/// A node of the tree in words: what is done there, and in what.
+pub(crate) fn node_words(path: &[String]) -> String {
+    let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    match names[..] {
+        ["user"] => "its own code".to_owned(),
+        ["kernel"] => "the kernel".to_owned(),
+        ["user", "not sampled"] => "its own code, not sampled".to_owned(),
+        ["kernel", "not sampled"] => "the kernel, not sampled".to_owned(),
+        ["kernel", "page faults", ..] => "page faults".to_owned(),
+        ["kernel", "interrupts", ..] => "interrupts".to_owned(),
+        ["kernel", "entry and exit", "switch"] => "switches on the way out of the kernel".to_owned(),
+        ["kernel", "entry and exit", ..] => "entering the kernel and leaving it".to_owned(),
+        ["kernel", "other", function] => format!("{function} of the kernel"),
+        ["kernel", call, _, "switch"] => format!("context switches in {call}"),
+        ["kernel", call, on, "other"] => format!("{call} on {on}, the rest of it"),
+        ["kernel", call, on, does] => format!("{does} in {call} on {on}"),
+        ["kernel", call, on] => format!("{call} on {on}"),
+        ["kernel", call] => call.to_owned(),
+        ["user", work] => work.to_owned(),
+        ["user", work, .., last] => format!("{last} ({work})"),
+        _ => names.join(" > "),
+    }
+}
+
 /// Beginnings of the names of the ledger's lines that count a cause.
 pub(crate) const fn counted_by(id: CauseId) -> &'static [&'static str] {
     match id {

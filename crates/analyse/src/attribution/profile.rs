@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use category::is_lock;
-pub(crate) use system_calls::{COPYING_FAULTS, FILE_WRITES, PAGE_FAULTS, PIPE_WRITES};
+pub(crate) use category::{is_lock, is_own, of as work_of};
 
 use crate::facts::Facts;
 use crate::facts::functions::package;

@@ -16,6 +16,9 @@ use crate::verdicts::{Comparison, Verdict};
 /// Level of the intervals of a split.
 const LEVEL: f64 = 0.95;
 
+/// Share of the gap below which nothing is left of a part.
+const SMALL: f64 = 0.005;
+
 /// ln(rate ratio) = ln(busy cores ratio) − ln(CPU per request ratio), on figures pooled over rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Split {
@@ -105,16 +108,46 @@ fn changes(sheet: &Sheet, arm: &str, count: fn(&Window) -> u64) -> Vec<f64> {
 }
 
 /// User and system time as causes: an identity, so they account for the gap in CPU per request and leave nothing.
-pub(crate) fn causes(splits: &[Split], comparisons: &[Comparison], arms: &[ArmFindings]) -> Vec<Cause> {
-    splits
-        .iter()
-        .filter(|split| is_decided(comparisons, &split.arm))
-        .flat_map(|split| of_split(split, comparisons, arms))
-        .collect()
+///
+/// Where other causes carry a part of either, only `residues` of it are left: user and system time of each arm.
+pub(crate) fn causes(
+    splits: &[Split],
+    comparisons: &[Comparison],
+    arms: &[ArmFindings],
+    residues: &[(String, [f64; 2])],
+) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for split in splits.iter().filter(|split| is_decided(comparisons, &split.arm)) {
+        let left = residues.iter().find(|(arm, _)| *arm == split.arm).map(|(_, left)| *left);
+        let mut parts = of_split(split, comparisons, arms);
+        if let Some(left) = left {
+            parts.retain_mut(|part| leave(part, left, split));
+        }
+        causes.extend(parts);
+    }
+    causes
+}
+
+/// Makes of a part what of it no other cause carries; false where others carry all of it.
+fn leave(part: &mut Cause, [user, system]: [f64; 2], split: &Split) -> bool {
+    let (ns, what) = match part.id {
+        CauseId::UserTime => (user, "its own code"),
+        _ => (system, "the kernel"),
+    };
+    let share = ns / split.total_ns;
+    let is_whole = (ns - part.ns_per_request).abs() <= SMALL * split.total_ns.abs();
+    if !is_whole {
+        part.text = format!(
+            "time in {what} of which nothing more is known accounts for {} of the gap in CPU time",
+            percent(share)
+        );
+    }
+    (part.ns_per_request, part.share) = (ns, Some(share));
+    is_whole || share.abs() >= SMALL
 }
 
 /// Only a difference that was shown is explained: a server against itself has no cause.
-fn is_decided(comparisons: &[Comparison], arm: &str) -> bool {
+pub(crate) fn is_decided(comparisons: &[Comparison], arm: &str) -> bool {
     comparisons.iter().any(|row| {
         row.arm == arm
             && row.metric == Metric::CpuPerRequest

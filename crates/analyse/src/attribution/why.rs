@@ -7,6 +7,7 @@
 mod code;
 mod confirm;
 mod counts;
+mod cpu;
 mod evidence;
 mod gap;
 mod ledger;
@@ -18,8 +19,10 @@ use model::plan::CauseId;
 use model::record::Run;
 
 use super::cause::{Cause, Grade};
-use super::profile::ProfileDifference;
+use super::tree::AttributionRow;
+use super::tree::place::Leaf;
 use crate::facts::Facts;
+use crate::facts::seen::SURE;
 use crate::facts::words::percent;
 use crate::gates::Gate;
 use crate::verdicts::Comparison;
@@ -30,14 +33,21 @@ use gap::Pair;
 /// Below this share of the gap a suspect is not named, and ruled out where the gap's interval does not leave it more.
 const RULED_OUT: f64 = 0.10;
 
+/// Standard errors that a small suspect may be larger by and is still small.
+const TWICE: f64 = 2.0;
+
 /// What a detector says.
 pub(crate) struct Suspect {
     /// Stable name of the cause.
     id: CauseId,
     /// How well this kind of evidence supports it; what carries too little is ruled out instead.
     grade: Grade,
-    /// What it can carry, in nanoseconds per request of the slower arm.
+    /// CPU time that it can carry, in nanoseconds per request of the slower arm.
     ns: f64,
+    /// Standard error of that, where it was sampled.
+    error_ns: f64,
+    /// Idle time that it can carry.
+    idle_ns: f64,
     /// The evidence in words, the slower arm first.
     evidence: String,
     /// Whether it is said when it is ruled out: what people would suspect first.
@@ -47,40 +57,46 @@ pub(crate) struct Suspect {
 /// Looks at two arms for one kind of cause.
 type Detector = fn(&Pair) -> Vec<Suspect>;
 
-/// Every kind of cause that is looked for. Adding one is one row here, and one planted server.
-const DETECTORS: [Detector; 28] = [
+/// What counts say of the kernel's work: where it was not sampled, what each can carry; where it was, what each is.
+const COUNTED: [Detector; 8] = [
     counts::small_writes,
     counts::file_writes,
     counts::extra_syscalls,
-    counts::costlier_calls,
     counts::new_connections,
     counts::backend_calls,
-    counts::readiness,
     counts::context_switches,
     counts::thread_handoff,
     counts::kernel_memory,
-    waits::sync_writes,
-    waits::sleeps,
-    waits::lock_contention,
-    waits::accept_queue,
-    waits::listen_backlog,
-    waits::delayed_ack,
-    waits::backend_wait,
-    waits::one_thread,
-    code::gc,
-    code::interpreter,
-    code::copying,
-    code::comparing,
-    code::allocation,
-    code::busy_wait,
-    code::child_processes,
-    code::short_threads,
-    code::own_code,
-    code::other_work,
+];
+
+/// What is known of the program's own time where it was not sampled.
+const UNSAMPLED: [Detector; 4] = [code::gc, code::interpreter, code::child_processes, code::short_threads];
+
+/// What a server may wait for, by precedence: an interval that one of them claims is not claimed by those after it, and those
+/// of one row share it.
+const WAITS: [&[Detector]; 6] = [
+    &[waits::listen_backlog, waits::accept_queue],
+    &[waits::delayed_ack],
+    &[code::gc],
+    &[waits::sync_writes],
+    &[waits::sleeps, waits::lock_contention, waits::backend_wait],
+    &[waits::one_thread],
 ];
 
 /// What is looked for, one after the other, where none of these says what a server waits for.
 const OTHERWISE: [Detector; 3] = [waits::idle_stalls, waits::few_at_a_time, waits::timer_wait];
+
+impl Suspect {
+    /// All that it can carry.
+    fn all_ns(&self) -> f64 {
+        self.ns + self.idle_ns
+    }
+
+    /// Whether it is more than chance makes of samples.
+    fn is_sure(&self) -> bool {
+        self.all_ns().abs() > SURE * self.error_ns
+    }
+}
 
 /// The one suspect that most detectors have.
 fn one(suspect: Suspect) -> Vec<Suspect> {
@@ -94,6 +110,10 @@ pub(crate) struct Why {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What arms wait for whose CPUs are idle: name and evidence.
     pub(crate) waits: Vec<(String, String)>,
+    /// The cause to which each leaf of each arm's tree belongs.
+    pub(crate) belongs: Vec<(String, Vec<(Leaf, CauseId)>)>,
+    /// User and system time of each arm that no cause carries, arm minus baseline.
+    pub(crate) residues: Vec<(String, [f64; 2])>,
     /// Share of each arm's gap that no cause can carry.
     pub(crate) unattributed: Vec<(String, f64)>,
 }
@@ -103,7 +123,7 @@ pub(crate) struct Material<'a> {
     pub(crate) facts: &'a Facts<'a>,
     pub(crate) gates: &'a [Gate],
     pub(crate) comparisons: &'a [Comparison],
-    pub(crate) profiles: &'a [ProfileDifference],
+    pub(crate) tree: &'a [(Leaf, AttributionRow)],
 }
 
 /// Looks for causes of every difference that was shown.
@@ -129,63 +149,172 @@ pub(crate) fn explain(material: &Material) -> Why {
 fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     why.ledger.extend(ledger::lines(pair));
     let mut suspects = suspects(pair);
-    let carried: f64 = suspects.iter().map(|one| pair.share(one.ns).clamp(0.0, 1.0)).sum();
     let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
-    // What is too small to be said is known all the same.
-    suspects.retain(|one| is_named(pair, one) || (one.usual && pair.share_at_most(one.ns) < RULED_OUT));
+    suspects.retain(|one| is_named(pair, one) || is_ruled_out(pair, one));
     if looked {
-        why.unattributed.push((pair.arm.to_owned(), (1.0 - carried).max(0.0)));
+        let carried: f64 = suspects.iter().map(|one| pair.share(one.all_ns())).sum();
+        why.unattributed.push((pair.arm.to_owned(), 1.0 - carried));
     }
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
         why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
     }
+    why.belongs.push((pair.arm.to_owned(), cpu::belongs(pair)));
+    why.residues.push((pair.arm.to_owned(), residue(pair, &suspects)));
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();
     confirm::put_to_the_test(pair, interventions, &mut causes);
     why.causes.extend(causes);
 }
 
-/// Whether a suspect is said to be a cause.
+/// Whether a suspect is said to be a cause, of the gap or of what makes it smaller.
 fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
-    pair.share(suspect.ns) >= RULED_OUT
+    pair.share(suspect.all_ns()).abs() >= RULED_OUT && suspect.is_sure()
+}
+
+/// Whether it is known to be too small to matter: what people would suspect first, and what was measured well enough.
+fn is_ruled_out(pair: &Pair, suspect: &Suspect) -> bool {
+    let is_small = |ns: f64| pair.share_at_most(ns) < RULED_OUT;
+    let ns = suspect.all_ns().abs();
+    let known = suspect.usual
+        || (suspect.error_ns > 0.0 && (suspect.is_sure() || is_small(ns + TWICE * suspect.error_ns)));
+    known && is_small(ns)
+}
+
+/// User and system time that no suspect carries, arm minus baseline.
+fn residue(pair: &Pair, suspects: &[Suspect]) -> [f64; 2] {
+    let of_side = |user: bool, delta_ns: f64| match pair.is_sampled(user) {
+        true => {
+            let rest = pair.tree.iter().filter(|(leaf, _)| *leaf == Leaf::NotSampled { user });
+            rest.map(|(_, row)| row.delta_ns).sum()
+        }
+        false => {
+            let these = suspects.iter().filter(|one| code::is_of_program(one.id) == user);
+            delta_ns - pair.sign * these.map(|one| one.ns).sum::<f64>()
+        }
+    };
+    let delta = |of: fn(&Evidence) -> f64| pair.sign * pair.more(of);
+    let user = of_side(true, delta(|arm| arm.cpu.user));
+    [user, of_side(false, delta(|arm| arm.cpu.total - arm.cpu.user))]
 }
 
 /// All suspects of a pair, those that carry most first.
 fn suspects(pair: &Pair) -> Vec<Suspect> {
-    let mut suspects: Vec<Suspect> = DETECTORS.iter().flat_map(|detect| detect(pair)).collect();
-    // The kernel's work by its kind says less than what it was asked for.
-    let carried: f64 = suspects.iter().map(|one| one.ns.max(0.0)).sum();
-    if carried < pair.total_ns() / 2.0 {
-        suspects.extend(code::kernel_work(pair));
+    let mut suspects = of_cpu(pair);
+    for one in of_idle(pair) {
+        join(&mut suspects, one);
     }
-    for detect in OTHERWISE {
-        if pair.counts_idle() && suspects.iter().all(|one| one.ns < pair.idle_ns / 2.0) {
-            suspects.extend(detect(pair));
-        }
-    }
-    suspects.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    suspects.sort_by(|a, b| b.all_ns().abs().total_cmp(&a.all_ns().abs()));
     suspects
 }
 
+/// What the CPU time is of: by the tree where it was sampled, else bounded by counts.
+fn of_cpu(pair: &Pair) -> Vec<Suspect> {
+    let counted: Vec<Suspect> = COUNTED.iter().flat_map(|detect| detect(pair)).collect();
+    let (user, kernel) = (pair.is_sampled(true), pair.is_sampled(false));
+    let mut suspects = Vec::new();
+    if user {
+        suspects.extend(cpu::claims(pair, true));
+    } else {
+        let cpu = |one: Suspect| Suspect { idle_ns: 0.0, ..one };
+        suspects.extend(UNSAMPLED.iter().flat_map(|detect| detect(pair)).map(cpu));
+    }
+    if kernel {
+        cpu::claims(pair, false).into_iter().for_each(|one| join(&mut suspects, one));
+        counted.into_iter().for_each(|one| tell(&mut suspects, one));
+    } else {
+        suspects.extend(bounded(pair, counted));
+    }
+    if user {
+        cpu::of_those_that_ended(pair, &mut suspects);
+    }
+    suspects
+}
+
+/// What counts bound, the largest first, and together no more than the kernel's time and the program's grew by.
+fn bounded(pair: &Pair, mut counted: Vec<Suspect>) -> Vec<Suspect> {
+    let grown = |of: fn(&Evidence) -> f64| pair.more(of).max(0.0);
+    // What a call costs the program around it is told by samples, where there are any.
+    let user = if pair.is_sampled(true) { 0.0 } else { grown(|arm| arm.cpu.user) };
+    let mut left = user + grown(|arm| arm.cpu.total - arm.cpu.user);
+    counted.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    for one in &mut counted {
+        one.ns = one.ns.min(left);
+        left -= one.ns.max(0.0);
+    }
+    counted
+}
+
+/// Adds what is of the same cause, and what it says.
+fn join(suspects: &mut Vec<Suspect>, other: Suspect) {
+    let Some(same) = suspects.iter_mut().find(|one| one.id == other.id) else {
+        suspects.push(other);
+        return;
+    };
+    if other.idle_ns > 0.0 {
+        same.evidence = other.evidence;
+    } else if other.ns.abs() > same.ns.abs() {
+        same.evidence = format!("{}; {}", other.evidence, same.evidence);
+    }
+    same.ns += other.ns;
+    same.idle_ns += other.idle_ns;
+    same.error_ns = same.error_ns.hypot(other.error_ns);
+}
+
+/// Adds what was counted of a suspect that was measured; one of which nothing was measured carries nothing.
+fn tell(suspects: &mut Vec<Suspect>, counted: Suspect) {
+    match suspects.iter_mut().find(|one| one.id == counted.id) {
+        Some(same) => {
+            same.evidence = format!("{}; {}", counted.evidence, same.evidence);
+            same.usual = counted.usual;
+        }
+        None => suspects.push(Suspect { ns: 0.0, ..counted }),
+    }
+}
+
+/// What is waited for, each interval by one.
+fn of_idle(pair: &Pair) -> Vec<Suspect> {
+    let mut left = pair.idle_ns;
+    let mut found: Vec<Suspect> = Vec::new();
+    for detectors in WAITS {
+        let mut these: Vec<Suspect> = detectors.iter().flat_map(|detect| detect(pair)).collect();
+        these.iter_mut().for_each(|one| one.idle_ns = one.idle_ns.max(0.0));
+        let asked: f64 = these.iter().map(|one| one.idle_ns).sum();
+        let part = if asked > left { left / asked } else { 1.0 };
+        for one in &mut these {
+            one.idle_ns *= part;
+            // What the kernel does for it is in the tree.
+            one.ns = if pair.is_sampled(false) || one.id == CauseId::Gc { 0.0 } else { one.ns };
+        }
+        left -= these.iter().map(|one| one.idle_ns).sum::<f64>();
+        found.extend(these.into_iter().filter(|one| one.all_ns() > 0.0));
+    }
+    for detect in OTHERWISE {
+        if pair.counts_idle() && found.iter().all(|one| one.idle_ns < pair.idle_ns / 2.0) {
+            let more = detect(pair).into_iter();
+            let more: Vec<Suspect> =
+                more.map(|one| Suspect { idle_ns: one.idle_ns.min(left), ..one }).collect();
+            left -= more.iter().map(|one| one.idle_ns).sum::<f64>();
+            found.extend(more);
+        }
+    }
+    found
+}
+
 fn cause(pair: &Pair, suspect: Suspect) -> Cause {
-    let share = pair.share(suspect.ns);
+    let (ns, share) = (suspect.all_ns(), pair.share(suspect.all_ns()));
     let ruled_out = !is_named(pair, &suspect);
     let can = match (ruled_out, suspect.grade) {
         (true, _) => {
-            format!("can carry at most {} of the gap", percent(pair.share_at_most(suspect.ns).max(0.0)))
+            format!("can carry at most {} of the gap", percent(pair.share_at_most(ns.abs())))
         }
         (false, Grade::ConsistentWith) => {
             format!(
                 "consistent with {} of the gap ({})",
                 percent(share.min(1.0)),
-                model::units::format_ns(suspect.ns)
+                model::units::format_ns(ns)
             )
         }
         (false, _) => {
-            format!(
-                "can carry {} of the gap ({})",
-                percent(share.min(1.0)),
-                model::units::format_ns(suspect.ns)
-            )
+            format!("can carry {} of the gap ({})", percent(share.min(1.0)), model::units::format_ns(ns))
         }
     };
     Cause {
@@ -193,7 +322,7 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
         grade: if ruled_out { Grade::RuledOut } else { suspect.grade },
         baseline: pair.baseline.to_owned(),
         arm: pair.arm.to_owned(),
-        ns_per_request: suspect.ns * pair.sign,
+        ns_per_request: ns * pair.sign,
         share: Some(share),
         text: format!("{}{}: {can}", whose(pair), suspect.evidence),
     }

@@ -18,6 +18,7 @@ mod resources;
 mod shapes;
 mod split;
 mod support;
+mod tree;
 mod verdicts;
 mod why;
 mod why_seen;

@@ -1,13 +1,13 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, Grade, Metric};
+use analyse::{Cause, Findings, Grade, Metric, Said};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short};
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
-use crate::wording::{PARTS, cause_words, counted_by, grade_word};
+use crate::wording::{PARTS, cause_words, counted_by, grade_word, node_words};
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];
@@ -59,8 +59,22 @@ struct Gap<'a> {
     ns: f64,
     /// Whether time in which CPUs were idle is part of it.
     idle: bool,
+    /// Whether its parts are nodes of the tree, of which only the largest are said.
+    from_tree: bool,
     /// Those that go the way of the gap, and those that go the other way; most important first.
-    causes: [Vec<&'a Cause>; 2],
+    parts: [Vec<Part>; 2],
+}
+
+/// One part of a gap.
+struct Part {
+    /// Arm minus baseline, in nanoseconds per request.
+    ns: f64,
+    /// What it is called.
+    name: &'static str,
+    /// The same where no cause has a name for it, with counts.
+    words: String,
+    /// How sure it is.
+    grade: &'static str,
 }
 
 impl<'a> Gap<'a> {
@@ -79,17 +93,21 @@ impl<'a> Gap<'a> {
             (Some(cpu), None) => (cpu, false),
             (None, None) => return None,
         };
-        if causes.is_empty() || ns == 0.0 {
+        let said = if idle { Vec::new() } else { of_tree(findings, arm) };
+        let from_tree = !said.is_empty();
+        let of_cause = |cause: &&Cause| Part::of_cause(findings, arm, cause);
+        let mut parts: Vec<Part> = if from_tree { said } else { causes.iter().map(of_cause).collect() };
+        if parts.is_empty() || ns == 0.0 {
             return None;
         }
-        causes.sort_by(|a, b| b.ns_per_request.abs().total_cmp(&a.ns_per_request.abs()));
-        let (with, against) = causes.into_iter().partition(|cause| cause.ns_per_request * ns >= 0.0);
-        Some(Self { findings, arm, ns, idle, causes: [with, against] })
+        parts.sort_by(|a, b| b.ns.abs().total_cmp(&a.ns.abs()));
+        let (with, against) = parts.into_iter().partition(|part| part.ns * ns >= 0.0);
+        Some(Self { findings, arm, ns, idle, from_tree, parts: [with, against] })
     }
 
     /// What goes the other way, in nanoseconds of at least 0.
     fn opposed_ns(&self) -> f64 {
-        self.causes[1].iter().map(|cause| cause.ns_per_request.abs()).sum()
+        self.parts[1].iter().map(|part| part.ns.abs()).sum()
     }
 
     /// What rows are shares of: the gap, and as much again as goes the other way.
@@ -100,25 +118,28 @@ impl<'a> Gap<'a> {
     fn lines(&self, most: usize) -> Vec<String> {
         let mut lines = vec![cut(&self.title(), SCREEN_COLUMNS)];
         let whole = self.whole_ns();
-        let causes: Vec<&Cause> = self.causes.concat();
-        let shown = if causes.len() > most { most - 1 } else { most };
-        lines.extend(causes.iter().take(shown).map(|cause| self.row(cause)));
-        if let Some(more) = causes.get(shown..).filter(|more| !more.is_empty()) {
+        let parts: Vec<&Part> = self.parts.iter().flatten().collect();
+        let shown = if parts.len() > most { most - 1 } else { most };
+        lines.extend(parts.iter().take(shown).map(|part| self.row(part)));
+        if let Some(more) = parts.get(shown..).filter(|more| !more.is_empty()) {
             lines.push(self.others(more));
         }
-        let carried: f64 = self.causes[0].iter().map(|cause| self.carried(cause)).sum();
+        let carried: f64 = self.parts[0].iter().map(|part| self.carried(part)).sum();
         let rest = whole - carried;
+        let left = if self.from_tree { "all that is smaller (--details)" } else { "not explained" };
         if rest >= SMALL * whole {
-            lines.push(self.columns(rest, Some(rest / whole), "not explained", ""));
+            lines.push(self.columns(rest, Some(rest / whole), left, ""));
+        } else if rest <= -SMALL * whole && self.from_tree {
+            lines.push(self.columns(rest, None, left, ""));
         } else if rest <= -SMALL * whole {
             lines.push("   these overlap: together they are more than the difference".to_owned());
         }
         lines
     }
 
-    /// What a cause carries, which is the whole at most: counts times unit costs are upper bounds.
-    fn carried(&self, cause: &Cause) -> f64 {
-        cause.ns_per_request.abs().min(self.whole_ns())
+    /// What a part carries: of causes the whole at most, for counts times unit costs are upper bounds.
+    fn carried(&self, part: &Part) -> f64 {
+        if self.from_tree { part.ns.abs() } else { part.ns.abs().min(self.whole_ns()) }
     }
 
     fn title(&self) -> String {
@@ -136,12 +157,12 @@ impl<'a> Gap<'a> {
 
     /// That something is saved and something paid.
     fn both_ways(&self) -> Option<String> {
-        let (with, against) = if self.causes[1].is_empty() {
-            self.parts()?
+        let (with, against) = if self.parts[1].is_empty() {
+            self.sides()?
         } else {
             // Rows say of what the larger part is made; a part of it may not be explained.
-            let ids: Vec<&str> = self.causes[1].iter().map(|cause| cause_words(cause.id)).collect();
-            ((self.whole_ns(), String::new()), (self.opposed_ns(), and(&ids)))
+            let names: Vec<&str> = self.parts[1].iter().map(|part| part.name).collect();
+            ((self.whole_ns(), String::new()), (self.opposed_ns(), and(&names)))
         };
         if against.0 < OPPOSED * self.ns.abs() {
             return None;
@@ -155,7 +176,7 @@ impl<'a> Gap<'a> {
     }
 
     /// Own code and kernel, where one is saved and the other paid.
-    fn parts(&self) -> Option<((f64, String), (f64, String))> {
+    fn sides(&self) -> Option<((f64, String), (f64, String))> {
         let split = self.findings.splits.iter().find(|split| split.arm == self.arm).filter(|_| !self.idle)?;
         let parts = [(split.user_ns, "its own code"), (split.system_ns, "the kernel")];
         let with = parts.iter().find(|(ns, _)| ns * self.ns > 0.0)?;
@@ -163,25 +184,20 @@ impl<'a> Gap<'a> {
         Some(((with.0.abs(), with.1.to_owned()), (against.0.abs(), against.1.to_owned())))
     }
 
-    fn row(&self, cause: &Cause) -> String {
-        let against = cause.ns_per_request * self.ns < 0.0;
-        let words = format!("{}{}", cause_words(cause.id), self.counts(cause));
-        let grade = grade_word(cause.grade);
-        if against {
-            return self.columns(-cause.ns_per_request.abs(), None, &words, grade);
+    fn row(&self, part: &Part) -> String {
+        if part.ns * self.ns < 0.0 {
+            return self.columns(-part.ns.abs(), None, &part.words, part.grade);
         }
-        let ns = self.carried(cause);
-        self.columns(ns, Some(ns / self.whole_ns()), &words, grade)
+        let ns = self.carried(part);
+        self.columns(ns, Some(ns / self.whole_ns()), &part.words, part.grade)
     }
 
-    fn others(&self, causes: &[&Cause]) -> String {
-        let with: Vec<&&Cause> =
-            causes.iter().filter(|cause| cause.ns_per_request * self.ns >= 0.0).collect();
-        let ns: f64 = with.iter().map(|cause| self.carried(cause)).sum();
-        let against: f64 = causes.iter().map(|cause| cause.ns_per_request.abs()).sum::<f64>()
-            - with.iter().map(|cause| cause.ns_per_request.abs()).sum::<f64>();
-        let names: Vec<&str> = causes.iter().map(|cause| cause_words(cause.id)).collect();
-        let ns = ns - against;
+    fn others(&self, parts: &[&Part]) -> String {
+        let goes_with = |part: &&&Part| part.ns * self.ns >= 0.0;
+        let with: f64 = parts.iter().filter(goes_with).map(|part| self.carried(part)).sum();
+        let against: f64 = parts.iter().filter(|part| !goes_with(part)).map(|part| part.ns.abs()).sum();
+        let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
+        let ns = with - against;
         self.columns(ns, (against <= 0.0).then_some(ns / self.whole_ns()), &and(&names), "")
     }
 
@@ -191,40 +207,75 @@ impl<'a> Gap<'a> {
         let words = cut(words, WORDS);
         format!("   {ns:>8}  {share:>5}  {words:WORDS$}  {grade}").trim_end().to_owned()
     }
+}
 
-    /// How often it happens for a request, in the baseline and in the arm.
-    fn counts(&self, cause: &Cause) -> String {
-        let begins = counted_by(cause.id);
-        let lines = || {
-            let mut lines =
-                self.findings.ledger.iter().filter(|line| line.arm == self.arm).collect::<Vec<_>>();
-            lines.retain(|line| begins.iter().any(|begin| line.id.starts_with(begin)));
-            lines
-        };
-        let lines = lines();
-        let sum = |of: fn(&analyse::LedgerLine) -> f64| lines.iter().map(|line| of(line)).sum::<f64>();
-        let (from, to) = (sum(|line| line.baseline), sum(|line| line.value));
-        match lines.first() {
-            None => String::new(),
-            Some(line) if line.unit == "count" => {
-                format!(", {} → {} a request{}", count(from), count(to), self.switches_are(cause))
-            }
-            Some(_) => format!(", {}", super::layout::from_to(from, to)),
+impl Part {
+    fn of_cause(findings: &Findings, arm: &str, cause: &Cause) -> Self {
+        Self {
+            ns: cause.ns_per_request,
+            name: cause_words(cause.id),
+            words: format!("{}{}", cause_words(cause.id), counts(findings, arm, cause.id)),
+            grade: grade_word(cause.grade),
         }
     }
 
-    /// What kind of context switches they are.
-    fn switches_are(&self, cause: &Cause) -> &'static str {
-        let change = |id: &str| {
-            let mut lines = self.findings.ledger.iter();
-            lines.find(|line| line.arm == self.arm && line.id == id).map_or(0.0, |line| line.change.abs())
-        };
-        let (waits, interrupted) = (change("voluntary_switches"), change("involuntary_switches"));
-        match cause.id {
-            CauseId::ContextSwitches if waits > interrupted => " (threads sleep and are woken)",
-            CauseId::ContextSwitches => " (threads are interrupted)",
-            _ => "",
+    fn of_node(findings: &Findings, said: &Said) -> Self {
+        let counts = said.count.map_or_else(String::new, |both| {
+            let kind = said.cause.map_or("", |id| switches_are(findings, &said.arm, id));
+            format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
+        });
+        let via = said.via.as_ref().filter(|via| !said.path.contains(via));
+        let via = via.map_or_else(String::new, |via| format!(" for {}", short(via)));
+        let grade = said.cause.and_then(|id| {
+            let mut causes = findings.causes.iter();
+            causes.find(|cause| cause.arm == said.arm && cause.id == id).map(|cause| cause.grade)
+        });
+        Self {
+            ns: said.delta_ns,
+            name: said.cause.map_or("what is not known", cause_words),
+            words: format!("{}{via}{counts}", node_words(&said.path)),
+            grade: grade_word(
+                grade.filter(|grade| *grade != Grade::RuledOut).unwrap_or(Grade::ConsistentWith),
+            ),
         }
+    }
+}
+
+/// What is said of an arm by its tree; nothing where it was not sampled.
+fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
+    let said: Vec<&Said> = findings.said.iter().filter(|said| said.arm == arm).collect();
+    // What was not sampled has no parts, and counts alone tell.
+    let sampled = said.iter().all(|said| said.cause.is_some());
+    said.into_iter().filter(|_| sampled).map(|said| Part::of_node(findings, said)).collect()
+}
+
+/// How often it happens for a request, in the baseline and in the arm.
+fn counts(findings: &Findings, arm: &str, id: CauseId) -> String {
+    let begins = counted_by(id);
+    let mut lines = findings.ledger.iter().filter(|line| line.arm == arm).collect::<Vec<_>>();
+    lines.retain(|line| begins.iter().any(|begin| line.id.starts_with(begin)));
+    let sum = |of: fn(&analyse::LedgerLine) -> f64| lines.iter().map(|line| of(line)).sum::<f64>();
+    let (from, to) = (sum(|line| line.baseline), sum(|line| line.value));
+    match lines.first() {
+        None => String::new(),
+        Some(line) if line.unit == "count" => {
+            format!(", {} → {} a request{}", count(from), count(to), switches_are(findings, arm, id))
+        }
+        Some(_) => format!(", {}", super::layout::from_to(from, to)),
+    }
+}
+
+/// What kind of context switches they are.
+fn switches_are(findings: &Findings, arm: &str, id: CauseId) -> &'static str {
+    let change = |name: &str| {
+        let mut lines = findings.ledger.iter();
+        lines.find(|line| line.arm == arm && line.id == name).map_or(0.0, |line| line.change.abs())
+    };
+    let (waits, interrupted) = (change("voluntary_switches"), change("involuntary_switches"));
+    match id {
+        CauseId::ContextSwitches if waits > interrupted => " (threads sleep and are woken)",
+        CauseId::ContextSwitches => " (threads are interrupted)",
+        _ => "",
     }
 }
 

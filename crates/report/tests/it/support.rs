@@ -60,6 +60,8 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             gate("stall", false, &[Metric::P50]),
             gate("fairness", false, &[]),
         ],
+        attribution: Vec::new(),
+        said: Vec::new(),
         causes: vec![
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use analyse::{Findings, Grade};
+use analyse::{Cause, Findings, Grade};
 use anyhow::{Context, bail};
 use launch::{Launcher, Spec};
 use model::plan::{Blocks, CauseId, Design, Plan, Timing};
@@ -84,7 +84,10 @@ fn trials(findings: &Findings, run: &Run, plan: &Plan) -> Vec<Trial> {
     let catalogue = Catalogue::find();
     let place = |name: &str| plan.arms.iter().position(|arm| arm.name == name);
     let mut trials: Vec<Trial> = Vec::new();
-    for cause in findings.causes.iter().filter(|cause| OPEN.contains(&cause.grade)) {
+    // What makes a gap smaller is none of its causes.
+    let makes_it =
+        |cause: &&Cause| OPEN.contains(&cause.grade) && cause.share.is_none_or(|share| share > 0.0);
+    for cause in findings.causes.iter().filter(makes_it) {
         let (Some(baseline), Some(arm)) = (place(&cause.baseline), place(&cause.arm)) else { continue };
         let pair = [baseline, arm];
         let arms = pair.map(|index| &plan.arms[index]);

@@ -81,7 +81,7 @@ impl Category {
 
 /// The kind of work of a stack, innermost frame first: that of the first function that the tables know. The program's own
 /// code stays its own although a server library calls it; where that waits in a loop, it waits for another thread.
-pub(super) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
+pub(crate) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
     let mut frames = frames.peekable();
     let spins = frames.next_if(|frame| frame.name == SPINNING).is_some();
     match of_functions(frames) {
@@ -162,6 +162,15 @@ fn called(name: &str) -> &str {
         return name;
     };
     name[..end].trim_end().rfind(' ').map_or(name, |space| &name[space + 1..])
+}
+
+/// Whether a function is the program's own: not the kernel's, and of no library or runtime that a table knows.
+pub(crate) fn is_own(frame: &Frame) -> bool {
+    !frame.kernel
+        && frame.resolved
+        && frame.name != SPINNING
+        && known(frame).is_none()
+        && !belongs_to_all(frame)
 }
 
 fn known(frame: &Frame) -> Option<Category> {
@@ -280,7 +289,7 @@ const USER: Table = &[
          ^v8::internal::Sweeper ^v8::internal::compiler ^v8::internal::maglev ^v8::internal::OptimizingCompile \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
-         ^bf_merge_block ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
+         ^bf_merge_block ^gc_collect ^deduce_unreachable ^visit_decref ^visit_reachable ^update_refs ^subtract_refs ^move_unreachable ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
     ),
     (
         Category::Allocation,

@@ -16,17 +16,17 @@ const SOCKETS: [&str; 2] = ["sock_", "tcp_"];
 /// Parts of the names of functions through which a thread tells another one on this machine that there is work.
 const PIPES: [&str; 4] = ["pipe_write", "eventfd_write", "unix_dgram_sendmsg", "unix_stream_sendmsg"];
 /// What writes to a pipe, an event descriptor or a local socket are called.
-pub(crate) const PIPE_WRITES: &str = "write (to a pipe or local socket)";
+const PIPE_WRITES: &str = "write (to a pipe or local socket)";
 /// What all other writes that do not go to a socket are called.
-pub(crate) const FILE_WRITES: &str = "write (not to a socket)";
+const FILE_WRITES: &str = "write (not to a socket)";
 
 /// Functions in which the kernel handles a page that is touched and not there. Source: Linux, arch/x86/mm/fault.c and
 /// arch/arm64/mm/fault.c.
 const FAULT_HANDLERS: [&str; 3] = ["exc_page_fault", "do_user_addr_fault", "do_mem_abort"];
 /// What the time in them is called outside of system calls.
-pub(crate) const PAGE_FAULTS: &str = "(page faults)";
+const PAGE_FAULTS: &str = "(page faults)";
 /// And what it is called where the page was touched by copying to it.
-pub(crate) const COPYING_FAULTS: &str = "(page faults of copying)";
+const COPYING_FAULTS: &str = "(page faults of copying)";
 /// Parts of the names of functions that copy.
 const COPIES: [&str; 3] = ["memcpy", "memmove", "mempcpy"];
 

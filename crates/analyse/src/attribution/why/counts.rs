@@ -6,19 +6,17 @@ use std::collections::BTreeSet;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
-use crate::attribution::profile::{
-    COPYING_FAULTS, Category, FILE_WRITES as FILE_WRITES_INSIDE, PAGE_FAULTS, PIPE_WRITES,
-};
+use crate::attribution::tree::place::Leaf;
+use crate::attribution::tree::table::On;
 use crate::facts::calls::{
-    FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
+    FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
 };
 use crate::facts::seen::Counted;
-use crate::facts::seen::SURE;
 
 /// Those that other detectors speak of.
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
 /// Fewer calls than this per request are noise of timers and signals.
-const FEW: f64 = 0.05;
+pub(super) const FEW: f64 = 0.05;
 
 /// More writes to the network for the same answer: each is a system call, a segment and a wake-up.
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
@@ -28,13 +26,13 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let [asked, _] = exchanges(pair);
     let more = network - asked;
     let slow = all - (pipes + files).max(0.0) - asked;
-    // What a write costs beyond one on an idle loopback (queues, acknowledgements, waking the other side) is in the profile.
-    let inside_ns = if more >= FEW { pair.more_time_in_calls(&WRITES) * more / network } else { 0.0 };
     let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
     one(Suspect {
         id: CauseId::SmallWrites,
         grade: Grade::BoundedBy,
-        ns: (more * costs.loopback_write_ns).max(inside_ns),
+        error_ns: 0.0,
+        idle_ns: 0.0,
+        ns: more * costs.loopback_write_ns,
         evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
         usual: true,
     })
@@ -42,7 +40,7 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
 
 /// More writes to the network by which something is asked elsewhere, and more reads of what is answered: not the server's own
 /// answer in smaller pieces. Without both it is neither.
-fn exchanges(pair: &Pair) -> [f64; 2] {
+pub(super) fn exchanges(pair: &Pair) -> [f64; 2] {
     /// More answers in pieces than by chance, as a share of all.
     const IN_PIECES: f64 = 0.01;
     let reads = pair.more_calls(&[&READS[..], &RECEIVES].concat()).map_or(0.0, |(more, _)| more);
@@ -60,16 +58,14 @@ fn exchanges(pair: &Pair) -> [f64; 2] {
 
 /// Another service that is asked more often for one answer.
 pub(super) fn backend_calls(pair: &Pair) -> Vec<Suspect> {
-    const KINDS: [Category; 2] = [Category::NetworkTransmit, Category::NetworkReceive];
     let [asked, reads] = exchanges(pair);
     let Some(costs) = pair.costs.filter(|_| asked > 0.0) else { return Vec::new() };
-    let inside_ns = pair.more_time_in_calls(&[&WRITES[..], &READS, &RECEIVES].concat());
     one(Suspect {
         id: CauseId::BackendCalls,
         grade: Grade::BoundedBy,
-        ns: (asked * (costs.loopback_write_ns + costs.syscall_ns))
-            .max(inside_ns)
-            .max(pair.more_time_in(&KINDS)),
+        error_ns: 0.0,
+        idle_ns: 0.0,
+        ns: asked * (costs.loopback_write_ns + costs.syscall_ns),
         evidence: format!(
             "asking other services more often: {asked:.2} more writes to the network a request, and {reads:.2} more reads"
         ),
@@ -79,19 +75,24 @@ pub(super) fn backend_calls(pair: &Pair) -> Vec<Suspect> {
 
 /// More writes per request, by where they go.
 #[derive(Default)]
-struct Writes {
-    network: f64,
-    pipes: f64,
+pub(super) struct Writes {
+    pub(super) network: f64,
+    pub(super) pipes: f64,
     files: f64,
 }
 
-/// Where more writes go: as many to the network as there are more segments. Where the others go is in the profile, and
+/// Where more writes go: as many to the network as there are more segments. Where the others go is in the tree, and
 /// without one they are said to go to files; the kernel puts small writes to one connection into one segment.
-fn writes(pair: &Pair) -> Writes {
+pub(super) fn writes(pair: &Pair) -> Writes {
     let more = pair.more_calls(&WRITES).map_or(0.0, |(more, _)| more);
     let network = more.min(pair.more(|evidence| evidence.segments)).max(0.0);
-    let [sockets, pipes, files] =
-        [&WRITES[..], &[PIPE_WRITES], &[FILE_WRITES_INSIDE]].map(|names| pair.more_time_in_calls(names));
+    let on = |these: &[On]| {
+        pair.more_time_in(|leaf| match leaf {
+            Leaf::Call { call, on: Some(on), .. } => WRITES.contains(&&**call) && these.contains(on),
+            _ => false,
+        })
+    };
+    let [sockets, pipes, files] = [on(&[On::Tcp]), on(&[On::Pipe, On::UnixSocket]), on(&[On::File])];
     let rest = more - network;
     match pipes + files {
         elsewhere if elsewhere > 0.0 => {
@@ -113,12 +114,13 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
     if more < FEW {
         return Vec::new();
     }
-    let inside_ns = pair.more_time_in_calls(&[&[FILE_WRITES_INSIDE], &FILE_WRITES[..]].concat());
-    // Without a profile: a write to a file that stays in memory costs no more than one to a loopback socket.
-    let ns = if inside_ns > 0.0 { inside_ns } else { more * costs.loopback_write_ns };
+    // A write to a file that stays in memory costs no more than one to a loopback socket.
+    let ns = more * costs.loopback_write_ns;
     one(Suspect {
         id: CauseId::FileWrites,
         grade: Grade::BoundedBy,
+        error_ns: 0.0,
+        idle_ns: 0.0,
         ns,
         evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
         usual: false,
@@ -136,13 +138,6 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let unnamed = unnamed_calls(slow, fast);
     let sampled = if unnamed >= FEW { grown_unnamed(pair, slow) } else { None };
     let grown: Vec<(f64, &str)> = more.into_iter().filter(|(count, _)| *count >= FEW).collect();
-    // What a call does beyond its entry is in the profile: opening a file costs ten times what asking for an id does.
-    let sampled_too = grown.iter().map(|(_, name)| *name).filter(|name| !POLLS.contains(name)).chain(sampled);
-    let inside_ns = pair.more_time_in_calls(&sampled_too.collect::<Vec<&str>>());
-    // What the way in and out grew by is shared by all calls that are more.
-    let all = pair.more(|evidence| evidence.counted.as_ref().map_or(0.0, all_calls));
-    let share = if named + unnamed >= FEW { ((named + unnamed) / all.max(FEW)).min(1.0) } else { 0.0 };
-    let inside_ns = inside_ns.max(share * pair.more_time_in(&[Category::SyscallEntry]));
     let mut told: Vec<String> =
         grown.iter().take(3).map(|(count, name)| format!("{name} +{count:.2}")).collect();
     if unnamed >= FEW {
@@ -150,17 +145,14 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
         told.push(format!("others +{unnamed:.2}{most}"));
     }
     let list = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
-    let inside = if inside_ns > 0.0 {
-        format!(", {} more a request inside them by the profile", model::units::format_ns(inside_ns))
-    } else {
-        String::new()
-    };
     one(Suspect {
         id: CauseId::ExtraSyscalls,
         grade: Grade::BoundedBy,
-        ns: ((named + unnamed).max(0.0) * costs.syscall_ns).max(inside_ns),
+        error_ns: 0.0,
+        idle_ns: 0.0,
+        ns: (named + unnamed).max(0.0) * costs.syscall_ns,
         evidence: format!(
-            "system calls other than writes and waits: {:.2} a request against {:.2}{list}{inside}",
+            "system calls other than writes and waits: {:.2} a request against {:.2}{list}",
             others(slow),
             others(fast)
         ),
@@ -201,15 +193,12 @@ fn more_connections(pair: &Pair) -> [f64; 2] {
     [pair.more(|evidence| evidence.accepted) - opened.max(0.0), opened]
 }
 
-fn reconnects(pair: &Pair) -> bool {
+pub(super) fn reconnects(pair: &Pair) -> bool {
     more_connections(pair).iter().any(|more| *more >= FEW)
 }
 
 /// Connections that do not last: clients that are sent away, or another service that is connected to again and again.
 pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
-    /// Where the segments that open and close one are sent and received, on either side of the calls.
-    const KINDS: [Category; 3] =
-        [Category::NetworkReceive, Category::NetworkTransmit, Category::SyscallEntry];
     let Some(costs) = pair.costs.filter(|_| reconnects(pair)) else { return Vec::new() };
     let [accepted, opened] = more_connections(pair);
     let told: Vec<String> = [(accepted, "accepted"), (opened, "opened to another service")]
@@ -218,72 +207,15 @@ pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
         .map(|(more, what)| format!("{more:.2} more {what}"))
         .collect();
     let (calls, _) = pair.more_calls(&OF_CONNECTIONS).unwrap_or_default();
-    let inside_ns = pair.more_time_in_calls(&OF_CONNECTIONS).max(pair.more_time_in(&KINDS));
     one(Suspect {
         id: CauseId::NewConnections,
         grade: Grade::BoundedBy,
-        ns: (calls.max(0.0) * costs.syscall_ns).max(inside_ns),
+        error_ns: 0.0,
+        idle_ns: 0.0,
+        ns: calls.max(0.0) * costs.syscall_ns,
         evidence: format!(
             "new connections: {} a request, and {calls:.2} more calls for them",
             told.join(", ")
-        ),
-        usual: false,
-    })
-}
-
-/// As many system calls in which the kernel has more to do: a disk that is read and not its cache, a larger file.
-pub(super) fn costlier_calls(pair: &Pair) -> Vec<Suspect> {
-    /// How many more calls are as many.
-    const AS_MANY: f64 = 0.1;
-    let Some(profile) = pair.profile else { return Vec::new() };
-    let reads_files = pair.more_time_in(&[Category::File]) > 0.0;
-    let is_others = |name: &str| {
-        ACCOUNTED.iter().chain([&&POLLS[..], &&RECEIVES[..]]).any(|names| names.contains(&name))
-            || (READS.contains(&name) && !reads_files)
-    };
-    let as_many = |name: &str| {
-        pair.more_calls(&[name]).is_some_and(|(more, [_, fast])| fast >= FEW && more <= AS_MANY * fast)
-    };
-    let names = profile.system_calls.iter().map(|row| &*row.name);
-    let grown: Vec<&str> = names
-        .filter(|name| !is_others(name) && as_many(name) && pair.more_time_in_calls(&[name]) > 0.0)
-        .collect();
-    if grown.is_empty() {
-        return Vec::new();
-    }
-    let ns = pair.more_time_in_calls(&grown);
-    let [slow, fast] = pair.more_calls(&grown).map_or([0.0; 2], |(_, both)| both);
-    one(Suspect {
-        id: CauseId::CostlierCalls,
-        grade: Grade::BoundedBy,
-        ns,
-        evidence: format!(
-            "system calls that do more, and are not more ({}): {slow:.2} a request against {fast:.2}, {} more inside them by \
-             the profile{}",
-            grown.join(", "),
-            model::units::format_ns(ns),
-            super::code::most_in_kernel(pair, |_| true)
-        ),
-        usual: false,
-    })
-}
-
-/// More time in asking which sockets are ready: asked more often, or about more of them. Where threads also sleep and are
-/// woken more often, the time inside these calls is that of switching.
-pub(super) fn readiness(pair: &Pair) -> Vec<Suspect> {
-    let Some((_, [slow, fast])) = pair.more_calls(&POLLS) else { return Vec::new() };
-    let inside_ns = pair.more_time_in_calls(&POLLS);
-    if inside_ns <= 0.0 || pair.more(super::evidence::Evidence::all_switches) >= FEW {
-        return Vec::new();
-    }
-    one(Suspect {
-        id: CauseId::Readiness,
-        grade: Grade::BoundedBy,
-        ns: inside_ns,
-        evidence: format!(
-            "asking which sockets are ready (epoll_wait, poll, select): {slow:.2} calls a request against {fast:.2}, {} more \
-             a request inside them by the profile",
-            model::units::format_ns(inside_ns)
         ),
         usual: false,
     })
@@ -298,16 +230,20 @@ fn unnamed_calls(slow: &Counted, fast: &Counted) -> f64 {
     others(slow).zip(others(fast)).map_or(0.0, |(slow, fast)| slow - fast)
 }
 
-/// The system call that was not counted by name and in which the slow arm spends most more time, by the profile.
+/// The system call that was not counted by name and in which the slow arm spends most more time, by the tree.
 fn grown_unnamed<'a>(pair: &Pair<'a>, counted: &Counted) -> Option<&'a str> {
-    let rows = pair.profile?.system_calls.iter();
-    let unknown = rows.filter(|row| {
-        ![FILE_WRITES_INSIDE, PIPE_WRITES, PAGE_FAULTS, COPYING_FAULTS].contains(&&*row.name)
-            && !counted.syscalls.contains_key(&row.name)
-    });
-    let most =
-        unknown.max_by(|a, b| (pair.sign * a.difference_ns).total_cmp(&(pair.sign * b.difference_ns)))?;
-    (pair.sign * most.difference_ns > SURE * most.error_ns).then_some(&*most.name)
+    let calls: BTreeSet<&str> = pair
+        .tree
+        .iter()
+        .filter_map(|(leaf, _)| match leaf {
+            Leaf::Call { call, .. } => Some(call.as_str()),
+            _ => None,
+        })
+        .filter(|call| !counted.syscalls.contains_key(*call))
+        .collect();
+    let time = |name: &str| pair.more_time_in(|leaf| matches!(leaf, Leaf::Call { call, .. } if call == name));
+    let most = calls.into_iter().map(|name| (time(name), name)).max_by(|a, b| a.0.total_cmp(&b.0));
+    most.filter(|(ns, _)| *ns > 0.0).map(|(_, name)| name)
 }
 
 /// More context switches to which no thread led that wakes another.
@@ -327,6 +263,8 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: CauseId::ContextSwitches,
         grade: Grade::BoundedBy,
+        error_ns: 0.0,
+        idle_ns: 0.0,
         ns: switching(pair) * (1.0 - reckoned),
         evidence: format!("context switches: {slow:.3} a request against {fast:.3}{of_waits}"),
         usual: true,
@@ -343,8 +281,7 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     let switches = pair.more(super::evidence::Evidence::all_switches).max(0.0);
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
     let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
-    let counted_ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
-    let ns = counted_ns.max(scheduling(pair, switches) + pair.more_time_in_calls(&[PIPE_WRITES]));
+    let ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
     let told: Vec<String> = [
         (futexes, "futex calls"),
         (pipes, "writes to pipes or local sockets"),
@@ -357,29 +294,21 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: CauseId::ThreadHandoff,
         grade: Grade::BoundedBy,
+        error_ns: 0.0,
+        idle_ns: 0.0,
         ns,
         evidence: format!("hand-over between threads: {} a request", told.join(", ")),
         usual: true,
     })
 }
 
-/// What more switches cost: by their number, or by the profile where that says more.
+/// What more switches cost by their number.
 pub(super) fn switching(pair: &Pair) -> f64 {
     let more = pair.more(super::evidence::Evidence::all_switches);
-    let counted_ns = pair.costs.map_or(0.0, |costs| more.max(0.0) * costs.context_switch_ns);
-    counted_ns.max(scheduling(pair, more))
+    pair.costs.map_or(0.0, |costs| more.max(0.0) * costs.context_switch_ns)
 }
 
-/// What more switches cost by the profile: waking, waiting and switching on this machine's CPUs with this load, where the
-/// unit cost is that of two threads that do nothing else.
-fn scheduling(pair: &Pair, switches: f64) -> f64 {
-    // Who waits for a lock in a loop is switched off it against its will, which costs little beside the loop.
-    let kinds: &[Category] =
-        if futexes(pair) >= FEW { &[Category::Scheduler, Category::Lock] } else { &[Category::Scheduler] };
-    if switches >= FEW { pair.more_time_in(kinds) } else { 0.0 }
-}
-
-fn futexes(pair: &Pair) -> f64 {
+pub(super) fn futexes(pair: &Pair) -> f64 {
     pair.more_calls(&FUTEX).map_or(0.0, |(more, _)| more)
 }
 
@@ -397,15 +326,12 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.minor_faults);
     let (calls, _) = pair.more_calls(&MEMORY).unwrap_or_default();
     let more_faults = (slow - fast).max(0.0);
-    // Where threads share an address space they wait for each other, which the profile shows.
-    let fault_ns =
-        if more_faults >= FEW { pair.more_time_in_calls(&[PAGE_FAULTS, COPYING_FAULTS]) } else { 0.0 };
-    let faults_ns = fault_ns.max(more_faults * costs.minor_fault_ns);
-    let inside_ns = if calls >= FEW { pair.more_time_in_calls(&MEMORY) } else { 0.0 };
     one(Suspect {
         id: CauseId::KernelMemory,
         grade: Grade::BoundedBy,
-        ns: faults_ns + inside_ns.max(calls.max(0.0) * costs.syscall_ns),
+        error_ns: 0.0,
+        idle_ns: 0.0,
+        ns: more_faults * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns,
         evidence: format!("page faults: {slow:.3} a request against {fast:.3}{}", more_of(pair, &MEMORY)),
         usual: true,
     })

@@ -4,7 +4,8 @@ use model::record::UnitCosts;
 
 use super::Material;
 use super::evidence::Evidence;
-use crate::attribution::profile::{Category, ProfileDifference, ProfileRow};
+use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::place::Leaf;
 use crate::facts::metric::Metric;
 use crate::facts::seen::SURE;
 use crate::verdicts::{Comparison, Verdict};
@@ -23,8 +24,8 @@ pub(crate) struct Pair<'a> {
     pub(crate) idle_ns: f64,
     /// The least that the gap may be by the interval of the verdict, as a share of what it is found to be.
     pub(crate) at_least: f64,
-    /// Where in the code the difference is, arm minus baseline, where both were sampled.
-    pub(crate) profile: Option<&'a ProfileDifference>,
+    /// CPU time leaf by leaf, arm minus baseline.
+    pub(crate) tree: Vec<&'a (Leaf, AttributionRow)>,
     /// What one of each costs here; where that is not known, what a count can carry is not either.
     pub(crate) costs: Option<UnitCosts>,
 }
@@ -56,7 +57,7 @@ impl<'a> Pair<'a> {
             cpu_ns: slow.cpu.total - fast.cpu.total,
             idle_ns,
             at_least: if waits.is_some() { of_rate } else { of_cpu }.map_or(1.0, least_share),
-            profile: material.profiles.iter().find(|profile| profile.arm == arm.name),
+            tree: material.tree.iter().filter(|(_, row)| row.arm == arm.name).collect(),
             costs: material.facts.sheet.run.host.unit_costs,
         })
     }
@@ -97,22 +98,18 @@ impl<'a> Pair<'a> {
         figure(self.slow) - figure(self.fast)
     }
 
-    /// CPU time that the slow arm spends more in these system calls; 0 where they were not sampled or it is not sure.
-    pub(crate) fn more_time_in_calls(&self, names: &[&str]) -> f64 {
-        self.profile.map_or(0.0, |profile| self.more_time(&profile.system_calls, names))
-    }
-
-    /// CPU time that the slow arm spends more in work of these kinds; 0 where it was not sampled or it is not sure.
-    pub(crate) fn more_time_in(&self, kinds: &[Category]) -> f64 {
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
-        self.profile.map_or(0.0, |profile| self.more_time(&profile.categories, &names))
-    }
-
-    fn more_time(&self, rows: &[ProfileRow], names: &[&str]) -> f64 {
-        let these: Vec<_> = rows.iter().filter(|row| names.contains(&row.name.as_str())).collect();
-        let ns = self.sign * these.iter().map(|row| row.difference_ns).sum::<f64>();
-        let error_ns = these.iter().map(|row| row.error_ns.powi(2)).sum::<f64>().sqrt();
+    /// CPU time that the slow arm spends more in these leaves; 0 where that is not sure.
+    pub(crate) fn more_time_in(&self, fits: impl Fn(&Leaf) -> bool) -> f64 {
+        let these = || self.tree.iter().filter(|(leaf, _)| fits(leaf));
+        let ns = self.sign * these().map(|(_, row)| row.delta_ns).sum::<f64>();
+        let error_ns = these().map(|(_, row)| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
         if ns > SURE * error_ns { ns } else { 0.0 }
+    }
+
+    /// Whether both arms were sampled, in the program or in the kernel.
+    pub(crate) fn is_sampled(&self, user: bool) -> bool {
+        let mut leaves = self.tree.iter().map(|(leaf, _)| leaf);
+        leaves.any(|leaf| leaf.is_user() == user && !matches!(leaf, Leaf::NotSampled { .. }))
     }
 
     /// How many more of these system calls the slow arm makes, 0 where that is not sure, and both counts: slow, then fast.

@@ -1,4 +1,5 @@
-//! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time.
+//! Suspects that make a server wait: its CPUs are idle although it is asked. What they can carry is the idle time, each
+//! interval of it once.
 
 use super::evidence::Evidence;
 use super::gap::Pair;
@@ -25,7 +26,7 @@ const MANY: f64 = 0.5;
 const FEW_THREADS: f64 = 0.1;
 
 fn wait(id: CauseId, ns: f64, evidence: String) -> Suspect {
-    Suspect { id, grade: Grade::ConsistentWith, ns, evidence, usual: false }
+    Suspect { id, grade: Grade::ConsistentWith, ns: 0.0, error_ns: 0.0, idle_ns: ns, evidence, usual: false }
 }
 
 /// Idle time that is not explained by connections that were not yet accepted.
@@ -163,7 +164,7 @@ pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
         }
     };
     let more = counted.map_or(0.0, |(more, _)| more.clamp(0.0, 1.0));
-    one(wait(CauseId::SyncWrites, ns + system * more, evidence))
+    one(Suspect { ns: system * more, ..wait(CauseId::SyncWrites, ns, evidence) })
 }
 
 /// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request" where they were counted.
@@ -223,8 +224,7 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
         "connections dropped because the listen queue was full: {slow:.4} a request against {fast:.4}; each client tries \
          again after a second"
     );
-    // Those that are let in come one at a time, and each wakes a server that has nothing else to do.
-    one(wait(CauseId::ListenBacklog, idle_after_accept(pair) + super::counts::switching(pair), evidence))
+    one(wait(CauseId::ListenBacklog, idle_after_accept(pair), evidence))
 }
 
 /// The same where the server is no slower for it: other clients keep it as busy as ever, and those that were refused wait.
@@ -366,7 +366,9 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     one(Suspect {
         id: CauseId::Stalls,
         grade: Grade::ConsistentWith,
-        ns: (pair.more(share) * offered_ns).clamp(0.0, pair.idle_ns),
+        ns: 0.0,
+        error_ns: 0.0,
+        idle_ns: (pair.more(share) * offered_ns).clamp(0.0, pair.idle_ns),
         evidence: format!(
             "answers nobody for {} at a time ({} of the time against {}), while it {}",
             format_ns(stalled.mean_ns),

@@ -1,0 +1,416 @@
+//! CPU time of a request as a tree, each sample in exactly one leaf, so that the leaves sum to it.
+//!
+//! Samples tell how the program's time and the kernel's divide; how much there is of either is measured where nobody watches.
+//! What no sample stands for is a leaf of its own.
+
+pub(crate) mod place;
+pub(crate) mod said;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use model::plan::CauseId;
+use model::record::{Frame, PassKind, Profile, Stack, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::Facts;
+use crate::facts::functions::brief;
+use crate::facts::metric::per_request;
+use crate::facts::passes::{PassFindings, used};
+use crate::facts::seen::{self, sampled};
+use place::{Leaf, is_interpreter, leaf, on_by_name, via};
+use table::{Does, On};
+
+/// Profiles from which on their spread tells how exact a leaf is; fewer only say how many samples there were.
+const ENOUGH_PROFILES: usize = 3;
+/// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
+const SMALL: f64 = 0.001;
+/// Share of the system calls that must be counted by name for one without a name not to have been made.
+const ALL_NAMED: f64 = 0.98;
+
+/// A place in the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Function.
+    pub function: String,
+    /// Source file, where it is known.
+    pub file: Option<String>,
+    /// Line there, from 1.
+    pub line: Option<u32>,
+    /// The commit that last changed it, where that is known.
+    pub commit: Option<String>,
+}
+
+/// How often something was done for a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeafCount {
+    /// In the baseline.
+    pub baseline: f64,
+    /// In the arm.
+    pub arm: f64,
+}
+
+/// One leaf of the tree in both arms, in nanoseconds per request; all leaves of an arm sum to its CPU per request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttributionRow {
+    /// The arm, against the baseline.
+    pub arm: String,
+    /// Names of the nodes from `user` or `kernel` down to the leaf.
+    pub path: Vec<String>,
+    /// In the baseline.
+    pub baseline_ns: f64,
+    /// In the arm.
+    pub arm_ns: f64,
+    /// Arm minus baseline.
+    pub delta_ns: f64,
+    /// Standard error of that.
+    pub delta_se_ns: f64,
+    /// How often what the leaf is part of was done: switches, page faults, calls of its
+    /// system call; absent where that was not counted.
+    pub count: Option<LeafCount>,
+    /// Part of the change that is because it was done more often.
+    pub more_ns: Option<f64>,
+    /// Part of the change that is because it took longer each time; both parts sum to the change.
+    pub dearer_ns: Option<f64>,
+    /// Where it is, or where the program's own code asked for it.
+    #[serde(rename = "where")]
+    pub place: Option<Place>,
+    /// The function of the program's own code from which most of it came.
+    pub via: Option<String>,
+    /// Of the kernel's time, the function in which most of it was.
+    pub within: Option<String>,
+    /// The cause to which it belongs, where the gap was explained.
+    pub cause: Option<CauseId>,
+}
+
+/// What the tree of one arm is made from.
+pub(crate) struct Samples<'a> {
+    /// Profiles of CPU time.
+    pub(crate) profiles: Vec<&'a Profile>,
+    /// User and system time of a request, in nanoseconds.
+    pub(crate) cpu_ns: [f64; 2],
+    /// Standard errors of both.
+    pub(crate) cpu_se_ns: [f64; 2],
+    /// Share of them that the samples stand for, 0 to 1.
+    pub(crate) divides: f64,
+}
+
+/// How often a request does what is counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Done {
+    /// System calls by name; absent where none were counted.
+    pub(crate) calls: Option<BTreeMap<String, f64>>,
+    /// Whether a call without a name was not made.
+    pub(crate) all_calls: bool,
+    /// Page faults.
+    pub(crate) faults: Option<f64>,
+    /// Context switches of both kinds.
+    pub(crate) switches: Option<f64>,
+}
+
+/// CPU time of one leaf.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Time<'a> {
+    /// Nanoseconds per request.
+    pub(crate) ns: f64,
+    /// Square of its standard error.
+    variance: f64,
+    /// Own functions that it came from, with samples.
+    via: BTreeMap<&'a str, (u64, Option<&'a Frame>)>,
+    /// The function itself.
+    own: Option<&'a Frame>,
+    /// The kernel's innermost functions, with samples.
+    within: BTreeMap<&'a str, u64>,
+}
+
+/// The tree of one arm.
+pub(crate) type Tree<'a> = BTreeMap<Leaf, Time<'a>>;
+
+/// Samples of each profile in each leaf, and where they came from.
+type Gathered<'a> = BTreeMap<Leaf, (Vec<u64>, Time<'a>)>;
+
+/// The tree of an arm: every sample in one leaf, and a leaf for what no sample stands for.
+pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
+    let gathered = settled(gather(&samples.profiles));
+    let mut tree = Tree::new();
+    for (user, side) in [(true, 0), (false, 1)] {
+        let (cpu_ns, se_ns) = (samples.cpu_ns[side], samples.cpu_se_ns[side]);
+        let of_side = || gathered.iter().filter(move |(leaf, _)| leaf.is_user() == user);
+        let mut wholes = vec![0; samples.profiles.len()];
+        for (_, (counts, _)) in of_side() {
+            wholes.iter_mut().zip(counts).for_each(|(whole, count)| *whole += count);
+        }
+        let all: u64 = wholes.iter().sum();
+        let divided_ns = if all > 0 { cpu_ns * samples.divides } else { 0.0 };
+        for (leaf, (counts, time)) in of_side() {
+            let share = counts.iter().sum::<u64>() as f64 / all.max(1) as f64;
+            let ns = divided_ns * share;
+            let variance = (error(counts, &wholes) * divided_ns).powi(2) + (share * se_ns).powi(2);
+            tree.insert(leaf.clone(), Time { ns, variance, ..time.clone() });
+        }
+        if cpu_ns > divided_ns {
+            let ns = cpu_ns - divided_ns;
+            let rest = Time { ns, variance: (ns / cpu_ns * se_ns).powi(2), ..Time::default() };
+            tree.insert(Leaf::NotSampled { user }, rest);
+        }
+    }
+    tree
+}
+
+/// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance.
+fn error(counts: &[u64], wholes: &[u64]) -> f64 {
+    let (count, whole) = (counts.iter().sum::<u64>() as f64, wholes.iter().sum::<u64>().max(1) as f64);
+    // Binomial, and one sample at least.
+    let by_chance = (count * (1.0 - count / whole)).max(1.0).sqrt() / whole;
+    let shares = counts.iter().zip(wholes).filter(|(_, whole)| **whole > 0);
+    let shares: Vec<f64> = shares.map(|(count, whole)| *count as f64 / *whole as f64).collect();
+    if shares.len() < ENOUGH_PROFILES {
+        return by_chance;
+    }
+    let spread = stats::descriptive::sd(&shares).unwrap_or(0.0) / (shares.len() as f64).sqrt();
+    by_chance.max(spread)
+}
+
+fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
+    let mut gathered = Gathered::new();
+    for (place, profile) in profiles.iter().enumerate() {
+        let mut interpreted = 0;
+        let mut put = |stack: &'a Stack, samples: u64| {
+            let entry = gathered.entry(leaf(profile, stack)).or_default();
+            entry.0.resize(profiles.len(), 0);
+            entry.0[place] += samples;
+            tell(&mut entry.1, profile, stack, samples);
+        };
+        for stack in &profile.stacks {
+            if profile.interpreted.is_some() && is_interpreter(profile, stack) {
+                interpreted += stack.samples;
+            } else {
+                put(stack, stack.samples);
+            }
+        }
+        for (stack, samples) in divided(profile, interpreted) {
+            put(stack, samples);
+        }
+    }
+    gathered
+}
+
+/// Notes where samples of a leaf came from.
+fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples: u64) {
+    let innermost = profile.frames_of(stack).next_back();
+    time.own = time.own.or(innermost);
+    if let Some(frame) = innermost.filter(|frame| frame.kernel) {
+        *time.within.entry(&frame.name).or_default() += samples;
+    }
+    if let Some(frame) = via(profile, stack) {
+        let from = time.via.entry(&frame.name).or_default();
+        from.0 += samples;
+        from.1 = from.1.or(Some(frame));
+    }
+}
+
+/// The stacks of what an interpreter ran, with so many samples of the interpreter at work divided among them: no sample is lost
+/// and none is told twice.
+fn divided(profile: &Profile, samples: u64) -> Vec<(&Stack, u64)> {
+    let Some(interpreted) = &profile.interpreted else { return Vec::new() };
+    let all: u64 = interpreted.stacks.iter().map(|stack| stack.samples).sum();
+    let (mut passed, mut given) = (0, 0);
+    let mut divided = Vec::new();
+    for stack in &interpreted.stacks {
+        passed += stack.samples;
+        let due = (u128::from(samples) * u128::from(passed) / u128::from(all.max(1))) as u64;
+        divided.push((stack, due - given));
+        given = due;
+    }
+    divided
+}
+
+/// Calls of which a stack ended before it told what they are on are on what most of the same call are on.
+fn settled(gathered: Gathered<'_>) -> Gathered<'_> {
+    let mut most: BTreeMap<String, BTreeMap<On, u64>> = BTreeMap::new();
+    for (leaf, (counts, _)) in &gathered {
+        if let Leaf::Call { call, on: Some(on), .. } = leaf {
+            *most.entry(call.clone()).or_default().entry(*on).or_default() += counts.iter().sum::<u64>();
+        }
+    }
+    let mut settled = Gathered::new();
+    for (leaf, (counts, time)) in gathered {
+        let leaf = match leaf {
+            Leaf::Call { call, on: None, does } => {
+                let seen = most.get(&call).and_then(|ons| ons.iter().max_by_key(|(_, samples)| **samples));
+                let on = seen.map(|(on, _)| *on).or_else(|| on_by_name(&call));
+                Leaf::Call { call, on, does }
+            }
+            told => told,
+        };
+        let entry = settled.entry(leaf).or_default();
+        entry.0.resize(counts.len(), 0);
+        entry.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        merge(&mut entry.1, time);
+    }
+    settled
+}
+
+fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
+    into.ns += other.ns;
+    into.variance += other.variance;
+    into.own = into.own.or(other.own);
+    for (name, samples) in other.within {
+        *into.within.entry(name).or_default() += samples;
+    }
+    for (name, (samples, frame)) in other.via {
+        let entry = into.via.entry(name).or_default();
+        *entry = (entry.0 + samples, entry.1.or(frame));
+    }
+}
+
+/// Both arms leaf by leaf, largest change first.
+pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Leaf, AttributionRow)> {
+    let trees = together(trees);
+    let [from, to] = &trees;
+    let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
+    let mut rows: Vec<(Leaf, AttributionRow)> = leaves
+        .into_iter()
+        .map(|leaf| (leaf.clone(), row(arm, leaf, [from.get(leaf), to.get(leaf)], done)))
+        .collect();
+    rows.sort_by(|a, b| b.1.delta_ns.abs().total_cmp(&a.1.delta_ns.abs()));
+    rows
+}
+
+/// Leaves that are small in both arms, together with others of their kind.
+fn together(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
+    let whole: f64 = trees.iter().map(|tree| tree.values().map(|time| time.ns).sum()).fold(0.0, f64::max);
+    let ns = |tree: &Tree, leaf: &Leaf| tree.get(leaf).map_or(0.0, |time| time.ns);
+    let is_small: Vec<Leaf> = trees
+        .iter()
+        .flat_map(|tree| tree.keys())
+        .filter(|leaf| trees.iter().all(|tree| ns(tree, leaf) < SMALL * whole))
+        .cloned()
+        .collect();
+    let is_small: std::collections::BTreeSet<Leaf> = is_small.into_iter().collect();
+    trees.map(|tree| {
+        let mut folded = Tree::new();
+        for (leaf, time) in tree {
+            let leaf = if is_small.contains(&leaf) { leaf.small() } else { leaf };
+            merge(folded.entry(leaf).or_default(), time);
+        }
+        folded
+    })
+}
+
+fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> AttributionRow {
+    let [from, to] = times.map(|time| time.map_or(0.0, |time| time.ns));
+    let variance: f64 = times.iter().flatten().map(|time| time.variance).sum();
+    let counts = count(leaf, done[0]).zip(count(leaf, done[1]));
+    let parts = counts.and_then(|(n1, n2)| parts([n1, n2], [from, to]));
+    let larger = if to >= from { times[1].or(times[0]) } else { times[0].or(times[1]) };
+    let asked = larger.and_then(|time| time.via.values().max_by_key(|(samples, _)| *samples)?.1);
+    let own = larger.and_then(|time| time.own).filter(|_| matches!(leaf, Leaf::Program { .. }));
+    AttributionRow {
+        arm: arm.to_owned(),
+        path: leaf.path(),
+        baseline_ns: from,
+        arm_ns: to,
+        delta_ns: to - from,
+        delta_se_ns: variance.sqrt(),
+        count: counts.map(|(baseline, arm)| LeafCount { baseline, arm }),
+        more_ns: parts.map(|parts| parts[0]),
+        dearer_ns: parts.map(|parts| parts[1]),
+        place: own.or(asked).map(place_of),
+        via: asked.map(|frame| brief(&frame.name)),
+        within: larger.and_then(|time| {
+            time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
+        }),
+        cause: None,
+    }
+}
+
+fn place_of(frame: &Frame) -> Place {
+    Place { function: brief(&frame.name), file: frame.file.clone(), line: frame.line, commit: None }
+}
+
+/// How often what a leaf is part of is done for a request.
+fn count(leaf: &Leaf, done: &Done) -> Option<f64> {
+    match leaf {
+        Leaf::Call { does: Does::Switch, .. } | Leaf::Entry { does: Does::Switch } => done.switches,
+        Leaf::Call { call, .. } => {
+            let calls = done.calls.as_ref()?;
+            calls.get(call).copied().or_else(|| done.all_calls.then_some(0.0))
+        }
+        Leaf::Fault { .. } => done.faults,
+        _ => None,
+    }
+}
+
+/// A change in what is done so often and takes so long, as the part that is more of it and the part that is dearer each:
+/// Δ = Δn (c₁ + c₂)/2 + Δc (n₁ + n₂)/2. Where one arm shows no time or no count, what one of it costs there is not known, and it
+/// is the other's. Nothing where it is never counted.
+pub(crate) fn parts([n1, n2]: [f64; 2], [from, to]: [f64; 2]) -> Option<[f64; 2]> {
+    let cost = |n: f64, ns: f64| (n > 0.0 && ns > 0.0).then(|| ns / n);
+    if n1 <= 0.0 && n2 <= 0.0 {
+        return None;
+    }
+    let each = match (cost(n1, from), cost(n2, to)) {
+        (Some(c1), Some(c2)) => (c1 + c2) / 2.0,
+        (one, other) => one.or(other).unwrap_or(0.0),
+    };
+    let more = (n2 - n1) * each;
+    Some([more, to - from - more])
+}
+
+/// The rows of every arm against the baseline; nothing of an arm whose CPU time is not known.
+pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
+    let sheet = &facts.sheet;
+    let of = |name: &str| Some((samples(facts, name)?, done(facts, name)));
+    let Some((baseline, baseline_done)) = of(sheet.baseline()) else { return Vec::new() };
+    let arms = sheet.others().filter_map(|name| Some((name, of(name)?)));
+    let trees = arms.flat_map(|(name, (arm, done))| {
+        // A leaf of one arm has nothing to stand beside where the other was not sampled.
+        let both = alike([&baseline, &arm]);
+        rows(name, [tree(&both[0]), tree(&both[1])], [&baseline_done, &done])
+    });
+    trees.collect()
+}
+
+/// Both arms' samples, without those whose kind the other has not.
+fn alike<'a>(arms: [&Samples<'a>; 2]) -> [Samples<'a>; 2] {
+    let kernel = arms.map(|arm| arm.profiles.iter().any(|profile| profile.kernel));
+    let sampled = arms.iter().all(|arm| !arm.profiles.is_empty()) && kernel[0] == kernel[1];
+    arms.map(|arm| Samples { profiles: if sampled { arm.profiles.clone() } else { Vec::new() }, ..*arm })
+}
+
+fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
+    let sheet = &facts.sheet;
+    let cpu = facts.arm(name)?.cpu_ns_per_request?;
+    let pass = used(&facts.passes, name, PassKind::Sampling);
+    let profiles = if pass.is_some() { sampled(sheet.run, name) } else { Vec::new() };
+    let error = |count: fn(&Window) -> u64| {
+        let rounds = sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
+        let rounds: Vec<f64> = rounds.into_iter().map(|(_, figure)| figure).collect();
+        stats::descriptive::sd(&rounds).unwrap_or(0.0) / (rounds.len().max(1) as f64).sqrt()
+    };
+    Some(Samples {
+        profiles,
+        cpu_ns: [cpu.user, (cpu.total - cpu.user).max(0.0)],
+        cpu_se_ns: [error(|window| window.target.cpu.user_ns), error(|window| window.target.cpu.system_ns)],
+        divides: pass.map_or(1.0, PassFindings::divides),
+    })
+}
+
+/// What was counted of an arm.
+fn done(facts: &Facts, name: &str) -> Done {
+    let sheet = &facts.sheet;
+    let counted = seen::counted(sheet, name, &facts.passes).filter(|counted| !counted.syscalls.is_empty());
+    let named: f64 = counted.iter().flat_map(|counted| counted.syscalls.values()).sum();
+    let all = counted.as_ref().and_then(|counted| counted.events.get("syscalls").copied());
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
+    Done {
+        all_calls: all.is_none_or(|all| named >= ALL_NAMED * all),
+        calls: counted.map(|counted| counted.syscalls),
+        faults: pooled(|window| window.target.minor_faults),
+        switches: pooled(|window| window.target.voluntary_switches + window.target.involuntary_switches),
+    }
+}

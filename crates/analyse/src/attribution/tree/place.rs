@@ -1,0 +1,193 @@
+//! Which leaf a stack belongs to: one table for each question, asked in a fixed order, so that each stack has one answer.
+
+use model::record::{Frame, Profile, SPINNING, Stack, call_name};
+
+use super::table::{CALLS_ON, DOES, Does, ENTRIES, FAULTS, INTERPRETERS, INTERRUPTS, ON, On, rows_fit};
+use crate::attribution::profile::{Category, is_own, work_of};
+use crate::facts::functions::{brief, package};
+
+/// A kind of CPU time that is told apart from all others. Every sample is in exactly one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leaf {
+    /// The program itself.
+    Program {
+        /// What kind of work.
+        work: Category,
+        /// Crate, package or library.
+        package: String,
+        /// Function.
+        function: String,
+        /// File and line, where they are known.
+        line: Option<(String, u32)>,
+    },
+    /// The kernel, in a system call.
+    Call {
+        /// Name of the call.
+        call: String,
+        /// What the call is on; nothing where the stack does not tell.
+        on: Option<On>,
+        /// What is done.
+        does: Does,
+    },
+    /// The kernel, giving the program a page that it touched.
+    Fault {
+        /// What kind of work touched it.
+        work: Category,
+        /// The function that touched it.
+        function: String,
+    },
+    /// The kernel, on its way from the program to a call or back.
+    Entry {
+        /// What is done.
+        does: Does,
+    },
+    /// The kernel, interrupting the program.
+    Interrupt {
+        /// What is done.
+        does: Does,
+    },
+    /// The kernel, in nothing of these.
+    Kernel {
+        /// Function.
+        function: String,
+    },
+    /// Small leaves of the program together that do one kind of work.
+    Small {
+        /// What kind of work.
+        work: Category,
+    },
+    /// CPU time of which no sample was taken.
+    NotSampled {
+        /// Whether it is the program's own.
+        user: bool,
+    },
+}
+
+impl Leaf {
+    /// Whether it is the program's own time, and not the kernel's for it.
+    pub(crate) fn is_user(&self) -> bool {
+        match self {
+            Self::Program { .. } | Self::Small { .. } => true,
+            Self::NotSampled { user } => *user,
+            _ => false,
+        }
+    }
+
+    /// The names of the nodes from the root to the leaf.
+    pub(crate) fn path(&self) -> Vec<String> {
+        let side = if self.is_user() { "user" } else { "kernel" };
+        let below = match self {
+            Self::Program { work, package, function, line } => {
+                let line = line
+                    .iter()
+                    .map(|(file, line)| format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)));
+                let names = [work.word(), package, function].map(str::to_owned);
+                names.into_iter().filter(|name| !name.is_empty()).chain(line).collect()
+            }
+            Self::Call { call, on, does } => {
+                let on = on.map_or("other", On::word);
+                vec![call.clone(), on.to_owned(), does.word().to_owned()]
+            }
+            Self::Fault { work, function } => {
+                vec![PAGE_FAULTS.to_owned(), work.word().to_owned(), function.clone()]
+            }
+            Self::Entry { does } => vec!["entry and exit".to_owned(), does.word().to_owned()],
+            Self::Interrupt { does } => vec!["interrupts".to_owned(), does.word().to_owned()],
+            Self::Kernel { function } => vec!["other".to_owned(), function.clone()],
+            Self::Small { work } => vec![work.word().to_owned(), SMALL_ONES.to_owned()],
+            Self::NotSampled { .. } => vec!["not sampled".to_owned()],
+        };
+        std::iter::once(side.to_owned()).chain(below).collect()
+    }
+
+    /// The leaf that stands for it where it is small.
+    pub(crate) fn small(&self) -> Self {
+        match self {
+            Self::Program { work, .. } => Self::Small { work: *work },
+            Self::Kernel { .. } => Self::Kernel { function: SMALL_ONES.to_owned() },
+            Self::Fault { work, .. } => Self::Fault { work: *work, function: SMALL_ONES.to_owned() },
+            same => same.clone(),
+        }
+    }
+}
+
+/// The leaf of those that are small.
+const SMALL_ONES: &str = "small ones";
+/// The node of pages that were touched and not there.
+pub(crate) const PAGE_FAULTS: &str = "page faults";
+
+/// The leaf of a stack, by the first of these that holds: it is in a system call, in a fault, in an interrupt, on the way into
+/// the kernel, in the kernel, in the program.
+pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
+    let (kernel, program): (Vec<&Frame>, Vec<&Frame>) =
+        profile.frames_of(stack).partition(|frame| frame.kernel);
+    let Some(outermost) = kernel.first() else { return of_program(&program) };
+    if let Some(call) = kernel.iter().find_map(|frame| entered(&frame.name)) {
+        let names = || kernel.iter().map(|frame| frame.name.as_str());
+        return Leaf::Call {
+            call: call.to_owned(),
+            on: names().find_map(|name| rows_fit(ON, name)),
+            does: done(&kernel),
+        };
+    }
+    let is = |table, frame: &&Frame| rows_fit(table, &frame.name).is_some();
+    match () {
+        () if kernel.iter().any(|frame| is(FAULTS, frame)) => Leaf::Fault {
+            work: work_of(program.iter().rev().copied()),
+            function: program.last().map_or_else(|| "[unknown]".to_owned(), |frame| named(frame)),
+        },
+        () if is(INTERRUPTS, outermost) => Leaf::Interrupt { does: done(&kernel) },
+        () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => {
+            Leaf::Entry { does: done(&kernel) }
+        }
+        () => Leaf::Kernel { function: outermost.name.clone() },
+    }
+}
+
+/// The function by which the program's own code asked for what a stack does: its innermost that is nobody else's.
+pub(crate) fn via<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
+    profile.frames_of(stack).rev().find(|frame| is_own(frame))
+}
+
+/// Whether a stack is of an interpreter at work on the program's functions, which were sampled by themselves.
+pub(crate) fn is_interpreter(profile: &Profile, stack: &Stack) -> bool {
+    let met = profile.interpreted.iter().flat_map(|interpreted| &interpreted.stacks);
+    let sampled = met.into_iter().any(|stack| stack.samples > 0);
+    let innermost = profile.frames_of(stack).next_back();
+    let of_python = |frame: &Frame| INTERPRETERS.iter().any(|module| frame.module.starts_with(module));
+    let at_work = work_of(profile.frames_of(stack).rev()) == Category::Handler;
+    sampled && at_work && innermost.is_some_and(|frame| !frame.kernel && of_python(frame))
+}
+
+fn of_program(frames: &[&Frame]) -> Leaf {
+    let innermost = || frames.iter().rev().copied();
+    let named_ones = || innermost().skip_while(|frame| frame.name == SPINNING);
+    let work = work_of(innermost());
+    let Some(frame) = named_ones().next() else {
+        return Leaf::Program { work, package: String::new(), function: "[unknown]".to_owned(), line: None };
+    };
+    let package = if frame.resolved { package(named_ones()) } else { frame.module.clone() };
+    Leaf::Program { work, package, function: named(frame), line: frame.file.clone().zip(frame.line) }
+}
+
+/// A function's name; of what has none, that of its module: one address is not a function.
+fn named(frame: &Frame) -> String {
+    if frame.resolved { brief(&frame.name) } else { format!("[{}]", frame.module.trim_matches(['[', ']'])) }
+}
+
+/// The system call whose entry a function of the kernel is.
+fn entered(function: &str) -> Option<&str> {
+    let name = ENTRIES.iter().find_map(|entry| function.strip_prefix(entry))?;
+    // Link-time optimisation leaves suffixes such as `.isra.0`.
+    Some(call_name(name.split('.').next().unwrap_or(name)))
+}
+
+/// What is done, by the innermost function that the table knows.
+fn done(kernel: &[&Frame]) -> Does {
+    kernel.iter().rev().find_map(|frame| rows_fit(DOES, &frame.name)).unwrap_or(Does::Other)
+}
+
+/// What a call is on by its name alone.
+pub(crate) fn on_by_name(call: &str) -> Option<On> {
+    CALLS_ON.iter().find(|(_, calls)| calls.contains(&call)).map(|(on, _)| *on)
+}

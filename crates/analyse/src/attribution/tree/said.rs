@@ -1,0 +1,222 @@
+//! What is said of a gap, read from the tree: the nodes in which it is, and not every leaf.
+
+use std::collections::BTreeMap;
+
+use model::plan::CauseId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::table::Does;
+use super::{AttributionRow, LeafCount, parts};
+use crate::facts::seen::SURE;
+
+/// Share of a node's change that one below it must hold for that one to be said in its place.
+const HOLDS: f64 = 0.7;
+/// Share of the gap that is said before the rest is left.
+const ENOUGH: f64 = 0.8;
+/// Share of the gap below which a node is not said.
+const LEAST: f64 = 0.05;
+/// Nodes that are said of one gap.
+const MOST: usize = 3;
+
+/// One node in which a part of a gap is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Said {
+    /// The arm, against the baseline.
+    pub arm: String,
+    /// Names of the nodes from `user` or `kernel` down to this one.
+    pub path: Vec<String>,
+    /// Arm minus baseline, nanoseconds per request.
+    pub delta_ns: f64,
+    /// Standard error of that.
+    pub delta_se_ns: f64,
+    /// Its share of the gap in CPU per request; below 0 where it goes the other way.
+    pub share: f64,
+    /// How often it was done for a request, where that was counted.
+    pub count: Option<LeafCount>,
+    /// Part of the change that is because it was done more often.
+    pub more_ns: Option<f64>,
+    /// Part of the change that is because it took longer each time.
+    pub dearer_ns: Option<f64>,
+    /// The function of the program's own code from which most of it came.
+    pub via: Option<String>,
+    /// The cause to which most of it belongs.
+    pub cause: Option<CauseId>,
+}
+
+/// A node as a table shows it: the sum of the leaves below it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeNode {
+    /// How many nodes are above it, the root not counted.
+    pub depth: usize,
+    /// Its name.
+    pub name: String,
+    /// In the baseline and in the arm, nanoseconds per request.
+    pub ns: [f64; 2],
+    /// Standard error of the change.
+    pub delta_se_ns: f64,
+    /// How often it was done for a request, where that was counted.
+    pub count: Option<LeafCount>,
+    /// Parts of the change that are more of it, and dearer each.
+    pub parts: Option<[f64; 2]>,
+}
+
+/// The nodes of the tree of one arm, each above those below it, largest change first; those that in both arms and in their
+/// difference are below `least`, a share of the larger CPU time, are left out.
+#[must_use]
+pub fn nodes(rows: &[&AttributionRow], least: f64) -> Vec<TreeNode> {
+    let root = root(rows);
+    let least_ns = least * root.ns[0].max(root.ns[1]);
+    let mut nodes = Vec::new();
+    list(&root, 0, least_ns, &mut nodes);
+    nodes
+}
+
+fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
+    let mut children: Vec<_> = node.children.iter().collect();
+    children.sort_by(|a, b| b.1.delta().abs().total_cmp(&a.1.delta().abs()));
+    for (name, child) in children {
+        if child.ns[0].max(child.ns[1]) < least_ns {
+            continue;
+        }
+        let (count, parts) = child.counted();
+        let (mut name, delta_se_ns) = ((*name).to_owned(), child.variance.sqrt());
+        // One below another that has nothing else is one row with it.
+        let mut child = child;
+        while let Some((below, only)) = child.children.iter().next().filter(|_| child.children.len() == 1) {
+            name = format!("{name} › {below}");
+            child = only;
+        }
+        nodes.push(TreeNode { depth, name, ns: child.ns, delta_se_ns, count, parts });
+        list(child, depth + 1, least_ns, nodes);
+    }
+}
+
+/// A node: the sum of the leaves below it.
+#[derive(Default)]
+struct Node<'a> {
+    ns: [f64; 2],
+    variance: f64,
+    rows: Vec<&'a AttributionRow>,
+    children: BTreeMap<&'a str, Node<'a>>,
+}
+
+impl<'a> Node<'a> {
+    fn add(&mut self, row: &'a AttributionRow, path: &'a [String]) {
+        self.ns[0] += row.baseline_ns;
+        self.ns[1] += row.arm_ns;
+        self.variance += row.delta_se_ns.powi(2);
+        self.rows.push(row);
+        if let Some((first, below)) = path.split_first() {
+            self.children.entry(first).or_default().add(row, below);
+        }
+    }
+
+    fn delta(&self) -> f64 {
+        self.ns[1] - self.ns[0]
+    }
+
+    /// Its count, and its change as more of it and dearer each.
+    fn counted(&self) -> (Option<LeafCount>, Option<[f64; 2]>) {
+        let count = count(&self.rows);
+        let parts = count.and_then(|count| parts([count.baseline, count.arm], self.ns));
+        (count.filter(|_| parts.is_some()), parts)
+    }
+
+    fn is_sure(&self) -> bool {
+        self.delta().abs() > SURE * self.variance.sqrt()
+    }
+}
+
+/// A node that may be said, with its path.
+struct Candidate<'a, 'b> {
+    path: Vec<&'a str>,
+    node: &'b Node<'a>,
+}
+
+/// What is said of one arm: from the root down as long as one node holds most of the change, then the next largest beside
+/// it, until enough of the gap is said.
+pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
+    let root = root(rows);
+    let gap = root.delta();
+    let below = |node: &Candidate<'_, '_>| node.node.delta().abs();
+    let mut open: Vec<Candidate> = children(&[], &root);
+    let (mut said, mut sum) = (Vec::new(), 0.0);
+    while said.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
+        let Some(largest) = (0..open.len()).max_by(|a, b| below(&open[*a]).total_cmp(&below(&open[*b])))
+        else {
+            break;
+        };
+        let candidate = open.swap_remove(largest);
+        if below(&candidate) < LEAST * gap.abs() {
+            break;
+        }
+        let candidate = descend(candidate, &mut open);
+        let parts = worth_saying(&candidate, gap);
+        if !parts.is_empty() {
+            open.extend(parts);
+        } else if candidate.node.is_sure() {
+            sum += candidate.node.delta();
+            said.push(say(arm, &candidate, gap));
+        }
+    }
+    said
+}
+
+fn root<'a>(rows: &[&'a AttributionRow]) -> Node<'a> {
+    let mut root = Node::default();
+    rows.iter().for_each(|row| root.add(row, &row.path));
+    root
+}
+
+fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, 'b>> {
+    let below = |(name, node): (&&'a str, &'b Node<'a>)| Candidate { path: [path, &[*name]].concat(), node };
+    node.children.iter().map(below).collect()
+}
+
+/// The deepest node that holds most of the change of all above it; what is passed on the way stays open.
+fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>) -> Candidate<'a, 'b> {
+    loop {
+        let mut below = children(&at.path, at.node);
+        let holds = |one: &Candidate| one.node.delta() / at.node.delta() >= HOLDS && one.node.is_sure();
+        let Some(place) = below.iter().position(holds) else { return at };
+        at = below.swap_remove(place);
+        open.extend(below);
+    }
+}
+
+/// Of a whole side, user or kernel, which says little, the nodes below it where any of them is worth saying.
+fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidate<'a, 'b>> {
+    if candidate.path.len() > 1 {
+        return Vec::new();
+    }
+    let below = children(&candidate.path, candidate.node);
+    let worth = |one: &Candidate| one.node.is_sure() && one.node.delta().abs() >= LEAST * gap.abs();
+    if below.iter().any(worth) { below } else { Vec::new() }
+}
+
+fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
+    let node = candidate.node;
+    let (count, parts) = node.counted();
+    let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
+    Said {
+        arm: arm.to_owned(),
+        path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
+        delta_ns: node.delta(),
+        delta_se_ns: node.variance.sqrt(),
+        share: node.delta() / gap,
+        count,
+        more_ns: parts.map(|parts| parts[0]),
+        dearer_ns: parts.map(|parts| parts[1]),
+        via: largest.and_then(|row| row.via.clone()),
+        cause: largest.and_then(|row| row.cause),
+    }
+}
+
+/// The count of a node: that which all its leaves share, where they are of one call those but its switches.
+fn count(rows: &[&AttributionRow]) -> Option<LeafCount> {
+    let is_switch = |row: &&&AttributionRow| row.path.last().is_some_and(|does| does == Does::Switch.word());
+    let calls: Vec<_> = rows.iter().filter(|row| rows.len() == 1 || !is_switch(row)).collect();
+    let first = calls.first()?.count?;
+    calls.iter().all(|row| row.count == Some(first)).then_some(first)
+}

@@ -1,0 +1,273 @@
+use model::plan::SplitMix64;
+use model::record::{Frame, Profile, Stack};
+
+use super::place::{Leaf, leaf};
+use super::{AttributionRow, Done, Samples, parts, rows, said, tree};
+
+/// Functions below `|` are the kernel's.
+fn profile(stacks: &[(&str, u64)]) -> Profile {
+    let mut profile = Profile { kernel: true, kernel_symbols: true, callers: true, ..Profile::default() };
+    for (folded, samples) in stacks {
+        let (program, kernel) = folded.split_once('|').unwrap_or((folded, ""));
+        let first = profile.frames.len() as u32;
+        let frames = |names: &str, kernel: bool| -> Vec<Frame> {
+            let names = names.split(';').filter(|name| !name.is_empty());
+            let module = if kernel { "[kernel]" } else { "server" };
+            names
+                .map(|name| Frame {
+                    name: name.to_owned(),
+                    module: module.to_owned(),
+                    kernel,
+                    resolved: true,
+                    ..Frame::default()
+                })
+                .collect()
+        };
+        profile.frames.extend(frames(program, false));
+        profile.frames.extend(frames(kernel, true));
+        let frames = (first..profile.frames.len() as u32).collect();
+        profile.stacks.push(Stack { frames, samples: *samples });
+        profile.samples += samples;
+    }
+    profile
+}
+
+fn path(stack: &str) -> String {
+    let profile = profile(&[(stack, 1)]);
+    let samples =
+        Samples { profiles: vec![&profile], cpu_ns: [500.0, 500.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let tree = tree(&samples);
+    let told = tree.keys().find(|leaf| !matches!(leaf, Leaf::NotSampled { .. }));
+    told.unwrap().path().join(" > ")
+}
+
+#[test]
+fn each_rule_puts_its_stack_into_its_leaf() {
+    const SEND: &str = "main;serve;reply|do_syscall_64;__x64_sys_sendto;__sys_sendto";
+    for (stack, expected) in [
+        ("SEND;tcp_sendmsg;_copy_from_iter", "kernel > sendto > TCP > copy"),
+        ("SEND;tcp_sendmsg;tcp_push", "kernel > sendto > TCP > protocol send"),
+        // What loopback receives inside a send belongs to that send.
+        (
+            "SEND;tcp_sendmsg;ip_output;__do_softirq;tcp_v4_rcv;sk_filter",
+            "kernel > sendto > TCP > protocol receive",
+        ),
+        (
+            "SEND;tcp_sendmsg;__do_softirq;tcp_v4_rcv;sock_def_readable;__wake_up;try_to_wake_up",
+            "kernel > sendto > TCP > wake-up",
+        ),
+        ("SEND;unix_stream_sendmsg", "kernel > sendto > unix socket > protocol send"),
+        // Where the stack does not tell, the name of the call does.
+        ("SEND", "kernel > sendto > TCP > other"),
+        (
+            "main|do_syscall_64;ksys_write;vfs_write;ext4_file_write_iter;generic_perform_write",
+            "kernel > write > file > page cache",
+        ),
+        (
+            "main|do_syscall_64;ksys_write;vfs_write;pipe_write;copy_page_from_iter",
+            "kernel > write > pipe > copy",
+        ),
+        (
+            "main|do_syscall_64;__x64_sys_futex;do_futex;futex_wait;schedule;update_curr",
+            "kernel > futex > futex > switch",
+        ),
+        ("main|do_syscall_64;__x64_sys_epoll_wait;ep_poll;schedule", "kernel > epoll_wait > epoll > switch"),
+        ("main|do_syscall_64;__x64_sys_mmap;do_mmap", "kernel > mmap > memory > other"),
+        ("main|do_syscall_64;__x64_sys_clone3;kernel_clone", "kernel > clone3 > process > other"),
+        // A fault within a call belongs to the call.
+        (
+            "main|do_syscall_64;ksys_read;filemap_read;copy_user_generic;exc_page_fault",
+            "kernel > read > file > copy",
+        ),
+        (
+            "main;serve;memcpy|asm_exc_page_fault;exc_page_fault;clear_page_erms",
+            "kernel > page faults > copying > memcpy",
+        ),
+        (
+            "main|asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;__do_softirq",
+            "kernel > interrupts > protocol receive",
+        ),
+        ("main|do_syscall_64", "kernel > entry and exit > other"),
+        (
+            "main|entry_SYSCALL_64;do_syscall_64;exit_to_user_mode_loop;schedule",
+            "kernel > entry and exit > switch",
+        ),
+        ("main;serve;render", "user > own code > server > render"),
+        ("main;serve;malloc", "user > allocation > server > malloc"),
+    ] {
+        assert_eq!(path(&stack.replace("SEND", SEND)), expected, "{stack}");
+    }
+}
+
+/// A stack of functions drawn from all tables and none.
+fn drawn(random: &mut SplitMix64) -> String {
+    const PROGRAM: [&str; 7] = ["main", "serve", "render", "malloc", "memcpy", "deflate", "runtime.gcDrain"];
+    const KERNEL: [&str; 12] = [
+        "do_syscall_64",
+        "__x64_sys_sendto",
+        "ksys_write",
+        "tcp_sendmsg",
+        "ext4_file_write_iter",
+        "exc_page_fault",
+        "asm_sysvec_apic_timer_interrupt",
+        "schedule",
+        "__do_softirq",
+        "futex_wait",
+        "nobody_knows",
+        "copy_user_generic",
+    ];
+    let mut some = |names: &[&str], most: f64| -> String {
+        let many = (random.unit() * most) as usize;
+        let drawn: Vec<&str> =
+            (0..many).map(|_| names[(random.unit() * names.len() as f64) as usize]).collect();
+        drawn.join(";")
+    };
+    format!("{}|{}", some(&PROGRAM, 6.0), some(&KERNEL, 7.0))
+}
+
+#[test]
+fn leaves_of_random_stacks_sum_to_the_whole_and_each_sample_is_in_one() {
+    for seed in 0..200 {
+        let mut random = SplitMix64::fork(seed, "stacks", 0);
+        let profiles: Vec<Profile> = (0..1 + seed % 4)
+            .map(|_| {
+                let stacks: Vec<(String, u64)> =
+                    (0..40).map(|_| (drawn(&mut random), 1 + (random.unit() * 99.0) as u64)).collect();
+                let stacks: Vec<(&str, u64)> =
+                    stacks.iter().map(|(stack, samples)| (&**stack, *samples)).collect();
+                profile(&stacks)
+            })
+            .collect();
+        let divides = 0.5 + random.unit() / 2.0;
+        let cpu_ns = [random.unit() * 1e4, random.unit() * 1e4];
+        let samples =
+            || Samples { profiles: profiles.iter().collect(), cpu_ns, cpu_se_ns: [0.0; 2], divides };
+        let gathered: u64 = super::settled(super::gather(&samples().profiles))
+            .values()
+            .map(|(counts, _)| counts.iter().sum::<u64>())
+            .sum();
+        assert_eq!(gathered, profiles.iter().map(|profile| profile.samples).sum::<u64>(), "seed {seed}");
+        let whole: f64 = cpu_ns.iter().sum();
+        let one = tree(&samples());
+        let sum: f64 = one.values().map(|time| time.ns).sum();
+        assert!((sum - whole).abs() < 1e-6 * whole, "seed {seed}: {sum} of {whole}");
+        let done = Done::default();
+        let none =
+            Samples { profiles: Vec::new(), cpu_ns: [700.0, 300.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+        let both = rows("pr", [tree(&none), one], [&done, &done]);
+        let sums =
+            both.iter().fold([0.0; 2], |sum, (_, row)| [sum[0] + row.baseline_ns, sum[1] + row.arm_ns]);
+        assert!(
+            (sums[0] - 1000.0).abs() < 1e-6 && (sums[1] - whole).abs() < 1e-6 * whole,
+            "seed {seed}: {sums:?}"
+        );
+        let mut paths: Vec<_> = both.iter().map(|(_, row)| &row.path).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), both.len(), "seed {seed}: two leaves have one path");
+    }
+}
+
+#[test]
+fn a_change_is_more_of_it_and_dearer_each_and_both_sum_to_it() {
+    for (counts, ns, expected) in [
+        ([1.0, 0.07], [4300.0, 301.0], Some([-3999.0, 0.0])),
+        ([1.0, 1.0], [1000.0, 1500.0], Some([0.0, 500.0])),
+        ([0.0, 2.0], [0.0, 800.0], Some([800.0, 0.0])),
+        // No sample shows what one costs where there are hardly any.
+        ([1.0, 0.001], [1000.0, 0.0], Some([-999.0, -1.0])),
+        ([1.0, 1.0], [0.0, 500.0], Some([0.0, 500.0])),
+        ([0.0, 0.0], [10.0, 20.0], None),
+    ] {
+        let found = parts(counts, ns);
+        let near = |(a, b): ([f64; 2], [f64; 2])| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(found.zip(expected).is_none_or(near) && found.is_some() == expected.is_some(), "{found:?}");
+        assert!(found.is_none_or(|[more, dearer]| (more + dearer - (ns[1] - ns[0])).abs() < 1e-6));
+    }
+    let both = parts([2.0, 3.0], [200.0, 600.0]).unwrap();
+    assert!((both[0] - 150.0).abs() < 1e-9 && (both[1] - 250.0).abs() < 1e-9, "{both:?}");
+}
+
+#[test]
+fn a_sample_tells_from_which_own_function_it_came() {
+    let profile = profile(&[("main;serve;render;malloc", 3)]);
+    let one = Samples { profiles: vec![&profile], cpu_ns: [900.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let none = Samples { profiles: Vec::new(), cpu_ns: [0.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let done = Done::default();
+    let found = rows("pr", [tree(&none), tree(&one)], [&done, &done]);
+    assert_eq!(found[0].1.via.as_deref(), Some("render"));
+    assert!(matches!(leaf(&profile, &profile.stacks[0]), Leaf::Program { .. }));
+}
+
+#[test]
+fn an_interpreters_samples_are_those_of_the_functions_that_it_runs() {
+    let mut profile =
+        profile(&[("main;_PyEval_EvalFrameDefault", 90), ("main;_PyEval_EvalFrameDefault;malloc", 10)]);
+    profile.frames.iter_mut().for_each(|frame| frame.module = "libpython3.12.so.1.0".to_owned());
+    let python = |name: &str, line: u32| Frame {
+        name: name.to_owned(),
+        module: model::record::PYTHON.to_owned(),
+        resolved: true,
+        file: Some("app.py".to_owned()),
+        line: Some(line),
+        ..Frame::default()
+    };
+    let first = profile.frames.len() as u32;
+    profile.frames.extend([python("render", 7), python("respond", 20)]);
+    let stack =
+        |frames: &[u32], samples| Stack { frames: frames.iter().map(|at| first + at).collect(), samples };
+    let stacks = vec![stack(&[1, 0], 2), stack(&[1], 1)];
+    profile.interpreted = Some(model::record::Interpreted { period_ns: 1, samples: 3, stacks });
+    let samples =
+        Samples { profiles: vec![&profile], cpu_ns: [1000.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
+    let found: Vec<(String, f64)> =
+        tree(&samples).iter().map(|(leaf, time)| (leaf.path().join(" > "), time.ns.round())).collect();
+    let own = |function: &str| format!("user > own code > [python] > {function}");
+    for (path, ns) in [
+        ("user > allocation > libpython3.12.so.1.0 > malloc".to_owned(), 100.0),
+        (own("render > app.py:7"), 600.0),
+        (own("respond > app.py:20"), 300.0),
+    ] {
+        assert!(found.contains(&(path.clone(), ns)), "{path}: {found:?}");
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
+fn row(path: &str, from: f64, to: f64) -> AttributionRow {
+    AttributionRow {
+        path: path.split('/').map(str::to_owned).collect(),
+        baseline_ns: from,
+        arm_ns: to,
+        delta_ns: to - from,
+        delta_se_ns: 1.0,
+        ..AttributionRow::default()
+    }
+}
+
+fn told(rows: &[AttributionRow]) -> Vec<String> {
+    let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+    said.iter().map(|one| format!("{} {:+.0}", one.path.join("/"), one.delta_ns)).collect()
+}
+
+#[test]
+fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
+    let most_in_one = [
+        row("kernel/sendto/TCP/copy", 100.0, 900.0),
+        row("kernel/sendto/TCP/wake-up", 100.0, 150.0),
+        row("user/own code/a/f", 50.0, 60.0),
+    ];
+    assert_eq!(told(&most_in_one), ["kernel/sendto/TCP/copy +800"]);
+    let saved_and_paid = [
+        row("kernel/write/TCP/copy", 2000.0, 0.0),
+        row("kernel/write/TCP/wake-up", 2000.0, 0.0),
+        row("user/own code/a/f", 0.0, 700.0),
+        row("user/compiler/c/g", 0.0, 600.0),
+        row("user/allocation/c/g", 0.0, 10.0),
+    ];
+    assert_eq!(
+        told(&saved_and_paid),
+        ["kernel/write/TCP -4000", "user/own code/a/f +700", "user/compiler/c/g +600"]
+    );
+    // Within three standard errors nothing is said.
+    assert!(told(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
+}

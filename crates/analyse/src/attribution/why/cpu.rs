@@ -1,0 +1,319 @@
+//! Causes of CPU time: every leaf of the tree belongs to one, so that what they carry sums to what the leaves do.
+
+use std::collections::BTreeMap;
+
+use model::plan::CauseId;
+use model::record::ENDED;
+use model::units::format_ns;
+
+use super::code::is_interpreted;
+use super::counts::{self, FEW};
+use super::evidence::Evidence;
+use super::gap::Pair;
+use super::waits::{share_of_begun, share_of_switches};
+use super::{Suspect, code};
+use crate::attribution::cause::Grade;
+use crate::attribution::profile::{Category, is_lock};
+use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::place::Leaf;
+use crate::attribution::tree::table::{Does, On};
+use crate::facts::calls::{
+    ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
+};
+
+/// Share of a count below which it has not grown.
+const AS_MANY: f64 = 0.1;
+/// Share of the switches from which on all are of one reason.
+const MOST: f64 = 0.5;
+/// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
+const POLLED_NS: f64 = 500.0;
+/// Leaves that are named as examples.
+const EXAMPLES: usize = 2;
+/// Calls by which a thread or a process ends, is waited for, or becomes another program.
+const ENDS: [&str; 5] = ["exit", "exit_group", "wait4", "waitid", "execve"];
+/// Calls that send a file to a socket.
+const SENDS_FILES: [&str; 2] = ["sendfile", "splice"];
+/// Functions that read a clock, by parts of their names.
+const CLOCKS: [&str; 9] = [
+    "clock_gettime",
+    "gettimeofday",
+    "[vdso]",
+    "::now",
+    "::elapsed",
+    "Timespec::now",
+    "nanotime",
+    "time.Now",
+    "time.Since",
+];
+
+/// The cause that work of each kind belongs to.
+const KINDS: [(Category, CauseId); 14] = [
+    (Category::Copying, CauseId::Copying),
+    (Category::Comparing, CauseId::Comparing),
+    (Category::Allocation, CauseId::Allocation),
+    (Category::GcJit, CauseId::Gc),
+    (Category::Handler, CauseId::OwnCode),
+    (Category::HeadParsing, CauseId::HeadParsing),
+    (Category::HeaderWriting, CauseId::HeaderWriting),
+    (Category::Date, CauseId::Dates),
+    (Category::Tls, CauseId::Tls),
+    (Category::Serialisation, CauseId::Serialisation),
+    (Category::Runtime, CauseId::Runtime),
+    (Category::Lock, CauseId::Locks),
+    (Category::Polling, CauseId::Readiness),
+    (Category::File, CauseId::FileWrites),
+];
+
+/// What is known of a pair beside its tree, asked once.
+struct Known {
+    /// Why there are more switches.
+    switches: CauseId,
+    /// Whether another service is asked.
+    asks: bool,
+    /// Whether more is written to the network, or less.
+    writes: bool,
+    /// Whether connections do not last.
+    reconnects: bool,
+    /// What begins and ends: threads or processes, where their time shows.
+    ended: Option<CauseId>,
+    /// Whether the program waits by reading a clock.
+    polls: bool,
+    /// Whether code is interpreted that the other arm compiles.
+    interpreted: bool,
+    /// What the call is for of which there are most more.
+    entered: CauseId,
+}
+
+impl Known {
+    fn of(pair: &Pair) -> Self {
+        let ended = [
+            (CauseId::ChildProcesses, code::child_processes(pair)),
+            (CauseId::ShortThreads, code::short_threads(pair)),
+        ];
+        let most = |found: &[Suspect]| found.iter().map(|one| one.ns).fold(0.0, f64::max);
+        let ended = ended.into_iter().filter(|(_, found)| !found.is_empty());
+        let ended = ended.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).map(|(id, _)| id);
+        let clocks = |leaf: &Leaf| reads_clock(leaf);
+        let mut known = Self {
+            switches: CauseId::ContextSwitches,
+            asks: counts::exchanges(pair) != [0.0; 2],
+            writes: counts::writes(pair).network.abs() >= FEW || fewer(pair, &WRITES),
+            reconnects: counts::reconnects(pair),
+            ended,
+            polls: pair.more_time_in(clocks) >= POLLED_NS,
+            interpreted: is_interpreted(pair),
+            entered: CauseId::KernelEntry,
+        };
+        known.switches = known.why_switches(pair);
+        known.entered = known.why_entered(pair);
+        known
+    }
+
+    /// What leads to more switches.
+    fn why_switches(&self, pair: &Pair) -> CauseId {
+        let waits = share_of_switches(pair) >= MOST;
+        match () {
+            () if waits && pair.more_calls(&SYNCS).is_some_and(|(more, _)| more >= FEW) => {
+                CauseId::SyncWrites
+            }
+            () if waits => CauseId::Sleep,
+            () if counts::futexes(pair).max(counts::writes(pair).pipes) >= FEW => CauseId::ThreadHandoff,
+            () if share_of_begun(pair) >= MOST => self.ended.unwrap_or(CauseId::ShortThreads),
+            () => CauseId::ContextSwitches,
+        }
+    }
+
+    /// What the way into the kernel and back is for that is taken more often.
+    fn why_entered(&self, pair: &Pair) -> CauseId {
+        let names =
+            pair.slow.counted.iter().chain(&pair.fast.counted).flat_map(|counted| counted.syscalls.keys());
+        let more = names.filter_map(|name| Some((pair.more_calls(&[name])?.0, name.as_str())));
+        let most = more.filter(|(more, _)| *more >= FEW).max_by(|a, b| a.0.total_cmp(&b.0));
+        most.map_or(CauseId::KernelEntry, |(_, name)| self.of_call(pair, name, None, Does::Other))
+    }
+
+    /// The cause of a leaf; nothing of what was not sampled.
+    fn cause(&self, pair: &Pair, leaf: &Leaf) -> Option<CauseId> {
+        let of_program = leaf.is_user() && self.interpreted;
+        Some(match leaf {
+            Leaf::NotSampled { .. } => return self.ended,
+            Leaf::Program { function, .. } if function.contains(ENDED.trim_matches(['[', ']'])) => {
+                CauseId::ChildProcesses
+            }
+            _ if of_program => CauseId::Interpreter,
+            _ if self.polls && (reads_clock(leaf) || spins(leaf)) => CauseId::BusyWait,
+            Leaf::Program { work: Category::SyscallEntry, .. }
+            | Leaf::Small { work: Category::SyscallEntry } => self.entered,
+            Leaf::Program { work, .. } | Leaf::Small { work } => of_kind(*work, CauseId::Runtime),
+            Leaf::Call { call, on, does } => self.of_call(pair, call, *on, *does),
+            Leaf::Fault { work: Category::Copying, .. } => CauseId::Copying,
+            Leaf::Fault { .. } => CauseId::KernelMemory,
+            Leaf::Entry { does: Does::Switch } => self.switches,
+            Leaf::Entry { .. } => self.entered,
+            Leaf::Interrupt { does: Does::ProtocolReceive | Does::ProtocolSend } if self.reconnects => {
+                CauseId::NewConnections
+            }
+            Leaf::Interrupt { does: Does::ProtocolReceive } => CauseId::KernelReceiving,
+            Leaf::Interrupt { .. } | Leaf::Kernel { .. } => CauseId::KernelOther,
+        })
+    }
+
+    /// The cause of a system call.
+    fn of_call(&self, pair: &Pair, call: &str, on: Option<On>, does: Does) -> CauseId {
+        let is = |names: &[&str]| names.contains(&call);
+        match on {
+            _ if does == Does::Switch => self.switches,
+            _ if is(&SYNCS) => CauseId::SyncWrites,
+            _ if is(&SLEEPS) => CauseId::Sleep,
+            _ if is(&FUTEX) => CauseId::ThreadHandoff,
+            _ if is(&MEMORY) => CauseId::KernelMemory,
+            _ if is(&POLLS) => CauseId::Readiness,
+            _ if is(&BEGIN_THREADS) || is(&ENDS) => self.ended.unwrap_or_else(|| more_or_dearer(pair, call)),
+            Some(On::Pipe | On::UnixSocket) if is(&WRITES) || is(&ALL_READS) => CauseId::ThreadHandoff,
+            _ if is(&FILE_WRITES) => CauseId::FileWrites,
+            Some(On::File) if is(&WRITES) => CauseId::FileWrites,
+            _ if self.asks && (is(&WRITES) || is(&ALL_READS)) => CauseId::BackendCalls,
+            _ if (is(&WRITES) || is(&SENDS_FILES)) && self.writes => CauseId::SmallWrites,
+            _ if is(&WRITES) => CauseId::KernelSending,
+            Some(On::Tcp) | None if is(&ALL_READS) && !grew(pair, call) => CauseId::KernelReceiving,
+            _ if self.reconnects && is(&OF_CONNECTIONS) => CauseId::NewConnections,
+            _ => more_or_dearer(pair, call),
+        }
+    }
+}
+
+/// Fewer of these calls, as a server makes that sends several answers at once.
+fn fewer(pair: &Pair, names: &[&str]) -> bool {
+    pair.more_calls(names).is_some_and(|(more, [_, fast])| more < -AS_MANY * fast)
+}
+
+/// Whether a call is made more often by more than chance and timers make it.
+fn grew(pair: &Pair, call: &str) -> bool {
+    pair.more_calls(&[call]).is_some_and(|(more, [_, fast])| more >= FEW && more > AS_MANY * fast)
+}
+
+/// Calls that are more, or as many that take longer. Those that were not counted are more of them.
+fn more_or_dearer(pair: &Pair, call: &str) -> CauseId {
+    let as_many = pair.more_calls(&[call]).is_some_and(|(_, [_, fast])| fast >= FEW) && !grew(pair, call);
+    if as_many { CauseId::CostlierCalls } else { CauseId::ExtraSyscalls }
+}
+
+fn of_kind(work: Category, otherwise: CauseId) -> CauseId {
+    KINDS.iter().find(|(kind, _)| *kind == work).map_or(otherwise, |(_, id)| *id)
+}
+
+fn reads_clock(leaf: &Leaf) -> bool {
+    matches!(leaf, Leaf::Program { work: Category::Date, function, .. }
+        if CLOCKS.iter().any(|name| function.contains(name)))
+}
+
+/// Whether it was seen in a loop that waits, and is not itself a lock's.
+fn spins(leaf: &Leaf) -> bool {
+    matches!(leaf, Leaf::Program { work: Category::Lock, function, .. } if !is_lock(function))
+}
+
+/// The cause of every leaf of a pair's tree that has one.
+pub(super) fn belongs(pair: &Pair) -> Vec<(Leaf, CauseId)> {
+    let known = Known::of(pair);
+    pair.tree.iter().filter_map(|(leaf, _)| Some((leaf.clone(), known.cause(pair, leaf)?))).collect()
+}
+
+/// What every cause carries of the CPU time by the tree, of those sides that were sampled.
+pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
+    let known = Known::of(pair);
+    let mut of_cause: BTreeMap<CauseId, Vec<&AttributionRow>> = BTreeMap::new();
+    for (leaf, row) in pair.tree.iter().filter(|(leaf, _)| leaf.is_user() == user) {
+        if let Some(id) = known.cause(pair, leaf) {
+            of_cause.entry(id).or_default().push(row);
+        }
+    }
+    of_cause.into_iter().map(|(id, rows)| claim(pair, id, rows)).collect()
+}
+
+fn claim(pair: &Pair, id: CauseId, mut rows: Vec<&AttributionRow>) -> Suspect {
+    let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
+    let ns: f64 = rows.iter().map(|row| delta(row)).sum();
+    let error_ns = rows.iter().map(|row| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
+    rows.sort_by(|a, b| delta(b).total_cmp(&delta(a)));
+    let examples: Vec<String> =
+        rows.iter().filter(|row| delta(row) > 0.0).take(EXAMPLES).map(|row| example(pair, row)).collect();
+    let examples = if examples.is_empty() {
+        String::new()
+    } else {
+        format!(", most of it in {}", examples.join(" and in "))
+    };
+    Suspect {
+        id,
+        grade: Grade::ConsistentWith,
+        ns,
+        error_ns,
+        idle_ns: 0.0,
+        evidence: format!(
+            "{}: {} {} a request, standard error {}{examples}",
+            id.name().trim_start_matches("profile_").replace('_', " "),
+            format_ns(ns.abs()),
+            if ns < 0.0 { "less" } else { "more" },
+            format_ns(error_ns)
+        ),
+        usual: false,
+    }
+}
+
+/// One leaf, with how often it was done and who asked for it.
+fn example(pair: &Pair, row: &AttributionRow) -> String {
+    let count = row.count.map_or_else(String::new, |count| {
+        let [slow, fast] =
+            if pair.sign > 0.0 { [count.arm, count.baseline] } else { [count.baseline, count.arm] };
+        format!(" ({slow:.2} a request against {fast:.2})")
+    });
+    let last = row.path.last();
+    let via = row.via.as_ref().filter(|via| Some(*via) != last && !row.path.contains(via));
+    let via = via.map_or_else(String::new, |via| format!(", under {via}"));
+    let within = row.within.as_ref().filter(|within| Some(*within) != last);
+    let within = within.map_or_else(String::new, |name| format!(", mostly {name}"));
+    format!("{}{count}{within}{via}", row.path[1..].join(" > "))
+}
+
+/// CPU time of those that ended.
+type Spent = fn(&Evidence) -> f64;
+
+/// Moves what threads and processes that ended used from what they did to their ending: the same time is not told twice, and
+/// who starts one for each request could do the same work without.
+pub(super) fn of_those_that_ended(pair: &Pair, claims: &mut Vec<Suspect>) {
+    let spent: [(CauseId, Spent); 2] = [
+        (CauseId::ChildProcesses, |arm| arm.ended_processes_ns),
+        (CauseId::ShortThreads, |arm| arm.ended_threads_ns),
+    ];
+    for (id, time) in spent {
+        let Some(found) = code::ended_suspect(pair, id) else { continue };
+        let place = claims.iter().position(|claim| claim.id == id);
+        let at = place.unwrap_or(claims.len());
+        match place {
+            Some(at) => claims[at].evidence = format!("{}; {}", found.evidence, claims[at].evidence),
+            None => claims.push(Suspect { ns: 0.0, ..found }),
+        }
+        let missing = pair.more(time) - claims[at].ns;
+        move_to(claims, at, missing);
+    }
+}
+
+/// Moves so much, in proportion, from all that grew to one of them.
+fn move_to(claims: &mut [Suspect], at: usize, ns: f64) {
+    let grown: f64 = claims
+        .iter()
+        .enumerate()
+        .filter(|(place, one)| *place != at && one.ns > 0.0)
+        .map(|(_, one)| one.ns)
+        .sum();
+    let moved = ns.clamp(0.0, grown);
+    if moved <= 0.0 {
+        return;
+    }
+    for (place, one) in claims.iter_mut().enumerate() {
+        if place == at {
+            one.ns += moved;
+        } else if one.ns > 0.0 {
+            one.ns *= 1.0 - moved / grown;
+        }
+    }
+}

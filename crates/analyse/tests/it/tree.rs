@@ -1,0 +1,132 @@
+//! The tree from outside: leaves sum to CPU per request, causes do not overlap, and what is said is where the gap is.
+
+use analyse::{Findings, analyse};
+use model::record::{PassKind, Run};
+
+use crate::support::change;
+use crate::why::{Plant, planted};
+use crate::why_seen::{sampled_beside, waiting_in};
+
+/// Stacks of one server that sends each answer by itself, and of one that sends several at once.
+const SEND: &str = "main;serve;flush;do_syscall_64;__x64_sys_writev;tcp_sendmsg";
+
+fn sums(findings: &Findings) {
+    let cpu = |name: &str| {
+        findings.arms.iter().find(|arm| arm.name == name).unwrap().cpu_ns_per_request.unwrap().total
+    };
+    for arm in findings.arms.iter().filter(|arm| arm.name != findings.baseline) {
+        let rows = || findings.attribution.iter().filter(|row| row.arm == arm.name);
+        let [from, to] = [rows().map(|row| row.baseline_ns).sum::<f64>(), rows().map(|row| row.arm_ns).sum()];
+        assert!((from / cpu(&findings.baseline) - 1.0).abs() < 0.01, "{from}");
+        assert!((to / cpu(&arm.name) - 1.0).abs() < 0.01, "{to}");
+        for row in rows() {
+            let parts = row.more_ns.zip(row.dearer_ns);
+            let exact = |(more, dearer): (f64, f64)| (more + dearer - row.delta_ns).abs() < 1e-6;
+            assert!(parts.is_none_or(exact), "{row:?}");
+        }
+    }
+    // Those of an identity say where, and not why: they are what is left.
+    let explains = findings.causes.iter().filter(|cause| cause.grade != analyse::Grade::AccountsFor);
+    let carried: f64 = explains.filter_map(|cause| cause.share).sum();
+    let left = findings.unattributed_share.unwrap();
+    assert!((carried + left - 1.0).abs() < 1e-6, "{carried} and {left}: {:?}", findings.causes);
+}
+
+#[test]
+fn leaves_sum_to_cpu_per_request_and_causes_do_not_overlap() {
+    let work = Plant { user_ns: 4500.0, system_ns: 4500.0, calls: &[("writev", 2.0)], ..Plant::NONE };
+    let mut unsampled = sampled_beside(work, &[SEND, "main;serve;render"]);
+    for record in &mut unsampled.diagnostics {
+        record.passes.retain(|pass| pass.kind != PassKind::Sampling);
+    }
+    let waits =
+        Plant { calls: &[("clock_nanosleep", 1.0), ("futex", 1.4)], idle_rate: Some(0.1), ..Plant::NONE };
+    let mut one_sided = sampled_beside(work, &[SEND, "main;serve;render"]);
+    one_sided.diagnostics.retain(|record| record.arm == "pr");
+    for run in [
+        sampled_beside(work, &[SEND, "main;serve;render"]),
+        unsampled,
+        one_sided,
+        planted(waits),
+        waiting_in(waits.calls, &[("main;serve;futex_wait", 60_000)]),
+    ] {
+        sums(&analyse(&run));
+    }
+}
+
+#[test]
+fn samples_of_one_arm_are_not_set_beside_none_of_the_other() {
+    let plant = Plant { user_ns: 9000.0, ..Plant::NONE };
+    let mut run = sampled_beside(plant, &["main;serve;render"]);
+    run.diagnostics.retain(|record| record.arm == "pr");
+    let findings = analyse(&run);
+    assert!(
+        findings.attribution.iter().all(|row| row.path[1] == "not sampled"),
+        "{:?}",
+        findings.attribution
+    );
+}
+
+/// A server that gave up sending each answer by itself, for which it works more.
+fn batches() -> Run {
+    let plant = Plant { system_ns: 4000.0, calls: &[("writev", 1.0)], ..Plant::NONE };
+    let mut run = sampled_beside(plant, &[SEND]);
+    // As many samples as it takes of the time.
+    let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    for stack in profiles.filter_map(|pass| pass.profile.as_mut()).flat_map(|profile| &mut profile.stacks) {
+        stack.samples = if stack.samples == 900 { 400 } else { stack.samples };
+    }
+    change(&mut run, "main", 0, |window| {
+        let more = 700 * window.load.requests;
+        window.target.cpu.user_ns += more;
+        window.target.cpu.total_ns += more;
+    });
+    run.manifest.plan.baseline = 1;
+    run
+}
+
+#[test]
+fn what_is_saved_and_what_is_paid_is_said_with_how_often() {
+    let findings = analyse(&batches());
+    sums(&findings);
+    let said: Vec<(String, f64)> =
+        findings.said.iter().map(|one| (one.path.join(" > "), one.delta_ns.round())).collect();
+    let [saved, paid] = &findings.said[..] else { panic!("{said:?}") };
+    assert_eq!(saved.path[..2], ["kernel", "writev"], "{said:?}");
+    assert!((saved.delta_ns + 4000.0).abs() < 150.0 && (paid.delta_ns - 700.0).abs() < 100.0, "{said:?}");
+    assert_eq!(paid.path[..2], ["user", "own code"], "{said:?}");
+    let count = saved.count.unwrap();
+    assert!((count.baseline - 1.0).abs() < 0.01 && count.arm == 0.0, "{count:?}");
+    assert!((saved.more_ns.unwrap() - saved.delta_ns).abs() < 1e-6, "all of it is fewer calls: {saved:?}");
+    let paid = findings.causes.iter().find(|cause| cause.id.name() == "own_code").unwrap();
+    assert!(paid.ns_per_request > 0.0 && paid.share.unwrap() < 0.0, "{paid:?}");
+}
+
+#[test]
+fn an_idle_interval_is_of_one_wait() {
+    let waits: [(Plant, &str, &str); 2] = [
+        (
+            Plant { calls: &[("futex", 1.4)], delayed: 50, idle_rate: Some(0.1), ..Plant::NONE },
+            "delayed_ack",
+            "lock_contention",
+        ),
+        (
+            Plant { calls: &[("futex", 1.4)], refused: 0.01, idle_rate: Some(0.1), ..Plant::NONE },
+            "listen_backlog",
+            "lock_contention",
+        ),
+    ];
+    for (plant, first, second) in waits {
+        let findings = analyse(&planted(plant));
+        let share = |id: &str| {
+            findings
+                .causes
+                .iter()
+                .find(|cause| cause.id.name() == id)
+                .and_then(|cause| cause.share)
+                .unwrap_or(0.0)
+        };
+        assert!(share(first) > 0.85 && share(second) < 0.15, "{:?}", findings.causes);
+        assert!(share(first) + share(second) < 1.001, "{:?}", findings.causes);
+    }
+}
