@@ -1,5 +1,6 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
+mod arms;
 mod block;
 mod condition;
 mod confirm;
@@ -32,7 +33,7 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
 
-pub(crate) use planning::command_arm;
+pub(crate) use arms::command_arm;
 pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
