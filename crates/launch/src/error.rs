@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +52,14 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// A server that was to run already does not answer.
+    #[error("nothing answers on {addr}, where it was to run already: {reason}")]
+    NotRunning {
+        /// Where it was asked.
+        addr: SocketAddr,
+        /// What happened instead.
+        reason: String,
+    },
     /// It answered, but not as expected.
     #[error("it answered wrongly: {what}")]
     WrongAnswer {
@@ -87,6 +96,7 @@ impl LaunchError {
             Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
             Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
             Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
+            Self::NotRunning { .. } => (FailureKind::NotReady, Vec::new()),
             Self::Git(_) => (FailureKind::Build, Vec::new()),
             Self::NoProgram(_)
             | Self::Start { .. }

@@ -47,5 +47,5 @@ pub use port::{free_port, port_free};
 pub use probe::{body_start, probe};
 pub use process::{Exit, Process, Stopped};
 pub use program::{executable_of, sha256, sha256_file};
-pub use ready::{Ready, wait_ready};
+pub use ready::{Ready, ask_running, wait_ready};
 pub use verify::{Check, verify};

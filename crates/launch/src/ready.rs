@@ -62,6 +62,19 @@ pub fn wait_ready(
     }
 }
 
+/// Asks a server that runs already, once.
+///
+/// # Errors
+/// [`LaunchError::NotRunning`] where it does not answer, [`LaunchError::WrongAnswer`] with what came instead.
+pub fn ask_running(addr: SocketAddr, path: &str, expect: &Expect) -> Result<Answer, LaunchError> {
+    let reply = ask(addr, path, Instant::now() + PROBE_LIMIT)
+        .map_err(|error| LaunchError::NotRunning { addr, reason: error.to_string() })?;
+    match difference(&reply, expect) {
+        None => Ok(reply.answer),
+        Some(what) => Err(LaunchError::WrongAnswer { what, log: Vec::new() }),
+    }
+}
+
 fn ask(addr: SocketAddr, path: &str, deadline: Instant) -> Result<Reply, ProbeError> {
     let left = deadline.saturating_duration_since(Instant::now());
     let mut connection = Connection::open(addr, left.min(PROBE_LIMIT))?;

@@ -12,6 +12,7 @@ pub(crate) mod preflight;
 pub(crate) mod progress;
 mod remedies;
 mod run_id;
+mod running;
 mod server;
 mod session;
 mod together;

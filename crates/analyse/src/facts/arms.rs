@@ -196,13 +196,15 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     let windows = sheet.windows(name, sheet.main);
     let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
     let range = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.range(name, sheet.main, figure);
-    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
+    // Of processes that were not seen, 0 would be a wrong number.
+    let seen = sheet.is_seen(name);
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count).filter(|_| seen);
     let rounds = sheet.rounds_of(name).count() as u32;
     let mut row = ArmFindings {
         name: name.to_owned(),
         target,
         variant,
-        command: arm.run.join(" "),
+        command: arm.what(),
         revision: arm.source.revision().map(RevisionFindings::of),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
@@ -214,7 +216,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         cpu_ns_per_request: cpu(pooled),
         cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.of(window)),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
-        busy_cores: mean(&windows, busy_cores),
+        busy_cores: mean(&windows, busy_cores).filter(|_| seen),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
         server_set_busy_range: range(&|window| Some(set_busy(&window.server_cpus))),
         context_switches_per_request: switches(pooled),
@@ -253,7 +255,7 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
     match source {
         ArmSource::BuiltIn { model } => (Some(model.clone()), None),
         ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
-        ArmSource::Command | ArmSource::Git(_) => (None, None),
+        ArmSource::Command | ArmSource::Git(_) | ArmSource::Running(_) => (None, None),
     }
 }
 

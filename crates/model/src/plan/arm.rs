@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,36 @@ pub enum ArmSource {
     Command,
     /// A state of a git repository, checked out and built in a cache.
     Git(Revision),
+    /// A server that runs already: it is neither started nor stopped.
+    Running(Running),
+}
+
+/// A server that runs already, on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Running {
+    /// Where it listens: an address of the loopback interface.
+    #[schemars(with = "String")]
+    pub address: SocketAddr,
+    /// Whose CPU time is its own.
+    pub watched: Watched,
+}
+
+/// Whose CPU time is that of a server that runs already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Watched {
+    /// Of the process that listens there, with its children.
+    Listener,
+    /// Of this process, with its children.
+    Process {
+        /// Its number.
+        pid: u32,
+    },
+    /// Of all processes of a cgroup, such as a unit of systemd or a container.
+    Unit {
+        /// Name of its folder, or of the unit.
+        name: String,
+    },
 }
 
 impl ArmSource {
@@ -35,6 +66,15 @@ impl ArmSource {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::BuiltIn { .. } | Self::Target { .. })
+    }
+
+    /// The server, where it runs already.
+    #[must_use]
+    pub fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            _ => None,
+        }
     }
 
     /// The revision, where it is one.
@@ -117,6 +157,15 @@ pub struct Arm {
 const RESERVED: [&str; 3] = ["pilot", "generator", "diagnostic"];
 
 impl Arm {
+    /// What starts it, or where it runs.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match self.source.running() {
+            Some(running) => format!("http://{}", running.address),
+            None => self.run.join(" "),
+        }
+    }
+
     /// Checks the name and that the port reaches the server.
     ///
     /// # Errors
@@ -130,6 +179,9 @@ impl Arm {
         }
         if RESERVED.contains(&name.as_str()) {
             return Err(PlanError::ReservedName(name.clone()));
+        }
+        if self.source.running().is_some() {
+            return Ok(());
         }
         if self.run.is_empty() {
             return Err(PlanError::Words { arm: name.clone() });

@@ -13,7 +13,7 @@ mod random;
 mod search;
 mod target;
 
-pub use arm::{Arm, ArmSource, Placeholders, Revision, fill, split_command};
+pub use arm::{Arm, ArmSource, Placeholders, Revision, Running, Watched, fill, split_command};
 pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,

@@ -22,8 +22,9 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
-    /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}') or states of the git repository here
-    /// (NAME=git:REF, NAME=git:. for the work tree); none: the built-in servers, quick
+    /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'), states of the git repository here (NAME=git:REF,
+    /// NAME=git:. for the work tree) or servers that run already (NAME=http://127.0.0.1:PORT/PATH); none: the built-in
+    /// servers, quick
     #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
@@ -38,6 +39,12 @@ pub(crate) struct CompareArgs {
     /// Of arms from git: the command that starts one, in its folder
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
+    /// Of an arm that runs already: the process whose CPU time is its own, with its children [default: who listens there]
+    #[arg(long, value_name = "[NAME=]PID")]
+    pub(crate) watch_pid: Vec<String>,
+    /// Of an arm that runs already: the unit or cgroup whose CPU time is its own
+    #[arg(long, value_name = "[NAME=]UNIT")]
+    pub(crate) watch_unit: Vec<String>,
     /// Path that is asked for; a target's own where none is given
     #[arg(long)]
     pub(crate) path: Option<String>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, bail};
 use model::plan::{Arm, ArmSource, Circumstances, Expect, PlanError, WarmupClass, split_command};
 
+use super::running;
 use crate::catalogue::{BUILT_IN, Catalogue};
 use crate::cli::CompareArgs;
 use crate::revision::{self, Recipe};
@@ -20,9 +21,13 @@ pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<Strin
     let mut path = None;
     for words in &args.arms {
         let (arm, own_path) = match words.split_once('=') {
-            Some((name, what)) => (named(name, what, args, &expect)?, None),
+            Some((name, what)) => named(name, what, args, &expect)?,
             None => catalogue.arm(words)?,
         };
+        let differs = |first: &String| own_path.as_ref().is_some_and(|own| own != first);
+        if arm.source.running().is_some() && args.path.is_none() && path.as_ref().is_some_and(differs) {
+            bail!("the arms have different paths: all are asked for one, give it with --path");
+        }
         path = path.or(own_path);
         arms.push(arm);
     }
@@ -37,6 +42,7 @@ pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<Strin
             arms.push(catalogue.arm(model)?.0);
         }
     }
+    running::watch(&mut arms, args)?;
     let recipe = args.build.is_some() || args.run.is_some();
     if recipe && !arms.iter().any(|arm| arm.source.revision().is_some()) {
         bail!("--build and --run are for arms from git: write NAME=git:REF, or put the command after NAME=");
@@ -44,12 +50,20 @@ pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<Strin
     Ok((arms, path))
 }
 
-/// The arm that `what` describes.
-fn named(name: &str, what: &str, args: &CompareArgs, expect: &Expect) -> anyhow::Result<Arm> {
-    match what.strip_prefix(GIT) {
-        Some(asked) => revision::arm(&Recipe::of(args, name)?, asked, expect),
-        None => command_arm(name, what, args.port_env, expect),
+/// The arm that `what` describes, with the path that it names.
+fn named(
+    name: &str,
+    what: &str,
+    args: &CompareArgs,
+    expect: &Expect,
+) -> anyhow::Result<(Arm, Option<String>)> {
+    if let Some(asked) = what.strip_prefix(GIT) {
+        return Ok((revision::arm(&Recipe::of(args, name)?, asked, expect)?, None));
     }
+    if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
+        return running::arm(name, what, expect);
+    }
+    Ok((command_arm(name, what, args.port_env, expect)?, None))
 }
 
 /// An arm made of a command line.

@@ -1,5 +1,6 @@
 //! Servers that are alive together, and the generators that load one of them at a time.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ impl<'a> Together<'a> {
                 jobs.len() - 1
             });
             places.push((index, jobs[index].endpoints.len()));
-            jobs[index].endpoints.push(endpoint(bench.plan, arm, server.port));
+            jobs[index].endpoints.push(endpoint(bench.plan, arm, server.address));
         }
         let placement = &bench.plan.placement;
         let groups: Vec<Group> = servers.iter().map(|server| server.group.clone()).collect();
@@ -154,7 +155,7 @@ impl<'a> Together<'a> {
         // All are told before any is waited for.
         std::thread::scope(|scope| {
             for server in self.servers {
-                scope.spawn(move || server.process.stop());
+                scope.spawn(move || server.stop());
             }
         });
     }
@@ -246,10 +247,10 @@ fn job(plan: &Plan, arm: &Arm) -> Job {
     }
 }
 
-fn endpoint(plan: &Plan, arm: &Arm, port: u16) -> Endpoint {
+fn endpoint(plan: &Plan, arm: &Arm, address: SocketAddr) -> Endpoint {
     Endpoint {
         name: arm.name.clone(),
-        url: format!("http://127.0.0.1:{port}{}", plan.workload.path),
+        url: format!("http://{address}{}", plan.workload.path),
         unix: None,
         expected_status: Some(arm.expect.status),
     }

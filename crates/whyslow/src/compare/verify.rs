@@ -124,6 +124,10 @@ fn checks(
     limit: Duration,
     log: &Path,
 ) -> anyhow::Result<Vec<launch::Check>> {
+    if let Some(running) = arm.source.running() {
+        launch::ask_running(running.address, path, &arm.expect)?;
+        return Ok(launch::verify(running.address, path, &arm.expect));
+    }
     let launcher = Launcher::this_program();
     launcher.build(arm, &placeholders(arm, placement, 0), log, &mut |_| {}).context("it does not build")?;
     // Any port will do: nothing is measured.
