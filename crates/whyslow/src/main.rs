@@ -7,6 +7,7 @@ mod case;
 mod catalogue;
 mod cli;
 mod compare;
+mod config;
 mod doctor;
 mod exit;
 mod folder;

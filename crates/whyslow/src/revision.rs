@@ -31,9 +31,14 @@ impl Recipe {
     /// The recipe of the arm `name` that the flags give.
     pub(crate) fn of(args: &CompareArgs, name: &str) -> anyhow::Result<Self> {
         let Some(run) = args.run.clone() else {
-            bail!("'{name}' comes from git: say how it is started with --run 'COMMAND with {{port}}'");
+            bail!(
+                "'{name}' comes from git: say how it is started with --run 'COMMAND with {{port}}', or in a whyslow.toml"
+            );
         };
-        let folder = std::env::current_dir().context("cannot tell the current folder")?;
+        let folder = match &args.folder {
+            Some(folder) => folder.clone(),
+            None => std::env::current_dir().context("cannot tell the current folder")?,
+        };
         let build = args.build.clone();
         Ok(Self { name: name.to_owned(), build, run, port_env: args.port_env, folder })
     }

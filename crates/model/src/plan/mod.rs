@@ -5,6 +5,7 @@
 
 mod arm;
 mod case;
+mod config;
 mod design;
 mod intervention;
 mod order;
@@ -18,6 +19,7 @@ pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
+pub use config::ConfigFile;
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
     Workload,
@@ -93,6 +95,14 @@ pub enum PlanError {
     /// A case file does not read, or names something unknown.
     #[error("{file}: {reason}")]
     CaseFile {
+        /// The file as the user knows it.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A `whyslow.toml` does not read.
+    #[error("{file}: {reason}")]
+    ConfigFile {
         /// The file as the user knows it.
         file: String,
         /// What is wrong.

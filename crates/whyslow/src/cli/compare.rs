@@ -39,6 +39,12 @@ pub(crate) struct CompareArgs {
     /// Of arms from git: the command that starts one, in its folder
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
+    /// What the command line leaves open [default, for arms from git: whyslow.toml here or above in the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder of the file above, where there is one.
+    #[arg(skip)]
+    pub(crate) folder: Option<PathBuf>,
     /// Of an arm that runs already: the process whose CPU time is its own, with its children [default: who listens there]
     #[arg(long, value_name = "[NAME=]PID")]
     pub(crate) watch_pid: Vec<String>,
@@ -112,9 +118,9 @@ pub(crate) struct CompareArgs {
     /// Commands read their port from PORT in the environment
     #[arg(long)]
     pub(crate) port_env: bool,
-    /// Status that commands must answer with
-    #[arg(long, default_value_t = 200)]
-    pub(crate) expect_status: u16,
+    /// Status that commands must answer with [default: 200]
+    #[arg(long)]
+    pub(crate) expect_status: Option<u16>,
     /// File with the body that commands must answer with
     #[arg(long, value_name = "FILE")]
     pub(crate) expect_body: Option<PathBuf>,

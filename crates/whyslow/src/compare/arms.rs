@@ -50,6 +50,11 @@ pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<Strin
     Ok((arms, path))
 }
 
+/// Whether an arm's words name a state of a git repository.
+pub(crate) fn is_from_git(words: &str) -> bool {
+    words.split_once('=').is_some_and(|(_, what)| what.starts_with(GIT))
+}
+
 /// The arm that `what` describes, with the path that it names.
 fn named(
     name: &str,
@@ -84,7 +89,8 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
 }
 
 fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
-    let any = Expect { status: args.expect_status, ..Expect::default() };
+    let default = Expect::default();
+    let any = Expect { status: args.expect_status.unwrap_or(default.status), ..default };
     let Some(file) = &args.expect_body else { return Ok(any) };
     let bytes =
         std::fs::read(file).with_context(|| format!("cannot read --expect-body {}", file.display()))?;

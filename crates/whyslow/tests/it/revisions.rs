@@ -195,3 +195,61 @@ fn what_cannot_be_had_is_refused_before_anything_is_started() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("/ is in no git repository"), "{said:?}");
 }
+
+/// The repository with the example of the documentation in it.
+fn example() -> Repository {
+    let repository = Repository::new();
+    for file in ["service.c", "whyslow.toml"] {
+        let text =
+            std::fs::read_to_string(crate::support::repository(&format!("docs/examples/service/{file}")));
+        repository.write(file, &text.unwrap());
+    }
+    repository.commit("the example");
+    repository
+}
+
+#[test]
+fn the_example_made_slower_by_a_commit_is_said_to_be_slower() {
+    let repository = example();
+    let source = std::fs::read_to_string(repository.folder.join("service.c")).unwrap();
+    let slower = source.replace("#define TERMS 1000\n", "#define TERMS 100000\n");
+    assert_ne!(slower, source);
+    repository.git(&["checkout", "--quiet", "-b", "pr"]);
+    repository.write("service.c", &slower);
+    repository.commit("sum more");
+    let out = repository.cache.with_file_name("run");
+    let short = ["--quick", "--cycles", "4", "--equal-rates", "none", "--no-why", "--format", "json"];
+    let args = ["compare", "main=git:main", "pr=git:.", "--out", out.to_str().unwrap()];
+    let said = repository.whyslow(&[&args[..], &short].concat());
+    assert_eq!(said.code, Some(3), "fail_if of the file: {said:?}");
+    let json = said.json();
+    assert_schema("compare", &json);
+    let row = &json["comparisons"][0];
+    assert_eq!((&row["metric"], &row["verdict"]), (&"cpu_per_request".into(), &"slower".into()), "{row}");
+    assert_eq!(json["arms"][1]["revision"]["changed"], false, "the work tree is what was committed");
+    let workload = json["workload"].as_str().unwrap();
+    assert!(workload.starts_with("GET /mean "), "{workload}");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_one_sentence_and_flags_go_before_it() {
+    let repository = example();
+    let plan = |more: &[&str]| {
+        let args = ["compare", "main=git:main", "pr=git:.", "--list", "--format", "json"];
+        repository.whyslow(&[&args[..], more].concat())
+    };
+    let said = plan(&["--path", "/other", "--run", "./x {port}"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let json = said.json();
+    assert_eq!((&json["workload"]["path"], &json["arms"][0]["run"][0]), (&"/other".into(), &"./x".into()));
+    assert_eq!(json["arms"][0]["build"][0][2], "cc -O2 -pthread -o {build}/service service.c");
+    let other = repository.whyslow(&["compare", "threads", "futures", "--list", "--format", "json"]);
+    assert_eq!(other.json()["workload"]["path"], "/", "the file is for arms of its repository");
+    repository.write("whyslow.toml", "biuld = 'make'\n");
+    let said = plan(&[]);
+    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
+    assert!(said.err.contains("there is no key 'biuld': did you mean 'build'?"), "{said:?}");
+    let said = plan(&["--config", "no-such.toml"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("cannot read ") && said.err.contains("no-such.toml"), "{said:?}");
+}
