@@ -41,7 +41,7 @@ pub struct Gate {
 type Check = fn(&Sheet) -> Vec<Gate>;
 
 /// All gates in the order in which they are printed. Adding one is adding a row.
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 11] = [
     answers::parity,
     answers::errors,
     generator::generator,
@@ -51,6 +51,7 @@ const CHECKS: [Check; 10] = [
     load::wire,
     disturbance::host,
     place::environment,
+    place::running,
     place::fairness,
 ];
 

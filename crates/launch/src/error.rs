@@ -1,10 +1,11 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use model::record::{Failure, FailureKind};
 
-use crate::Exit;
+use crate::{Exit, GitError};
 
 /// Why a target gives no figures; each display is one sentence, and [`LaunchError::failure`] makes a row of it.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,14 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// A server that was to run already does not answer.
+    #[error("nothing answers on {addr}, where it was to run already: {reason}")]
+    NotRunning {
+        /// Where it was asked.
+        addr: SocketAddr,
+        /// What happened instead.
+        reason: String,
+    },
     /// It answered, but not as expected.
     #[error("it answered wrongly: {what}")]
     WrongAnswer {
@@ -57,6 +66,9 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// A revision could not be checked out.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// We were asked to stop meanwhile.
     #[error("interrupted")]
     Interrupted,
@@ -82,6 +94,8 @@ impl LaunchError {
             Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
             Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
             Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
+            Self::NotRunning { .. } => (FailureKind::NotReady, Vec::new()),
+            Self::Git(_) => (FailureKind::Build, Vec::new()),
             Self::NoProgram(_)
             | Self::Start { .. }
             | Self::NoPort(_)

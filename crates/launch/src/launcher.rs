@@ -104,6 +104,10 @@ impl Launcher {
         Self::new(PathBuf::from("/proc/self/exe"))
     }
 
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     /// Starts a target; what it prints goes into its log.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ pub enum ObserveError {
     /// Nobody listens on a port, or somebody whom this user may not look at.
     #[error("nobody that can be seen listens on port {0}: is it right, and the server ours? (root sees all)")]
     NoListener(u16),
+    /// No cgroup has this name.
+    #[error("there is no cgroup '{0}' below /sys/fs/cgroup: give the name of a unit or of a cgroup's folder")]
+    NoUnit(String),
     /// Stacks cannot be sampled.
     #[error("stacks cannot be sampled ({source}): {hint}")]
     Sampling {

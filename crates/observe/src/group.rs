@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use model::record::Fairness;
@@ -18,13 +19,22 @@ pub struct Group {
     kind: Kind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// The root, its process group, and all descendants.
     With,
     /// The descendants of the root only.
     Below,
+    /// All processes of a cgroup and of those below it; there is no root.
+    Cgroup(PathBuf),
+    /// Nobody: a server that cannot be seen.
+    Unseen,
 }
+
+/// Where cgroups are mounted.
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// How deep below that a unit is looked for: slices hold slices hold services.
+const DEEPEST: u32 = 10;
 
 impl Group {
     /// The process `pid`, the process group that it leads if it leads one, and all descendants of these.
@@ -42,6 +52,28 @@ impl Group {
     /// [`ObserveError::NoProcess`]
     pub fn below(supervisor: u32) -> Result<Self, ObserveError> {
         Self::new(supervisor, Kind::Below)
+    }
+
+    /// All processes of the cgroup that is called `unit` or `unit.service`, in either version of cgroups, and below it.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoUnit`]
+    pub fn of_unit(unit: &str) -> Result<Self, ObserveError> {
+        let none = || ObserveError::NoUnit(unit.to_owned());
+        let is_name = !unit.is_empty() && !unit.contains('/') && !unit.starts_with('.');
+        let names = [unit.to_owned(), format!("{unit}.service")];
+        let folder = is_name.then(|| unit_below(Path::new(CGROUPS), &names, DEEPEST)).flatten();
+        Ok(Self::in_cgroup(folder.ok_or_else(none)?))
+    }
+
+    fn in_cgroup(folder: PathBuf) -> Self {
+        Self { root: 0, start: 0, kind: Kind::Cgroup(folder) }
+    }
+
+    /// Nobody, who uses nothing: for a server whose processes cannot be seen.
+    #[must_use]
+    pub fn unseen() -> Self {
+        Self { root: 0, start: 0, kind: Kind::Unseen }
     }
 
     fn new(root: u32, kind: Kind) -> Result<Self, ObserveError> {
@@ -162,6 +194,12 @@ impl Group {
         }))
     }
 
+    /// Whether its processes were started here, below a supervisor of ours.
+    #[must_use]
+    pub fn is_supervised(&self) -> bool {
+        self.kind == Kind::Below
+    }
+
     /// The process that the group was made of.
     pub(crate) fn root(&self) -> u32 {
         self.root
@@ -179,6 +217,11 @@ impl Group {
     /// Whether the process that the group was made of is still there.
     #[must_use]
     pub fn is_alive(&self) -> bool {
+        match &self.kind {
+            Kind::Unseen => return true,
+            Kind::Cgroup(folder) => return !cgroup_pids(folder).is_empty(),
+            Kind::With | Kind::Below => {}
+        }
         let stat = read_stat(&mut Reader::new(), self.root);
         // A zombie has ended, and only waits to be asked how.
         stat.is_some_and(|stat| stat.start == self.start && stat.state != 'Z')
@@ -224,17 +267,62 @@ impl Group {
     /// The processes that are watched.
     pub(crate) fn watched(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
         let mut members = self.members(table)?;
-        members.retain(|member| member.pid != self.root || self.kind == Kind::With);
+        members.retain(|member| member.pid != self.root || self.kind != Kind::Below);
         Ok(members)
     }
 
     /// The members, the root among them in either kind.
     fn members(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
+        match &self.kind {
+            Kind::Unseen => return Ok(Vec::new()),
+            Kind::Cgroup(folder) => {
+                let pids = cgroup_pids(folder);
+                return Ok(table.0.iter().filter(|stat| pids.contains(&stat.pid)).copied().collect());
+            }
+            Kind::With | Kind::Below => {}
+        }
         if !table.0.iter().any(|stat| stat.pid == self.root && stat.start == self.start) {
             return Err(ObserveError::Ended(self.root));
         }
         Ok(table.closure(self.root, self.kind == Kind::With))
     }
+}
+
+/// The folder with one of `names` at `top` or below it that holds processes; another one where none does.
+fn unit_below(top: &Path, names: &[String], depth: u32) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(top)
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut empty = None;
+    for folder in folders.map(|entry| entry.path()) {
+        let is_it = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| names.iter().any(|it| it == name));
+        let found = match is_it {
+            true => Some(folder),
+            false if depth > 0 => unit_below(&folder, names, depth - 1),
+            false => None,
+        };
+        match found {
+            Some(found) if !cgroup_pids(&found).is_empty() => return Some(found),
+            found => empty = empty.or(found),
+        }
+    }
+    empty
+}
+
+/// The processes of a cgroup and of those below it. Source: cgroups(7), the file `cgroup.procs` of either version.
+fn cgroup_pids(folder: &Path) -> BTreeSet<u32> {
+    let own = file::optional(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: BTreeSet<u32> = own.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            pids.extend(cgroup_pids(&entry.path()));
+        }
+    }
+    pids
 }
 
 /// Every process of the host at one moment.
@@ -343,6 +431,33 @@ mod tests {
         let error = group.snapshot_by(refused, &table, &mut reader).unwrap_err().to_string();
         assert!(error.starts_with("cannot read the CPU clock of process "), "{error}");
         assert!(group.snapshot_of(&table, &mut reader).unwrap().processes.contains_key(&std::process::id()));
+    }
+
+    #[test]
+    fn a_cgroup_has_its_processes_and_those_below_it() {
+        let top = std::env::temp_dir().join(format!("whyslow-cgroup-{}", std::process::id()));
+        let inner = top.join("system.slice/web.service/workers");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir_all(top.join("other/web.service")).unwrap();
+        std::fs::write(inner.join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
+        let folder = unit_below(&top, &["web".to_owned(), "web.service".to_owned()], DEEPEST).unwrap();
+        assert_eq!(folder, top.join("system.slice/web.service"), "the one that has processes");
+        let group = Group::in_cgroup(folder);
+        assert_eq!((group.pids().unwrap(), group.is_alive()), (vec![std::process::id()], true));
+        assert!(group.snapshot().unwrap().processes.contains_key(&std::process::id()));
+        std::fs::remove_dir_all(&top).unwrap();
+        assert!(!group.is_alive());
+    }
+
+    #[test]
+    fn nobody_uses_nothing_and_a_unit_that_is_not_there_is_said() {
+        let group = Group::unseen();
+        let before = group.snapshot().unwrap();
+        assert_eq!(group.snapshot().unwrap().since(&before).cpu.total_ns, 0);
+        for name in ["no-such-unit-here", "", "..", "a/b"] {
+            let error = Group::of_unit(name).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("there is no cgroup '{name}'")), "{error}");
+        }
     }
 
     #[test]

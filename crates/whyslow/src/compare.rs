@@ -1,5 +1,6 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
+mod arms;
 mod block;
 mod condition;
 mod confirm;
@@ -12,6 +13,7 @@ pub(crate) mod progress;
 pub(crate) mod reach;
 mod remedies;
 mod run_id;
+mod running;
 mod server;
 mod session;
 mod together;
@@ -29,11 +31,12 @@ use model::units::CpuSet;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cli::{CompareArgs, Format};
+use crate::config;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use condition::Condition;
 
-pub(crate) use planning::command_arm;
+pub(crate) use arms::{command_arm, is_from_git};
 pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
 
 /// Runs a comparison and prints what `page` makes of its run directory.
 pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
+    let args = &config::filled(args).map_err(Stop::usage)?;
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;

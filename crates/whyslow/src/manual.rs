@@ -13,6 +13,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
         Output::Load => report::load_schema(),
         Output::Capacity => report::capacity_schema(),
         Output::Watch => report::watch_schema(),
+        Output::Whyslow => model::plan::ConfigFile::schema().to_value(),
         Output::Case => report::case_schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("a schema is JSON")?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::plan::{Arm, ArmSource};
+use model::plan::{Arm, ArmSource, Revision};
 use model::record::{Background, LoadReport, Percentiles, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,33 @@ impl Overload {
     }
 }
 
+/// The state of a git repository that an arm was built from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RevisionFindings {
+    /// What was asked for: a branch, a tag, a commit, or `.` for the work tree.
+    pub asked: String,
+    /// The commit; of the work tree the one that it began from.
+    pub commit: Option<String>,
+    /// The tree that was built.
+    pub tree: String,
+    /// Whether the tree is not the commit's: work that is not committed.
+    pub changed: bool,
+    /// The commit in short.
+    pub text: String,
+}
+
+impl RevisionFindings {
+    fn of(revision: &Revision) -> Self {
+        Self {
+            asked: revision.asked.clone(),
+            commit: revision.commit.clone(),
+            tree: revision.tree.clone(),
+            changed: revision.changed,
+            text: revision.describe(),
+        }
+    }
+}
+
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
 /// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +137,9 @@ pub struct ArmFindings {
     pub variant: Option<String>,
     /// Command that started it.
     pub command: String,
+    /// The state of a repository that it was built from.
+    #[serde(default)]
+    pub revision: Option<RevisionFindings>,
     /// SHA-256 of its executable.
     pub build_id: Option<String>,
     /// Whether it gave figures.
@@ -180,13 +210,16 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     let windows = sheet.windows(name, sheet.main);
     let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
     let range = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.range(name, sheet.main, figure);
-    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);
+    // Of processes that were not seen, 0 would be a wrong number.
+    let seen = sheet.is_seen(name);
+    let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count).filter(|_| seen);
     let rounds = sheet.rounds_of(name).count() as u32;
     let mut row = ArmFindings {
         name: name.to_owned(),
         target,
         variant,
-        command: arm.run.join(" "),
+        command: arm.what(),
+        revision: arm.source.revision().map(RevisionFindings::of),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
@@ -197,7 +230,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         cpu_ns_per_request: cpu(pooled),
         cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.of(window)),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
-        busy_cores: mean(&windows, busy_cores),
+        busy_cores: mean(&windows, busy_cores).filter(|_| seen),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
         server_set_busy_range: range(&|window| Some(set_busy(&window.server_cpus))),
         context_switches_per_request: switches(pooled),
@@ -242,7 +275,7 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
     match source {
         ArmSource::BuiltIn { model } => (Some(model.clone()), None),
         ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
-        ArmSource::Command => (None, None),
+        ArmSource::Command | ArmSource::Git(_) | ArmSource::Running(_) => (None, None),
     }
 }
 

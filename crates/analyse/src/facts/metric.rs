@@ -32,7 +32,10 @@ impl Metric {
     /// The metrics whose verdicts decide a run; the rest is exploratory.
     pub const PRIMARY: [Self; 2] = [Self::CpuPerRequest, Self::Rate];
 
-    /// Whether the metric was declared primary before the run.
+    /// The same where the CPU time of an arm is not known. The median of the responses is the percentile that repeats best.
+    pub const PRIMARY_UNSEEN: [Self; 2] = [Self::Rate, Self::P50];
+
+    /// Whether the metric is one of [`Metric::PRIMARY`].
     #[must_use]
     pub fn is_primary(self) -> bool {
         Self::PRIMARY.contains(&self)

@@ -99,6 +99,23 @@ impl<'a> Sheet<'a> {
     }
 
     /// The name of the baseline's second copy, in a run that has one.
+    /// Whether the CPU time of `arm` is known: what was started here always is, a server that ran already where its processes
+    /// were seen.
+    pub(crate) fn is_seen(&self, arm: &str) -> bool {
+        let runs = self.plan().arms.iter().any(|known| known.name == arm && known.source.running().is_some());
+        !runs
+            || self
+                .rounds_of(arm)
+                .flat_map(|record| &record.windows)
+                .any(|window| window.target.cpu.total_ns > 0)
+    }
+
+    /// The metrics that decide between `arm` and the baseline.
+    pub(crate) fn primary(&self, arm: &str) -> [Metric; 2] {
+        let seen = self.is_seen(arm) && self.is_seen(self.baseline());
+        if seen { Metric::PRIMARY } else { Metric::PRIMARY_UNSEEN }
+    }
+
     pub(crate) fn second_baseline(&self) -> Option<String> {
         second_baseline(self.plan(), self.baseline())
     }

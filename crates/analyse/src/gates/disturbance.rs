@@ -81,6 +81,10 @@ impl Disturbance {
     }
 
     fn share(&self, sheet: &Sheet, arm: &str, index: usize) -> Option<f64> {
+        // A server whose processes are not known is itself one of the others.
+        if !sheet.is_seen(arm) {
+            return None;
+        }
         let (mut taken_ns, mut all_ns) = (0, 0);
         for window in sheet.windows(arm, index) {
             let cpus = u64::from(window.server_cpus.cpus.max(1));

@@ -1,6 +1,6 @@
 //! Gates on where the arms ran.
 
-use model::plan::Arm;
+use model::plan::{Arm, Running};
 use stats::noise::Noise;
 
 use super::{Gate, holds};
@@ -22,17 +22,10 @@ pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
         let other = allowed(arm);
         if let (Some(baseline), Some(other)) = (&baseline, &other)
             && baseline != other
+            // Nothing is known of the CPUs of a server that cannot be seen.
+            && ![baseline, other].iter().any(|cpus| cpus.is_empty())
         {
-            let text = format!(
-                "'{arm}' ran on CPUs {other}, '{}' on {baseline}: it changed its own CPU set",
-                sheet.baseline()
-            );
-            return vec![Gate {
-                ok: false,
-                arm: Some(arm.to_owned()),
-                voids: Metric::ALL.to_vec(),
-                ..holds("environment", text)
-            }];
+            return vec![other_cpus(sheet, arm, [baseline, other])];
         }
     }
     let effects: Vec<Gate> =
@@ -45,6 +38,41 @@ pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
         "environment",
         format!("same host and CPUs; the arms differ in {}{shared}", differences(sheet)),
     )]
+}
+
+/// The arms did not have the same CPUs. Of servers that ran already, what a request costs is compared all the same.
+fn other_cpus(sheet: &Sheet, arm: &str, [baseline, other]: [&String; 2]) -> Gate {
+    let runs = sheet.plan().arms.iter().any(|known| {
+        known.source.running().is_some() && [arm, sheet.baseline()].contains(&known.name.as_str())
+    });
+    let (why, voids) = match runs {
+        true => (
+            "a server that runs already has its own CPU set: give both the same (taskset -a -c -p, or --server-cpus)",
+            Metric::ALL.into_iter().filter(|metric| *metric != Metric::CpuPerRequest).collect(),
+        ),
+        false => ("it changed its own CPU set", Metric::ALL.to_vec()),
+    };
+    let text = format!("'{arm}' ran on CPUs {other}, '{}' on {baseline}: {why}", sheet.baseline());
+    Gate { ok: false, arm: Some(arm.to_owned()), voids, ..holds("environment", text) }
+}
+
+/// `running`: of servers that ran already, whose CPU time is known; without it rate and median response decide.
+pub(super) fn running(sheet: &Sheet) -> Vec<Gate> {
+    let running = sheet.plan().arms.iter().filter_map(|arm| Some((arm, arm.source.running()?)));
+    let row = |(arm, running): (&Arm, &Running)| {
+        let what = format!("'{}' ran already at {}, one process for all blocks", arm.name, running.address);
+        if sheet.is_seen(&arm.name) {
+            return Gate { arm: Some(arm.name.clone()), ..holds("running", what) };
+        }
+        let text = format!(
+            "{what}; its CPU time cannot be seen, so that rate and median response decide: name its process with \
+             --watch-pid, its unit with --watch-unit, or run whyslow as the user that it runs as"
+        );
+        let voids = vec![Metric::CpuPerRequest, Metric::Rss];
+        Gate { ok: false, arm: Some(arm.name.clone()), voids, ..holds("running", text) }
+    };
+    // An arm that failed has no figures to speak of.
+    running.filter(|(arm, _)| sheet.rounds_of(&arm.name).next().is_some()).map(row).collect()
 }
 
 /// The two copies of the baseline in a rigorous run differ by as much as would be named: then the place within a block

@@ -181,7 +181,7 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         baseline: sheet.baseline().to_owned(),
         arm: arm.to_owned(),
         metric,
-        primary: metric.is_primary(),
+        primary: sheet.primary(arm).contains(&metric),
         condition: sheet.describe(condition),
         // More blocks decide nothing about an arm that does not work.
         verdict: if works(sheet, sheet.baseline()) && works(sheet, arm) {

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,97 @@ pub enum ArmSource {
     },
     /// A command from the command line.
     Command,
+    /// A state of a git repository, checked out and built in a cache.
+    Git(Revision),
+    /// A server that runs already: it is neither started nor stopped.
+    Running(Running),
+}
+
+/// A server that runs already, on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Running {
+    /// Where it listens: an address of the loopback interface.
+    #[schemars(with = "String")]
+    pub address: SocketAddr,
+    /// Whose CPU time is its own.
+    pub watched: Watched,
+}
+
+/// Whose CPU time is that of a server that runs already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Watched {
+    /// Of the process that listens there, with its children.
+    Listener,
+    /// Of this process, with its children.
+    Process {
+        /// Its number.
+        pid: u32,
+    },
+    /// Of all processes of a cgroup, such as a unit of systemd or a container.
+    Unit {
+        /// Name of its folder, or of the unit.
+        name: String,
+    },
+}
+
+impl ArmSource {
+    /// Whether it is a server of ours, which does all that the others do; somebody's own has to give the answer alone.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::BuiltIn { .. } | Self::Target { .. })
+    }
+
+    /// The server, where it runs already.
+    #[must_use]
+    pub fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The revision, where it is one.
+    #[must_use]
+    pub fn revision(&self) -> Option<&Revision> {
+        match self {
+            Self::Git(revision) => Some(revision),
+            _ => None,
+        }
+    }
+}
+
+/// A state of a git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Revision {
+    /// What was asked for: a branch, a tag, a commit, or `.` for the work tree as it is.
+    pub asked: String,
+    /// The commit; of the work tree the one that it began from, absent where there is none yet.
+    pub commit: Option<String>,
+    /// The tree: two revisions with the same tree have the same files.
+    pub tree: String,
+    /// Whether the files are not those of the commit: work that is not committed.
+    pub changed: bool,
+    /// The repository's `.git`.
+    pub git_dir: String,
+    /// Folder that its files are checked out into, never inside the repository.
+    pub checkout: String,
+}
+
+/// Digits of a commit that people read.
+const SHORT_COMMIT: usize = 10;
+
+impl Revision {
+    /// The commit as people write it, and whether there is more than that.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let short = |id: &str| id.chars().take(SHORT_COMMIT).collect::<String>();
+        match &self.commit {
+            Some(commit) if self.changed => format!("{} with changes", short(commit)),
+            Some(commit) => short(commit),
+            None => format!("tree {}", short(&self.tree)),
+        }
+    }
 }
 
 /// One server under comparison: how to build, start and recognise it. Words may hold placeholders (see [`fill`]).
@@ -65,6 +157,15 @@ pub struct Arm {
 const RESERVED: [&str; 3] = ["pilot", "generator", "diagnostic"];
 
 impl Arm {
+    /// What starts it, or where it runs.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match self.source.running() {
+            Some(running) => format!("http://{}", running.address),
+            None => self.run.join(" "),
+        }
+    }
+
     /// Checks the name and that the port reaches the server.
     ///
     /// # Errors
@@ -78,6 +179,9 @@ impl Arm {
         }
         if RESERVED.contains(&name.as_str()) {
             return Err(PlanError::ReservedName(name.clone()));
+        }
+        if self.source.running().is_some() {
+            return Ok(());
         }
         if self.run.is_empty() {
             return Err(PlanError::Words { arm: name.clone() });

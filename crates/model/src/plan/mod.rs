@@ -6,6 +6,7 @@
 mod arm;
 mod case;
 mod cause;
+mod config;
 mod design;
 mod intervention;
 mod order;
@@ -15,12 +16,13 @@ mod search;
 mod target;
 mod workload;
 
-pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
+pub use arm::{Arm, ArmSource, Placeholders, Revision, Running, Watched, fill, split_command};
 pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
 pub use cause::{CauseId, UnknownCause};
+pub use config::ConfigFile;
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
 };
@@ -96,6 +98,14 @@ pub enum PlanError {
     /// A case file does not read, or names something unknown.
     #[error("{file}: {reason}")]
     CaseFile {
+        /// The file as the user knows it.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A `whyslow.toml` does not read.
+    #[error("{file}: {reason}")]
+    ConfigFile {
         /// The file as the user knows it.
         file: String,
         /// What is wrong.

@@ -10,7 +10,7 @@ use model::units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::CapacityArgs;
-use crate::compare::reach::{Place, Starting};
+use crate::compare::reach::{Place, Starting, on_loopback};
 use crate::compare::{self, command_arm};
 use crate::exit::Stop;
 
@@ -88,7 +88,7 @@ fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Resul
     let values = compare::placeholders(arm, placement, port);
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, &log) };
     let mut process = launcher.start(&spec)?;
-    let place = Place { workload, arm, placement, port };
+    let place = Place { workload, arm, placement, address: on_loopback(port) };
     let starting = Starting { launcher: &launcher, log: &log, limit: compare::READY_LIMIT };
     let ready = place.wait_ready(&mut process, &starting);
     // A search drives what a user may: whatever status is below 400 is right.

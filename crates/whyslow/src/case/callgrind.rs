@@ -18,7 +18,7 @@ use model::units::Span;
 
 use crate::catalogue::Catalogue;
 use crate::compare::placeholders;
-use crate::compare::reach::{Place, Starting};
+use crate::compare::reach::{Place, Starting, on_loopback};
 
 /// Requests of the short run and of the long one; their difference is what is counted.
 const REQUESTS: [u64; 2] = [400, 2400];
@@ -80,7 +80,8 @@ impl Bench<'_> {
         argv.extend(plain.argv.iter().cloned());
         let spec = Spec { argv, cpus: Some(self.placement.server.clone()), ..plain };
         let mut process = launcher.start(&spec)?;
-        let place = Place { workload: self.workload, arm: self.arm, placement: self.placement, port };
+        let Self { workload, arm, placement, .. } = *self;
+        let place = Place { workload, arm, placement, address: on_loopback(port) };
         let starting = Starting { launcher: &launcher, log: &log, limit: READY_LIMIT };
         place.wait_ready(&mut process, &starting)?;
         let loaded = self.load(&place);

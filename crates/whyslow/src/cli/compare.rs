@@ -14,15 +14,18 @@ Examples:
       the built-in servers, quick
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --path /users
       two builds of one service
+  whyslow compare main=git:main pr=git:. --build make --run './server --port {port}'
+      what a branch and the work tree build; the second time nothing is built
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
-    /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is);
-    /// none: the built-in servers, quick
-    #[arg(value_name = "TARGET|NAME=COMMAND")]
+    /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is),
+    /// states of the git repository here (NAME=git:REF, NAME=git:. for the work tree) or servers that run already
+    /// (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers, quick
+    #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
     #[arg(skip)]
@@ -30,6 +33,24 @@ pub(crate) struct CompareArgs {
     /// A command as one more arm: NAME='COMMAND with {port}'
     #[arg(long = "cmd", value_name = "NAME=COMMAND")]
     pub(crate) commands: Vec<String>,
+    /// Of arms from git: the shell line that builds one, in its folder; {build} is a folder for what it makes
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) build: Option<String>,
+    /// Of arms from git: the command that starts one, in its folder
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) run: Option<String>,
+    /// What the command line leaves open [default, for arms from git: whyslow.toml here or above in the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder of the file above, where there is one.
+    #[arg(skip)]
+    pub(crate) folder: Option<PathBuf>,
+    /// Of an arm that runs already: the process whose CPU time is its own, with its children [default: who listens there]
+    #[arg(long, value_name = "[NAME=]PID")]
+    pub(crate) watch_pid: Vec<String>,
+    /// Of an arm that runs already: the unit or cgroup whose CPU time is its own
+    #[arg(long, value_name = "[NAME=]UNIT")]
+    pub(crate) watch_unit: Vec<String>,
     /// Path that is asked for; a target's own where none is given
     #[arg(long)]
     pub(crate) path: Option<String>,

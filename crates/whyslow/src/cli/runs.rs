@@ -85,6 +85,8 @@ pub(crate) enum Output {
     Watch,
     /// whyslow case run
     Case,
+    /// The file whyslow.toml
+    Whyslow,
 }
 
 #[derive(Debug, Args)]

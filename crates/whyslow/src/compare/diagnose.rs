@@ -36,6 +36,10 @@ const WATCHED_TURN: Duration = Duration::from_millis(200);
 /// Longest turn of an arm alone: counts need no more, and stacks have several.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// Why calls of a server that ran already are not traced.
+const NOT_STOPPED: &str =
+    "no counts of system calls: tracing would stop the server at each, and it was not started here";
+
 /// Seconds that the diagnosis of all arms takes.
 pub(super) fn seconds(plan: &Plan) -> f64 {
     if !plan.design.why {
@@ -373,6 +377,7 @@ impl Watch {
                 sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
+            PassKind::Tracing if !target.is_supervised() => Self::Refused(NOT_STOPPED.to_owned()),
             PassKind::Tracing => match Tracing::of(target) {
                 Ok(tracing) => Self::Tracing(tracing),
                 Err(error) => Self::Refused(format!("no counts of system calls: {error}")),

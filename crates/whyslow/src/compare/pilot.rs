@@ -58,7 +58,7 @@ impl Bench<'_> {
                 Err(_) if self.interrupt.is_set() => return Err(Early::Interrupted),
                 Err(failure) => {
                     piloted.record.failure = Some(failure);
-                    let _ = server.process.stop();
+                    server.stop();
                 }
             },
             Err(Early::Arm(_, failure)) => piloted.record.failure = Some(failure),
@@ -69,7 +69,7 @@ impl Bench<'_> {
 
     /// Asks a few times for each request: what it answers is as expected, and kept to be compared.
     fn ask(&self, server: &mut Server) -> Result<Vec<RequestAnswers>, Failure> {
-        let place = self.place(server.arm, server.port);
+        let place = self.place(server.arm, server.address);
         let answers = place.answers(self.interrupt.flag()).map_err(|text| {
             let crash = server.crash(EXIT_PATIENCE);
             crash.unwrap_or_else(|| server.failure(FailureKind::NotReady, text))

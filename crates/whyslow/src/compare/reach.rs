@@ -23,6 +23,8 @@ const ASKED: u32 = 3;
 const MOST_NAMES: usize = 64;
 /// How long the answers to one request may take, all together.
 const ASKING_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server that runs already may take to answer once.
+const MEETING_LIMIT: Duration = Duration::from_secs(2);
 /// How long a command that is asked whether a server is ready may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Between two such commands: each is a process, and shares CPUs with what starts.
@@ -40,7 +42,12 @@ pub(crate) struct Place<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) arm: &'a Arm,
     pub(crate) placement: &'a Placement,
-    pub(crate) port: u16,
+    pub(crate) address: SocketAddr,
+}
+
+/// Where servers that are started here listen.
+pub(crate) fn on_loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
 }
 
 /// What a server is asked and watched with while it starts.
@@ -55,12 +62,12 @@ impl Place<'_> {
     /// Where requests go.
     pub(crate) fn endpoint(&self) -> Endpoint {
         let Workload { reach, path, job, .. } = self.workload;
-        let values = self.values();
+        let (values, host) = (self.values(), self.address.ip().to_string());
         // Certificates name hosts, seldom addresses.
-        let (scheme, host) = if reach.tls { ("https", "localhost") } else { ("http", values.host.as_str()) };
+        let (scheme, host) = if reach.tls { ("https", "localhost") } else { ("http", host.as_str()) };
         Endpoint {
             name: self.arm.name.clone(),
-            url: format!("{scheme}://{host}:{}{path}", self.port),
+            url: format!("{scheme}://{host}:{}{path}", self.address.port()),
             unix: reach.unix.as_ref().map(|socket| fill(socket, &values).into()),
             // Requests that differ are answered with statuses that differ: none below 400 is an error.
             expected_status: match job.requests {
@@ -71,11 +78,7 @@ impl Place<'_> {
     }
 
     fn values(&self) -> Placeholders {
-        placeholders(self.arm, self.placement, self.port)
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        placeholders(self.arm, self.placement, self.address.port())
     }
 
     /// Whether it speaks HTTP/1.1 in clear on a port.
@@ -95,7 +98,7 @@ impl Place<'_> {
             Some(ReadyBy::Command(words)) => {
                 let command = self.command(words, starting);
                 let mut ask = |_| run(&command, starting.launcher);
-                return launch::wait_until(process, self.address(), starting.limit, &mut ask);
+                return launch::wait_until(process, self.address, starting.limit, &mut ask);
             }
             Some(ReadyBy::Get(path)) => (path.clone(), false),
             None => match self.first_get() {
@@ -117,7 +120,21 @@ impl Place<'_> {
             }
         };
         let mut ask = |limit| self.get(&path, limit).map(judge);
-        launch::wait_until(process, self.address(), starting.limit, &mut ask)
+        launch::wait_until(process, self.address, starting.limit, &mut ask)
+    }
+
+    /// The answer of a server that runs already.
+    pub(crate) fn meet(&self) -> Result<Answer, LaunchError> {
+        let path = self.first_get().unwrap_or_else(|| "/".to_owned());
+        let (answer, body) = self
+            .get(&path, MEETING_LIMIT)
+            .map_err(|error| LaunchError::NotRunning { addr: self.address, reason: error.to_string() })?;
+        match unexpected(&answer, &body, &self.arm.expect) {
+            Some(what) if self.workload.job.requests.is_bare_get() => {
+                Err(LaunchError::WrongAnswer { what, log: Vec::new() })
+            }
+            _ => Ok(answer),
+        }
     }
 
     /// The path of the first request, if it is a GET of one that nothing fills.
@@ -130,7 +147,7 @@ impl Place<'_> {
     /// Gets `path` once, as the workload reaches the server.
     fn get(&self, path: &str, limit: Duration) -> Result<(Answer, Vec<u8>), ProbeError> {
         if self.is_plain() {
-            return launch::probe_with_body(self.address(), path, limit);
+            return launch::probe_with_body(self.address, path, limit);
         }
         let request = Request { target: Some(path.to_owned()), ..Request::get() };
         let job = Job { requests: Requests::Same(request), ..self.workload.job.clone() };

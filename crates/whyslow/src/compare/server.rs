@@ -1,15 +1,15 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
-use model::plan::{Arm, Placeholders, Placement, Plan, Round, SplitMix64};
+use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
-use observe::Group;
+use observe::{Group, ObserveError};
 
 use super::Early;
-use super::reach::{Place, Starting};
+use super::reach::{Place, Starting, on_loopback};
 use crate::interrupt::Interrupt;
 
 /// Lines of the server's log that go with a crash.
@@ -49,8 +49,9 @@ pub(super) struct Bench<'a> {
 pub(super) struct Server {
     /// Index into the plan's arms.
     pub(super) arm: usize,
-    pub(super) process: Process,
-    pub(super) port: u16,
+    /// Absent for a server that runs already.
+    process: Option<Process>,
+    pub(super) address: SocketAddr,
     pub(super) group: Group,
 }
 
@@ -59,10 +60,10 @@ impl<'a> Bench<'a> {
         &self.plan.arms[round.arm]
     }
 
-    /// The arm with this place in the plan as a server on `port`.
-    pub(super) fn place(&self, arm: usize, port: u16) -> Place<'a> {
+    /// The arm with this place in the plan as a server on `address`.
+    pub(super) fn place(&self, arm: usize, address: SocketAddr) -> Place<'a> {
         let Plan { workload, placement, arms, .. } = self.plan;
-        Place { workload, arm: &arms[arm], placement, port }
+        Place { workload, arm: &arms[arm], placement, address }
     }
 
     /// A record of `round` in which nothing has happened.
@@ -87,6 +88,9 @@ impl<'a> Bench<'a> {
     /// Starts the arm of `record` and waits until it answers as expected.
     pub(super) fn start(&self, purpose: Purpose, record: &mut RoundRecord) -> Result<Server, Early> {
         let arm = self.arm(&record.round);
+        if let Some(running) = arm.source.running() {
+            return self.meet(running, record);
+        }
         let Round { block, position, attempt, arm: index, .. } = record.round;
         let failed = |error: LaunchError| match error {
             LaunchError::Interrupted => Early::Interrupted,
@@ -110,31 +114,70 @@ impl<'a> Bench<'a> {
         let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let limit = self.plan.timing.ready_limit.0;
         let starting = Starting { launcher: self.launcher, log: &asking, limit };
-        let ready = self.place(index, port).wait_ready(&mut process, &starting);
+        let address = on_loopback(port);
+        let ready = self.place(index, address).wait_ready(&mut process, &starting);
         (record.answer, record.ready_ms) = ready.map_err(failed)?;
         let group = Group::below(process.supervisor_pid())?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
         }
-        Ok(Server { arm: index, process, port, group })
+        Ok(Server { arm: index, process: Some(process), address, group })
+    }
+
+    /// The server of `record`, which runs already, once it has answered as expected.
+    fn meet(&self, running: &Running, record: &mut RoundRecord) -> Result<Server, Early> {
+        let index = record.round.arm;
+        record.port = running.address.port();
+        let answer = self.place(index, running.address).meet();
+        record.answer = Some(answer.map_err(|error| Early::Arm(index, error.failure()))?);
+        let group = watched(running).map_err(|error| {
+            let kind = FailureKind::Start;
+            Early::Arm(index, Failure { kind, text: error.to_string(), log: Vec::new() })
+        })?;
+        record.fairness = group.fairness()?;
+        Ok(Server { arm: index, process: None, address: running.address, group })
+    }
+}
+
+/// The processes whose CPU time is a running server's: those named must be there; where it was to be found by itself and
+/// cannot be seen, it has none.
+fn watched(running: &Running) -> Result<Group, ObserveError> {
+    match &running.watched {
+        Watched::Process { pid } => Group::of(*pid),
+        Watched::Unit { name } => Group::of_unit(name),
+        Watched::Listener => {
+            let listener = observe::listening_process(running.address.port());
+            Ok(listener.and_then(Group::of).unwrap_or_else(|_| Group::unseen()))
+        }
     }
 }
 
 impl Server {
+    /// Ends what was started for it.
+    pub(super) fn stop(self) {
+        if let Some(process) = self.process {
+            let _ = process.stop();
+        }
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.process.as_ref().map(|process| log_tail(process.log(), LOG_LINES)).unwrap_or_default()
+    }
+
     /// How it ended although it was not asked to, if it did or does within `patience`.
     pub(super) fn crash(&mut self, patience: Duration) -> Option<Failure> {
-        let exit = self.process.wait(patience)?;
-        Some(Failure {
-            kind: FailureKind::Crashed,
-            text: format!("it {exit} under load"),
-            log: log_tail(self.process.log(), LOG_LINES),
-        })
+        let text = match &mut self.process {
+            Some(process) => format!("it {} under load", process.wait(patience)?),
+            None if self.group.is_alive() => return None,
+            None => "it ended under load".to_owned(),
+        };
+        Some(self.failure(FailureKind::Crashed, text))
     }
 
     /// What it failed by, with the end of its log.
     pub(super) fn failure(&self, kind: FailureKind, text: String) -> Failure {
-        Failure { kind, text, log: log_tail(self.process.log(), LOG_LINES) }
+        Failure { kind, text, log: self.log() }
     }
 }
 

@@ -84,7 +84,7 @@ impl<'a> Together<'a> {
                 jobs.len() - 1
             });
             places.push((index, jobs[index].endpoints.len()));
-            jobs[index].endpoints.push(bench.place(server.arm, server.port).endpoint());
+            jobs[index].endpoints.push(bench.place(server.arm, server.address).endpoint());
         }
         let placement = &bench.plan.placement;
         let groups: Vec<Group> = servers.iter().map(|server| server.group.clone()).collect();
@@ -151,7 +151,7 @@ impl<'a> Together<'a> {
         // All are told before any is waited for.
         std::thread::scope(|scope| {
             for server in self.servers {
-                scope.spawn(move || server.process.stop());
+                scope.spawn(move || server.stop());
             }
         });
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Check, Launcher, Spec, free_port};
-use model::plan::{Arm, ArmSource, Placement, Plan, Workload};
+use model::plan::{Arm, Placement, Plan, Workload};
 use model::record::RequestAnswers;
 use serde::Serialize;
 
-use super::reach::{Place, Starting};
+use super::reach::{Place, Starting, on_loopback};
 use super::server::placeholders;
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
@@ -78,7 +78,7 @@ impl Verified {
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
         // A target of ours does all that the others do; somebody's own command has to give the answer.
-        let optional = |name: &str| arm.source == ArmSource::Command && name != "answer";
+        let optional = |name: &str| !arm.source.is_ours() && name != "answer";
         let row = |check: launch::Check| Row {
             name: check.name,
             ok: check.ok,
@@ -133,6 +133,11 @@ fn checks(
     limit: Duration,
     log: &Path,
 ) -> anyhow::Result<Vec<launch::Check>> {
+    if let Some(running) = arm.source.running() {
+        let place = Place { workload, arm, placement, address: running.address };
+        place.meet()?;
+        return Ok(every(&place));
+    }
     let launcher = Launcher::this_program();
     launcher.build(arm, &placeholders(arm, placement, 0), log, &mut |_| {}).context("it does not build")?;
     // Any port will do: nothing is measured.
@@ -140,14 +145,20 @@ fn checks(
     let values = placeholders(arm, placement, port);
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
     let mut process = launcher.start(&spec)?;
-    let place = Place { workload, arm, placement, port };
+    let address = on_loopback(port);
+    let place = Place { workload, arm, placement, address };
     let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log, limit });
-    let checks = ready.map(|_| match place.is_plain() && workload.job.requests.is_bare_get() {
-        true => launch::verify(place.address(), &workload.path, &arm.expect),
-        false => asked(&place),
-    });
+    let checks = ready.map(|_| every(&place));
     let _ = process.stop();
     checks.context("it is not ready")
+}
+
+/// Every check of a server that is ready.
+fn every(place: &Place<'_>) -> Vec<Check> {
+    match place.is_plain() && place.workload.job.requests.is_bare_get() {
+        true => launch::verify(place.address, &place.workload.path, &place.arm.expect),
+        false => asked(place),
+    }
 }
 
 /// What is checked of requests other than a GET: that each is answered, and as expected.

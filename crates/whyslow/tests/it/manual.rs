@@ -48,7 +48,7 @@ fn every_command_has_a_man_page_and_every_shell_a_completion() {
 
 #[test]
 fn the_committed_schemas_are_those_that_are_printed() {
-    for output in ["compare", "load", "capacity", "watch", "case"] {
+    for output in ["compare", "load", "capacity", "watch", "case", "whyslow"] {
         let file = repository(&format!("docs/schema/{output}.schema.json"));
         let committed: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

@@ -68,6 +68,33 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "--connections", "0"], "--connections is 0: it must be between 1 and 1000000"),
     (&["compare", "--pipeline", "0"], "--pipeline is 0: it must be between 1 and 1024"),
     (&["compare", "--path", "users"], "--path is users: it must be a path that begins with /"),
+    (
+        &["compare", "a=http://10.0.0.1:80/", "threads"],
+        "'http://10.0.0.1:80/' is not on this machine: whyslow asks",
+    ),
+    (
+        &["compare", "a=http://example.org/", "threads"],
+        "'example.org' in 'http://example.org/' is no address",
+    ),
+    (&["compare", "a=https://127.0.0.1:1/", "threads"], "'https://127.0.0.1:1/' cannot be compared"),
+    (
+        &["compare", "a=http://127.0.0.1:9/x", "b=http://127.0.0.1:9/y"],
+        "the arms have different paths: all are asked for one",
+    ),
+    (
+        &["compare", "a=http://127.0.0.1:9", "threads", "--watch-pid", "4194305"],
+        "there is no process 4194305",
+    ),
+    (
+        &["compare", "a=http://127.0.0.1:9", "threads", "--watch-unit", "nothing"],
+        "there is no cgroup 'nothing'",
+    ),
+    (&["compare", "--watch-pid", "1"], "--watch-pid '1' is for an arm that runs already"),
+    (
+        &["compare", "a=http://127.0.0.1:9", "b=http://127.0.0.1:8", "--watch-pid", "1"],
+        "several arms run already, write --watch-pid NAME=1",
+    ),
+    (&["compare", "a=http://127.0.0.1:9", "threads", "--confirm"], "--confirm starts every arm anew"),
     // File descriptors or ports, whichever this machine has fewer of.
     (&["compare", "--connections", "1000000"], "1000000 connections need "),
     (&["compare", "--expect-body", "no-such-file"], "cannot read --expect-body no-such-file"),

@@ -1,0 +1,91 @@
+//! Servers that run already: where they are, and whose CPU time is theirs.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, bail};
+use model::plan::{Arm, ArmSource, Expect, Running, Watched};
+use observe::Group;
+
+use super::command_arm;
+use crate::cli::CompareArgs;
+
+/// Port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// The arm that `url` is, and its path where it has one.
+pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm, Option<String>)> {
+    let Some(rest) = url.strip_prefix("http://") else {
+        bail!("'{url}' cannot be compared: a server that runs already is NAME=http://127.0.0.1:PORT/PATH");
+    };
+    let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let address = address(place)
+        .with_context(|| format!("'{place}' in '{url}' is no address: write such as 127.0.0.1:8080"))?;
+    if !address.ip().is_loopback() {
+        bail!(
+            "'{url}' is not on this machine: whyslow asks addresses of the loopback interface only, such as 127.0.0.1"
+        );
+    }
+    let source = ArmSource::Running(Running { address, watched: Watched::Listener });
+    // The name is checked as any other; there is no command.
+    let arm = Arm { source, run: Vec::new(), ..command_arm(name, "-", false, expect)? };
+    Ok((arm, Some(path.to_owned()).filter(|path| !path.is_empty())))
+}
+
+fn address(place: &str) -> Option<SocketAddr> {
+    if let Ok(address) = place.parse() {
+        return Some(address);
+    }
+    let bare = place.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    if let Ok(ip) = bare {
+        return Some(SocketAddr::new(ip, HTTP_PORT));
+    }
+    let (host, port) = match place.split_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (place, HTTP_PORT),
+    };
+    // Names are not looked up: what they mean may be elsewhere.
+    host.eq_ignore_ascii_case("localhost").then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+/// Has the arms that run already watched as the flags say.
+pub(super) fn watch(arms: &mut [Arm], args: &CompareArgs) -> anyhow::Result<()> {
+    for words in &args.watch_pid {
+        let (arm, pid) = of(arms, "--watch-pid", words)?;
+        let pid: u32 =
+            pid.parse().with_context(|| format!("--watch-pid '{pid}' is not the number of a process"))?;
+        Group::of(pid)?;
+        arm.watched = Watched::Process { pid };
+    }
+    for words in &args.watch_unit {
+        let (arm, name) = of(arms, "--watch-unit", words)?;
+        Group::of_unit(name)?;
+        arm.watched = Watched::Unit { name: name.to_owned() };
+    }
+    if args.confirm
+        && let Some(arm) = arms.iter().find(|arm| arm.source.running().is_some())
+    {
+        bail!(
+            "--confirm starts every arm anew, with a change: '{}' runs already, give its command instead",
+            arm.name
+        );
+    }
+    Ok(())
+}
+
+/// The arm that `words` of a flag names, or the only one that runs already, and what is said of it.
+fn of<'a, 'b>(arms: &'a mut [Arm], flag: &str, words: &'b str) -> anyhow::Result<(&'a mut Running, &'b str)> {
+    let (name, what) = words.split_once('=').map_or((None, words), |(name, what)| (Some(name), what));
+    let mut found = arms.iter_mut().filter(|arm| name.is_none_or(|name| arm.name == name)).filter_map(
+        |arm| match &mut arm.source {
+            ArmSource::Running(running) => Some(running),
+            _ => None,
+        },
+    );
+    match (found.next(), found.next()) {
+        (Some(running), None) => Ok((running, what)),
+        (Some(_), Some(_)) => bail!("{flag} {what}: several arms run already, write {flag} NAME={what}"),
+        (None, _) => {
+            bail!("{flag} '{words}' is for an arm that runs already: write one as NAME=http://127.0.0.1:PORT")
+        }
+    }
+}
