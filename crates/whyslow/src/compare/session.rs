@@ -116,7 +116,9 @@ impl<'a> Session<'a> {
             arm: piloted.record.arm.clone(),
             requests: std::mem::take(&mut piloted.answers),
         });
-        let answers: Vec<ArmAnswers> = answers.filter(|answers| !answers.requests.is_empty()).collect();
+        let mut answers: Vec<ArmAnswers> = answers.filter(|answers| !answers.requests.is_empty()).collect();
+        // Pilots go in a random order.
+        answers.sort_by_key(|answers| self.bench.plan.arms.iter().position(|arm| arm.name == answers.arm));
         self.bench.dir.write_answers(answers.clone())?;
         let records: Vec<RoundRecord> = pilots.into_iter().map(|piloted| piloted.record).collect();
         for record in records.iter().filter(|record| record.failure.is_some()) {
