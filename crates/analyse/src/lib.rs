@@ -17,6 +17,7 @@ mod verdicts;
 // What is built on them.
 pub mod capacity;
 mod case;
+mod fail_if;
 mod findings;
 mod ladder;
 mod stacks;
@@ -43,6 +44,7 @@ pub use facts::shape::{ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
+pub use fail_if::{FailIf, FailIfError, FailIfFindings, FailIfOutcome};
 pub use findings::{DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, analyse, analyse_each_baseline};
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};

@@ -6,12 +6,14 @@
 mod assets;
 mod capacity;
 mod case;
+mod comment;
 mod compare;
 mod direction;
 mod document;
 mod history;
 mod html;
 mod json;
+mod junit;
 mod ladder;
 mod load;
 mod markdown;
@@ -26,6 +28,7 @@ mod watch;
 mod wording;
 mod words;
 
+pub use comment::{LINES as COMMENT_LINES, MARKER as COMMENT_MARKER};
 pub use direction::Direction;
 pub use document::{Block, Document};
 pub use history::{
@@ -68,6 +71,19 @@ pub fn findings_details(findings: &Findings) -> String {
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
     markdown::render(&compare::document(findings, Detail::Full))
+}
+
+/// A comparison as the comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, the
+/// details folded. Its first line is [`COMMENT_MARKER`].
+#[must_use]
+pub fn findings_comment(findings: &Findings) -> String {
+    comment::render(findings)
+}
+
+/// A comparison as a JUnit file: one test case for each arm and primary metric, and one for each condition of `--fail-if`.
+#[must_use]
+pub fn findings_junit(findings: &Findings) -> String {
+    junit::render(findings)
 }
 
 /// How the arms stand while a run goes on, for a line of progress.

@@ -8,7 +8,7 @@ mod servers;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub(crate) use compare::{Arrival, CapacityArgs, CompareArgs, LadderArgs};
+pub(crate) use compare::{Arrival, CapacityArgs, CompareArgs, JudgedArgs, LadderArgs};
 pub(crate) use load::{Called, FigureArgs, IdleKind, LoadArgs, LoadFormat, MergeArgs, ScheduleKind};
 pub(crate) use request::{RequestArgs, Size, text};
 pub(crate) use runs::{

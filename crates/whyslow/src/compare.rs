@@ -1,10 +1,10 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
 mod block;
-mod condition;
 mod confirm;
 mod diagnose;
 mod generator;
+pub(crate) mod judged;
 mod pilot;
 pub(crate) mod planning;
 pub(crate) mod preflight;
@@ -19,7 +19,7 @@ pub(crate) mod verify;
 
 use std::path::{Path, PathBuf};
 
-use analyse::{Findings, Verdict};
+use analyse::Findings;
 use anyhow::Context;
 use launch::Launcher;
 use model::plan::Plan;
@@ -30,7 +30,7 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinit
 use crate::cli::{CompareArgs, Format};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
-use condition::Condition;
+use judged::Judged;
 
 pub(crate) use planning::command_arm;
 pub(crate) use server::placeholders;
@@ -57,14 +57,14 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
-    run_with(args, |run, format| render(&analyse::analyse(run), format, args.details))
+    run_with(args, |_, findings, format| render(findings, format, args.details))
 }
 
-/// Runs a comparison and prints what `page` makes of its run directory.
-pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
+/// Runs a comparison and prints what `page` makes of its run and the findings on it.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
-    let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
+    let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;
     if args.list {
         return list(&plan, args.format);
     }
@@ -74,10 +74,11 @@ pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String
     }
     let dir = execute(args, &plan)?;
     let run = dir.read()?;
-    let findings = analyse::analyse(&run);
-    crate::print(&page(&run, args.format))?;
+    let findings = judged.findings(&run)?;
+    crate::print(&page(&run, &findings, args.format))?;
+    judged::say(&findings);
     crate::say(&format!("run kept in {}", dir.path().display()));
-    Ok(exit(&findings, &conditions))
+    Ok(judged::exit(&findings))
 }
 
 /// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.
@@ -200,26 +201,4 @@ fn keep_off_the_server(load: &CpuSet) {
     load.iter().for_each(|cpu| set.set(cpu as usize));
     // Placement is checked before; where the kernel refuses, the host gate sees the load.
     let _ = sched_setaffinity(None, &set);
-}
-
-fn exit(findings: &Findings, conditions: &[Condition]) -> Exit {
-    let primary = || findings.comparisons.iter().filter(|row| row.primary);
-    if findings.arms.iter().any(|arm| arm.error.is_some()) || findings.partial.is_some() {
-        return Exit::Failed;
-    }
-    if conditions.iter().any(|condition| condition.holds(findings)) {
-        return Exit::ConditionHolds;
-    }
-    // An arm has its verdict when one primary metric decided; the exit code is that of the arm that has least.
-    let mut arms: Vec<&str> = primary().map(|row| row.arm.as_str()).collect();
-    arms.dedup();
-    let least = arms.into_iter().map(|arm| {
-        let rows = || primary().filter(|row| row.arm == arm);
-        match () {
-            () if rows().any(|row| row.verdict.is_decided()) => Exit::Done,
-            () if rows().any(|row| row.verdict == Verdict::Inconclusive) => Exit::Inconclusive,
-            () => Exit::Invalid,
-        }
-    });
-    least.max().unwrap_or(Exit::Invalid)
 }

@@ -8,6 +8,7 @@ mod case;
 mod cause;
 mod design;
 mod intervention;
+mod nearest;
 mod order;
 mod placement;
 mod random;
@@ -25,6 +26,7 @@ pub use design::{
     Workload,
 };
 pub use intervention::{Circumstances, Intervention};
+pub use nearest::nearest;
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;

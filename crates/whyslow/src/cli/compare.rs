@@ -15,7 +15,9 @@ Examples:
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --path /users
       two builds of one service
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
-      two targets of targets/; exit code 3 if the condition holds";
+      two targets of targets/; exit code 3 if the condition holds
+  whyslow compare main='./old --port {port}' pr='./new --port {port}' --fail-if 'pr syscalls > 1.05x' --comment comment.md
+      two builds in CI: what to post on the pull request";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
@@ -111,9 +113,8 @@ pub(crate) struct CompareArgs {
     /// Put the causes named to the test: measure again with each taken away
     #[arg(long, conflicts_with = "no_why")]
     pub(crate) confirm: bool,
-    /// Condition that makes the exit code 3: 'NAME slower', 'NAME faster', 'NAME invalid' …
-    #[arg(long = "fail-if", value_name = "CONDITION")]
-    pub(crate) fail_if: Vec<String>,
+    #[command(flatten)]
+    pub(crate) judged: JudgedArgs,
     /// Directory of the run [default: whyslow-runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -129,6 +130,21 @@ pub(crate) struct CompareArgs {
     /// Start each arm once, check its answers, and stop
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+/// What is made of the findings of a comparison, beside the page.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct JudgedArgs {
+    /// Condition that makes the exit code 3: 'NAME slower', 'NAME slower in p99', 'NAME syscalls > 1.05x' (times the
+    /// baseline's), 'NAME context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// File for a comment on a pull request: Markdown of at most 30 lines, the first of which is a marker
+    #[arg(long, value_name = "FILE")]
+    pub(crate) comment: Option<PathBuf>,
+    /// File for CI that shows tests: JUnit XML, a test for each arm and primary metric and one for each condition
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
 }
 
 const LADDER_EXAMPLE: &str = "\
