@@ -6,7 +6,7 @@ use model::plan::{Arm, Placeholders, fill};
 
 use crate::launcher::fill_env;
 use crate::ready::LOG_LINES;
-use crate::{LaunchError, Launcher, Spec, log_tail};
+use crate::{Entry, LaunchError, Launcher, Spec, log_tail};
 
 /// Longest build of one command: compilers of large projects take tens of minutes, nothing sound takes hours.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
@@ -25,13 +25,49 @@ pub struct BuildStep {
     pub command: String,
 }
 
+/// Whether a build had to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Built {
+    /// Its commands ran.
+    Now,
+    /// The same files were built by the same command before.
+    Before,
+}
+
 impl Launcher {
-    /// Runs the build commands of `arm` one after another, their output appended to `log`; `progress` is told of each
-    /// as it begins. A build that this program does not survive does not survive it either.
+    /// Builds `arm`, a revision in its place in the cache; `progress` is told of each command as it begins. A build that this
+    /// program does not survive does not survive it either.
     ///
     /// # Errors
-    /// [`LaunchError::Build`] for a command that ends badly, else as [`Launcher::start`].
+    /// [`LaunchError::Build`] for a command that ends badly, [`LaunchError::Git`] for a revision that cannot be checked out,
+    /// else as [`Launcher::start`].
     pub fn build(
+        &self,
+        arm: &Arm,
+        values: &Placeholders,
+        log: &Path,
+        progress: &mut dyn FnMut(&BuildStep),
+    ) -> Result<Built, LaunchError> {
+        let Some(revision) = arm.source.revision() else {
+            return self.commands(arm, values, log, progress).map(|()| Built::Now);
+        };
+        let entry = Entry::of(revision);
+        let locked = entry.lock(LOOK, &|| self.is_unwanted());
+        let path = || PathBuf::from(&revision.checkout);
+        let Some(_lock) = locked.map_err(|source| LaunchError::File { path: path(), source })? else {
+            return Err(LaunchError::Interrupted);
+        };
+        let built = if entry.is_built() { Built::Before } else { Built::Now };
+        if built == Built::Now {
+            entry.check_out(revision)?;
+            self.commands(arm, values, log, progress)?;
+        }
+        entry.stamp(revision)?;
+        Ok(built)
+    }
+
+    /// Runs the build commands of `arm` one after another, their output appended to `log`.
+    fn commands(
         &self,
         arm: &Arm,
         values: &Placeholders,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::record::{Failure, FailureKind};
 
-use crate::Exit;
+use crate::{Exit, GitError};
 
 /// Why a target gives no figures; each display is one sentence, and [`LaunchError::failure`] makes a row of it.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,9 @@ pub enum LaunchError {
         /// Last lines of its log.
         log: Vec<String>,
     },
+    /// A revision could not be checked out.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// We were asked to stop meanwhile.
     #[error("interrupted")]
     Interrupted,
@@ -82,6 +85,7 @@ impl LaunchError {
             Self::Exited { log, .. } => (FailureKind::Exited, log.clone()),
             Self::NotReady { log, .. } => (FailureKind::NotReady, log.clone()),
             Self::WrongAnswer { log, .. } => (FailureKind::WrongAnswer, log.clone()),
+            Self::Git(_) => (FailureKind::Build, Vec::new()),
             Self::NoProgram(_)
             | Self::Start { .. }
             | Self::NoPort(_)

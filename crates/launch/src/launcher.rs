@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::plan::{Arm, Placeholders, fill};
@@ -98,6 +98,10 @@ impl Launcher {
     #[must_use]
     pub fn this_program() -> Self {
         Self::new(PathBuf::from("/proc/self/exe"))
+    }
+
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// Starts a target; what it prints goes into its log.

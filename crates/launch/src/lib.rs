@@ -1,4 +1,5 @@
-//! Builds, starts, pins, makes ready, verifies, stops and reaps one target. No other crate starts processes.
+//! Builds, starts, pins, makes ready, verifies, stops and reaps one target, or a state of
+//! a git repository. No other crate starts processes.
 //!
 //! A target never hangs directly below the program that measures it:
 //!
@@ -18,7 +19,9 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod cache;
 mod error;
+mod git;
 mod launcher;
 mod listen;
 mod log;
@@ -33,8 +36,10 @@ mod supervise;
 mod tree;
 mod verify;
 
-pub use build::BuildStep;
+pub use build::{BuildStep, Built};
+pub use cache::{Cache, Entry};
 pub use error::{LaunchError, ProbeError};
+pub use git::{GitError, Repository, WORK_TREE};
 pub use launcher::{ENV_PADDING, Launcher, Spec, role};
 pub use listen::listeners;
 pub use log::log_tail;

@@ -381,12 +381,24 @@ pub(crate) fn failures(findings: &Findings) -> Vec<String> {
 }
 
 pub(crate) fn run(findings: &Findings) -> Vec<String> {
-    vec![
+    let mut lines = vec![
         findings.workload.clone(),
         format!("run {}, seed {}", findings.run_id, findings.seed),
         format!("host: {}", host(&findings.host)),
-        format!("repeat with: {}", shell_words(&findings.command)),
-    ]
+    ];
+    let revisions = findings.arms.iter().filter_map(|arm| Some((arm, revision(arm)?)));
+    lines.extend(revisions.map(|(arm, revision)| format!("{} is {revision}", arm.name)));
+    lines.push(format!("repeat with: {}", shell_words(&findings.command)));
+    lines
+}
+
+/// The commit of an arm from git, and what it was asked for as.
+pub(crate) fn revision(arm: &ArmFindings) -> Option<String> {
+    let revision = arm.revision.as_ref()?;
+    Some(match revision.asked.as_str() {
+        "." => format!("the work tree: {}", revision.text),
+        asked => format!("{asked}: {}", revision.text),
+    })
 }
 
 /// What to run next: the reason, and below it the command, where there is one.

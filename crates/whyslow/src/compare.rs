@@ -1,5 +1,6 @@
 //! `whyslow compare`: flags → plan → run directory → findings → output.
 
+mod arms;
 mod block;
 mod confirm;
 mod diagnose;
@@ -32,7 +33,7 @@ use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use judged::Judged;
 
-pub(crate) use planning::command_arm;
+pub(crate) use arms::command_arm;
 pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 

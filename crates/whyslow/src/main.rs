@@ -18,6 +18,7 @@ mod load_command;
 mod manual;
 mod merge_command;
 mod report_command;
+mod revision;
 mod runtimes;
 mod serve;
 mod sharding;

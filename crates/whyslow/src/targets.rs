@@ -262,7 +262,7 @@ fn build_with(
     let tail = launch::log_tail(&log, 20);
     // What is worth keeping of it was just read.
     let _ = std::fs::remove_file(&log);
-    (built, tail)
+    (built.map(drop), tail)
 }
 
 fn arms(names: &[String]) -> Result<Vec<(Arm, Option<String>)>, Stop> {

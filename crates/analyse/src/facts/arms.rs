@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::plan::{Arm, ArmSource};
+use model::plan::{Arm, ArmSource, Revision};
 use model::record::{Background, LoadReport, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,33 @@ impl Overload {
     }
 }
 
+/// The state of a git repository that an arm was built from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RevisionFindings {
+    /// What was asked for: a branch, a tag, a commit, or `.` for the work tree.
+    pub asked: String,
+    /// The commit; of the work tree the one that it began from.
+    pub commit: Option<String>,
+    /// The tree that was built.
+    pub tree: String,
+    /// Whether the tree is not the commit's: work that is not committed.
+    pub changed: bool,
+    /// The commit in short.
+    pub text: String,
+}
+
+impl RevisionFindings {
+    fn of(revision: &Revision) -> Self {
+        Self {
+            asked: revision.asked.clone(),
+            commit: revision.commit.clone(),
+            tree: revision.tree.clone(),
+            changed: revision.changed,
+            text: revision.describe(),
+        }
+    }
+}
+
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
 /// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,6 +126,9 @@ pub struct ArmFindings {
     pub variant: Option<String>,
     /// Command that started it.
     pub command: String,
+    /// The state of a repository that it was built from.
+    #[serde(default)]
+    pub revision: Option<RevisionFindings>,
     /// SHA-256 of its executable.
     pub build_id: Option<String>,
     /// Whether it gave figures.
@@ -173,6 +203,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         target,
         variant,
         command: arm.run.join(" "),
+        revision: arm.source.revision().map(RevisionFindings::of),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && record.answer.is_some()),
         rounds,
@@ -222,7 +253,7 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
     match source {
         ArmSource::BuiltIn { model } => (Some(model.clone()), None),
         ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
-        ArmSource::Command => (None, None),
+        ArmSource::Command | ArmSource::Git(_) => (None, None),
     }
 }
 

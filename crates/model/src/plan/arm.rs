@@ -26,6 +26,58 @@ pub enum ArmSource {
     },
     /// A command from the command line.
     Command,
+    /// A state of a git repository, checked out and built in a cache.
+    Git(Revision),
+}
+
+impl ArmSource {
+    /// Whether it is a server of ours, which does all that the others do; somebody's own has to give the answer alone.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::BuiltIn { .. } | Self::Target { .. })
+    }
+
+    /// The revision, where it is one.
+    #[must_use]
+    pub fn revision(&self) -> Option<&Revision> {
+        match self {
+            Self::Git(revision) => Some(revision),
+            _ => None,
+        }
+    }
+}
+
+/// A state of a git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Revision {
+    /// What was asked for: a branch, a tag, a commit, or `.` for the work tree as it is.
+    pub asked: String,
+    /// The commit; of the work tree the one that it began from, absent where there is none yet.
+    pub commit: Option<String>,
+    /// The tree: two revisions with the same tree have the same files.
+    pub tree: String,
+    /// Whether the files are not those of the commit: work that is not committed.
+    pub changed: bool,
+    /// The repository's `.git`.
+    pub git_dir: String,
+    /// Folder that its files are checked out into, never inside the repository.
+    pub checkout: String,
+}
+
+/// Digits of a commit that people read.
+const SHORT_COMMIT: usize = 10;
+
+impl Revision {
+    /// The commit as people write it, and whether there is more than that.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let short = |id: &str| id.chars().take(SHORT_COMMIT).collect::<String>();
+        match &self.commit {
+            Some(commit) if self.changed => format!("{} with changes", short(commit)),
+            Some(commit) => short(commit),
+            None => format!("tree {}", short(&self.tree)),
+        }
+    }
 }
 
 /// One server under comparison: how to build, start and recognise it. Words may hold placeholders (see [`fill`]).

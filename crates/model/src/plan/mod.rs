@@ -15,7 +15,7 @@ mod random;
 mod search;
 mod target;
 
-pub use arm::{Arm, ArmSource, Placeholders, fill, split_command};
+pub use arm::{Arm, ArmSource, Placeholders, Revision, fill, split_command};
 pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,

@@ -14,6 +14,8 @@ Examples:
       the built-in servers, quick
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --path /users
       two builds of one service
+  whyslow compare main=git:main pr=git:. --build make --run './server --port {port}'
+      what a branch and the work tree build; the second time nothing is built
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --fail-if 'pr syscalls > 1.05x' --comment comment.md
@@ -22,8 +24,9 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
-    /// Targets (NAME or NAME@VARIANT) or commands (NAME='COMMAND with {port}'); none: the built-in servers, quick
-    #[arg(value_name = "TARGET|NAME=COMMAND")]
+    /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}') or states of the git repository here
+    /// (NAME=git:REF, NAME=git:. for the work tree); none: the built-in servers, quick
+    #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
     #[arg(skip)]
@@ -31,6 +34,12 @@ pub(crate) struct CompareArgs {
     /// A command as one more arm: NAME='COMMAND with {port}'
     #[arg(long = "cmd", value_name = "NAME=COMMAND")]
     pub(crate) commands: Vec<String>,
+    /// Of arms from git: the shell line that builds one, in its folder; {build} is a folder for what it makes
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) build: Option<String>,
+    /// Of arms from git: the command that starts one, in its folder
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) run: Option<String>,
     /// Path that is asked for; a target's own where none is given
     #[arg(long)]
     pub(crate) path: Option<String>,

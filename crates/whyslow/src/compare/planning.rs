@@ -5,13 +5,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Timing, Turns, WarmupClass, Workload,
-    split_command,
-};
+use model::plan::{Arm, Blocks, Condition, Design, Placement, Plan, Timing, Turns, WarmupClass, Workload};
 use model::units::{CpuSet, Rate, Span};
 
-use crate::catalogue::{BUILT_IN, Catalogue};
+use super::arms;
 use crate::cli::{Arrival, CompareArgs};
 
 /// Blocks of a quick run: the fewest whose exact interval attains 95 %.
@@ -34,8 +31,8 @@ const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison, validated.
 pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
-    let (mut arms, target_path) = arms(args)?;
-    let baseline = baseline(args, &arms)?;
+    let (mut arms, target_path) = arms::arms(args)?;
+    let baseline = arms::baseline(args, &arms)?;
     if args.rigorous {
         let again = format!("{}{}", arms[baseline].name, analyse::SECOND_BASELINE_SUFFIX);
         arms.push(Arm { name: again, ..arms[baseline].clone() });
@@ -67,69 +64,6 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
 fn quick(args: &CompareArgs) -> bool {
     let none_named = args.arms.is_empty() && args.commands.is_empty();
     args.quick || (none_named && args.blocks.is_none() && !args.rigorous)
-}
-
-/// The arms in the order given, with the path of the first target that has one.
-fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {
-    let catalogue = Catalogue::find();
-    let expect = expect(args)?;
-    let mut arms = Vec::new();
-    let mut path = None;
-    for words in &args.arms {
-        let (arm, own_path) = match words.split_once('=') {
-            Some((name, command)) => (command_arm(name, command, args.port_env, &expect)?, None),
-            None => catalogue.arm(words)?,
-        };
-        path = path.or(own_path);
-        arms.push(arm);
-    }
-    for words in &args.commands {
-        let Some((name, command)) = words.split_once('=') else {
-            bail!("--cmd '{words}' has no name: write --cmd NAME='COMMAND with {{port}}'");
-        };
-        arms.push(command_arm(name, command, args.port_env, &expect)?);
-    }
-    if arms.is_empty() {
-        for model in BUILT_IN {
-            arms.push(catalogue.arm(model)?.0);
-        }
-    }
-    Ok((arms, path))
-}
-
-/// An arm made of a command line.
-pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Expect) -> anyhow::Result<Arm> {
-    Ok(Arm {
-        name: name.to_owned(),
-        source: ArmSource::Command,
-        build: Vec::new(),
-        run: split_command(name, command)?,
-        env: std::collections::BTreeMap::new(),
-        dir: None,
-        build_dir: None,
-        port_env,
-        circumstances: model::plan::Circumstances::default(),
-        warmup: WarmupClass::Native,
-        expect: expect.clone(),
-    })
-}
-
-fn expect(args: &CompareArgs) -> anyhow::Result<Expect> {
-    let any = Expect { status: args.expect_status, ..Expect::default() };
-    let Some(file) = &args.expect_body else { return Ok(any) };
-    let bytes =
-        std::fs::read(file).with_context(|| format!("cannot read --expect-body {}", file.display()))?;
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => Expect { body: Some(text), ..any },
-        Err(binary) => Expect { body_sha256: Some(launch::sha256(binary.as_bytes())), ..any },
-    })
-}
-
-fn baseline(args: &CompareArgs, arms: &[Arm]) -> anyhow::Result<usize> {
-    let Some(name) = &args.baseline else { return Ok(0) };
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-    let unknown = || model::plan::PlanError::UnknownBaseline(name.clone(), names.join(", "));
-    Ok(names.iter().position(|other| other == name).ok_or_else(unknown)?)
 }
 
 fn workload(args: &CompareArgs, target_path: Option<String>) -> anyhow::Result<Workload> {
@@ -234,7 +168,8 @@ pub(super) fn describe(plan: &Plan) -> String {
     text += &format!("server on CPU {server}, generator on CPU {load}\n");
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
-        text += &format!("  {}{role}: {}\n", arm.name, arm.run.join(" "));
+        let revision = arm.source.revision().map(|revision| format!("{}: ", revision.describe()));
+        text += &format!("  {}{role}: {}{}\n", arm.name, revision.unwrap_or_default(), arm.run.join(" "));
     }
     text
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use launch::{LaunchError, Launcher, executable_of, sha256_file};
+use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
     AloneReason, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
@@ -323,11 +323,14 @@ pub(super) fn build(plan: &Plan, dir: &RunDir, launcher: &Launcher) -> anyhow::R
     let mut failed = Vec::new();
     for (index, arm) in plan.arms.iter().enumerate().filter(|(_, arm)| arm.build_dir.is_some()) {
         let log = dir.path().join("logs").join(format!("build-{}.log", arm.name));
-        if !arm.build.is_empty() {
-            crate::say(&format!("building {}", arm.name));
-        }
-        match launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut |_| {}) {
-            Ok(()) => {}
+        let mut say = |step: &BuildStep| {
+            if step.step == 1 {
+                crate::say(&format!("building {}", arm.name));
+            }
+        };
+        match launcher.build(arm, &placeholders(arm, &plan.placement, 0), &log, &mut say) {
+            Ok(Built::Now) => {}
+            Ok(Built::Before) => crate::say(&format!("{} was built before", arm.name)),
             Err(LaunchError::Interrupted) => bail!("interrupted while '{}' was built", arm.name),
             Err(error) => failed.push((index, error.failure())),
         }

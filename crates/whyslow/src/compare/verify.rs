@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Launcher, Spec, free_port, wait_ready};
-use model::plan::{Arm, ArmSource, Placement, Plan};
+use model::plan::{Arm, Placement, Plan};
 use serde::Serialize;
 
 use super::server::placeholders;
@@ -73,7 +73,7 @@ impl Verified {
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
         // A target of ours does all that the others do; somebody's own command has to give the answer.
-        let optional = |name: &str| arm.source == ArmSource::Command && name != "answer";
+        let optional = |name: &str| !arm.source.is_ours() && name != "answer";
         let row = |check: launch::Check| Row {
             name: check.name,
             ok: check.ok,

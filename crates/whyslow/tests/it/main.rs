@@ -19,6 +19,7 @@ mod manual;
 mod refusals;
 mod report;
 mod requests;
+mod revisions;
 mod serve;
 #[path = "../../../load/tests/it/serving/mod.rs"]
 #[allow(dead_code, reason = "the tests of the generator itself use more of it")]

@@ -1,0 +1,231 @@
+//! A git repository, asked by git's own command. Nothing is written into it: what a work tree has beyond its commits goes
+//! into the cache as objects, and its index is copied before anything is added.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::plan::Revision;
+
+use crate::cache::Cache;
+
+/// Settings of git's that would have it write beside the index that it is given.
+const PLAIN_INDEX: [&str; 6] =
+    ["-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"];
+/// What a hook's environment says of its repository; it does not hold for ours.
+const OF_A_HOOK: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_PREFIX",
+];
+/// The work tree as it is, in the place of a revision.
+pub const WORK_TREE: &str = ".";
+
+/// Why a revision cannot be had; each display is one sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GitError {
+    /// Git is not installed.
+    #[error("git cannot be started: {0}: install it, or name a command in the place of a revision")]
+    NoGit(io::Error),
+    /// The folder belongs to no repository.
+    #[error("{} is in no git repository: {reason}", folder.display())]
+    NoRepository {
+        /// The folder.
+        folder: PathBuf,
+        /// What git said.
+        reason: String,
+    },
+    /// There is no such revision.
+    #[error(
+        "there is no revision '{0}': name a branch, a tag or a commit that `git log` shows, or '.' for the work tree"
+    )]
+    NoRevision(String),
+    /// A bare repository has no work tree.
+    #[error("the repository has no work tree that '.' could stand for: name a branch, a tag or a commit")]
+    NoWorkTree,
+    /// The cache would be part of what is compared.
+    #[error("the cache {} lies inside the repository: set WHYSLOW_CACHE to a folder elsewhere", .0.display())]
+    CacheInside(PathBuf),
+    /// Git failed.
+    #[error("git {what} failed: {reason}")]
+    Failed {
+        /// What it was to do.
+        what: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A file of the cache could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A path that is not text.
+    #[error("{} is not text: give the folder another name", .0.display())]
+    Name(PathBuf),
+}
+
+/// A repository, seen from one of its folders.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    folder: PathBuf,
+    git_dir: PathBuf,
+    /// The root of its work tree, where it has one.
+    root: Option<PathBuf>,
+}
+
+impl Repository {
+    /// The repository that `folder` is in.
+    ///
+    /// # Errors
+    /// [`GitError::NoGit`] or [`GitError::NoRepository`].
+    pub fn find(folder: &Path) -> Result<Self, GitError> {
+        let mut found = Self { folder: folder.to_owned(), git_dir: PathBuf::new(), root: None };
+        let git_dir = found.git(&["rev-parse", "--absolute-git-dir"]).map_err(|error| match error {
+            GitError::Failed { reason, .. } => GitError::NoRepository { folder: folder.to_owned(), reason },
+            other => other,
+        })?;
+        found.git_dir = PathBuf::from(git_dir);
+        found.root = found.git(&["rev-parse", "--show-toplevel"]).ok().map(PathBuf::from);
+        Ok(found)
+    }
+
+    /// What git prints for `args`, run in the folder, without the last line end.
+    ///
+    /// # Errors
+    /// [`GitError::NoGit`] or [`GitError::Failed`].
+    pub fn git(&self, args: &[&str]) -> Result<String, GitError> {
+        run(Command::new("git").current_dir(&self.folder).args(args), args[0])
+    }
+
+    /// The folder that it is seen from, relative to the root of its files.
+    ///
+    /// # Errors
+    /// As [`Repository::git`].
+    pub fn prefix(&self) -> Result<String, GitError> {
+        Ok(self.git(&["rev-parse", "--show-prefix"])?.trim_end_matches('/').to_owned())
+    }
+
+    /// The state that `asked` names: a revision, or [`WORK_TREE`] with all files that are not ignored. `built_by` is the
+    /// command that builds it: files built otherwise have another folder.
+    ///
+    /// # Errors
+    /// [`GitError`]
+    pub fn revision(&self, asked: &str, built_by: &str, cache: &Cache) -> Result<Revision, GitError> {
+        if self.root.as_ref().is_some_and(|root| cache.folder().starts_with(root)) {
+            return Err(GitError::CacheInside(cache.folder().to_owned()));
+        }
+        let of_work_tree = asked == WORK_TREE;
+        let commit = match self.commit(if of_work_tree { "HEAD" } else { asked }) {
+            // A repository without a commit has files all the same.
+            Err(GitError::NoRevision(_)) if of_work_tree => None,
+            other => Some(other?),
+        };
+        let committed = match &commit {
+            Some(commit) => Some(self.git(&["rev-parse", &format!("{commit}^{{tree}}")])?),
+            None => None,
+        };
+        let tree = if of_work_tree { Some(self.work_tree(cache)?) } else { committed.clone() };
+        let tree = tree.ok_or_else(|| GitError::NoRevision(asked.to_owned()))?;
+        Ok(Revision {
+            asked: asked.to_owned(),
+            changed: committed.as_ref() != Some(&tree),
+            commit,
+            git_dir: text(&self.git_dir)?,
+            checkout: text(&cache.entry(&tree, built_by).checkout())?,
+            tree,
+        })
+    }
+
+    /// The full name of the commit that `asked` names.
+    ///
+    /// # Errors
+    /// [`GitError::NoRevision`], or as [`Repository::git`].
+    pub fn commit(&self, asked: &str) -> Result<String, GitError> {
+        let unknown = || GitError::NoRevision(asked.to_owned());
+        // A word that begins with a dash would be an option.
+        if asked.is_empty() || asked.starts_with('-') {
+            return Err(unknown());
+        }
+        let commit = format!("{asked}^{{commit}}");
+        self.git(&["rev-parse", "--verify", "--quiet", &commit]).map_err(|error| match error {
+            GitError::Failed { .. } => unknown(),
+            other => other,
+        })
+    }
+
+    /// The tree of the files as they are, written into the cache's objects by a copy of the index.
+    fn work_tree(&self, cache: &Cache) -> Result<String, GitError> {
+        let root = self.root.as_ref().ok_or(GitError::NoWorkTree)?;
+        let index = cache.index()?;
+        let own = self.git_dir.join("index");
+        if own.exists() {
+            // What is known of files that have not changed saves reading them again.
+            fs::copy(&own, index.path()).map_err(|source| GitError::File { path: own, source })?;
+        }
+        let at_work = |args: &[&str]| {
+            let mut command = Command::new("git");
+            command.current_dir(root).args(PLAIN_INDEX).args(args).env("GIT_INDEX_FILE", index.path());
+            run(command.envs(objects(cache, &self.objects()?)), args[0])
+        };
+        at_work(&["add", "--all", "--", "."])?;
+        at_work(&["write-tree"])
+    }
+
+    fn objects(&self) -> Result<PathBuf, GitError> {
+        Ok(self.git_dir.join(self.git(&["rev-parse", "--path-format=absolute", "--git-path", "objects"])?))
+    }
+}
+
+/// Writes the files of `revision` into its folder, which is empty or absent: as a checkout does it, with attributes and
+/// filters, but without hooks, and without a trace in the repository.
+pub(crate) fn check_out(revision: &Revision, cache: &Cache) -> Result<(), GitError> {
+    let folder = Path::new(&revision.checkout);
+    fs::create_dir_all(folder).map_err(|source| GitError::File { path: folder.to_owned(), source })?;
+    let git_dir = Path::new(&revision.git_dir);
+    let repository = Repository { folder: git_dir.to_owned(), git_dir: git_dir.to_owned(), root: None };
+    let index = cache.index()?;
+    let mut command = Command::new("git");
+    command.args(PLAIN_INDEX).current_dir(folder);
+    command.arg("--git-dir").arg(git_dir).arg("--work-tree").arg(folder);
+    command.args(["read-tree", "--reset", "-u", &revision.tree]).env("GIT_INDEX_FILE", index.path());
+    run(command.envs(objects(cache, &repository.objects()?)), "read-tree").map(drop)
+}
+
+/// Where git writes objects, and where it reads all others.
+fn objects(cache: &Cache, of_repository: &Path) -> [(&'static str, OsString); 2] {
+    let quoted = of_repository.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+    [
+        ("GIT_OBJECT_DIRECTORY", cache.objects().into_os_string()),
+        // The list is separated by colons, which a name in quotes may hold.
+        ("GIT_ALTERNATE_OBJECT_DIRECTORIES", format!("\"{quoted}\"").into()),
+    ]
+}
+
+fn run(command: &mut Command, what: &str) -> Result<String, GitError> {
+    for name in OF_A_HOOK {
+        if !command.get_envs().any(|(given, _)| given == name) {
+            command.env_remove(name);
+        }
+    }
+    let output = command.env("LC_ALL", "C").output().map_err(GitError::NoGit)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let reason =
+            said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+        return Err(GitError::Failed { what: what.to_owned(), reason });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
+}
+
+fn text(path: &Path) -> Result<String, GitError> {
+    path.to_str().map(str::to_owned).ok_or_else(|| GitError::Name(path.to_owned()))
+}

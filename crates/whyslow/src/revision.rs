@@ -1,0 +1,79 @@
+//! States of a git repository as arms: a revision or the work tree, checked out and built in the cache.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use launch::{Cache, Entry, Repository};
+use model::plan::{Arm, ArmSource, Expect, split_command};
+
+use crate::cli::CompareArgs;
+use crate::compare::command_arm;
+
+/// Names the cache where it is to be elsewhere.
+const CACHE_VARIABLE: &str = "WHYSLOW_CACHE";
+
+/// How the files of a revision become a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    /// Name of the arm.
+    pub(crate) name: String,
+    /// A line for a shell; nothing where nothing is built.
+    pub(crate) build: Option<String>,
+    /// The command that starts it.
+    pub(crate) run: String,
+    /// Whether it reads its port from the environment.
+    pub(crate) port_env: bool,
+    /// A folder of the repository: build and run happen where it is in the checkout.
+    pub(crate) folder: PathBuf,
+}
+
+impl Recipe {
+    /// The recipe of the arm `name` that the flags give.
+    pub(crate) fn of(args: &CompareArgs, name: &str) -> anyhow::Result<Self> {
+        let Some(run) = args.run.clone() else {
+            bail!("'{name}' comes from git: say how it is started with --run 'COMMAND with {{port}}'");
+        };
+        let folder = std::env::current_dir().context("cannot tell the current folder")?;
+        let build = args.build.clone();
+        Ok(Self { name: name.to_owned(), build, run, port_env: args.port_env, folder })
+    }
+}
+
+/// The arm that `asked` is, a revision or `.` for the work tree, in a place of the cache that depends on its files and on
+/// the build command. Nothing is checked out yet.
+pub(crate) fn arm(recipe: &Recipe, asked: &str, expect: &Expect) -> anyhow::Result<Arm> {
+    let repository = Repository::find(&recipe.folder)?;
+    let prefix = repository.prefix()?;
+    let build = recipe.build.as_deref().unwrap_or_default();
+    let revision = repository.revision(asked, &format!("{prefix}\n{build}"), &cache()?)?;
+    let build = match build {
+        "" => Vec::new(),
+        // People write `a && b` and `X=1 make`, which need a shell.
+        line => vec![["sh", "-c", line].map(str::to_owned).to_vec()],
+    };
+    let dir = Path::new(&revision.checkout).join(&prefix);
+    let build_dir = Entry::of(&revision).build_dir();
+    let text =
+        |path: &Path| path.to_str().map(str::to_owned).context("the cache has a name that is not text");
+    Ok(Arm {
+        run: split_command(&recipe.name, &recipe.run)?,
+        build,
+        dir: Some(text(&dir)?),
+        build_dir: Some(text(&build_dir)?),
+        source: ArmSource::Git(revision),
+        ..command_arm(&recipe.name, &recipe.run, recipe.port_env, expect)?
+    })
+}
+
+/// The cache: where the variable says, else where the user's caches are.
+pub(crate) fn cache() -> anyhow::Result<Cache> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = variable(CACHE_VARIABLE)
+        .or_else(|| variable("XDG_CACHE_HOME").map(|caches| caches.join("whyslow")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/whyslow")))
+        .with_context(|| format!("there is no place for builds: set {CACHE_VARIABLE} to a folder"))?;
+    let absolute =
+        std::path::absolute(&folder).with_context(|| format!("cannot resolve {}", folder.display()))?;
+    // Links are followed, so that a cache inside the repository is seen to be there.
+    Ok(Cache::at(absolute.canonicalize().unwrap_or(absolute)))
+}

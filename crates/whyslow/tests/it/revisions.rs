@@ -1,0 +1,197 @@
+//! Arms from git: what is built is what was committed or lies there, once, and the repository is as it was.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::record::RunDir;
+
+use crate::support::{FIXTURE, SHORT, Said, WHYSLOW, assert_schema, fresh_folder};
+
+/// A repository whose files say how its server answers, and a cache beside it.
+pub(crate) struct Repository {
+    pub(crate) folder: PathBuf,
+    pub(crate) cache: PathBuf,
+}
+
+/// Copies what the server reads, so that a server without a build does not start.
+const BUILD: &str = "cp fault {build}/fault && wc -l < more >> {build}/fault";
+
+impl Repository {
+    /// One commit, on the branch `main`, with a server that has no fault.
+    pub(crate) fn new() -> Self {
+        let root = fresh_folder();
+        let repository = Self { folder: root.join("repository"), cache: root.join("cache") };
+        std::fs::create_dir(&repository.folder).unwrap();
+        repository.git(&["init", "--quiet", "--initial-branch", "main"]);
+        repository.write("fault", "none\n");
+        repository.write("more", "");
+        repository.write(".gitignore", "ignored\n");
+        // An archive would leave this out; a checkout has it.
+        repository.write(".gitattributes", "more export-ignore\n");
+        repository.commit("first");
+        repository
+    }
+
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.folder.join(file), text).unwrap();
+    }
+
+    pub(crate) fn commit(&self, message: &str) {
+        self.git(&["add", "--all"]);
+        self.git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", message]);
+    }
+
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        let said = Said::of(Command::new("git").args(args).current_dir(&self.folder).output().unwrap());
+        assert_eq!(said.code, Some(0), "git {args:?}: {said:?}");
+        said.out.trim_end().to_owned()
+    }
+
+    pub(crate) fn whyslow(&self, args: &[&str]) -> Said {
+        let mut command = Command::new(WHYSLOW);
+        // As a hook of the repository would have it.
+        command.args(args).current_dir(&self.folder).env("WHYSLOW_CACHE", &self.cache);
+        Said::of(command.env("GIT_INDEX_FILE", "/nowhere/index").output().unwrap())
+    }
+
+    fn compare(&self, out: &str, args: &[&str]) -> Said {
+        let out = self.cache.with_file_name(out);
+        let run = run();
+        let head = ["compare", "--run", &run, "--equal-rates", "none", "--no-why", "--format", "json"];
+        self.whyslow(&[&head[..], &SHORT, args, &["--out", out.to_str().unwrap()]].concat())
+    }
+
+    /// Every file of the repository with its bytes, git's own among them.
+    fn everything(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => drop(found.insert(path.clone(), std::fs::read(path).unwrap())),
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A server with the fault that was built.
+fn run() -> String {
+    format!("sh -c 'exec {FIXTURE} {{port}} $(head -1 {{build}}/fault)'")
+}
+
+#[test]
+fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched() {
+    let repository = Repository::new();
+    repository.write("fault", "header\n");
+    repository.write("untracked", "new\n");
+    repository.write("ignored", "not part of it\n");
+    let before = repository.everything();
+    let arms = ["main=git:main", "pr=git:.", "--build", BUILD, "--allow-difference"];
+    let said = repository.compare("first", &arms);
+    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
+    assert!(said.err.starts_with("building main\nbuilding pr\nrun kept in "), "{said:?}");
+    assert_eq!(repository.everything(), before);
+
+    let json = said.json();
+    assert_schema("compare", &json);
+    let [main, pr] = [&json["arms"][0], &json["arms"][1]].map(|arm| arm["revision"].clone());
+    let head = repository.git(&["rev-parse", "HEAD"]);
+    let tree = repository.git(&["rev-parse", "HEAD^{tree}"]);
+    assert_eq!((&main["commit"], &main["tree"]), (&head.clone().into(), &tree.into()), "{main}");
+    assert_eq!((&pr["commit"], &pr["changed"]), (&head.into(), &true.into()), "{pr}");
+    assert_ne!(main["tree"], pr["tree"]);
+    let parity = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "parity").unwrap();
+    assert!(parity["text"].as_str().unwrap().contains("40 bytes more"), "each ran its own files: {parity}");
+
+    let run = RunDir::open(&repository.cache.with_file_name("first")).read().unwrap();
+    let arm = &run.manifest.plan.arms[1];
+    let checkout = Path::new(&arm.source.revision().unwrap().checkout);
+    assert!(checkout.join("untracked").exists() && !checkout.join("ignored").exists());
+    assert!(checkout.starts_with(&repository.cache));
+
+    let again = repository.compare("second", &arms);
+    assert!(again.err.starts_with("main was built before\npr was built before\nrun kept in "), "{again:?}");
+    let other =
+        repository.compare("third", &["a=git:HEAD", "b=git:main", "--build", "true; cp fault {build}"]);
+    assert!(other.err.starts_with("building a\nb was built before\n"), "another command builds: {other:?}");
+    let leftovers = std::fs::read_dir(&repository.cache).unwrap().flatten();
+    let leftovers: Vec<_> =
+        leftovers.filter(|entry| entry.file_name().to_str().unwrap().starts_with("index")).collect();
+    assert!(leftovers.is_empty(), "{leftovers:?}");
+}
+
+#[test]
+fn a_build_that_fails_says_its_last_lines_and_the_others_go_on() {
+    let repository = Repository::new();
+    repository.git(&["branch", "good"]);
+    repository.write("fault", "broken\n");
+    repository.commit("second");
+    let build = "echo compiling; grep -q none fault || { echo no such type; exit 3; }; cp fault {build}";
+    let arms = ["main=git:good", "pr=git:HEAD", "old=git:HEAD~1", "--build", build];
+    for round in ["first", "second"] {
+        let said = repository.compare(round, &arms);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.err.contains("building pr\n"), "what failed is not taken for built: {said:?}");
+        let json = said.json();
+        let [main, pr, old] = [0, 1, 2].map(|arm| json["arms"][arm].clone());
+        let error = pr["error"].as_str().unwrap();
+        assert!(error.starts_with("the build command 'sh -c echo compiling;"), "{error}");
+        assert!(error.ends_with("exited with code 3"), "{error}");
+        assert_eq!(pr["log"], serde_json::json!(["compiling", "no such type"]));
+        assert_eq!((&main["ok"], &old["ok"]), (&true.into(), &true.into()), "{json}");
+    }
+    let two = repository.compare("two", &["main=git:good", "pr=git:HEAD", "--build", build]);
+    assert_eq!(two.code, Some(1), "{two:?}");
+}
+
+#[test]
+fn a_folder_of_a_repository_is_built_and_run_where_it_is() {
+    let repository = Repository::new();
+    std::fs::create_dir(repository.folder.join("part")).unwrap();
+    repository.write("part/fault", "none\n");
+    repository.commit("a part");
+    let mut command = Command::new(WHYSLOW);
+    command.args(["compare", "a=git:HEAD", "b=git:.", "--verify", "--build", "cp fault {build}/"]);
+    command.args(["--run", &run(), "--format", "json"]).current_dir(repository.folder.join("part"));
+    let said = Said::of(command.env("WHYSLOW_CACHE", &repository.cache).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.json()[1]["ok"], true);
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_before_anything_is_started() {
+    let repository = Repository::new();
+    let run = run();
+    let with_run = |arm: &'static str| vec!["compare", "main=git:main", arm, "--run", &run];
+    let cases = [
+        (with_run("pr=git:no-such"), "there is no revision 'no-such': name a branch, a tag or a commit"),
+        (with_run("pr=git:--all"), "there is no revision '--all'"),
+        (with_run("pr=git:"), "there is no revision ''"),
+        (
+            vec!["compare", "main=git:main", "pr=git:."],
+            "'main' comes from git: say how it is started with --run",
+        ),
+        (vec!["compare", "--build", "make"], "--build and --run are for arms from git"),
+        (vec!["compare", "a=git:main", "b=git:.", "--run", "./s"], "the command of 'a' has no {port}"),
+    ];
+    for (args, want) in cases {
+        let said = repository.whyslow(&args);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{args:?}: {said:?}");
+        assert!(said.err.contains(want) && said.err.lines().count() == 1, "{args:?}: {said:?}");
+    }
+    let mut inside = Command::new(WHYSLOW);
+    inside.args(with_run("pr=git:.")).current_dir(&repository.folder).env("WHYSLOW_CACHE", "target/cache");
+    let said = Said::of(inside.output().unwrap());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("lies inside the repository"), "{said:?}");
+    let mut outside = Command::new(WHYSLOW);
+    outside.args(with_run("pr=git:.")).current_dir("/").env("WHYSLOW_CACHE", &repository.cache);
+    let said = Said::of(outside.output().unwrap());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("/ is in no git repository"), "{said:?}");
+}
