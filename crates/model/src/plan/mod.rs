@@ -7,6 +7,7 @@ mod arm;
 mod case;
 mod cause;
 mod design;
+mod history;
 mod intervention;
 mod nearest;
 mod order;
@@ -25,6 +26,7 @@ pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
     Workload,
 };
+pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub use intervention::{Circumstances, Intervention};
 pub use nearest::nearest;
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
