@@ -15,6 +15,7 @@ mod next;
 mod verdicts;
 
 // What is built on them.
+mod bisect;
 pub mod capacity;
 mod case;
 mod fail_if;
@@ -28,6 +29,7 @@ pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::why::LedgerLine;
+pub use bisect::{BISECT_SCHEMA, BisectStep, Bisected, Halfway, NamedCommit, StepAnswer};
 pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
@@ -52,5 +54,5 @@ pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
-pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, standings};
+pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, extend_until, standings};
 pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod assets;
+mod bisect;
 mod capacity;
 mod case;
 mod comment;
@@ -37,14 +38,14 @@ pub use history::{
 };
 pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
 pub use json::{
-    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json,
-    load_json, load_schema, page_schema, watch_json, watch_schema,
+    bisect_json, capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema,
+    ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 pub use style::Style;
 
 use analyse::capacity::Capacity;
-use analyse::{CaseFindings, Findings, Ladder, Standing, Watched};
+use analyse::{Bisected, CaseFindings, Findings, Ladder, Standing, Watched};
 use model::record::LoadReport;
 
 use resources::Detail;
@@ -84,6 +85,18 @@ pub fn findings_comment(findings: &Findings) -> String {
 #[must_use]
 pub fn findings_junit(findings: &Findings) -> String {
     junit::render(findings)
+}
+
+/// What a search through a history came to, as text.
+#[must_use]
+pub fn bisect_text(found: &Bisected) -> String {
+    bisect::text(found)
+}
+
+/// Why the arms of a comparison differ: that part of its first screen.
+#[must_use]
+pub fn findings_why(findings: &Findings) -> Vec<String> {
+    screen::why(findings)
 }
 
 /// How the arms stand while a run goes on, for a line of progress.

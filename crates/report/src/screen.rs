@@ -36,6 +36,11 @@ pub(crate) fn elsewhere(findings: &Findings) -> String {
     join(&parts(findings, Style::Plain, Vec::new()))
 }
 
+/// Why the arms differ.
+pub(crate) fn why(findings: &Findings) -> Vec<String> {
+    why::lines(findings)
+}
+
 /// Parts with an empty line between them.
 fn join(parts: &[Vec<String>]) -> String {
     let parts = parts.iter().filter(|lines| !lines.is_empty());

@@ -38,7 +38,7 @@ pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.
-const RUNS: &str = "whyslow-runs";
+pub(crate) const RUNS: &str = "whyslow-runs";
 
 /// Why something ended early.
 #[derive(Debug)]
@@ -151,6 +151,25 @@ pub(crate) fn run_name(seed: u64) -> String {
 
 /// Runs a plan whose arms are built into `path`, or goes on with the run of the same plan that is there.
 pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
+    go_into(plan, path, false, &analyse::extend_to)
+}
+
+/// The same of arms that are built first where they have not been; at a look it goes on as `extend` says. An arm that cannot
+/// be built is a failed row.
+pub(crate) fn build_and_measure_into(
+    plan: &Plan,
+    path: &Path,
+    extend: &dyn Fn(&Run) -> Option<u32>,
+) -> Result<RunDir, Stop> {
+    go_into(plan, path, true, extend)
+}
+
+fn go_into(
+    plan: &Plan,
+    path: &Path,
+    build: bool,
+    extend: &dyn Fn(&Run) -> Option<u32>,
+) -> Result<RunDir, Stop> {
     let interrupt = Interrupt::listen()?;
     let (dir, manifest, done) = begun(plan, path)?;
     if manifest.status == RunStatus::Complete {
@@ -159,9 +178,11 @@ pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
     }
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
-    let outcome = session::Session::new(bench, manifest).after(&done).run();
+    let outcome =
+        session::Session::new(bench, manifest).after(&done).without(unbuilt).extending(extend).run();
     // What comes after may need all of them: the next plan is made from those that this process may use.
     sched_setaffinity(None, &allowed).context("cannot set the CPU set of this process")?;
     outcome?;

@@ -32,6 +32,12 @@ impl Metric {
     /// The metrics whose verdicts decide a run; the rest is exploratory.
     pub const PRIMARY: [Self; 2] = [Self::CpuPerRequest, Self::Rate];
 
+    /// The metric that the JSON calls `name`; a point stands for an underscore.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::String(name.replace('.', "_"))).ok()
+    }
+
     /// Whether the metric was declared primary before the run.
     #[must_use]
     pub fn is_primary(self) -> bool {

@@ -82,8 +82,7 @@ fn verdict_asked<'a>(text: &'a str, plan: &Plan) -> Result<(&'a str, Asks), Stri
 }
 
 fn metric_named(name: &str) -> Result<Metric, String> {
-    let metric = serde_json::from_value(serde_json::Value::String(name.replace('.', "_")));
-    metric.map_err(|_| {
+    Metric::named(name).ok_or_else(|| {
         let known = FIGURES.iter().filter(|figure| figure.metric.is_some()).map(|figure| figure.name);
         format!("names no metric: there is no '{name}'{}", meant(name, known))
     })

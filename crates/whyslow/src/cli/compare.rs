@@ -180,6 +180,29 @@ pub(crate) struct LadderArgs {
     pub(crate) design: CompareArgs,
 }
 
+const BISECT_EXAMPLE: &str = "\
+Example:
+  whyslow bisect v1.2..main --build make --run './server --port {port}' --path /users
+      the commit between the two that made it slower; the same command goes on after an interruption";
+
+#[derive(Debug, Args)]
+#[command(after_help = BISECT_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+#[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("baseline", |arg| arg.hide(true)))]
+#[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
+#[command(mut_arg("junit", |arg| arg.hide(true)), mut_arg("verify", |arg| arg.hide(true)))]
+#[command(mut_arg("rigorous", |arg| arg.hide(true)), mut_arg("confirm", |arg| arg.hide(true)))]
+pub(crate) struct BisectArgs {
+    /// A commit at which it was fast and a later one at which it is slow
+    #[arg(value_name = "GOOD..BAD")]
+    pub(crate) range: String,
+    /// What became worse: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    #[arg(long, default_value = "cpu_per_request")]
+    pub(crate) metric: String,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
+}
+
 /// Spacing of arrivals in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arrival {
