@@ -6,6 +6,8 @@ use super::{few, rounds};
 use crate::facts::arms::{ArmFindings, CpuPerRequest, Switches};
 use crate::facts::calls::{ALL_READS, FUTEX, POLLS, WRITES};
 use crate::facts::metric::Metric;
+use crate::facts::seen;
+use crate::facts::sheet::Sheet;
 use crate::findings::Findings;
 use crate::verdicts::bound::Unit;
 
@@ -113,9 +115,7 @@ impl Figure {
     /// What a value of `arm` rests on.
     pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> String {
         if self.watched {
-            let passes =
-                run.diagnostics.iter().filter(|record| record.arm == arm.name).flat_map(|it| &it.passes);
-            let requests: u64 = passes.map(|pass| pass.window.load.requests).sum();
+            let requests = seen::counted_over(&Sheet::new(run), &arm.name, &found.passes);
             return format!("counted in watched turns behind the blocks, {requests} requests");
         }
         let blocks = rounds(run, &arm.name);
