@@ -121,8 +121,10 @@ impl<'a> Search<'a> {
         if state.ends.is_none() {
             let sides = [self.commits.good(), self.commits.bad()];
             let findings = self.compare(state, sides, "ends", true, &decided)?;
-            let row =
-                self.row(&findings).map_err(|reason| anyhow!("the ends cannot be compared: {reason}"))?;
+            let row = self.row(&findings).map_err(|reason| {
+                let run = self.folder.join("ends");
+                anyhow!("the ends cannot be compared: {reason}; mend that and remove {}", run.display())
+            })?;
             state.halfway = Halfway::to(row);
             let answer = if state.halfway.is_some() { HistoryAnswer::Bad } else { HistoryAnswer::Open };
             state.ends = Some(BisectStep::of(sides[1], sides[0], row, answer));
