@@ -5,7 +5,7 @@
 #   cp docs/ci/bisect-run.sh /tmp/ && git bisect start BAD GOOD
 #   git bisect run /tmp/bisect-run.sh GOOD 'BUILD' 'RUN with {port}' [flags of whyslow compare]
 #
-# Each commit is compared with GOOD. What whyslow says becomes what git asks for: not slower is good (0), slower is bad (1),
+# `whyslow bisect GOOD..BAD` does the same by itself, with fewer blocks, and says why. Here each commit is compared with GOOD. What whyslow says becomes what git asks for: not slower is good (0), slower is bad (1),
 # and a commit that cannot be built, started or told from GOOD is skipped (125). A wrong command line ends the bisection.
 set -euo pipefail
 
@@ -16,19 +16,12 @@ fi
 good=$1 build=$2 run=$3
 shift 3
 cannot_tell=125
-here=$PWD
-trees=$(mktemp -d)
-trap 'git -C "$here" worktree remove --force "$trees/good" 2>/dev/null || true; rm -rf "$trees"' EXIT
-
-git worktree add --quiet --detach "$trees/good" "$good" || exit 255
-for tree in "$trees/good" "$here"; do
-    (cd "$tree" && bash -c "$build") >&2 || exit "$cannot_tell"
-done
-arm() { echo "$1=bash -c $(printf '%q' "cd $2 && exec $run")"; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 
 code=0
-whyslow compare "$(arm good "$trees/good")" "$(arm here "$here")" --baseline good --fail-if 'here slower' \
-    --no-why --out "$trees/run" "$@" || code=$?
+whyslow compare "good=git:$good" here=git:HEAD --build "$build" --run "$run" --baseline good --fail-if 'here slower' \
+    --no-why --out "$folder/run" "$@" || code=$?
 case $code in
 0) exit 0 ;;
 3) exit 1 ;;

@@ -6,6 +6,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 WHYSLOW=${WHYSLOW:-$here/../../target/release/whyslow}
 PATH=$(cd "$(dirname "$WHYSLOW")" && pwd):$PATH
 read -r -a flags <<<"${FLAGS:-}"
+while IFS= read -r condition; do
+    if [[ -n ${condition// /} ]]; then flags+=(--fail-if "$condition"); fi
+done <<<"${FAIL_IF:-}"
 code=0
 "$here/whyslow-pr.sh" "$BASE" "$HEAD" "$BUILD" "$RUN" "${flags[@]}" || code=$?
 echo "exit-code=$code" >>"$GITHUB_OUTPUT"

@@ -5,14 +5,15 @@
 #   docs/ci/whyslow-pr.sh origin/main HEAD 'cargo build --release' 'target/release/server --port {port}' --path /users
 #
 # It ends as `whyslow compare` does: 0 there is a verdict and the head is not slower, 1 it could not be done, 2 the command
-# line is wrong, 3 the head is slower, 4 inconclusive, 5 invalid. What it keeps, in $WHYSLOW_OUT (whyslow-pr where not said):
+# line is wrong, 3 the head is slower or another --fail-if holds, 4 inconclusive, 5 invalid. What it keeps, in $WHYSLOW_OUT
+# (whyslow-pr where not said):
 #
 #   result.json   what was found           report.html   the same as a page that opens offline
 #   comment.md    to be posted             junit.xml     for CI that shows tests      run/   the measurements themselves
 set -euo pipefail
 
 if (($# < 4)); then
-    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 base=$1 head=$2 build=$3 run=$4
@@ -21,33 +22,16 @@ out=${WHYSLOW_OUT:-whyslow-pr}
 rm -rf "$out"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-help=$(whyslow compare --help)
-knows() { [[ $help == *"$1"* ]]; }
-
-flags=()
-for kept in comment=comment.md junit=junit.xml; do
-    if knows "--${kept%=*} "; then flags+=("--${kept%=*}" "$out/${kept#*=}"); fi
-done
-if knows 'git:REF'; then
-    arms=("base=git:$base" "head=git:$head" --build "$build" --run "$run")
-else
-    # A whyslow that does not check out and build by itself.
-    trees=$(mktemp -d)
-    trap 'for side in base head; do git worktree remove --force "$trees/$side" 2>/dev/null || true; done; rm -rf "$trees"' EXIT
-    arms=()
-    for side in base head; do
-        git worktree add --quiet --detach "$trees/$side" "${!side}" || exit 1
-        (cd "$trees/$side" && bash -c "$build") >&2 || exit 1
-        arms+=("$side=bash -c $(printf '%q' "cd $trees/$side && exec $run")")
-    done
-fi
 
 code=0
-whyslow compare "${arms[@]}" --baseline base --fail-if 'head slower' "${flags[@]}" --out "$out/run" --format json "$@" \
-    >"$out/result.json" || code=$?
+whyslow compare "base=git:$base" "head=git:$head" --build "$build" --run "$run" --baseline base --fail-if 'head slower' \
+    --comment "$out/comment.md" --junit "$out/junit.xml" --out "$out/run" --format json "$@" >"$out/result.json" || code=$?
 # A run that began has something to show, whatever became of it.
 if [[ -e $out/run/manifest.json ]]; then
     whyslow report "$out/run" -o "$out/report.html" >&2 || echo "there is no page: see $out/result.json" >&2
-    whyslow analyse "$out/run" || true
+    # One that was stopped before its end has written no comment yet.
+    missing=()
+    if [[ ! -e $out/comment.md ]]; then missing=(--comment "$out/comment.md" --junit "$out/junit.xml"); fi
+    whyslow analyse "$out/run" "${missing[@]}" || true
 fi
 exit "$code"

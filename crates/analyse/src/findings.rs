@@ -22,6 +22,7 @@ use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
 use crate::facts::words::{percent, shown};
+use crate::fail_if::FailIfFindings;
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
 use crate::next;
@@ -97,6 +98,9 @@ pub struct Findings {
     pub took_ns: u64,
     /// What to run next.
     pub next: Option<String>,
+    /// Conditions of `--fail-if`, and what came of each.
+    #[serde(default)]
+    pub fail_if: Vec<FailIfFindings>,
 }
 
 /// How the arms of a run were loaded.
@@ -166,6 +170,7 @@ pub fn analyse(run: &Run) -> Findings {
         splits: attribution.splits,
         warnings: Vec::new(),
         next,
+        fail_if: Vec::new(),
     };
     findings.arms.iter_mut().for_each(|arm| arm.limiter = limits.on(&arm.name));
     findings.warnings = warnings(&findings, run);

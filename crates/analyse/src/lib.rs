@@ -15,8 +15,10 @@ mod next;
 mod verdicts;
 
 // What is built on them.
+mod bisect;
 pub mod capacity;
 mod case;
+mod fail_if;
 mod findings;
 mod ladder;
 mod stacks;
@@ -29,6 +31,7 @@ pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::said::{Said, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, LeafCount, Place};
 pub use attribution::why::LedgerLine;
+pub use bisect::{BISECT_SCHEMA, BisectStep, Bisected, Halfway, NamedCommit, StepAnswer};
 pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
@@ -45,6 +48,7 @@ pub use facts::shape::{ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
+pub use fail_if::{FailIf, FailIfError, FailIfFindings, FailIfOutcome};
 pub use findings::{DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, analyse, analyse_each_baseline};
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
@@ -52,5 +56,5 @@ pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
-pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, standings};
+pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, extend_until, standings};
 pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};

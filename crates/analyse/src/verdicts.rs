@@ -31,17 +31,24 @@ pub struct Standing {
 /// Blocks that the run should have before its next look, or nothing when it need not go on.
 #[must_use]
 pub fn extend_to(run: &Run) -> Option<u32> {
+    extend_until(run, |comparisons| {
+        let told = |arm: &str| {
+            let mut rows = comparisons.iter().filter(|row| row.primary && row.arm == arm);
+            rows.any(|row| matches!(row.verdict, Verdict::Slower | Verdict::Faster))
+        };
+        // An arm of which one metric was decided is slower or faster, whatever the other would tell.
+        comparisons.iter().all(|row| !row.primary || compare::is_settled(row) || told(&row.arm))
+    })
+}
+
+/// Blocks that the run should have before its next look where what was compared so far does not settle what is asked.
+#[must_use]
+pub fn extend_until(run: &Run, settled: impl Fn(&[Comparison]) -> bool) -> Option<u32> {
     let Blocks::Looks { max, .. } = run.manifest.plan.design.blocks else { return None };
     let sheet = Sheet::new(run);
-    let comparisons = all(&sheet, &gates::all(&sheet));
-    let told = |arm: &str| {
-        let rows = comparisons.iter().filter(|row| row.primary && row.arm == arm);
-        rows.into_iter().any(|row| matches!(row.verdict, Verdict::Slower | Verdict::Faster))
-    };
-    // An arm of which one metric was decided is slower or faster, whatever the other would tell.
-    let open = comparisons.iter().any(|row| row.primary && !compare::is_settled(row) && !told(&row.arm));
     let next = stats::looks::next(blocks(&sheet) as usize, max as usize)?;
-    open.then(|| u32::try_from(next).unwrap_or(max))
+    let settled = settled(&all(&sheet, &gates::all(&sheet)));
+    (!settled).then(|| u32::try_from(next).unwrap_or(max))
 }
 
 /// How each arm stands against the baseline in CPU per request.

@@ -1,7 +1,7 @@
 //! The JSON of scripts, with the schema that describes it.
 
 use analyse::capacity::Capacity;
-use analyse::{CaseFindings, Findings, Ladder, Watched};
+use analyse::{Bisected, CaseFindings, Findings, Ladder, Watched};
 use model::record::LoadReport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,6 +28,21 @@ struct FindingsOutput<'a> {
 #[must_use]
 pub fn findings_json(findings: &Findings) -> String {
     pretty(&FindingsOutput { findings, text: crate::findings_details(findings) })
+}
+
+/// What a search through a history came to, with the text that a person would read.
+#[derive(Serialize, JsonSchema)]
+struct BisectOutput<'a> {
+    #[serde(flatten)]
+    found: &'a Bisected,
+    /// The same as text.
+    text: String,
+}
+
+/// A search through a history as one JSON object.
+#[must_use]
+pub fn bisect_json(found: &Bisected) -> String {
+    pretty(&BisectOutput { found, text: crate::bisect_text(found) })
 }
 
 /// A ladder as one JSON object, with the text that a person would read.

@@ -4,14 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod assets;
+mod bisect;
 mod capacity;
 mod case;
+mod comment;
 mod compare;
 mod direction;
 mod document;
 mod history;
 mod html;
 mod json;
+mod junit;
 mod ladder;
 mod load;
 mod markdown;
@@ -27,6 +30,7 @@ mod watch;
 mod wording;
 mod words;
 
+pub use comment::{LINES as COMMENT_LINES, MARKER as COMMENT_MARKER};
 pub use direction::Direction;
 pub use document::{Block, Document};
 pub use history::{
@@ -35,14 +39,14 @@ pub use history::{
 };
 pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
 pub use json::{
-    capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema, ladder_json,
-    load_json, load_schema, page_schema, watch_json, watch_schema,
+    bisect_json, capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema,
+    ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{load_csv, load_otlp, load_prometheus};
 pub use style::Style;
 
 use analyse::capacity::Capacity;
-use analyse::{CaseFindings, Findings, Ladder, Standing, Watched};
+use analyse::{Bisected, CaseFindings, Findings, Ladder, Standing, Watched};
 use model::record::LoadReport;
 
 use resources::Detail;
@@ -69,6 +73,31 @@ pub fn findings_details(findings: &Findings) -> String {
 #[must_use]
 pub fn findings_markdown(findings: &Findings) -> String {
     markdown::render(&compare::document(findings, Detail::Full))
+}
+
+/// A comparison as the comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, the
+/// details folded. Its first line is [`COMMENT_MARKER`].
+#[must_use]
+pub fn findings_comment(findings: &Findings) -> String {
+    comment::render(findings)
+}
+
+/// A comparison as a JUnit file: one test case for each arm and primary metric, and one for each condition of `--fail-if`.
+#[must_use]
+pub fn findings_junit(findings: &Findings) -> String {
+    junit::render(findings)
+}
+
+/// What a search through a history came to, as text.
+#[must_use]
+pub fn bisect_text(found: &Bisected) -> String {
+    bisect::text(found)
+}
+
+/// Why the arms of a comparison differ: that part of its first screen.
+#[must_use]
+pub fn findings_why(findings: &Findings) -> Vec<String> {
+    screen::why(findings)
 }
 
 /// How the arms stand while a run goes on, for a line of progress.

@@ -31,7 +31,7 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
 }
 
 /// Names come from command lines: what Markdown or HTML would act on is text here.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

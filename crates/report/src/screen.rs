@@ -12,9 +12,10 @@ use crate::compare::{others, shell_words};
 use crate::direction::Direction;
 use crate::style::Style;
 use crate::wording::remedy;
-use layout::{SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, printable, short};
+use layout::{SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, short};
 
-pub(crate) use layout::SCREEN_COLUMNS as COLUMNS;
+pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, printable};
+pub(crate) use verdict::deciding;
 
 /// Failed gates that are said; the others are among the details.
 const GATES: usize = 2;
@@ -27,15 +28,32 @@ const RUNS: &str = "whyslow-runs";
 
 /// The first screen.
 pub(crate) fn text(findings: &Findings, style: Style) -> String {
+    join(&parts(findings, style, more(findings)))
+}
+
+/// The first screen for who reads it elsewhere: without where the rest is on this machine.
+pub(crate) fn elsewhere(findings: &Findings) -> String {
+    join(&parts(findings, Style::Plain, Vec::new()))
+}
+
+/// Why the arms differ.
+pub(crate) fn why(findings: &Findings) -> Vec<String> {
+    why::lines(findings)
+}
+
+/// Parts with an empty line between them.
+fn join(parts: &[Vec<String>]) -> String {
+    let parts = parts.iter().filter(|lines| !lines.is_empty());
+    parts.map(|lines| lines.join("\n") + "\n").collect::<Vec<_>>().join("\n")
+}
+
+fn parts(findings: &Findings, style: Style, more: Vec<String>) -> [Vec<String>; 3] {
     let partial = findings.partial.iter().map(|why| cut(&format!("PARTIAL RUN: {why}"), SCREEN_COLUMNS));
     let mut verdicts: Vec<String> = partial.collect();
     verdicts.extend(verdict::lines(findings, style));
     verdicts.extend(verdict::rate_and_latency(findings));
-    let rest = [limits(findings), trust(findings), next(findings), more(findings)].concat();
-    let parts = [verdicts, why::lines(findings), rest];
-    let parts: Vec<String> =
-        parts.iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n") + "\n").collect();
-    parts.join("\n")
+    let rest = [limits(findings), trust(findings), next(findings), more].concat();
+    [verdicts, why::lines(findings), rest]
 }
 
 /// The verdicts on all arms, and why: what a comparison answers.

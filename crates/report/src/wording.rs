@@ -1,10 +1,21 @@
 //! What the first screen calls causes and gates.
 
-use analyse::Grade;
+use analyse::{FailIfOutcome, Grade};
 use model::plan::CauseId;
 
 /// The two parts of CPU time, which sum to the gap whatever explains it.
 pub(crate) const PARTS: [CauseId; 2] = [CauseId::UserTime, CauseId::SystemTime];
+
+/// What came of a condition of `--fail-if`.
+pub(crate) const fn outcome_words(outcome: FailIfOutcome) -> &'static str {
+    match outcome {
+        FailIfOutcome::Holds => "holds",
+        FailIfOutcome::DoesNotHold => "does not hold",
+        FailIfOutcome::Undecided => "not decided",
+        FailIfOutcome::Void => "void",
+        FailIfOutcome::NotMeasured => "not measured",
+    }
+}
 
 /// A cause in words.
 pub(crate) const fn cause_words(id: CauseId) -> &'static str {

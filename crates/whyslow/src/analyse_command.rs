@@ -1,14 +1,25 @@
 //! `whyslow analyse`: findings again, from the run directory alone.
 
+use anyhow::anyhow;
 use model::record::RunDir;
 
-use crate::cli::AnalyseArgs;
-use crate::exit::{Exit, Outcome};
+use crate::cli::{AnalyseArgs, JudgedArgs};
+use crate::compare::judged::{self, Judged};
+use crate::exit::{Exit, Outcome, Stop};
 
 pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
-    for path in &args.runs {
-        let findings = analyse::analyse(&RunDir::open(path).read()?);
-        crate::print(&crate::compare::render(&findings, args.format, args.details))?;
+    let JudgedArgs { fail_if, comment, junit } = &args.judged;
+    if args.runs.len() > 1 && (!fail_if.is_empty() || comment.is_some() || junit.is_some()) {
+        return Err(Stop::usage(anyhow!("--fail-if, --comment and --junit are of one run: name one")));
     }
-    Ok(Exit::Done)
+    let mut exit = Exit::Done;
+    for path in &args.runs {
+        let run = RunDir::open(path).read()?;
+        let judged = Judged::new(&args.judged, &run.manifest.plan).map_err(Stop::usage)?;
+        let findings = judged.findings(&run)?;
+        crate::print(&crate::compare::render(&findings, args.format, args.details))?;
+        judged::say(&findings);
+        exit = judged::of_conditions(&findings).unwrap_or(exit);
+    }
+    Ok(exit)
 }

@@ -8,7 +8,7 @@ mod servers;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub(crate) use compare::{Arrival, CapacityArgs, CompareArgs, LadderArgs, Same};
+pub(crate) use compare::{Arrival, BisectArgs, CapacityArgs, CompareArgs, JudgedArgs, LadderArgs, Same};
 pub(crate) use load::{Called, FigureArgs, IdleKind, LoadArgs, LoadFormat, MergeArgs, ScheduleKind};
 pub(crate) use request::{RequestArgs, Size, text};
 pub(crate) use runs::{
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// One change after another, each against the one before it
     Ladder(Box<LadderArgs>),
+    /// Find the commit that made a server slower
+    Bisect(Box<BisectArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
     /// Search the highest rate at which a condition holds; the curve and the knee

@@ -2,10 +2,10 @@
 
 mod arms;
 mod block;
-mod condition;
 mod confirm;
 mod diagnose;
 mod generator;
+pub(crate) mod judged;
 mod pilot;
 pub(crate) mod planning;
 pub(crate) mod preflight;
@@ -22,7 +22,7 @@ pub(crate) mod verify;
 
 use std::path::{Path, PathBuf};
 
-use analyse::{Findings, Verdict};
+use analyse::Findings;
 use anyhow::Context;
 use launch::Launcher;
 use model::plan::Plan;
@@ -34,14 +34,14 @@ use crate::cli::{CompareArgs, Format};
 use crate::config;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
-use condition::Condition;
+use judged::Judged;
 
 pub(crate) use arms::{command_arm, is_from_git};
 pub(crate) use server::placeholders;
 pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.
-const RUNS: &str = "whyslow-runs";
+pub(crate) const RUNS: &str = "whyslow-runs";
 
 /// Why something ended early.
 #[derive(Debug)]
@@ -61,15 +61,15 @@ impl<E: Into<anyhow::Error>> From<E> for Early {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Outcome {
-    run_with(args, |run, format| render(&analyse::analyse(run), format, args.details))
+    run_with(args, |_, findings, format| render(findings, format, args.details))
 }
 
-/// Runs a comparison and prints what `page` makes of its run directory.
-pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String) -> Outcome {
+/// Runs a comparison and prints what `page` makes of its run and the findings on it.
+pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
     let args = &config::filled(args).map_err(Stop::usage)?;
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
-    let conditions = condition::parse_all(&args.fail_if, &plan).map_err(Stop::usage)?;
+    let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;
     if args.list {
         return list(&plan, args.format);
     }
@@ -79,10 +79,11 @@ pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, Format) -> String
     }
     let dir = execute(args, &plan)?;
     let run = dir.read()?;
-    let findings = analyse::analyse(&run);
-    crate::print(&page(&run, args.format))?;
+    let findings = judged.findings(&run)?;
+    crate::print(&page(&run, &findings, args.format))?;
+    judged::say(&findings);
     crate::say(&format!("run kept in {}", dir.path().display()));
-    Ok(exit(&findings, &conditions))
+    Ok(judged::exit(&findings))
 }
 
 /// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.
@@ -154,6 +155,25 @@ pub(crate) fn run_name(seed: u64) -> String {
 
 /// Runs a plan whose arms are built into `path`, or goes on with the run of the same plan that is there.
 pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
+    go_into(plan, path, false, &analyse::extend_to)
+}
+
+/// The same of arms that are built first where they have not been; at a look it goes on as `extend` says. An arm that cannot
+/// be built is a failed row.
+pub(crate) fn build_and_measure_into(
+    plan: &Plan,
+    path: &Path,
+    extend: &dyn Fn(&Run) -> Option<u32>,
+) -> Result<RunDir, Stop> {
+    go_into(plan, path, true, extend)
+}
+
+fn go_into(
+    plan: &Plan,
+    path: &Path,
+    build: bool,
+    extend: &dyn Fn(&Run) -> Option<u32>,
+) -> Result<RunDir, Stop> {
     let interrupt = Interrupt::listen()?;
     let (dir, manifest, done) = begun(plan, path)?;
     if manifest.status == RunStatus::Complete {
@@ -162,9 +182,11 @@ pub(crate) fn measure_into(plan: &Plan, path: &Path) -> Result<RunDir, Stop> {
     }
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);
-    let outcome = session::Session::new(bench, manifest).after(&done).run();
+    let outcome =
+        session::Session::new(bench, manifest).after(&done).without(unbuilt).extending(extend).run();
     // What comes after may need all of them: the next plan is made from those that this process may use.
     sched_setaffinity(None, &allowed).context("cannot set the CPU set of this process")?;
     outcome?;
@@ -205,26 +227,4 @@ fn keep_off_the_server(load: &CpuSet) {
     load.iter().for_each(|cpu| set.set(cpu as usize));
     // Placement is checked before; where the kernel refuses, the host gate sees the load.
     let _ = sched_setaffinity(None, &set);
-}
-
-fn exit(findings: &Findings, conditions: &[Condition]) -> Exit {
-    let primary = || findings.comparisons.iter().filter(|row| row.primary);
-    if findings.arms.iter().any(|arm| arm.error.is_some()) || findings.partial.is_some() {
-        return Exit::Failed;
-    }
-    if conditions.iter().any(|condition| condition.holds(findings)) {
-        return Exit::ConditionHolds;
-    }
-    // An arm has its verdict when one primary metric decided; the exit code is that of the arm that has least.
-    let mut arms: Vec<&str> = primary().map(|row| row.arm.as_str()).collect();
-    arms.dedup();
-    let least = arms.into_iter().map(|arm| {
-        let rows = || primary().filter(|row| row.arm == arm);
-        match () {
-            () if rows().any(|row| row.verdict.is_decided()) => Exit::Done,
-            () if rows().any(|row| row.verdict == Verdict::Inconclusive) => Exit::Inconclusive,
-            () => Exit::Invalid,
-        }
-    });
-    least.max().unwrap_or(Exit::Invalid)
 }

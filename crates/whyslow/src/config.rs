@@ -29,8 +29,8 @@ pub(crate) fn filled(args: &CompareArgs) -> anyhow::Result<CompareArgs> {
     filled.path = filled.path.or(config.path);
     filled.expect_status = filled.expect_status.or(config.expect_status);
     filled.port_env |= config.port_env;
-    if filled.fail_if.is_empty() {
-        filled.fail_if = config.fail_if;
+    if filled.judged.fail_if.is_empty() {
+        filled.judged.fail_if = config.fail_if;
     }
     Ok(filled)
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &LadderArgs) -> Outcome {
     let arms = steps.into_iter().chain(steps_alone.values().cloned().collect::<BTreeSet<_>>()).collect();
     // Causes of a rung are for `compare` to find: a ladder measures many small steps.
     let design = CompareArgs { arms, steps_alone, no_why: true, ..args.design.clone() };
-    compare::run_with(&design, |run, format| render(&analyse::ladder(run), format))
+    compare::run_with(&design, |run, _, format| render(&analyse::ladder(run), format))
 }
 
 /// The plain target, then the steps.

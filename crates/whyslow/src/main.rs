@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyse_command;
+mod bisect;
 mod capacity;
 mod case;
 mod catalogue;
@@ -65,6 +66,7 @@ fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Bisect(args) => bisect::run(args),
         Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),
         Command::Merge(args) => merge_command::run(args),

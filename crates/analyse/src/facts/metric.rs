@@ -35,6 +35,12 @@ impl Metric {
     /// The same where the CPU time of an arm is not known. The median of the responses is the percentile that repeats best.
     pub const PRIMARY_UNSEEN: [Self; 2] = [Self::Rate, Self::P50];
 
+    /// The metric that the JSON calls `name`; a point stands for an underscore.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::String(name.replace('.', "_"))).ok()
+    }
+
     /// Whether the metric is one of [`Metric::PRIMARY`].
     #[must_use]
     pub fn is_primary(self) -> bool {

@@ -181,6 +181,15 @@ pub(crate) fn counted(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Opti
     (!all.is_empty()).then(|| all.swap_remove(named.unwrap_or(0)))
 }
 
+/// Requests over which system calls of `arm` were counted by name, in the passes that [`counted`] takes.
+pub(crate) fn counted_over(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> u64 {
+    let names =
+        |kind: &PassKind| summed(passes_of(sheet, arm, *kind)).is_some_and(|one| !one.syscalls.is_empty());
+    let used = [PassKind::Counting, PassKind::Tracing].into_iter().filter(|kind| is_used(passes, arm, *kind));
+    let kind = used.into_iter().find(names);
+    kind.map_or(0, |kind| passes_of(sheet, arm, kind).map(|pass| pass.window.load.requests).sum())
+}
+
 /// System calls per request of `arm` by name, where they were counted.
 pub(crate) fn syscalls(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> BTreeMap<String, f64> {
     counted(sheet, arm, passes).map(|counted| counted.syscalls).unwrap_or_default()

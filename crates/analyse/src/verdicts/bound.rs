@@ -36,8 +36,9 @@ pub enum Judged {
 const ORDERS: [(&str, Order); 4] =
     [("<=", Order::AtMost), (">=", Order::AtLeast), ("<", Order::Below), (">", Order::Above)];
 
+/// On which side of a value a figure has to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+pub(crate) enum Order {
     Below,
     AtMost,
     Above,
@@ -45,7 +46,16 @@ enum Order {
 }
 
 impl Order {
-    fn holds(self, figure: f64, value: f64) -> bool {
+    /// What stands before and behind the order in a text that has one.
+    pub(crate) fn split(text: &str) -> Option<(&str, Self, &str)> {
+        let split = |(sign, order): &(&'static str, Self)| {
+            let (name, value) = text.split_once(sign)?;
+            Some((name.trim(), *order, value.trim()))
+        };
+        ORDERS.iter().find_map(split)
+    }
+
+    pub(crate) fn holds(self, figure: f64, value: f64) -> bool {
         match self {
             Self::Below => figure < value,
             Self::AtMost => figure <= value,
@@ -57,7 +67,7 @@ impl Order {
 
 /// What a figure is measured in: how its value is written and printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+pub(crate) enum Unit {
     Time,
     Rate,
     Share,
@@ -172,7 +182,7 @@ impl Figure {
 }
 
 impl Unit {
-    fn parse(self, text: &str) -> Option<f64> {
+    pub(crate) fn parse(self, text: &str) -> Option<f64> {
         match self {
             Self::Time => text.parse::<Span>().ok().map(|span| span.as_ns() as f64),
             Self::Rate => text.parse::<Rate>().ok().map(Rate::get),
@@ -187,7 +197,7 @@ impl Unit {
         .filter(|value: &f64| value.is_finite() && *value >= 0.0)
     }
 
-    fn example(self) -> &'static str {
+    pub(crate) fn example(self) -> &'static str {
         match self {
             Self::Time => "10ms",
             Self::Rate => "30k",
@@ -198,7 +208,7 @@ impl Unit {
         }
     }
 
-    fn print(self, value: f64) -> String {
+    pub(crate) fn print(self, value: f64) -> String {
         match self {
             Self::Time => format_ns(value),
             Self::Rate => format!("{value:.0}/s"),
@@ -214,11 +224,9 @@ impl FromStr for Bound {
     type Err = BoundError;
 
     fn from_str(text: &str) -> Result<Self, BoundError> {
-        let split = |(sign, order): &(&'static str, Order)| Some((text.split_once(sign)?, *order));
-        let Some(((name, value), order)) = ORDERS.iter().find_map(split) else {
+        let Some((name, order, value)) = Order::split(text) else {
             return Err(BoundError(format!("'{text}' is not a condition: write one such as 'p99 > 10ms'")));
         };
-        let (name, value) = (name.trim(), value.trim());
         let figure = Figure::named(name).ok_or_else(|| unknown(text, name))?;
         let unit = figure.unit();
         let value = unit.parse(value).ok_or_else(|| {

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::nearest;
+
 /// Each cause once: its name in every file, and what it is.
 macro_rules! causes {
     ($($(#[doc = $what:literal])+ $cause:ident = $name:literal,)+) => {
@@ -142,7 +144,7 @@ impl FromStr for CauseId {
         let known = Self::ALL.iter().copied();
         known.clone().find(|cause| cause.name() == name).ok_or_else(|| UnknownCause {
             name: name.to_owned(),
-            nearest: known.min_by_key(|cause| edits(name, cause.name())).unwrap_or(Self::OwnCode),
+            nearest: nearest(name, known.map(|cause| (cause.name(), cause))).unwrap_or(Self::OwnCode),
         })
     }
 }
@@ -157,22 +159,6 @@ impl<'de> Deserialize<'de> for CauseId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
-}
-
-/// Letters to be put in, left out or changed to make one word of another. Source: Levenshtein, 1966.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (place, letter) in from.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = place + 1;
-        for (at, other) in to.iter().enumerate() {
-            let changed = before + usize::from(letter != *other);
-            before = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(before + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -195,6 +181,5 @@ mod tests {
         {
             assert_eq!(wrong.parse::<CauseId>().unwrap_err().nearest.name(), nearest, "{wrong}");
         }
-        assert_eq!((edits("kitten", "sitting"), edits("", "abc"), edits("gc", "gc")), (3, 3, 0));
     }
 }

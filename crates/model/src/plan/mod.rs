@@ -8,7 +8,9 @@ mod case;
 mod cause;
 mod config;
 mod design;
+mod history;
 mod intervention;
+mod nearest;
 mod order;
 mod placement;
 mod random;
@@ -26,7 +28,9 @@ pub use config::ConfigFile;
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
 };
+pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub use intervention::{Circumstances, Intervention};
+pub use nearest::nearest;
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;

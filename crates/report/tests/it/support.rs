@@ -76,6 +76,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         took_ns: 0,
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         profiles: vec![profile(baseline, arm)],
+        fail_if: Vec::new(),
         next: Some(
             "--blocks 12 would decide at this spread\nwhyslow compare 'main=./old --port {port}' --seed 7 --blocks 12"
                 .to_owned(),

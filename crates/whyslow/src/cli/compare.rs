@@ -17,7 +17,9 @@ Examples:
   whyslow compare main=git:main pr=git:. --build make --run './server --port {port}'
       what a branch and the work tree build; the second time nothing is built
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
-      two targets of targets/; exit code 3 if the condition holds";
+      two targets of targets/; exit code 3 if the condition holds
+  whyslow compare main='./old --port {port}' pr='./new --port {port}' --fail-if 'pr syscalls > 1.05x' --comment comment.md
+      two builds in CI: what to post on the pull request";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
@@ -142,9 +144,8 @@ pub(crate) struct CompareArgs {
     /// Put the causes named to the test: measure again with each taken away
     #[arg(long, conflicts_with = "no_why")]
     pub(crate) confirm: bool,
-    /// Condition that makes the exit code 3: 'NAME slower', 'NAME faster', 'NAME invalid' …
-    #[arg(long = "fail-if", value_name = "CONDITION")]
-    pub(crate) fail_if: Vec<String>,
+    #[command(flatten)]
+    pub(crate) judged: JudgedArgs,
     /// Directory of the run [default: whyslow-runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -160,6 +161,21 @@ pub(crate) struct CompareArgs {
     /// Start each arm once, check its answers, and stop
     #[arg(long)]
     pub(crate) verify: bool,
+}
+
+/// What is made of the findings of a comparison, beside the page.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct JudgedArgs {
+    /// Condition that makes the exit code 3: 'NAME slower', 'NAME slower in p99', 'NAME syscalls > 1.05x' (times the
+    /// baseline's), 'NAME context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<String>,
+    /// File for a comment on a pull request: Markdown of at most 30 lines, the first of which is a marker
+    #[arg(long, value_name = "FILE")]
+    pub(crate) comment: Option<PathBuf>,
+    /// File for CI that shows tests: JUnit XML, a test for each arm and primary metric and one for each condition
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
 }
 
 const LADDER_EXAMPLE: &str = "\
@@ -195,6 +211,29 @@ pub(crate) enum Same {
     Shape,
     /// The same bytes
     Body,
+}
+
+const BISECT_EXAMPLE: &str = "\
+Example:
+  whyslow bisect v1.2..main --build make --run './server --port {port}' --path /users
+      the commit between the two that made it slower; the same command goes on after an interruption";
+
+#[derive(Debug, Args)]
+#[command(after_help = BISECT_EXAMPLE)]
+#[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
+#[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("baseline", |arg| arg.hide(true)))]
+#[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
+#[command(mut_arg("junit", |arg| arg.hide(true)), mut_arg("verify", |arg| arg.hide(true)))]
+#[command(mut_arg("rigorous", |arg| arg.hide(true)), mut_arg("confirm", |arg| arg.hide(true)))]
+pub(crate) struct BisectArgs {
+    /// A commit at which it was fast and a later one at which it is slow
+    #[arg(value_name = "GOOD..BAD")]
+    pub(crate) range: String,
+    /// What became worse: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    #[arg(long, default_value = "cpu_per_request")]
+    pub(crate) metric: String,
+    #[command(flatten)]
+    pub(crate) design: CompareArgs,
 }
 
 /// Spacing of arrivals in an open loop.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::Format;
+use super::{Format, JudgedArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow analyse whyslow-runs/20260102-030405-9f3c --format json")]
@@ -18,6 +18,8 @@ pub(crate) struct AnalyseArgs {
     /// Everything that is known, behind the first screen
     #[arg(long)]
     pub(crate) details: bool,
+    #[command(flatten)]
+    pub(crate) judged: JudgedArgs,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
-    AloneReason, ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, RunDir, RunStatus, SCHEMA_VERSION,
+    AloneReason, ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus,
+    SCHEMA_VERSION,
 };
 
 use super::Early;
@@ -32,6 +33,8 @@ pub(super) struct Session<'a> {
     /// Blocks of an earlier call: they are not run again.
     done: BTreeSet<u32>,
     progress: Progress,
+    /// Blocks to go on to at a look.
+    extend: &'a dyn Fn(&Run) -> Option<u32>,
 }
 
 /// What the run was stopped by, if by anything.
@@ -47,6 +50,7 @@ impl<'a> Session<'a> {
             progress: Progress::new(PILOT_S * plan.arms.len() as f64 + super::seconds(plan)),
             bench,
             manifest,
+            extend: &analyse::extend_to,
         }
     }
 
@@ -60,6 +64,12 @@ impl<'a> Session<'a> {
                 self.alive[record.round.arm] = false;
             }
         }
+        self
+    }
+
+    /// Goes on at a look as `extend` says, in the place of until it is decided which arm is slower.
+    pub(super) fn extending(mut self, extend: &'a dyn Fn(&Run) -> Option<u32>) -> Self {
+        self.extend = extend;
         self
     }
 
@@ -291,7 +301,7 @@ impl<'a> Session<'a> {
     /// Looks at what there is; gives the number of blocks to go to.
     fn look(&mut self, blocks: u32) -> Result<u32, Early> {
         let run = self.bench.dir.read()?;
-        let Some(wanted) = analyse::extend_to(&run).filter(|wanted| *wanted > blocks) else {
+        let Some(wanted) = (self.extend)(&run).filter(|wanted| *wanted > blocks) else {
             return Ok(blocks);
         };
         let seconds = f64::from(wanted - blocks) * self.plan().block_seconds();

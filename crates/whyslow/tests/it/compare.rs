@@ -68,11 +68,31 @@ fn a_run_is_not_written_over() {
 fn forty_bytes_more_of_headers_are_caught_and_named() {
     let folder = fresh_folder();
     let (main, pr) = (arm("main", "none"), arm("pr", "header"));
+    let files = ["--comment", "comment.md", "--junit", "junit.xml", "--fail-if", "pr p99 > 1ns"];
     let args = ["compare", &main, &pr, "--out", "run", "--format", "json"];
-    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    let said = whyslow_in(&folder, &[&args[..], &SHORT, &files].concat());
     assert_eq!(said.code, Some(5), "{said:?}");
+    assert!(
+        said.err.contains("--fail-if 'pr p99 > 1ns' cannot be judged: p99 of 'pr' is void: gate parity"),
+        "{said:?}"
+    );
+    let written = ["comment.md", "junit.xml"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
+    assert!(
+        written[0].starts_with("<!-- whyslow -->\n### whyslow: pr invalid against main\n"),
+        "{}",
+        written[0]
+    );
+    assert!(written[1].contains("<skipped message=\"invalid: ") && written[1].contains("gate FAILED parity"));
+    // The same again from the directory; a condition of it decides the exit there, too.
+    let args =
+        ["analyse", "run", "--comment", "again.md", "--junit", "again.xml", "--fail-if", "pr p99 > 1ns"];
+    let again = whyslow_in(&folder, &args);
+    assert_eq!(again.code, Some(5), "{again:?}");
+    let read = ["again.md", "again.xml"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
+    assert_eq!(read, written);
     let json = said.json();
     assert_schema("compare", &json);
+    assert_eq!(json["fail_if"][0]["outcome"], "void");
     let gates = json["gates"].as_array().unwrap();
     let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
     assert_eq!((&parity["ok"], &parity["arm"]), (&false.into(), &"pr".into()));
@@ -86,7 +106,7 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
 
 #[test]
 fn the_dearer_server_is_slower_and_with_the_arms_swapped_faster() {
-    let (dear, plain) = (arm("dear", "dear"), arm("plain", "none"));
+    let (dear, plain) = (arm("dear", "busy"), arm("plain", "none"));
     for (arms, verdict, sentence) in
         [([&plain, &dear], "slower", "slower than plain"), ([&dear, &plain], "faster", "faster than dear")]
     {

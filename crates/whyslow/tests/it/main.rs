@@ -1,6 +1,7 @@
 //! The program from outside: what it refuses, what it serves, what it measures, what it leaves behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
+mod bisect;
 mod capacity;
 mod case;
 #[path = "../../../observe/tests/it/cgroup.rs"]

@@ -45,9 +45,25 @@ const CASES: &[(&[&str], &str)] = &[
         "--fail-if 'is it much slower' is not a condition: write",
     ),
     (&["compare", "--fail-if", "x slower"], "--fail-if 'x slower' names no arm: there is no 'x'"),
-    (&["compare", "--fail-if", "threads bad"], "--fail-if 'threads bad': 'bad' is no verdict; write slower"),
-    (&["compare", "--fail-if", "threads slower in p42"], "no metric 'p42'"),
+    (
+        &["compare", "--fail-if", "threads bad"],
+        "--fail-if 'threads bad' names no verdict: there is no 'bad', write slower",
+    ),
+    (
+        &["compare", "--fail-if", "threads slower in p42"],
+        "names no metric: there is no 'p42'; did you mean 'p",
+    ),
     (&["compare", "--fail-if", "threads slower"], "can never hold: 'threads' is the baseline"),
+    (&["compare", "--fail-if", "futures sycalls > 1"], "there is no 'sycalls'; did you mean 'syscalls'?"),
+    (&["compare", "--fail-if", "future syscalls > 1"], "there is no 'future'; did you mean 'futures'?"),
+    (&["compare", "--fail-if", "futures p99 > 20"], "'20' is none of p99; write 10ms for itself, 1.05x"),
+    (
+        &["compare", "--fail-if", "threads rss > 1.1x"],
+        "'threads' is the baseline; write a value such as 64KiB",
+    ),
+    (&["compare", "--no-why", "--fail-if", "futures writes > 1"], "leave out --no-why"),
+    (&["compare", "--comment", "/no/where.md"], "--comment /no/where.md: there is no folder /no"),
+    (&["compare", "--junit", "/tmp"], "--junit /tmp: that is a folder; name a file"),
     (
         &["compare", "--fail-if", "futures slower in p99", "--equal-rates", "none"],
         "can never hold: this run does not compare p99",

@@ -15,7 +15,7 @@ pub(crate) struct Repository {
 }
 
 /// Copies what the server reads, so that a server without a build does not start.
-const BUILD: &str = "cp fault {build}/fault && wc -l < more >> {build}/fault";
+pub(crate) const BUILD: &str = "cp fault {build}/fault && wc -l < more >> {build}/fault";
 
 impl Repository {
     /// One commit, on the branch `main`, with a server that has no fault.
@@ -80,7 +80,7 @@ impl Repository {
 }
 
 /// A server with the fault that was built.
-fn run() -> String {
+pub(crate) fn run() -> String {
     format!("sh -c 'exec {FIXTURE} {{port}} $(head -1 {{build}}/fault)'")
 }
 

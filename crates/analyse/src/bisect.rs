@@ -1,0 +1,230 @@
+//! The commit that made a server slower: what a step says of a commit, and what all of them come to.
+
+use model::plan::HistoryAnswer;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::verdict::HigherIs;
+
+use crate::facts::metric::Metric;
+use crate::verdicts::{Comparison, Verdict};
+
+/// Version of the JSON.
+pub const BISECT_SCHEMA: u32 = 1;
+/// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
+const LEVEL: f64 = 0.95;
+
+/// Halfway between the good end and the bad one: a commit beyond it is as slow as the bad end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Halfway {
+    /// What is compared.
+    metric: Metric,
+    /// ln of how many times slower than the good end, positive.
+    ln: f64,
+}
+
+impl Halfway {
+    /// Halfway to the bad end, which `row` compares with the good one; nothing where it was not shown to be slower.
+    #[must_use]
+    pub fn to(row: &Comparison) -> Option<Self> {
+        let ln = slower_ln(row.metric, row.ratio?) / 2.0;
+        (row.verdict == Verdict::Slower && ln > 0.0).then_some(Self { metric: row.metric, ln })
+    }
+
+    /// Whether a commit, which `row` compares with the good end, is as slow as the bad end or as fast as the good one: the
+    /// whole interval has to lie on that side.
+    #[must_use]
+    pub fn side(&self, row: &Comparison) -> HistoryAnswer {
+        let told = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
+        let ends = row.ci_low.zip(row.ci_high).filter(|_| told);
+        let Some(ends) = ends.map(|(low, high)| [low, high].map(|ratio| slower_ln(self.metric, ratio)))
+        else {
+            return HistoryAnswer::Open;
+        };
+        match ends {
+            _ if ends.iter().all(|ln| *ln > self.ln) => HistoryAnswer::Bad,
+            _ if ends.iter().all(|ln| *ln < self.ln) => HistoryAnswer::Good,
+            _ => HistoryAnswer::Open,
+        }
+    }
+}
+
+/// ln of how many times slower the arm is than the baseline, by the ratio of a metric.
+fn slower_ln(metric: Metric, ratio: f64) -> f64 {
+    match metric.higher_is() {
+        HigherIs::Worse => ratio.ln(),
+        HigherIs::Better => -ratio.ln(),
+    }
+}
+
+/// What a step says of a commit, as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepAnswer {
+    /// As fast as the good end.
+    Good,
+    /// As slow as the bad end.
+    Bad,
+    /// It could not be built or started.
+    Broken,
+    /// Neither surely the one nor the other.
+    Open,
+}
+
+impl From<HistoryAnswer> for StepAnswer {
+    fn from(answer: HistoryAnswer) -> Self {
+        match answer {
+            HistoryAnswer::Good => Self::Good,
+            HistoryAnswer::Bad => Self::Bad,
+            HistoryAnswer::Broken => Self::Broken,
+            HistoryAnswer::Open => Self::Open,
+        }
+    }
+}
+
+impl From<StepAnswer> for HistoryAnswer {
+    fn from(answer: StepAnswer) -> Self {
+        match answer {
+            StepAnswer::Good => Self::Good,
+            StepAnswer::Bad => Self::Bad,
+            StepAnswer::Broken => Self::Broken,
+            StepAnswer::Open => Self::Open,
+        }
+    }
+}
+
+/// One comparison on the way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BisectStep {
+    /// The commit.
+    pub commit: String,
+    /// What it was compared with.
+    pub against: String,
+    /// What it said.
+    pub answer: StepAnswer,
+    /// Commit over what it was compared with; absent where nothing was measured.
+    pub ratio: Option<f64>,
+    /// Low end of its interval.
+    pub ci_low: Option<f64>,
+    /// High end.
+    pub ci_high: Option<f64>,
+    /// Level of the interval, 0 to 1.
+    pub level: Option<f64>,
+    /// Blocks behind it.
+    pub blocks: u32,
+    /// Why it could not be told, where it could not.
+    pub reason: Option<String>,
+}
+
+impl BisectStep {
+    /// What a row says of a commit. `answer` is made from it by who knows what was asked.
+    #[must_use]
+    pub fn of(commit: &str, against: &str, row: &Comparison, answer: HistoryAnswer) -> Self {
+        let void = row.void_by.first().map(|gate| format!("gate {gate} failed"));
+        Self {
+            commit: commit.to_owned(),
+            against: against.to_owned(),
+            answer: answer.into(),
+            ratio: row.ratio,
+            ci_low: row.ci_low,
+            ci_high: row.ci_high,
+            level: row.level,
+            blocks: row.blocks,
+            reason: void,
+        }
+    }
+
+    /// A step in which nothing was measured.
+    #[must_use]
+    pub fn broken(commit: &str, against: &str, reason: &str) -> Self {
+        Self {
+            commit: commit.to_owned(),
+            against: against.to_owned(),
+            answer: StepAnswer::Broken,
+            ratio: None,
+            ci_low: None,
+            ci_high: None,
+            level: None,
+            blocks: 0,
+            reason: Some(reason.to_owned()),
+        }
+    }
+}
+
+/// A commit as git tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedCommit {
+    /// Its full name.
+    pub hash: String,
+    /// First line of its message.
+    pub subject: String,
+    /// Its first parent.
+    pub parent: String,
+    /// Files that it changes.
+    pub files: Vec<String>,
+}
+
+/// What a search through a history comes to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bisected {
+    /// Schema version.
+    pub schema: u32,
+    /// The good end.
+    pub good: String,
+    /// The bad end.
+    pub bad: String,
+    /// What was compared.
+    pub metric: Metric,
+    /// Commits behind the good end, up to the bad one.
+    pub commits: u32,
+    /// Every comparison and every commit that was passed by, in order: the first is of the ends, the last of the commit
+    /// that was found and its parent.
+    pub steps: Vec<BisectStep>,
+    /// Steps that a search of so many commits takes where each decides.
+    pub most_steps: u32,
+    /// The commit; absent where it cannot be told.
+    pub commit: Option<NamedCommit>,
+    /// Why it is slower than its parent, where that was looked for and found.
+    pub why: Vec<String>,
+    /// Why it cannot be told.
+    pub cannot_tell: Option<String>,
+    /// The commits that it can be, where it cannot be told.
+    pub among: Vec<NamedCommit>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(metric: Metric, verdict: Verdict, [ratio, low, high]: [f64; 3]) -> Comparison {
+        let json = serde_json::json!({
+            "baseline": "good", "arm": "here", "metric": metric, "primary": true, "condition": "capacity",
+            "verdict": verdict, "ratio": ratio, "ci_low": low, "ci_high": high, "level": 0.97, "p_wilcoxon": null,
+            "p_sign_flip": null, "blocks": 6, "paired_sd": null, "noise_floor": null, "noise_floor_from": null,
+            "delta": 0.02, "blocks_needed": null, "pairs": [], "void_by": [],
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn a_commit_lies_on_the_side_on_which_its_whole_interval_is() {
+        use HistoryAnswer::{Bad, Good, Open};
+        let cpu = Halfway::to(&row(Metric::CpuPerRequest, Verdict::Slower, [1.21, 1.18, 1.24])).unwrap();
+        // Halfway is 1.1.
+        for (ends, side) in [
+            ([1.2, 1.15, 1.25], Bad),
+            ([1.0, 0.98, 1.02], Good),
+            ([1.05, 1.02, 1.09], Good),
+            ([1.12, 1.09, 1.15], Open),
+        ] {
+            assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Slower, ends)), side, "{ends:?}");
+        }
+        assert_eq!(cpu.side(&row(Metric::CpuPerRequest, Verdict::Invalid, [2.0, 1.9, 2.1])), Open);
+        // Of a rate less is slower.
+        let rate = Halfway::to(&row(Metric::Rate, Verdict::Slower, [0.8, 0.79, 0.81])).unwrap();
+        assert_eq!(rate.side(&row(Metric::Rate, Verdict::Slower, [0.8, 0.78, 0.82])), Bad);
+        assert_eq!(rate.side(&row(Metric::Rate, Verdict::Equal, [1.0, 0.99, 1.01])), Good);
+        for verdict in [Verdict::Faster, Verdict::Equal, Verdict::Inconclusive, Verdict::Invalid] {
+            assert_eq!(Halfway::to(&row(Metric::CpuPerRequest, verdict, [1.2, 1.1, 1.3])), None);
+        }
+    }
+}

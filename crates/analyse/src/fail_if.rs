@@ -1,0 +1,254 @@
+//! What `--fail-if` asks of a comparison: a verdict on an arm, or one of its figures against a value.
+
+mod figure;
+mod parse;
+
+use model::record::Run;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::metric::Metric;
+use crate::facts::sheet::Sheet;
+use crate::findings::Findings;
+use crate::gates;
+use crate::verdicts::bound::Order;
+use crate::verdicts::{Comparison, Verdict};
+use figure::Figure;
+
+/// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
+const LEVEL: f64 = 0.95;
+
+/// A condition under which a comparison counts as failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailIf {
+    text: String,
+    arm: String,
+    asks: Asks,
+}
+
+/// Why a text is no such condition: one sentence that says how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--fail-if '{text}' {reason}")]
+pub struct FailIfError {
+    text: String,
+    reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Asks {
+    /// A verdict, in any primary metric where none is named.
+    Verdict(Verdict, Option<Metric>),
+    /// A figure on one side of a value.
+    Figure(&'static Figure, Order, Value),
+}
+
+/// What a figure is held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value {
+    /// So many times the baseline's.
+    Times(f64),
+    /// So much more than the baseline's.
+    More(f64),
+    /// A value of its own, in the figure's unit.
+    Own(f64),
+}
+
+/// What came of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailIfOutcome {
+    /// It holds: the comparison counts as failed.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+    /// The interval has the value inside.
+    Undecided,
+    /// A gate voids the figure.
+    Void,
+    /// The figure was not measured.
+    NotMeasured,
+}
+
+/// A condition, what came of it, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailIfFindings {
+    /// As it was written.
+    pub condition: String,
+    /// The arm that it is on.
+    pub arm: String,
+    /// What came of it.
+    pub outcome: FailIfOutcome,
+    /// What was measured, of how much, and how; or why it was not.
+    pub text: String,
+}
+
+impl FailIf {
+    /// Judges the condition of the findings on `run`.
+    #[must_use]
+    pub fn judge(&self, run: &Run, findings: &Findings) -> FailIfFindings {
+        let (outcome, text) = match &self.asks {
+            Asks::Verdict(verdict, metric) => self.verdict(findings, *verdict, *metric),
+            Asks::Figure(figure, order, value) => self.figure(run, findings, figure, *order, *value),
+        };
+        FailIfFindings { condition: self.text.clone(), arm: self.arm.clone(), outcome, text }
+    }
+
+    fn verdict(&self, found: &Findings, verdict: Verdict, metric: Option<Metric>) -> (FailIfOutcome, String) {
+        let asked = |row: &&Comparison| metric.map_or(row.primary, |metric| metric == row.metric);
+        let rows: Vec<&Comparison> =
+            found.comparisons.iter().filter(|row| row.arm == self.arm).filter(asked).collect();
+        if let Some(row) = rows.iter().find(|row| row.verdict == verdict) {
+            return (FailIfOutcome::Holds, described(row));
+        }
+        let all: Vec<String> = rows.iter().map(|row| described(row)).collect();
+        (FailIfOutcome::DoesNotHold, all.join("; "))
+    }
+
+    fn figure(
+        &self,
+        run: &Run,
+        found: &Findings,
+        figure: &Figure,
+        order: Order,
+        value: Value,
+    ) -> (FailIfOutcome, String) {
+        if let Some(gate) = self.void_by(found, figure, value) {
+            return (
+                FailIfOutcome::Void,
+                format!("{} of '{}' is void: gate {gate} failed", figure.label(), self.arm),
+            );
+        }
+        match (value, figure.metric) {
+            (Value::Times(limit), Some(metric)) => self.ratio(found, metric, order, limit),
+            _ => self.counted(run, found, figure, order, value),
+        }
+    }
+
+    /// The gate that voids a figure; of two arms where it is held against the baseline.
+    fn void_by<'a>(&self, found: &'a Findings, figure: &Figure, value: Value) -> Option<&'a str> {
+        let metric = figure.metric.unwrap_or(Metric::CpuPerRequest);
+        let own = matches!(value, Value::Own(_));
+        let arms = [Some(self.arm.as_str()), (!own).then_some(found.baseline.as_str())];
+        let voids = |gate: &&gates::Gate| {
+            arms.into_iter().flatten().any(|arm| gates::is_void(&[(*gate).clone()], arm, metric))
+        };
+        found.gates.iter().find(voids).map(|gate| gate.id.as_str())
+    }
+
+    /// A ratio that was compared: the whole of its interval has to lie on one side.
+    fn ratio(&self, found: &Findings, metric: Metric, order: Order, limit: f64) -> (FailIfOutcome, String) {
+        let row = found.comparisons.iter().find(|row| row.arm == self.arm && row.metric == metric);
+        let Some(row) = row.filter(|row| row.blocks > 0) else {
+            let arm = &self.arm;
+            return (
+                FailIfOutcome::NotMeasured,
+                format!("{} of '{arm}' has no ratio: {}", metric.label(), few(metric)),
+            );
+        };
+        let sides = row
+            .ci_low
+            .zip(row.ci_high)
+            .map(|(low, high)| (order.holds(low, limit), order.holds(high, limit)));
+        let outcome = match sides.filter(|_| row.level.is_some_and(|level| level >= LEVEL)) {
+            Some((true, true)) => FailIfOutcome::Holds,
+            Some((false, false)) => FailIfOutcome::DoesNotHold,
+            Some(_) | None => FailIfOutcome::Undecided,
+        };
+        (outcome, described(row))
+    }
+
+    /// A figure as it was pooled over all blocks.
+    fn counted(
+        &self,
+        run: &Run,
+        found: &Findings,
+        figure: &Figure,
+        order: Order,
+        value: Value,
+    ) -> (FailIfOutcome, String) {
+        let read = |name: &str| {
+            let arm = found.arms.iter().find(|arm| arm.name == name)?;
+            (figure.read)(arm).map(|value| (value, figure.basis(run, found, arm)))
+        };
+        let Some((own, basis)) = read(&self.arm) else { return self.absent(found, figure, &self.arm) };
+        let base = if matches!(value, Value::Own(_)) {
+            Some(0.0)
+        } else {
+            read(&found.baseline).map(|(base, _)| base)
+        };
+        let Some(base) = base else { return self.absent(found, figure, &found.baseline) };
+        let against = |how: String| {
+            format!("{} against {} of '{}', {how}", figure.print(own), figure.print(base), found.baseline)
+        };
+        let (compared, limit, said) = match value {
+            Value::Own(limit) => (own, limit, figure.print(own)),
+            Value::Times(limit) => (times(own, base), limit, against(in_times(own, base))),
+            Value::More(limit) => (own - base, limit, against(figure.difference(own - base))),
+        };
+        (
+            outcome(order.holds(compared, limit)),
+            format!("{} of '{}': {said} ({basis})", figure.label(), self.arm),
+        )
+    }
+
+    fn absent(&self, found: &Findings, figure: &Figure, arm: &str) -> (FailIfOutcome, String) {
+        let why = figure.why_absent(found, arm);
+        (FailIfOutcome::NotMeasured, format!("{} of '{arm}' was not measured: {why}", figure.label()))
+    }
+}
+
+impl Findings {
+    /// The same findings with what came of `conditions` on their run.
+    #[must_use]
+    pub fn judged(mut self, run: &Run, conditions: &[FailIf]) -> Self {
+        self.fail_if = conditions.iter().map(|condition| condition.judge(run, &self)).collect();
+        self
+    }
+}
+
+fn outcome(holds: bool) -> FailIfOutcome {
+    if holds { FailIfOutcome::Holds } else { FailIfOutcome::DoesNotHold }
+}
+
+/// A ratio of counts; of none to none it is 1.
+fn times(own: f64, base: f64) -> f64 {
+    if own == base { 1.0 } else { own / base }
+}
+
+fn in_times(own: f64, base: f64) -> String {
+    match times(own, base) {
+        ratio if ratio.is_finite() => format!("{ratio:.3} times as much"),
+        _ => "where there was none".to_owned(),
+    }
+}
+
+fn few(metric: Metric) -> &'static str {
+    if metric.is_latency() {
+        "too few answers in each block for this percentile"
+    } else {
+        "no block has both arms"
+    }
+}
+
+/// A row in one sentence: verdict, ratio, interval, blocks and method.
+fn described(row: &Comparison) -> String {
+    let (metric, verdict) = (row.metric.label(), row.verdict.word());
+    let blocks = if row.blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", row.blocks) };
+    let void = row.void_by.first().map_or_else(String::new, |gate| format!(", gate {gate} failed"));
+    match (row.ratio, row.ci_low, row.ci_high, row.level) {
+        (Some(ratio), Some(low), Some(high), Some(level)) => format!(
+            "{metric} of '{}' is {ratio:.3} [{low:.3}, {high:.3}] times that of '{}' at {}: {verdict}{void} ({blocks}, \
+             Hodges–Lehmann, exact Wilcoxon interval at {:.1} %)",
+            row.arm,
+            row.baseline,
+            row.condition,
+            level * 100.0
+        ),
+        _ => format!("{metric} of '{}': {verdict}{void}, no ratio ({blocks})", row.arm),
+    }
+}
+
+/// Rounds of `arm` in `run` that count.
+fn rounds(run: &Run, arm: &str) -> usize {
+    Sheet::new(run).rounds_of(arm).count()
+}

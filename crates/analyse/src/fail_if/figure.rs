@@ -1,0 +1,152 @@
+//! The figures of an arm that a condition may be on.
+
+use model::record::Run;
+
+use super::{few, rounds};
+use crate::facts::arms::{ArmFindings, CpuPerRequest, Switches};
+use crate::facts::calls::{ALL_READS, FUTEX, POLLS, WRITES};
+use crate::facts::metric::Metric;
+use crate::facts::seen;
+use crate::facts::sheet::Sheet;
+use crate::findings::Findings;
+use crate::verdicts::bound::Unit;
+
+/// A figure: its name, what it is measured in, and where it stands.
+#[derive(Debug)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    /// The metric that it is; of a count none.
+    pub(super) metric: Option<Metric>,
+    /// Whether only the watched turns behind the blocks tell it.
+    pub(super) watched: bool,
+    pub(super) read: fn(&ArmFindings) -> Option<f64>,
+}
+
+impl PartialEq for Figure {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// All of them, in the order in which they are told.
+pub(super) const FIGURES: [Figure; 22] = [
+    metric("cpu_per_request", Unit::Time, Metric::CpuPerRequest, |arm| cpu(arm, |cpu| cpu.total)),
+    metric("rate", Unit::Rate, Metric::Rate, |arm| arm.rate_per_s),
+    metric("p50", Unit::Time, Metric::P50, |arm| arm.latency_ns.p50),
+    metric("p90", Unit::Time, Metric::P90, |arm| arm.latency_ns.p90),
+    metric("p99", Unit::Time, Metric::P99, |arm| arm.latency_ns.p99),
+    metric("p99_9", Unit::Time, Metric::P999, |arm| arm.latency_ns.p99_9),
+    metric("rss", Unit::Size, Metric::Rss, |arm| arm.rss_peak_bytes),
+    scored("cpu_user", Unit::Time, |arm| cpu(arm, |cpu| cpu.user)),
+    scored("cpu_system", Unit::Time, |arm| cpu(arm, |cpu| cpu.system)),
+    scored("max", Unit::Time, |arm| arm.latency_ns.max),
+    scored("mean", Unit::Time, |arm| arm.latency_ns.mean),
+    scored("context_switches", Unit::Number, |arm| switches(arm, |one| one.voluntary + one.involuntary)),
+    scored("context_switches_voluntary", Unit::Number, |arm| switches(arm, |one| one.voluntary)),
+    scored("context_switches_involuntary", Unit::Number, |arm| switches(arm, |one| one.involuntary)),
+    scored("segments_sent", Unit::Number, |arm| arm.segments_per_request.map(|one| one.sent)),
+    scored("segments_received", Unit::Number, |arm| arm.segments_per_request.map(|one| one.received)),
+    scored("run_wait", Unit::Time, |arm| arm.run_wait_ns_per_request),
+    watched("syscalls", |arm| calls(arm, |_| true)),
+    watched("writes", |arm| calls(arm, |name| WRITES.contains(&name))),
+    watched("reads", |arm| calls(arm, |name| ALL_READS.contains(&name))),
+    watched("polls", |arm| calls(arm, |name| POLLS.contains(&name))),
+    watched("futex", |arm| calls(arm, |name| FUTEX.contains(&name))),
+];
+
+type Read = fn(&ArmFindings) -> Option<f64>;
+
+const fn metric(name: &'static str, unit: Unit, metric: Metric, read: Read) -> Figure {
+    Figure { name, unit, metric: Some(metric), watched: false, read }
+}
+
+const fn scored(name: &'static str, unit: Unit, read: Read) -> Figure {
+    Figure { name, unit, metric: None, watched: false, read }
+}
+
+const fn watched(name: &'static str, read: Read) -> Figure {
+    Figure { name, unit: Unit::Number, metric: None, watched: true, read }
+}
+
+fn cpu(arm: &ArmFindings, of: fn(&CpuPerRequest) -> f64) -> Option<f64> {
+    arm.cpu_ns_per_request.as_ref().map(of)
+}
+
+fn switches(arm: &ArmFindings, of: fn(&Switches) -> f64) -> Option<f64> {
+    arm.context_switches_per_request.as_ref().map(of)
+}
+
+/// Calls per request of these names; a server that makes none at all was not counted.
+fn calls(arm: &ArmFindings, counts: impl Fn(&str) -> bool) -> Option<f64> {
+    let calls = &arm.syscalls_per_request;
+    let counted = calls.iter().filter(|(name, _)| counts(name)).map(|(_, count)| count);
+    // Not `sum`: that of nothing is −0.
+    (!calls.is_empty()).then(|| counted.fold(0.0, |all, one| all + one))
+}
+
+impl Figure {
+    /// The figure that is called so; a point stands for an underscore.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        let name = name.replace('.', "_");
+        let name = if name == "cpu" { "cpu_per_request" } else { &name };
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+
+    /// The name for people.
+    pub(super) fn label(&self) -> String {
+        self.metric.map_or_else(|| self.name.replace('_', " "), |metric| metric.label().to_owned())
+    }
+
+    /// A value with its unit.
+    pub(super) fn print(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Number => format!("{value:.3} a request"),
+            unit => unit.print(value),
+        }
+    }
+
+    /// A difference from the baseline with its sign.
+    pub(super) fn difference(&self, value: f64) -> String {
+        let sign = if value < 0.0 { '−' } else { '+' };
+        format!("{sign}{}", self.print(value.abs()))
+    }
+
+    /// What a value of `arm` rests on.
+    pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> String {
+        if self.watched {
+            let requests = seen::counted_over(&Sheet::new(run), &arm.name, &found.passes);
+            return format!("counted in watched turns behind the blocks, {requests} requests");
+        }
+        let blocks = rounds(run, &arm.name);
+        match self.metric {
+            Some(metric) if metric.is_latency() => {
+                let at = found.latency_condition.as_ref().unwrap_or(&found.condition);
+                format!("median of {blocks} blocks at {at}")
+            }
+            Some(Metric::Rss) => format!("largest resident set, median of {blocks} blocks"),
+            _ => format!("{} requests of {blocks} blocks at {}", arm.requests, found.condition),
+        }
+    }
+
+    /// Why `arm` has no value.
+    pub(super) fn why_absent(&self, found: &Findings, arm: &str) -> String {
+        if let Some(error) = found.arms.iter().find(|one| one.name == arm).and_then(|one| one.error.as_ref())
+        {
+            return format!("it failed: {error}");
+        }
+        if self.watched {
+            let of_arm = found.passes.iter().filter(|pass| pass.arm == arm);
+            let mut why: Vec<&str> = of_arm.flat_map(|pass| &pass.missing).map(String::as_str).collect();
+            why.dedup();
+            return match why.as_slice() {
+                [] => "there are no watched turns in which system calls were counted".to_owned(),
+                why => why.join("; "),
+            };
+        }
+        match self.metric {
+            Some(metric) => few(metric).to_owned(),
+            None => "no block has it; see whyslow doctor".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Conditions of `--fail-if` on runs whose figures are known.
+
+use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, analyse};
+use model::record::Run;
+
+use crate::support::{arm, change, pair, run};
+
+/// What comes of `text` on a run.
+fn judge(run: &Run, text: &str) -> FailIfFindings {
+    let condition = FailIf::parse(text, &run.manifest.plan).unwrap();
+    analyse(run).judged(run, &[condition]).fail_if.remove(0)
+}
+
+fn outcomes(run: &Run, cases: &[(&str, FailIfOutcome)]) {
+    for (text, outcome) in cases {
+        let judged = judge(run, text);
+        assert_eq!(judged.outcome, *outcome, "{judged:?}");
+        assert_eq!((judged.condition.as_str(), judged.text.is_empty()), (*text, false), "{judged:?}");
+    }
+}
+
+#[test]
+fn verdicts_ratios_differences_and_values() {
+    use FailIfOutcome::{DoesNotHold, Holds, Undecided};
+    // 10 µs against 11 µs, p99 of an equal rate 20 times that; 8 MiB each.
+    outcomes(
+        &pair(1.1),
+        &[
+            ("pr slower", Holds),
+            ("pr slower in cpu_per_request", Holds),
+            ("pr faster", DoesNotHold),
+            ("pr cpu_per_request > 1.05x", Holds),
+            ("pr cpu > 1.2x", DoesNotHold),
+            ("pr cpu > 1.1x", Undecided),
+            ("pr cpu_per_request < 1.05x", DoesNotHold),
+            ("pr cpu > +500ns", Holds),
+            ("pr cpu > +2us", DoesNotHold),
+            ("pr cpu < -1ns", DoesNotHold),
+            ("pr cpu > 10500ns", Holds),
+            ("main cpu > 10500ns", DoesNotHold),
+            ("pr rss > 1.1x", DoesNotHold),
+            ("pr rss >= 8MiB", Holds),
+            ("pr rss > 9MiB", DoesNotHold),
+            ("pr rate < 95k", Holds),
+            ("pr p50 > 1us", Holds),
+            ("pr p50 > 1s", DoesNotHold),
+        ],
+    );
+}
+
+#[test]
+fn counts_are_pooled_and_what_none_becomes_is_more() {
+    use FailIfOutcome::{DoesNotHold, Holds};
+    let mut switching = pair(1.0);
+    change(&mut switching, "pr", 0, |window| window.target.voluntary_switches = window.load.requests / 2);
+    outcomes(
+        &switching,
+        &[
+            ("pr context_switches > +0.1", Holds),
+            ("pr context_switches > +0.6", DoesNotHold),
+            ("pr context_switches.voluntary > 1.05x", Holds),
+            ("pr context_switches_involuntary > 1.05x", DoesNotHold),
+        ],
+    );
+    let told = judge(&switching, "pr context_switches > +0.1").text;
+    assert!(told.contains("0.500 a request against 0.000 a request of 'main', +0.500"), "{told}");
+    assert!(told.contains("of 10 blocks"), "{told}");
+}
+
+#[test]
+fn what_was_not_measured_or_is_void_is_neither_true_nor_false() {
+    // Nothing was watched: no system call was counted.
+    for text in ["pr syscalls > 1.05x", "pr writes > 1", "pr writes < 1", "main syscalls > 1"] {
+        let judged = judge(&pair(1.1), text);
+        assert_eq!(judged.outcome, FailIfOutcome::NotMeasured, "{judged:?}");
+        assert!(judged.text.contains("no watched turns"), "{judged:?}");
+    }
+    // One block has a ratio, and no interval that decides.
+    let one = run(1, 1, &[arm("main", 10_000.0), arm("pr", 20_000.0)]);
+    assert_eq!(judge(&one, "pr cpu > 1.05x").outcome, FailIfOutcome::Undecided);
+    let mut different = pair(1.1);
+    for record in different.rounds.iter_mut().filter(|record| record.arm == "pr") {
+        record.answer.as_mut().unwrap().status = 404;
+    }
+    let voided =
+        analyse(&different).gates.iter().any(|gate| !gate.ok && gate.voids.contains(&Metric::CpuPerRequest));
+    assert!(voided, "an answer with another status is no comparison");
+    for text in ["pr cpu > 1.05x", "pr cpu > 1ns", "pr context_switches > +0.1"] {
+        assert_eq!(judge(&different, text).outcome, FailIfOutcome::Void, "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_condition_is_refused_with_what_was_meant() {
+    let plan = pair(1.1).manifest.plan;
+    let cases = [
+        ("pr", "is not a condition"),
+        ("pr p99 >", "'' is none of p99"),
+        ("p99 > 20ms", "is not a condition"),
+        ("or p99 > 20ms", "no 'or'; did you mean 'pr'?"),
+        ("pr wirtes > 1", "did you mean 'writes'?"),
+        ("pr sloower", "did you mean 'slower'?"),
+        ("pr slower in p9", "did you mean 'p90'?"),
+        ("pr p99 > 1.05", "'1.05' is none of p99"),
+        ("pr writes > x", "'x' is none of writes"),
+        ("main rss > 1.1x", "can never hold: 'main' is the baseline"),
+    ];
+    for (text, told) in cases {
+        let error = FailIf::parse(text, &plan).unwrap_err().to_string();
+        assert!(error.contains(told) && error.starts_with("--fail-if"), "{error}");
+    }
+}

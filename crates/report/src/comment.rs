@@ -1,0 +1,118 @@
+//! The comment on a pull request: what a reader needs at once, then everything else, folded.
+
+use analyse::{Comparison, FailIfFindings, FailIfOutcome, Findings};
+use maud::{Markup, html};
+
+use crate::compare::{gate_text, others, percent, run};
+use crate::markdown::escape;
+use crate::screen::{self, printable};
+use crate::wording::outcome_words;
+
+/// Most lines of a comment.
+pub const LINES: usize = 30;
+/// The first line, which Markdown does not show: by it a comment is found to be updated.
+pub const MARKER: &str = "<!-- whyslow -->";
+/// Conditions that are said before the first screen; the others are among the details.
+const CONDITIONS: usize = 3;
+/// Lines around the first screen that are always there: marker, heading, two fences, two empty ones.
+const AROUND: usize = 6;
+
+pub(crate) fn render(findings: &Findings) -> String {
+    let conditions = conditions(findings);
+    let details = details(findings);
+    let room = LINES - AROUND - conditions.len() - details.len();
+    let screen = within(room, &screen::elsewhere(findings));
+    let fence = fence(&screen);
+    let mut lines = vec![MARKER.to_owned(), heading(findings)];
+    lines.extend(conditions);
+    lines.extend([String::new(), format!("{fence}text")]);
+    lines.extend(screen);
+    lines.extend([fence, String::new()]);
+    lines.extend(details);
+    lines.join("\n") + "\n"
+}
+
+/// The verdict on each arm in the words of the JSON.
+fn heading(findings: &Findings) -> String {
+    let verdict = |arm: &analyse::ArmFindings| match screen::deciding(findings, &arm.name) {
+        _ if arm.error.is_some() => format!("{} failed", arm.name),
+        Some(row) => format!("{} {} against {}", arm.name, row.verdict.word(), row.baseline),
+        None => format!("{} not compared", arm.name),
+    };
+    let arms: Vec<String> = others(findings).map(verdict).collect();
+    let said = if arms.is_empty() { "nothing was compared".to_owned() } else { arms.join(", ") };
+    format!("### whyslow: {}", escape(&printable(&said)))
+}
+
+/// Conditions that hold or could not be judged.
+fn conditions(findings: &Findings) -> Vec<String> {
+    let told = findings.fail_if.iter().filter(|one| one.outcome != FailIfOutcome::DoesNotHold);
+    let mut lines: Vec<String> =
+        told.map(|one| format!("- {}", escape(&printable(&condition(one))))).collect();
+    if lines.len() > CONDITIONS {
+        let more = lines.split_off(CONDITIONS - 1).len();
+        lines.push(format!("- {more} more conditions: see below"));
+    }
+    lines
+}
+
+fn condition(one: &FailIfFindings) -> String {
+    format!("{} ({}): {}", one.condition, outcome_words(one.outcome), one.text)
+}
+
+/// The first lines of a screen, as many as there is room for.
+fn within(room: usize, screen: &str) -> Vec<String> {
+    let mut lines: Vec<String> = screen.lines().map(str::to_owned).collect();
+    if lines.len() > room {
+        lines.truncate(room - 1);
+        lines.push("…".to_owned());
+    }
+    lines
+}
+
+/// A fence that no line of `screen` ends.
+fn fence(screen: &[String]) -> String {
+    let mut fence = "```".to_owned();
+    while screen.iter().any(|line| line.contains(&fence)) {
+        fence.push('`');
+    }
+    fence
+}
+
+/// What is folded, each on one line: HTML, in which Markdown has no meaning up to the next empty line.
+fn details(findings: &Findings) -> Vec<String> {
+    let mut gates: Vec<_> = findings.gates.iter().collect();
+    gates.sort_by_key(|gate| gate.ok);
+    let list = |points: Vec<String>| html! { ul { @for point in &points { li { (printable(point)) } } } };
+    let folded = [
+        ("Every metric", !findings.comparisons.is_empty(), metrics(findings)),
+        ("Conditions", !findings.fail_if.is_empty(), list(findings.fail_if.iter().map(condition).collect())),
+        ("Checks", !gates.is_empty(), list(gates.into_iter().map(gate_text).collect())),
+        ("How it was measured", true, list(run(findings))),
+    ];
+    let shown = folded.into_iter().filter(|(_, any, _)| *any);
+    shown.map(|(title, _, body)| html! { details { summary { (title) } (body) } }.into_string()).collect()
+}
+
+fn metrics(findings: &Findings) -> Markup {
+    let ratio = |row: &Comparison| match (row.ratio, row.ci_low, row.ci_high) {
+        (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+        _ => "–".to_owned(),
+    };
+    html! {
+        table {
+            tr { th { "arm" } th { "metric" } th { "at" } th { "verdict" } th { "ratio" } th { "level" } th { "blocks" } }
+            @for row in &findings.comparisons {
+                tr {
+                    td { (printable(&row.arm)) }
+                    td { (row.metric.label()) }
+                    td { (row.condition) }
+                    td { (row.verdict.word()) }
+                    td { (ratio(row)) }
+                    td { (row.level.map_or_else(|| "–".to_owned(), percent)) }
+                    td { (row.blocks) }
+                }
+            }
+        }
+    }
+}

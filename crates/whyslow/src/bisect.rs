@@ -1,0 +1,276 @@
+//! `whyslow bisect`: the commit that made a server slower, by comparisons with as many blocks as each needs.
+
+mod commits;
+mod state;
+
+use std::path::{Path, PathBuf};
+
+use analyse::{BISECT_SCHEMA, BisectStep, Bisected, Comparison, Findings, Halfway, Metric, Verdict};
+use anyhow::{anyhow, bail, ensure};
+use model::plan::{HistoryAnswer, HistorySearch, NextStep, Plan};
+use model::units::CpuSet;
+
+use crate::cli::{BisectArgs, CompareArgs, Format};
+use crate::compare::{self, planning, preflight};
+use crate::exit::{Exit, Outcome, Stop};
+use crate::interrupt::Interrupt;
+use commits::Commits;
+use state::State;
+
+/// Digits of commits in the names of folders.
+const DIGITS: usize = 10;
+/// The two sides of every comparison: what it is held against, and what is asked about.
+const SIDES: [&str; 2] = ["before", "after"];
+
+pub(crate) fn run(args: &BisectArgs) -> Outcome {
+    let search = Search::new(args).map_err(Stop::usage)?;
+    if args.design.list {
+        crate::print(&search.describe())?;
+        return Ok(Exit::Done);
+    }
+    let found = search.run()?;
+    crate::print(&match args.design.format {
+        Format::Json => report::bisect_json(&found),
+        Format::Text | Format::Md => report::bisect_text(&found),
+    })?;
+    Ok(if found.cannot_tell.is_none() { Exit::Done } else { Exit::Inconclusive })
+}
+
+/// What is asked.
+struct Search<'a> {
+    args: &'a CompareArgs,
+    allowed: CpuSet,
+    commits: Commits,
+    metric: Metric,
+    /// The plan of the first step.
+    plan: Plan,
+    folder: PathBuf,
+    interrupt: Interrupt,
+}
+
+impl<'a> Search<'a> {
+    /// Everything that can be wrong with the command line is found here.
+    fn new(args: &'a BisectArgs) -> anyhow::Result<Self> {
+        let design = &args.design;
+        refuse(design)?;
+        let Some(metric) = Metric::named(&args.metric) else {
+            bail!("--metric '{}': write cpu_per_request, rate, p50, p90, p99, p99_9 or rss", args.metric);
+        };
+        let commits = Commits::of(&args.range)?;
+        let allowed = compare::allowed_cpus()?;
+        let ends = flags(design, [commits.good(), commits.bad()], true);
+        let plan = planning::plan(&ends, &allowed)?;
+        ensure!(
+            analyse::is_compared(&plan, metric),
+            "--metric {}: this run does not compare it; see --equal-rates and --rate",
+            args.metric
+        );
+        preflight::check(&plan)?;
+        let [good, bad] = [commits.good(), commits.bad()].map(|hash| &hash[..DIGITS.min(hash.len())]);
+        let own = || {
+            Path::new(compare::RUNS).join(format!("bisect-{good}-{bad}-{}", args.metric.replace('.', "_")))
+        };
+        let folder = design.out.clone().unwrap_or_else(own);
+        let interrupt = Interrupt::listen()?;
+        Ok(Self { args: design, allowed, commits, metric, plan, folder, interrupt })
+    }
+
+    fn describe(&self) -> String {
+        let (count, steps) = (self.commits.count(), HistorySearch::most_steps(self.commits.count()));
+        let seconds = compare::seconds(&self.plan) * f64::from(steps);
+        format!(
+            "{count} commits, at most {steps} steps where each decides; about {seconds:.0} s and the builds\n"
+        )
+    }
+
+    fn run(&self) -> Result<Bisected, Stop> {
+        let state = State::open(&self.folder, self.plan.clone(), self.metric, self.args.seed.is_some());
+        let mut state = state.map_err(Stop::usage)?;
+        crate::say(&format!("{}kept in {}", self.describe(), self.folder.display()));
+        let Some(halfway) = self.ends(&mut state)? else {
+            let reason =
+                format!("{} was not shown to be slower than {}", self.commits.bad(), self.commits.good());
+            return Ok(self.result(&state, Some(reason)));
+        };
+        let mut search = self.known(&state);
+        loop {
+            match search.next() {
+                NextStep::Ask(place) => {
+                    crate::say(&format!("{} commits left", search.left()));
+                    let step = self.step(&state, place, halfway)?;
+                    search.tell(place, step.answer.into());
+                    state.steps.push(step);
+                    state.keep()?;
+                }
+                NextStep::Found(place) => return self.found(&mut state, place),
+                NextStep::Among(places) => {
+                    let reason = "the commits between could not be built, started or told from either end";
+                    let mut result = self.result(&state, Some(reason.to_owned()));
+                    result.among = places
+                        .into_iter()
+                        .map(|place| self.commits.named(place))
+                        .collect::<Result<_, _>>()?;
+                    return Ok(result);
+                }
+            }
+        }
+    }
+
+    /// Compares the ends, as far as that is not known; nothing where the bad one is not slower.
+    fn ends(&self, state: &mut State) -> Result<Option<Halfway>, Stop> {
+        if state.ends.is_none() {
+            let sides = [self.commits.good(), self.commits.bad()];
+            let findings = self.compare(state, sides, "ends", true, &decided)?;
+            let row = self.row(&findings).map_err(|reason| {
+                let run = self.folder.join("ends");
+                anyhow!("the ends cannot be compared: {reason}; mend that and remove {}", run.display())
+            })?;
+            state.halfway = Halfway::to(row);
+            let answer = if state.halfway.is_some() { HistoryAnswer::Bad } else { HistoryAnswer::Open };
+            state.ends = Some(BisectStep::of(sides[1], sides[0], row, answer));
+            state.keep()?;
+        }
+        Ok(state.halfway)
+    }
+
+    /// What the steps of an earlier call say.
+    fn known(&self, state: &State) -> HistorySearch {
+        let mut search = HistorySearch::new(self.commits.count());
+        for step in &state.steps {
+            if let Some(place) =
+                (1..self.commits.count()).find(|place| self.commits.hash(*place) == step.commit)
+            {
+                search.tell(place, step.answer.into());
+            }
+        }
+        search
+    }
+
+    /// Whether the commit at `place` is as slow as the bad end.
+    fn step(&self, state: &State, place: usize, halfway: Halfway) -> Result<BisectStep, Stop> {
+        let sides = [self.commits.good(), self.commits.hash(place)];
+        let told =
+            |row: &Comparison| row.verdict == Verdict::Invalid || halfway.side(row) != HistoryAnswer::Open;
+        let name = format!("step-{}", &sides[1][..DIGITS]);
+        let findings = self.compare(state, sides, &name, true, &told)?;
+        let step = match self.row(&findings) {
+            Ok(row) => BisectStep::of(sides[1], sides[0], row, halfway.side(row)),
+            Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),
+        };
+        Ok(step)
+    }
+
+    /// The commit that was found has to differ from its parent; there causes are looked for.
+    fn found(&self, state: &mut State, place: usize) -> Result<Bisected, Stop> {
+        let sides = [self.commits.hash(place - 1), self.commits.hash(place)];
+        let findings = self.compare(state, sides, "last", self.args.no_why, &decided)?;
+        let row = self.row(&findings);
+        let slower = row.as_ref().is_ok_and(|row| row.verdict == Verdict::Slower);
+        let answer = if slower { HistoryAnswer::Bad } else { HistoryAnswer::Open };
+        state.last = Some(match &row {
+            Ok(row) => BisectStep::of(sides[1], sides[0], row, answer),
+            Err(reason) => BisectStep::broken(sides[1], sides[0], reason),
+        });
+        state.keep()?;
+        let commit = self.commits.named(place)?;
+        if slower {
+            let why = report::findings_why(&findings);
+            return Ok(Bisected { commit: Some(commit), why, ..self.result(state, None) });
+        }
+        let reason = "the search ends here, but this commit was not shown to be slower than its parent: several may \
+                      have made it slower, or a step was wrong";
+        Ok(Bisected { among: vec![commit], ..self.result(state, Some(reason.to_owned())) })
+    }
+
+    fn result(&self, state: &State, cannot_tell: Option<String>) -> Bisected {
+        let steps = state.ends.iter().chain(&state.steps).chain(&state.last).cloned().collect();
+        Bisected {
+            schema: BISECT_SCHEMA,
+            good: self.commits.good().to_owned(),
+            bad: self.commits.bad().to_owned(),
+            metric: self.metric,
+            commits: u32::try_from(self.commits.count()).unwrap_or(u32::MAX),
+            steps,
+            most_steps: HistorySearch::most_steps(self.commits.count()),
+            commit: None,
+            why: Vec::new(),
+            cannot_tell,
+            among: Vec::new(),
+        }
+    }
+
+    /// Builds and compares two commits, with as many blocks as `settled` needs of the row that was asked for.
+    fn compare(
+        &self,
+        state: &State,
+        sides: [&str; 2],
+        name: &str,
+        no_why: bool,
+        settled: &dyn Fn(&Comparison) -> bool,
+    ) -> Result<Findings, Stop> {
+        // A comparison listens for itself; this is for what comes between two of them.
+        if self.interrupt.is_set() {
+            return Err(anyhow!("interrupted: the same command goes on from here").into());
+        }
+        crate::say(&format!("{}: {} against {}", name, &sides[1][..DIGITS], &sides[0][..DIGITS]));
+        let args = CompareArgs { seed: Some(state.plan.seed), ..flags(self.args, sides, no_why) };
+        let plan = planning::plan(&args, &self.allowed)?;
+        let extend = |run: &model::record::Run| {
+            let asked = |row: &&Comparison| row.metric == self.metric;
+            // Without the row there is nothing to go on for.
+            analyse::extend_until(run, |rows| rows.iter().find(asked).is_none_or(settled))
+        };
+        let dir = compare::build_and_measure_into(&plan, &self.folder.join(name), &extend)?;
+        let findings = analyse::analyse(&dir.read()?);
+        // What is held against was built and measured before: that it fails now says nothing of the other commit.
+        if let Some(error) = findings.arms[0].error.as_ref() {
+            let (commit, dir) = (sides[0], dir.path().display());
+            return Err(anyhow!(
+                "{commit} failed: {error}; mend that, remove {dir} and give the same command"
+            )
+            .into());
+        }
+        Ok(findings)
+    }
+
+    /// The row that was asked for, or why there is none.
+    fn row<'f>(&self, findings: &'f Findings) -> Result<&'f Comparison, String> {
+        if let Some(arm) = findings.arms.iter().find(|arm| arm.error.is_some()) {
+            return Err(format!("'{}' failed: {}", arm.name, arm.error.as_deref().unwrap_or_default()));
+        }
+        let row = findings.comparisons.iter().find(|row| row.metric == self.metric);
+        row.ok_or_else(|| "nothing was compared".to_owned())
+    }
+}
+
+/// Whether a comparison has its verdict.
+fn decided(row: &Comparison) -> bool {
+    row.verdict.is_decided() || row.verdict == Verdict::Invalid
+}
+
+/// Flags of `compare` that a search has no use for.
+fn refuse(design: &CompareArgs) -> anyhow::Result<()> {
+    let judged = &design.judged;
+    let refused = [
+        (!design.arms.is_empty() || !design.commands.is_empty(), "more arms"),
+        (design.baseline.is_some(), "--baseline"),
+        (design.rigorous, "--rigorous"),
+        (design.confirm, "--confirm"),
+        (design.verify, "--verify"),
+        (design.details, "--details"),
+        (
+            !judged.fail_if.is_empty() || judged.comment.is_some() || judged.junit.is_some(),
+            "--fail-if, --comment and --junit",
+        ),
+    ];
+    match refused.into_iter().find(|(given, _)| *given) {
+        Some((_, what)) => bail!("a search through a history has no use for {what}: leave it out"),
+        None => Ok(()),
+    }
+}
+
+/// The flags of a comparison of two commits.
+fn flags(design: &CompareArgs, sides: [&str; 2], no_why: bool) -> CompareArgs {
+    let arms = SIDES.iter().zip(sides).map(|(name, commit)| format!("{name}=git:{commit}")).collect();
+    CompareArgs { arms, no_why, ..design.clone() }
+}

@@ -1,0 +1,73 @@
+//! The commits of a range, as git tells of them.
+
+use analyse::NamedCommit;
+use anyhow::{Context, bail, ensure};
+use launch::Repository;
+
+/// The commits behind `good`, up to `bad`, along first parents: what a branch was at each moment.
+#[derive(Debug)]
+pub(super) struct Commits {
+    repository: Repository,
+    /// From the good end, at place 0, to the bad one.
+    hashes: Vec<String>,
+}
+
+impl Commits {
+    /// Those of `range`, written GOOD..BAD, of the repository here.
+    pub(super) fn of(range: &str) -> anyhow::Result<Self> {
+        let Some((good, bad)) = range
+            .split_once("..")
+            .filter(|(good, bad)| !good.is_empty() && !bad.is_empty() && !bad.starts_with('.'))
+        else {
+            bail!(
+                "'{range}' is no range: write GOOD..BAD, two commits, branches or tags, the earlier one first"
+            );
+        };
+        let folder = std::env::current_dir().context("cannot tell the current folder")?;
+        let repository = Repository::find(&folder)?;
+        let [good, bad] = [repository.commit(good)?, repository.commit(bad)?];
+        let range = format!("{good}..{bad}");
+        let behind = repository.git(&["rev-list", "--first-parent", "--reverse", &range])?;
+        let behind: Vec<String> = behind.lines().map(str::to_owned).collect();
+        ensure!(
+            !behind.is_empty(),
+            "there is no commit behind {good} up to {bad}: write the earlier one first"
+        );
+        ensure!(
+            repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok(),
+            "{good} is no ancestor of {bad}: write a commit from which the other one comes"
+        );
+        let hashes = std::iter::once(good).chain(behind).collect();
+        Ok(Self { repository, hashes })
+    }
+
+    /// Commits behind the good end.
+    pub(super) fn count(&self) -> usize {
+        self.hashes.len() - 1
+    }
+
+    pub(super) fn hash(&self, place: usize) -> &str {
+        &self.hashes[place]
+    }
+
+    pub(super) fn good(&self) -> &str {
+        self.hash(0)
+    }
+
+    pub(super) fn bad(&self) -> &str {
+        self.hash(self.count())
+    }
+
+    /// The commit at a place behind the good end.
+    pub(super) fn named(&self, place: usize) -> anyhow::Result<NamedCommit> {
+        let hash = self.hash(place);
+        let parent = self.repository.git(&["rev-parse", &format!("{hash}^1")])?;
+        let files = self.repository.git(&["diff", "--name-only", "--no-renames", &parent, hash])?;
+        Ok(NamedCommit {
+            subject: self.repository.git(&["log", "-1", "--format=%s", hash])?,
+            files: files.lines().map(str::to_owned).collect(),
+            hash: hash.to_owned(),
+            parent,
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! A search through a small history: interrupted, gone on with, and what it names.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::revisions::{BUILD, Repository, run};
+use crate::support::{Said, WHYSLOW, whyslow, within};
+
+/// Until a crowded machine has compared the ends.
+const ENDS_LIMIT: Duration = Duration::from_secs(120);
+/// Six blocks attain 95 %; the difference is several times what a request costs, so that they can be short.
+const SMALL: &str = "--blocks 6 --cycles 3 --warmup 100ms --warmup-cap 200ms --connections 2 --equal-rates none --no-why --format json";
+
+/// Nine commits behind the branch `good`: the fourth does not build, the sixth makes each request dearer.
+fn history() -> Repository {
+    let repository = Repository::new();
+    repository.git(&["branch", "good"]);
+    for number in 1..=9 {
+        match number {
+            4 => std::fs::remove_file(repository.folder.join("fault")).unwrap(),
+            5 => repository.write("fault", "none\n"),
+            6 => repository.write("fault", "busy\n"),
+            _ => {}
+        }
+        repository.write("number", &format!("{number}\n"));
+        repository.commit(&format!("number {number}"));
+    }
+    repository
+}
+
+fn command(repository: &Repository, range: &str) -> Command {
+    let mut command = Command::new(WHYSLOW);
+    let (run, out) = (run(), repository.cache.with_file_name("search"));
+    command.args(["bisect", range, "--build", BUILD, "--run", &run, "--out", out.to_str().unwrap()]);
+    command.args(SMALL.split(' ')).current_dir(&repository.folder).env("WHYSLOW_CACHE", &repository.cache);
+    command
+}
+
+#[test]
+fn the_commit_is_named_and_an_interrupted_search_goes_on() {
+    let repository = history();
+    let state = repository.cache.with_file_name("search").join("bisect.json");
+    let known = || {
+        let text = std::fs::read_to_string(&state).unwrap_or_default();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default()
+    };
+    let mut begun =
+        command(&repository, "good..main").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let compared = within(ENDS_LIMIT, || known()["ends"].is_object() || begun.try_wait().unwrap().is_some());
+    assert!(compared && known()["ends"]["answer"] == "bad", "{}", known());
+    kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
+    let interrupted = Said::of(begun.wait_with_output().unwrap());
+    assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
+    let ends = known()["ends"].clone();
+
+    let said = Said::of(command(&repository, "good..main").output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.err.contains("ends: "), "the ends are not compared again: {}", said.err);
+    let json = said.json();
+    let hash = repository.git(&["rev-parse", "main~3"]);
+    let commit = &json["commit"];
+    assert_eq!((&commit["hash"], &commit["subject"]), (&hash.into(), &"number 6".into()), "{json}");
+    assert_eq!(commit["files"], serde_json::json!(["fault", "number"]));
+    assert_eq!((&json["steps"][0], &json["commits"], &json["most_steps"]), (&ends, &9.into(), &6.into()));
+    let steps = json["steps"].as_array().unwrap();
+    let broken = repository.git(&["rev-parse", "main~5"]);
+    let passed: Vec<_> = steps.iter().filter(|step| step["answer"] == "broken").collect();
+    assert!(passed.len() == 1 && passed[0]["commit"] == broken.as_str(), "{json}");
+    assert!(steps.len() - passed.len() <= 6, "{json}");
+    let last = steps.last().unwrap();
+    assert!(last["against"] == commit["parent"] && last["ci_low"].as_f64().unwrap() > 1.5, "{last}");
+    let text = json["text"].as_str().unwrap();
+    assert!(
+        text.contains("  number 6\n") && text.contains("x dearer [") && text.contains("   fault\n"),
+        "{text}"
+    );
+
+    // What is known is not measured again; a search for something else does not take it for its own.
+    let again = Said::of(command(&repository, "good..main").output().unwrap());
+    assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
+    let other = Said::of(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
+    assert_eq!(other.code, Some(2), "{other:?}");
+    assert!(
+        other.err.contains("is of a search with other flags: give another place with --out"),
+        "{other:?}"
+    );
+}
+
+#[test]
+fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
+    let repository = history();
+    let said = Said::of(command(&repository, "good..main~4").output().unwrap());
+    assert_eq!(said.code, Some(4), "{said:?}");
+    let json = said.json();
+    assert!(json["cannot_tell"].as_str().unwrap().contains("was not shown to be slower than"), "{json}");
+    assert_eq!((json["steps"].as_array().unwrap().len(), &json["commit"]), (1, &serde_json::Value::Null));
+}
+
+#[test]
+fn what_is_no_search_is_refused() {
+    let repository = history();
+    let flags = ["--run", "./s {port}"];
+    for (args, told) in [
+        (&["main"][..], "'main' is no range: write GOOD..BAD"),
+        (&["good...main"], "is no range: write GOOD..BAD"),
+        (&["good..nowhere"], "there is no revision 'nowhere'"),
+        (&["main..good"], "there is no commit behind"),
+        (&["good..main", "--metric", "p42"], "--metric 'p42': write cpu_per_request"),
+        (&["good..main", "--metric", "p99", "--equal-rates", "none"], "this run does not compare it"),
+        (&["good..main", "--fail-if", "after slower"], "has no use for --fail-if"),
+        (&["good..main", "a=./s {port}"], "has no use for more arms"),
+    ] {
+        let said = repository.whyslow(&[&["bisect"], args, &flags].concat());
+        assert!(said.code == Some(2) && said.err.contains(told), "{args:?}: {said:?}");
+    }
+    let listed = repository.whyslow(&[&["bisect", "good..main", "--list"][..], &flags].concat());
+    assert!(listed.code == Some(0) && listed.out.starts_with("9 commits, at most 6 steps"), "{listed:?}");
+    assert!(!repository.folder.join("whyslow-runs").exists(), "nothing was begun");
+    assert!(whyslow(&["bisect", "--help"]).out.contains("GOOD..BAD"));
+}
