@@ -63,7 +63,7 @@ impl Attribution {
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
             waits: why.waits,
-            most_left: left.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)),
+            most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
             splits,
             profiles,
             tree,

@@ -282,9 +282,12 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
 
 /// The part of the gap that is left over.
 pub(crate) fn unattributed(findings: &Findings) -> Option<String> {
-    let share = percent(findings.unattributed_share?);
+    let left = findings.unattributed_share?;
+    let share = percent(left.abs());
     let whose = findings.unattributed_arm.as_ref().map_or_else(String::new, |arm| format!(" of {arm}"));
-    Some(format!("{share} of the gap{whose}, {UNATTRIBUTED}"))
+    // What would be said to one decimal as nothing has no direction.
+    let opposed = if left < -0.0005 { ", in the other direction" } else { "" };
+    Some(format!("{share} of the gap{whose}{opposed}, {UNATTRIBUTED}"))
 }
 
 fn explained(findings: &Findings, arm: &str) -> bool {

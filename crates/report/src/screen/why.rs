@@ -47,6 +47,8 @@ fn not_it(findings: &Findings, arms: &[&str]) -> Option<String> {
             ids.push(cause.id);
         }
     }
+    // What people would suspect first is what can be counted.
+    ids.sort_by_key(|id| counted_by(*id).is_empty());
     let words: Vec<&str> = ids.iter().map(|id| cause_words(*id)).collect();
     (!words.is_empty()).then(|| cut(&format!("   not it: {}", words.join(", ")), SCREEN_COLUMNS))
 }

@@ -381,6 +381,44 @@ More     whyslow report whyslow-runs/20260102-030405-9f3c   the page
     );
 }
 
+/// A node of the tree of `pr`, of a gap of −3.3 µs.
+fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> analyse::Said {
+    analyse::Said {
+        arm: "pr".to_owned(),
+        path: path.iter().map(|name| (*name).to_owned()).collect(),
+        delta_ns,
+        delta_se_ns: 50.0,
+        share: delta_ns / -3300.0,
+        count: count.map(|[baseline, arm]| analyse::LeafCount { baseline, arm }),
+        more_ns: count.map(|_| delta_ns),
+        dearer_ns: count.map(|_| 0.0),
+        via: Some("flush".to_owned()),
+        cause: cause.parse().ok(),
+    }
+}
+
+#[test]
+fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "small_writes", Grade::ConfirmedBy, -4000.0, -3300.0)];
+    found.said = vec![
+        node(&["kernel", "writev", "TCP"], -4000.0, "small_writes", Some([1.0, 0.07])),
+        node(&["user", "own code"], 600.0, "own_code", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let lines = [
+        "Why pr saves 3.3 µs a request: saves 3.9 µs, pays 0.6 µs in its own code",
+        "     4.0 µs  103 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
+        "    −0.6 µs         own code for flush                                                        likely",
+        "    −0.1 µs         all that is smaller (--details)",
+    ];
+    assert!(text.contains(&lines.join("\n")), "{text}");
+    // What was not sampled has no parts: counts tell.
+    found.said = vec![analyse::Said { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("answers sent in several writes"), "{text}");
+}
+
 #[test]
 fn own_code_and_kernel_in_opposite_directions_are_said() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
