@@ -12,6 +12,7 @@ mod order;
 mod placement;
 mod random;
 mod search;
+mod service;
 mod target;
 
 pub use arm::{Arm, ArmSource, Placeholders, Revision, Running, Watched, fill, split_command};
@@ -29,6 +30,7 @@ pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;
 pub use search::{Search, Try};
+pub use service::{Each, Service, ServiceFile, ServicePlace};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
 
 /// Why a plan cannot be made; each display is one sentence that says how to mend it.

@@ -54,6 +54,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         placement: Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?,
         arms,
         intervention: None,
+        services: args.services.clone(),
         alone: args.steps_alone.clone(),
     };
     plan.validate()?;
