@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::job::Reuse;
 use model::plan::Turns;
 use model::record::{AloneReason, Host, Run, RunStatus};
-use model::units::Span;
+use model::units::{Span, format_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use crate::attribution::tree::said::Said;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
+use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
@@ -272,5 +273,34 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
             arm.name, arm.unsteady_rounds, arm.rounds
         ));
     }
+    warnings.extend(beside(findings));
     warnings
+}
+
+/// Share of a gap in CPU time from which on it is said that it lies in a service.
+const IN_SERVICE: f64 = 0.5;
+
+/// Gaps in CPU time, services included, that lie in a service for the most part.
+fn beside(findings: &Findings) -> Vec<String> {
+    let all = |arm: &ArmFindings| Some(arm.cpu_ns_per_request?.total + arm.services.values().sum::<f64>());
+    let base = findings.arms.iter().find(|arm| arm.name == findings.baseline);
+    let Some((base, of_base)) = base.and_then(|base| Some((base, all(base)?))) else { return Vec::new() };
+    let mut texts = Vec::new();
+    for arm in findings.arms.iter().filter(|arm| arm.name != base.name) {
+        let Some(gap) = all(arm).map(|of_arm| of_arm - of_base) else { continue };
+        if gap.abs() < Metric::CpuPerRequest.delta() * of_base {
+            continue;
+        }
+        for (name, ns) in &arm.services {
+            let from = base.services.get(name).copied().unwrap_or(0.0);
+            let share = (ns - from) / gap;
+            if share >= IN_SERVICE {
+                texts.push(format!(
+                    "{} of the gap in CPU time between '{}' and '{}' is in service '{name}': {} a request against {}",
+                    percent(share), arm.name, base.name, format_ns(*ns), format_ns(from)
+                ));
+            }
+        }
+    }
+    texts
 }

@@ -89,12 +89,16 @@ impl Launcher {
                 log: log.to_owned(),
                 ..Spec::default()
             };
-            self.build_step(&spec, step.command)?;
+            self.finish("build", &spec)?;
         }
         Ok(())
     }
 
-    fn build_step(&self, spec: &Spec, command: String) -> Result<(), LaunchError> {
+    /// Runs a command to its end; `what` says what it is for.
+    ///
+    /// # Errors
+    /// [`LaunchError::Build`] where it ends badly, else as [`Launcher::start`].
+    pub fn finish(&self, what: &'static str, spec: &Spec) -> Result<(), LaunchError> {
         let mut process = self.start(spec)?;
         let until = Instant::now() + BUILD_LIMIT;
         let mut exit = None;
@@ -109,7 +113,8 @@ impl Launcher {
         match exit.or(stopped.exit) {
             Some(exit) if exit.is_success() => Ok(()),
             exit => Err(LaunchError::Build {
-                command,
+                what,
+                command: spec.argv.join(" "),
                 exit: exit.unwrap_or(crate::Exit::Signal(rustix::process::Signal::KILL.as_raw())),
                 log: log_tail(&spec.log, LOG_LINES),
             }),

@@ -11,9 +11,11 @@ use crate::{Exit, GitError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// A build command ended badly.
-    #[error("the build command '{command}' {exit}")]
+    /// A command that was to end well, such as a build's, ended badly.
+    #[error("the {what} command '{command}' {exit}")]
     Build {
+        /// What it was for: `build`, `setup`, `ready`.
+        what: &'static str,
         /// The command as it ran.
         command: String,
         /// How it ended.

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use model::record::{HostUsage, Usage};
 use model::units::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,6 +13,8 @@ use crate::{Group, HostSnapshot, HostWatch, ObserveError, ResourceSnapshot, Snap
 pub struct Sampler {
     targets: Vec<Group>,
     generator: Group,
+    /// What runs beside the targets, by name.
+    services: Vec<(String, Group)>,
     server_cpus: HostWatch,
     load_cpus: HostWatch,
 }
@@ -22,6 +26,7 @@ pub struct Reading {
     /// The other targets, without their threads.
     idle: Vec<Snapshot>,
     generator: Snapshot,
+    services: Vec<(String, Snapshot)>,
     server_cpus: HostSnapshot,
     load_cpus: HostSnapshot,
     others: Snapshot,
@@ -42,6 +47,8 @@ pub struct Observed {
     pub server_cpus: HostUsage,
     /// The generator's CPUs.
     pub load_cpus: HostUsage,
+    /// CPU time of each service beside, by name.
+    pub services_ns: BTreeMap<String, u64>,
     /// CPU time of the two readings themselves.
     pub observer_cpu_ns: u64,
 }
@@ -78,7 +85,13 @@ impl Sampler {
     #[must_use]
     pub fn new(targets: Vec<Group>, generator: Group, server_cpus: CpuSet, load_cpus: CpuSet) -> Self {
         let (server_cpus, load_cpus) = (HostWatch::new(server_cpus), HostWatch::new(load_cpus));
-        Self { targets, generator, server_cpus, load_cpus }
+        Self { targets, generator, services: Vec::new(), server_cpus, load_cpus }
+    }
+
+    /// The same, with services beside the targets, each told apart. What this process started is none of the others.
+    #[must_use]
+    pub fn beside(self, services: Vec<(String, Group)>) -> Self {
+        Self { services, ..self }
     }
 
     /// Reads everything once, target number `loaded` first and most closely.
@@ -98,12 +111,17 @@ impl Sampler {
             others.map(|(_, group)| group.processes_of(&table, &mut reader)).collect();
         let idle = idle?;
         let generator = self.generator.snapshot_of(&table, &mut reader)?;
+        let mut services = Vec::new();
+        for (name, group) in &self.services {
+            services.push((name.clone(), group.processes_of(&table, &mut reader)?));
+        }
         let known: Vec<&Snapshot> = idle.iter().chain([&target, &generator]).collect();
         Ok(Reading {
             others: table.others(&known),
             target,
             idle,
             generator,
+            services,
             server_cpus: self.server_cpus.snapshot()?,
             load_cpus: self.load_cpus.snapshot()?,
             cost_ns: own_cpu_ns().saturating_sub(begin),
@@ -129,9 +147,14 @@ impl Reading {
         let others_ns = self.others.since(&earlier.others).cpu.total_ns;
         let with_others = |usage: HostUsage| HostUsage { others_ns, ..usage };
         let idle = self.idle.iter().zip(&earlier.idle);
+        let services = self.services.iter().zip(&earlier.services);
+        let used = |((name, now), (_, before)): (&(String, Snapshot), &(String, Snapshot))| {
+            (name.clone(), now.since(before).cpu.total_ns)
+        };
         Observed {
             target: self.target.since(&earlier.target),
             idle_ns: idle.map(|(now, before)| now.since(before).cpu.total_ns).collect(),
+            services_ns: services.map(used).collect(),
             generator: self.generator.since(&earlier.generator),
             server_cpus: with_others(self.server_cpus.since(&earlier.server_cpus)),
             load_cpus: with_others(self.load_cpus.since(&earlier.load_cpus)),
@@ -172,6 +195,7 @@ mod tests {
             server_cpus: HostUsage::default(),
             load_cpus,
             idle_ns: Vec::new(),
+            services_ns: BTreeMap::new(),
             observer_cpu_ns: 0,
         };
         assert_eq!(observed.clone().without_polling(0, 0.5), observed, "it slept");

@@ -28,6 +28,11 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
         &format!("Arms at {} (over all valid rounds)", findings.condition),
         vec![arm_table(findings)],
     );
+    section(
+        &mut page,
+        "CPU time of services beside, a request",
+        services_table(findings).into_iter().collect(),
+    );
     section(&mut page, &latency_title(findings), latency_table(findings).into_iter().collect());
     section(&mut page, BY_NAME, named_table(findings).into_iter().collect());
     section(&mut page, "What a request costs", ledger(findings));
@@ -198,6 +203,16 @@ pub(crate) fn arm_table(findings: &Findings) -> Block {
         ]
     });
     Block::table(["arm", "requests/s", "CPU/request", "user", "system", "cores", "memory"], rows.collect())
+}
+
+/// A row for each arm and service.
+fn services_table(findings: &Findings) -> Option<Block> {
+    let of_arm = |arm: &ArmFindings| {
+        let row = |(name, ns): (&String, &f64)| [arm.name.clone(), name.clone(), format_ns(*ns)];
+        arm.services.iter().map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<[String; 3]> = findings.arms.iter().flat_map(of_arm).collect();
+    (!rows.is_empty()).then(|| Block::table(["arm", "service", "CPU/request"], rows))
 }
 
 pub(crate) fn latency_title(findings: &Findings) -> String {

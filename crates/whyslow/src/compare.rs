@@ -15,6 +15,7 @@ mod remedies;
 mod run_id;
 mod running;
 mod server;
+mod services;
 mod session;
 mod together;
 mod tracing;
@@ -126,7 +127,9 @@ fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
     keep_off_the_server(&plan.placement.load);
     dir.write_host(&host(plan))?;
     let manifest = session::manifest(plan, run_id, started);
-    let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let services = services::Services::default();
+    let bench =
+        server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt, services: &services };
     session::Session::new(bench, manifest).without(unbuilt).run()?;
     if plan.design.confirm && !interrupt.is_set() {
         confirm::run(&bench)?;
@@ -181,7 +184,9 @@ fn go_into(
         return Ok(dir);
     }
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
-    let bench = server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt };
+    let services = services::Services::default();
+    let bench =
+        server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt, services: &services };
     let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);

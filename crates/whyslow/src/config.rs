@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use model::plan::ConfigFile;
 
 use crate::cli::CompareArgs;
@@ -23,7 +23,12 @@ pub(crate) fn filled(args: &CompareArgs) -> anyhow::Result<CompareArgs> {
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let config = ConfigFile::parse(&file.display().to_string(), &text)?;
     let mut filled = args.clone();
-    filled.folder = file.parent().map(Path::to_owned);
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let place = folder.to_str().context("the folder of the file has a name that is not text")?;
+    let services = config.service.iter().map(|(name, service)| service.service(name, place));
+    filled.services =
+        services.collect::<Result<_, _>>().map_err(|reason| anyhow!("{}: {reason}", file.display()))?;
+    filled.folder = Some(folder.to_owned());
     filled.build = filled.build.or(config.build);
     filled.run = filled.run.or(config.run);
     filled.path = filled.path.or(config.path);

@@ -72,7 +72,14 @@ impl Server {
         std::fs::create_dir_all(&build).with_context(|| format!("cannot make {build}"))?;
         let port = free_port()?;
         let dir = dir.to_string_lossy().into_owned();
-        let values = Placeholders { port, host: "127.0.0.1".into(), workers: 1, dir, build };
+        let values = Placeholders {
+            port,
+            host: "127.0.0.1".into(),
+            workers: 1,
+            dir,
+            build,
+            ..Placeholders::default()
+        };
         let words: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
         Self::start(&words, port, cpus)
     }

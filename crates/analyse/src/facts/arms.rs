@@ -170,6 +170,9 @@ pub struct ArmFindings {
     /// Lowest and highest round in it.
     #[serde(default)]
     pub server_set_busy_range: Option<[f64; 2]>,
+    /// CPU of each service beside per request, by name, in nanoseconds.
+    #[serde(default)]
+    pub services: BTreeMap<String, f64>,
     /// Context switches.
     pub context_switches_per_request: Option<Switches>,
     /// TCP segments with data, where the kernel told of the server's connections.
@@ -233,6 +236,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         busy_cores: mean(&windows, busy_cores).filter(|_| seen),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
         server_set_busy_range: range(&|window| Some(set_busy(&window.server_cpus))),
+        services: services(&windows),
         context_switches_per_request: switches(pooled),
         segments_per_request: segments(&windows, pooled),
         syscalls_per_request: seen::syscalls(sheet, name, passes),
@@ -265,6 +269,16 @@ fn overload(sheet: &Sheet, name: &str) -> Option<Overload> {
             answered_per_s: median(|window| Some(window.load.rate_per_s))?,
         })
     })
+}
+
+/// What services used in the turns of one arm, per request answered in them.
+fn services(windows: &[&Window]) -> BTreeMap<String, f64> {
+    let requests: u64 = windows.iter().map(|window| window.load.requests).sum();
+    let mut used: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, cpu_ns) in windows.iter().flat_map(|window| &window.services) {
+        *used.entry(name.clone()).or_default() += *cpu_ns as f64 / requests.max(1) as f64;
+    }
+    used
 }
 
 fn generator_cpu(load: &LoadReport) -> f64 {

@@ -131,6 +131,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
+        services: Vec::new(),
         alone: Default::default(),
     }
 }
@@ -223,6 +224,7 @@ fn window(condition: Condition, load: LoadReport, cpu_ns: f64) -> Window {
         load_cpus: set(wall_ns / 2),
         resources: None,
         observer_cpu_ns: 0,
+        services: Default::default(),
         response_buckets: Vec::new(),
         slices: Vec::new(),
     }

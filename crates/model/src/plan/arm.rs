@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Circumstances, Expect, PlanError, WarmupClass};
+use crate::plan::{Circumstances, Expect, PlanError, ServicePlace, WarmupClass};
 
 /// Longest arm name: it becomes part of file names.
 const MAX_NAME_CHARS: usize = 64;
@@ -207,11 +207,19 @@ pub struct Placeholders {
     pub dir: String,
     /// `{build}`: the folder for what its build makes.
     pub build: String,
+    /// `{NAME.port}` and `{NAME.dir}` of each service beside.
+    pub services: Vec<ServicePlace>,
 }
 
-/// `word` with `{port}`, `{host}`, `{workers}`, `{dir}` and `{build}` filled in.
+/// `word` with `{port}`, `{host}`, `{workers}`, `{dir}`, `{build}` and the places of services filled in.
 #[must_use]
 pub fn fill(word: &str, values: &Placeholders) -> String {
+    let mut word = word.to_owned();
+    for service in &values.services {
+        word = word
+            .replace(&format!("{{{}.port}}", service.name), &service.port.to_string())
+            .replace(&format!("{{{}.dir}}", service.name), &service.dir);
+    }
     word.replace("{port}", &values.port.to_string())
         .replace("{host}", &values.host)
         .replace("{workers}", &values.workers.to_string())

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanError;
+use crate::plan::{PlanError, ServiceFile};
 
 /// How alike a word must be to a known one to be taken for it misspelt, 0 to 1.
 const ALIKE: f64 = 0.6;
@@ -23,6 +25,8 @@ pub struct ConfigFile {
     pub expect_status: Option<u16>,
     /// Conditions that make the exit code 3, such as `pr slower`.
     pub fail_if: Vec<String>,
+    /// What runs beside the arms, by name: `[service.db]` has `{db.port}` and `{db.dir}` for their commands.
+    pub service: BTreeMap<String, ServiceFile>,
 }
 
 impl ConfigFile {
@@ -33,9 +37,11 @@ impl ConfigFile {
     pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
         let wrong = |reason: String| PlanError::ConfigFile { file: file.to_owned(), reason };
         let table: toml::Table = toml::from_str(text).map_err(|error| wrong(one_line(&error.to_string())))?;
-        let known = keys(&Self::schema());
-        if let Some(unknown) = table.keys().find(|key| !known.contains(key)) {
-            return Err(wrong(unknown_key(unknown, &known)));
+        check_keys(&table, &Self::schema()).map_err(wrong)?;
+        let services = table.get("service").and_then(toml::Value::as_table);
+        for service in services.into_iter().flat_map(|table| table.values()).filter_map(toml::Value::as_table)
+        {
+            check_keys(service, &schema_for!(ServiceFile)).map_err(wrong)?;
         }
         toml::from_str(text).map_err(|error| wrong(one_line(&error.to_string())))
     }
@@ -44,6 +50,14 @@ impl ConfigFile {
     #[must_use]
     pub fn schema() -> Schema {
         schema_for!(Self)
+    }
+}
+
+fn check_keys(table: &toml::Table, schema: &Schema) -> Result<(), String> {
+    let known = keys(schema);
+    match table.keys().find(|key| !known.contains(key)) {
+        Some(unknown) => Err(unknown_key(unknown, &known)),
+        None => Ok(()),
     }
 }
 
@@ -83,6 +97,10 @@ mod tests {
             ("bild = 'make'", "whyslow.toml: there is no key 'bild': did you mean 'build'?"),
             ("failif = []", "whyslow.toml: there is no key 'failif': did you mean 'fail_if'?"),
             ("zzz = 1", "whyslow.toml: there is no key 'zzz': it may have build, "),
+            (
+                "[service.db]\nrun = 'x {port}'\nredy = 'y'",
+                "whyslow.toml: there is no key 'redy': did you mean 'ready'?",
+            ),
             ("build = 1", "whyslow.toml: TOML parse error at line 1, column 9: invalid type: integer `1`"),
             ("build = ", "whyslow.toml: TOML parse error at line 1, column 9"),
         ] {

@@ -5,7 +5,7 @@ use crate::units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, Intervention, Placement, PlanError, Workload};
+use crate::plan::{Arm, Intervention, Placement, PlanError, Service, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
 pub const MOST_BLOCKS: u32 = 500;
@@ -185,6 +185,9 @@ pub struct Plan {
     pub design: Design,
     /// Who runs where.
     pub placement: Placement,
+    /// What runs beside the arms.
+    #[serde(default)]
+    pub services: Vec<Service>,
     /// What this run tries, where it puts causes of another run to the test.
     #[serde(default)]
     pub intervention: Option<Intervention>,

@@ -15,6 +15,7 @@ mod order;
 mod placement;
 mod random;
 mod search;
+mod service;
 mod target;
 mod workload;
 
@@ -35,6 +36,7 @@ pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;
 pub use search::{Search, Try};
+pub use service::{Each, Service, ServiceFile, ServicePlace};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
 pub use workload::{Reach, ReadyBy, Same, Workload};
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +95,9 @@ pub struct Window {
     pub resources: Option<Resources>,
     /// CPU that the observer itself used.
     pub observer_cpu_ns: u64,
+    /// CPU time of each service beside in the turns of this arm, by name, in nanoseconds.
+    #[serde(default)]
+    pub services: BTreeMap<String, u64>,
     /// The shape of the responses: lower edge in nanoseconds and count of every bucket that is not empty, in rising
     /// order, 16 buckets an octave. Runs of before it was kept have none.
     #[serde(default)]
@@ -116,6 +121,7 @@ impl Window {
             load_cpus: HostUsage::default(),
             resources: None,
             observer_cpu_ns: 0,
+            services: BTreeMap::new(),
             response_buckets: Vec::new(),
             slices: Vec::new(),
         }

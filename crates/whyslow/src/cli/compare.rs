@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use model::plan::Service;
 use model::units::{CpuSet, Rate, Span};
 
 use super::{Format, RequestArgs};
@@ -47,6 +48,9 @@ pub(crate) struct CompareArgs {
     /// Folder of the file above, where there is one.
     #[arg(skip)]
     pub(crate) folder: Option<PathBuf>,
+    /// What the file has run beside the arms.
+    #[arg(skip)]
+    pub(crate) services: Vec<Service>,
     /// Of an arm that runs already: the process whose CPU time is its own, with its children [default: who listens there]
     #[arg(long, value_name = "[NAME=]PID")]
     pub(crate) watch_pid: Vec<String>,

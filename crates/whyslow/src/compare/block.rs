@@ -1,5 +1,6 @@
 //! One block: fresh servers, alive together and loaded in turn, or one after the other where they cannot be.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use analyse::warm_up::{self, Course};
@@ -36,6 +37,7 @@ impl<'a> Bench<'a> {
         fitted: &'a Fitted,
         progress: &mut Progress,
     ) -> Result<Vec<RoundRecord>, Early> {
+        self.services.begin_block(self)?;
         let rounds: Vec<Round> =
             self.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
         if self.alone(fitted) {
@@ -108,6 +110,7 @@ pub(super) struct Sum {
     server_cpus: HostUsage,
     load_cpus: HostUsage,
     observer_cpu_ns: u64,
+    services: BTreeMap<String, u64>,
     pub(super) slices: Vec<Slice>,
     /// Resources before the first turn.
     before: Option<ResourceSnapshot>,
@@ -122,6 +125,9 @@ impl Sum {
         self.server_cpus.add_later(&observed.server_cpus);
         self.load_cpus.add_later(&observed.load_cpus);
         self.observer_cpu_ns += observed.observer_cpu_ns;
+        for (name, cpu_ns) in &observed.services_ns {
+            *self.services.entry(name.clone()).or_default() += cpu_ns;
+        }
         self.slices.push(taken.slice);
     }
 
@@ -141,6 +147,7 @@ impl Sum {
             load_cpus: self.load_cpus,
             resources: self.before.map(|before| after.since(&before)),
             observer_cpu_ns: self.observer_cpu_ns,
+            services: self.services,
             response_buckets: pooled.buckets,
             slices: self.slices,
         }

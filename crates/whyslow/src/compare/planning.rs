@@ -67,6 +67,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
         placement,
         arms,
         intervention: None,
+        services: args.services.clone(),
         alone: args.steps_alone.clone(),
     };
     plan.validate()?;

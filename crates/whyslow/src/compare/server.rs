@@ -10,6 +10,7 @@ use observe::{Group, ObserveError};
 
 use super::Early;
 use super::reach::{Place, Starting, on_loopback};
+use super::services::Services;
 use crate::interrupt::Interrupt;
 
 /// Lines of the server's log that go with a crash.
@@ -43,6 +44,8 @@ pub(super) struct Bench<'a> {
     pub(super) dir: &'a RunDir,
     pub(super) launcher: &'a Launcher,
     pub(super) interrupt: &'a Interrupt,
+    /// What runs beside the servers.
+    pub(super) services: &'a Services,
 }
 
 /// A server that answered as expected.
@@ -102,10 +105,12 @@ impl<'a> Bench<'a> {
         let port = free_port(port).map_err(failed)?;
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
+        let values = placeholders(arm, &self.plan.placement, port);
+        let values = Placeholders { services: self.services.places(), ..values };
         let mut spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
-            ..Spec::of_arm(arm, &placeholders(arm, &self.plan.placement, port), &log)
+            ..Spec::of_arm(arm, &values, &log)
         };
         if purpose == Purpose::Diagnostic {
             crate::runtimes::let_be_profiled(&mut spec.env);
@@ -199,5 +204,6 @@ pub(crate) fn placeholders(arm: &Arm, placement: &Placement, port: u16) -> Place
         workers: arm.circumstances.workers.unwrap_or(placement.server.len() as u32),
         dir: arm.dir.clone().unwrap_or_default(),
         build: arm.build_dir.clone().unwrap_or_default(),
+        services: Vec::new(),
     }
 }

@@ -92,12 +92,9 @@ impl<'a> Together<'a> {
         for job in &jobs {
             let generator = Generator::start(job, &placement.load, log, bench.launcher, bench.interrupt)?;
             let group = Group::below(generator.supervisor_pid())?;
-            samplers.push(Sampler::new(
-                groups.clone(),
-                group,
-                placement.server.clone(),
-                placement.load.clone(),
-            ));
+            let sampler =
+                Sampler::new(groups.clone(), group, placement.server.clone(), placement.load.clone());
+            samplers.push(sampler.beside(bench.services.groups()));
             generators.push(generator);
         }
         Ok(Self { bench, servers, generators, samplers, places, turns: 0 })
@@ -186,7 +183,7 @@ impl<'a> Together<'a> {
             Ok(reading) => Ok(reading),
             Err(error) => Err(match self.servers[index].crash(EXIT_PATIENCE) {
                 Some(failure) => Early::Arm(self.servers[index].arm, failure),
-                None => error.into(),
+                None => self.bench.services.check().err().unwrap_or_else(|| error.into()).into(),
             }),
         }
     }

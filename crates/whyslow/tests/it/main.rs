@@ -23,6 +23,7 @@ mod requests;
 mod revisions;
 mod running;
 mod serve;
+mod services;
 #[path = "../../../load/tests/it/serving/mod.rs"]
 #[allow(dead_code, reason = "the tests of the generator itself use more of it")]
 mod serving;

@@ -55,6 +55,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
         },
         placement: Placement::choose(&allowed, None, None).unwrap(),
         intervention: None,
+        services: Vec::new(),
         alone: Default::default(),
     }
 }

@@ -81,6 +81,7 @@ fn plan() -> Plan {
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
+        services: Vec::new(),
         alone: Default::default(),
     }
 }
@@ -155,6 +156,7 @@ fn window() -> Window {
             cpu_ns: 70_000,
             ..Slice::default()
         }],
+        services: Default::default(),
         response_buckets: vec![[1024, 3], [1088, u64::MAX]],
     }
 }
