@@ -2,6 +2,9 @@
 
 WHYSLOW := $(or $(CARGO_TARGET_DIR),target)/release/whyslow
 
+# The same code, built in half the time.
+DEMO := $(or $(CARGO_TARGET_DIR),target)/demo/whyslow
+
 # Where `make install` puts the program, its pages and completions; DESTDIR is put before all paths, for packagers.
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -23,9 +26,10 @@ build:
 	cargo build --release -p whyslow
 
 # An inconclusive or invalid comparison (exit code 4 or 5) is an answer too, and the text says why.
-demo: charts build
-	$(WHYSLOW) compare --quick || [ $$? -ge 4 ]
-	$(WHYSLOW) report "$$(ls -td whyslow-runs/*/ | head -n 1)" -o report.html
+demo: charts
+	cargo build --profile demo -p whyslow
+	$(DEMO) compare --quick || [ $$? -ge 4 ]
+	$(DEMO) report "$$(ls -td whyslow-runs/*/ | head -n 1)" -o report.html
 
 # Without Node whyslow is built without charts; its pages say so.
 charts:
