@@ -12,6 +12,7 @@ use model::units::CpuSet;
 
 use crate::cli::{BisectArgs, CompareArgs, Format};
 use crate::compare::{self, planning, preflight};
+use crate::config;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use commits::Commits;
@@ -23,6 +24,11 @@ const DIGITS: usize = 10;
 const SIDES: [&str; 2] = ["before", "after"];
 
 pub(crate) fn run(args: &BisectArgs) -> Outcome {
+    let args = &BisectArgs {
+        design: config::filled(&args.design, true).map_err(Stop::usage)?,
+        range: args.range.clone(),
+        metric: args.metric.clone(),
+    };
     let search = Search::new(args).map_err(Stop::usage)?;
     if args.design.list {
         crate::print(&search.describe())?;

@@ -10,12 +10,13 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use compare::{Arrival, BisectArgs, CapacityArgs, CompareArgs, JudgedArgs, LadderArgs, Same};
 pub(crate) use load::{Called, FigureArgs, IdleKind, LoadArgs, LoadFormat, MergeArgs, ScheduleKind};
-pub(crate) use request::{RequestArgs, Size, text};
+pub(crate) use request::{CountOrFile, RequestArgs, Size, text};
 pub(crate) use runs::{
     AnalyseArgs, CompletionsArgs, HistoryArgs, ManArgs, Output, ReportArgs, SchemaArgs, ViewArgs,
 };
 pub(crate) use servers::{
-    CaseAction, CaseArgs, CaseRunArgs, DoctorArgs, Model, ServeArgs, TargetsAction, TargetsArgs, WatchArgs,
+    CaseAction, CaseArgs, CaseRunArgs, DoctorArgs, InitArgs, Model, ServeArgs, TargetsAction, TargetsArgs,
+    WatchArgs,
 };
 
 /// Which HTTP server is slower, by how much, and why.
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Compare(Box<CompareArgs>),
     /// One change after another, each against the one before it
     Ladder(Box<LadderArgs>),
+    /// Write whyslow.toml from what a running server answers and what the folder holds
+    Init(InitArgs),
     /// Find the commit that made a server slower
     Bisect(Box<BisectArgs>),
     /// Load one server along a schedule and report honestly

@@ -13,7 +13,7 @@ pub(crate) mod progress;
 pub(crate) mod reach;
 mod remedies;
 mod run_id;
-mod running;
+pub(crate) mod running;
 mod server;
 mod services;
 mod session;
@@ -67,7 +67,8 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
 
 /// Runs a comparison and prints what `page` makes of its run and the findings on it.
 pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
-    let args = &config::filled(args).map_err(Stop::usage)?;
+    let from_git = args.arms.iter().any(|words| is_from_git(words));
+    let args = &config::filled(args, from_git).map_err(Stop::usage)?;
     let allowed = allowed_cpus().map_err(Stop::usage)?;
     let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
     let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use model::plan::ConfigFile;
 
-use crate::cli::CompareArgs;
+use crate::cli::{CompareArgs, CountOrFile};
 
 /// Name of the file.
 pub(crate) const FILE: &str = "whyslow.toml";
 
 /// The flags with what the file says in the place of what they leave open. The file is that of `--config`; for arms from git
 /// else the one in the current folder or the nearest above it within the repository.
-pub(crate) fn filled(args: &CompareArgs) -> anyhow::Result<CompareArgs> {
+pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<CompareArgs> {
     let current = std::env::current_dir().context("cannot tell the current folder")?;
     let file = match &args.config {
         Some(file) => Some(current.join(file)),
-        None if args.arms.iter().any(|words| super::compare::is_from_git(words)) => find(&current),
+        None if from_git => find(&current),
         None => None,
     };
     let Some(file) = file else { return Ok(args.clone()) };
@@ -31,7 +31,14 @@ pub(crate) fn filled(args: &CompareArgs) -> anyhow::Result<CompareArgs> {
     filled.folder = Some(folder.to_owned());
     filled.build = filled.build.or(config.build);
     filled.run = filled.run.or(config.run);
-    filled.path = filled.path.or(config.path);
+    filled.ready = filled.ready.or(config.ready);
+    // What the command line asks for stands in the place of all that the file asks for.
+    if filled.path.is_none() && !filled.request.has_file() {
+        match config.requests {
+            Some(file) => filled.request.requests.push(CountOrFile::File(folder.join(file))),
+            None => filled.path = config.path,
+        }
+    }
     filled.expect_status = filled.expect_status.or(config.expect_status);
     filled.port_env |= config.port_env;
     if filled.judged.fail_if.is_empty() {

@@ -13,6 +13,7 @@ mod doctor;
 mod exit;
 mod folder;
 mod history;
+mod init;
 mod interrupt;
 mod jvm;
 mod ladder;
@@ -66,6 +67,7 @@ fn command_line(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Init(args) => init::run(args),
         Command::Bisect(args) => bisect::run(args),
         Command::Ladder(args) => ladder::run(args),
         Command::Load(args) => load_command::run(args),

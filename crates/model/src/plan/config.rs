@@ -21,6 +21,10 @@ pub struct ConfigFile {
     pub port_env: bool,
     /// The path that is asked for.
     pub path: Option<String>,
+    /// A file of requests, as `--requests` takes it; its path is from this file's folder.
+    pub requests: Option<String>,
+    /// What shows that a revision is ready: a path, or a command.
+    pub ready: Option<String>,
     /// The status that is the right answer; 200 where none is given.
     pub expect_status: Option<u16>,
     /// Conditions that make the exit code 3, such as `pr slower`.

@@ -32,6 +32,21 @@ pub(crate) struct ServeArgs {
     pub(crate) workers: u32,
 }
 
+const INIT_EXAMPLE: &str = "\
+Examples:
+  whyslow init http://127.0.0.1:8080/users
+      while the server runs: its command line, what it answers, and how such a repository is usually built
+  whyslow init
+      from the folder alone";
+
+#[derive(Debug, Args)]
+#[command(after_help = INIT_EXAMPLE)]
+pub(crate) struct InitArgs {
+    /// A server of this repository that runs on this machine; it is asked once
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow targets build warp@lto")]
 pub(crate) struct TargetsArgs {

@@ -14,8 +14,17 @@ const HTTP_PORT: u16 = 80;
 
 /// The arm that `url` is, and its path where it has one.
 pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm, Option<String>)> {
+    let (address, path) = place(url)?;
+    let source = ArmSource::Running(Running { address, watched: Watched::Listener });
+    // The name is checked as any other; there is no command.
+    let arm = Arm { source, run: Vec::new(), ..command_arm(name, "-", false, expect)? };
+    Ok((arm, path))
+}
+
+/// The address of a server on this machine, and the path where the URL has one.
+pub(crate) fn place(url: &str) -> anyhow::Result<(SocketAddr, Option<String>)> {
     let Some(rest) = url.strip_prefix("http://") else {
-        bail!("'{url}' cannot be compared: a server that runs already is NAME=http://127.0.0.1:PORT/PATH");
+        bail!("'{url}' is no server that runs already: write http://127.0.0.1:PORT/PATH");
     };
     let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let address = address(place)
@@ -25,10 +34,7 @@ pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm
             "'{url}' is not on this machine: whyslow asks addresses of the loopback interface only, such as 127.0.0.1"
         );
     }
-    let source = ArmSource::Running(Running { address, watched: Watched::Listener });
-    // The name is checked as any other; there is no command.
-    let arm = Arm { source, run: Vec::new(), ..command_arm(name, "-", false, expect)? };
-    Ok((arm, Some(path.to_owned()).filter(|path| !path.is_empty())))
+    Ok((address, Some(path.to_owned()).filter(|path| !path.is_empty())))
 }
 
 fn address(place: &str) -> Option<SocketAddr> {

@@ -14,6 +14,7 @@ mod failures;
 #[path = "../../../observe/tests/it/filtered.rs"]
 mod filtered;
 mod flags;
+mod init;
 mod ladder;
 mod load;
 mod manual;

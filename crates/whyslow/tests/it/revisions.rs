@@ -106,7 +106,7 @@ fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched()
     assert_eq!((&pr["commit"], &pr["changed"]), (&head.into(), &true.into()), "{pr}");
     assert_ne!(main["tree"], pr["tree"]);
     let parity = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "parity").unwrap();
-    assert!(parity["text"].as_str().unwrap().contains("40 bytes more"), "each ran its own files: {parity}");
+    assert!(parity["text"].as_str().unwrap().contains("x-padding"), "each ran its own files: {parity}");
 
     let run = RunDir::open(&repository.cache.with_file_name("first")).read().unwrap();
     let arm = &run.manifest.plan.arms[1];

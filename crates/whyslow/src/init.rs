@@ -1,0 +1,209 @@
+//! `whyslow init`: a `whyslow.toml` from what a running server answers and from what the folder holds.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use model::plan::ConfigFile;
+
+use crate::cli::InitArgs;
+use crate::compare::running;
+use crate::config::FILE;
+use crate::exit::{Exit, Outcome, Stop};
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The status that needs no mention.
+const OK: u16 = 200;
+
+/// How repositories of one kind are built and started, by the file that tells their kind.
+struct Recipe {
+    file: &'static str,
+    build: &'static str,
+    run: &'static str,
+}
+
+const RECIPES: [Recipe; 6] = [
+    Recipe { file: "Cargo.toml", build: "cargo build --release", run: "./target/release/NAME --port {port}" },
+    Recipe { file: "go.mod", build: "go build -o server .", run: "./server -port {port}" },
+    Recipe { file: "package.json", build: "npm ci", run: "node . --port {port}" },
+    Recipe { file: "Makefile", build: "make", run: "./server {port}" },
+    Recipe { file: "pyproject.toml", build: "python3 -m compileall -q .", run: "python3 server.py {port}" },
+    Recipe { file: "requirements.txt", build: "python3 -m compileall -q .", run: "python3 server.py {port}" },
+];
+
+pub(crate) fn run(args: &InitArgs) -> Outcome {
+    let folder = std::env::current_dir().context("cannot tell the current folder").map_err(Stop::usage)?;
+    let file = folder.join(FILE);
+    if file.exists() {
+        return Err(Stop::usage(anyhow::anyhow!(
+            "{FILE} is there already: change it, or move it away first"
+        )));
+    }
+    let asked = args.url.as_deref().map(|url| ask(url, &folder)).transpose().map_err(Stop::usage)?;
+    let text = text(asked.as_ref(), &folder);
+    ConfigFile::parse(FILE, &text).context("what was found out makes no whyslow.toml")?;
+    model::record::write_atomically(&file, text.as_bytes())?;
+    crate::print(&text)?;
+    crate::say(&format!(
+        "{FILE} is written: read it, then try `whyslow compare main=git:main pr=git:. --verify`"
+    ));
+    Ok(Exit::Done)
+}
+
+/// What one answer of a running server tells.
+struct Asked {
+    path: Option<String>,
+    status: u16,
+    /// Its command line with `{port}`, where that can be seen.
+    run: Option<String>,
+    port_env: bool,
+}
+
+fn ask(url: &str, folder: &Path) -> anyhow::Result<Asked> {
+    let (address, path) = running::place(url)?;
+    let answer = launch::probe(address, path.as_deref().unwrap_or("/"), PATIENCE)
+        .map_err(|error| anyhow::anyhow!("{url} does not answer: {error}"))?;
+    let seen = started(address, folder);
+    Ok(Asked {
+        path,
+        status: answer.status,
+        port_env: seen.as_ref().is_some_and(|(_, port_env)| *port_env),
+        run: seen.map(|(run, _)| run),
+    })
+}
+
+/// How the process that listens on `address` was started, and whether it has its port from `PORT`.
+fn started(address: SocketAddr, folder: &Path) -> Option<(String, bool)> {
+    let pid = observe::listening_process(address.port()).ok()?;
+    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).ok();
+    let variable = format!("PORT={}", address.port()).into_bytes();
+    let port_env = read("environ").is_some_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable));
+    let line = read("cmdline")?;
+    let words: Vec<String> = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    let run = command(&words, address.port(), folder)?;
+    Some((run.clone(), port_env && !run.contains("{port}")))
+}
+
+/// The words as one command, with `{port}` for the port and paths below `folder` from there; nothing without words.
+fn command(words: &[String], port: u16, folder: &Path) -> Option<String> {
+    let word = |word: &String| {
+        let below = Path::new(word).strip_prefix(folder).ok().and_then(Path::to_str);
+        let word = below.map_or_else(|| word.clone(), |below| format!("./{below}"));
+        let word = with_port(&word, port);
+        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=/.,:@%+{}".contains(c));
+        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    (!words.is_empty()).then(|| words.iter().map(word).collect::<Vec<_>>().join(" "))
+}
+
+/// The word with `{port}` where the number stands by itself.
+fn with_port(word: &str, port: u16) -> String {
+    let number = port.to_string();
+    let Some(at) = word.find(&number) else { return word.to_owned() };
+    let (before, after) = (&word[..at], &word[at + number.len()..]);
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    if digit(before.chars().next_back()) || digit(after.chars().next()) {
+        return word.to_owned();
+    }
+    format!("{before}{{port}}{after}")
+}
+
+fn text(asked: Option<&Asked>, folder: &Path) -> String {
+    let recipe = RECIPES.iter().find(|recipe| folder.join(recipe.file).exists());
+    let mut text = "\
+# How whyslow builds and starts a revision of this repository, and what it asks it:
+# `whyslow compare main=git:main pr=git:.`
+# Both commands run in this file's folder of a checkout; {build} is a folder for what is made.
+"
+    .to_owned();
+    let mut line = |comment: &str, key: &str, value: String| {
+        let comment = if comment.is_empty() { String::new() } else { format!("   # {comment}") };
+        writeln!(text, "{key} = {value}{comment}").expect("writing to a string cannot fail");
+    };
+    if let Some(recipe) = recipe {
+        line(&format!("a guess, because there is a {}", recipe.file), "build", quoted(recipe.build));
+    }
+    let seen = asked.and_then(|asked| asked.run.as_deref());
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("server");
+    match (seen, recipe) {
+        (Some(run), _) if run.contains("{port}") || asked.is_some_and(|asked| asked.port_env) => {
+            line("as the running server was started", "run", quoted(run));
+        }
+        (Some(run), _) => {
+            line("as the running server was started: put {port} where its port goes", "run", quoted(run));
+        }
+        (None, Some(recipe)) => {
+            line("a guess: how it is told its port", "run", quoted(&recipe.run.replace("NAME", name)));
+        }
+        (None, None) => {
+            line("a guess: how it is started and told its port", "run", quoted("./server {port}"))
+        }
+    }
+    if let Some(asked) = asked {
+        if asked.port_env {
+            line("", "port_env", "true".to_owned());
+        }
+        if asked.status != OK {
+            line("what it answered", "expect_status", asked.status.to_string());
+        }
+        if let Some(path) = &asked.path {
+            line("", "path", quoted(path));
+        }
+    }
+    line("what makes the exit code 3", "fail_if", "[\"pr slower\"]".to_owned());
+    text
+}
+
+/// A string of TOML.
+fn quoted(text: &str) -> String {
+    // Every string of JSON is one of TOML.
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_found_where_it_stands_by_itself() {
+        for (word, want) in [
+            ("8080", "{port}"),
+            ("--port=8080", "--port={port}"),
+            ("127.0.0.1:8080", "127.0.0.1:{port}"),
+            ("18080", "18080"),
+            ("80801", "80801"),
+            ("./a", "./a"),
+        ] {
+            assert_eq!(with_port(word, 8080), want);
+        }
+        let words = ["/r/s/bin/server".to_owned(), "-p".to_owned(), "8080".to_owned(), "a b".to_owned()];
+        assert_eq!(command(&words, 8080, Path::new("/r/s")).as_deref(), Some("./bin/server -p {port} 'a b'"));
+        assert_eq!(command(&[], 8080, Path::new("/r")), None);
+    }
+
+    #[test]
+    fn what_is_written_reads() {
+        let asked = Asked {
+            path: Some("/a?b=\"c\"".to_owned()),
+            status: 401,
+            run: Some("./server 'it''s' {port}".to_owned()),
+            port_env: false,
+        };
+        let folder = Path::new("/nowhere/shop");
+        let file = ConfigFile::parse(FILE, &text(Some(&asked), folder)).unwrap();
+        assert_eq!((file.path, file.expect_status), (asked.path, Some(401)));
+        assert_eq!(file.run, asked.run);
+        let file = ConfigFile::parse(FILE, &text(None, folder)).unwrap();
+        assert_eq!(
+            (file.run.as_deref(), file.fail_if),
+            (Some("./server {port}"), vec!["pr slower".to_owned()])
+        );
+    }
+}
