@@ -163,7 +163,7 @@ impl<'a> Gap<'a> {
             self.sides()?
         } else {
             // Rows say of what the larger part is made; a part of it may not be explained.
-            let names: Vec<&str> = self.parts[1].iter().map(|part| part.name).collect();
+            let names = names(&self.parts[1]);
             ((self.whole_ns(), String::new()), (self.opposed_ns(), and(&names)))
         };
         if against.0 < OPPOSED * self.ns.abs() {
@@ -198,7 +198,7 @@ impl<'a> Gap<'a> {
         let goes_with = |part: &&&Part| part.ns * self.ns >= 0.0;
         let with: f64 = parts.iter().filter(goes_with).map(|part| self.carried(part)).sum();
         let against: f64 = parts.iter().filter(|part| !goes_with(part)).map(|part| part.ns.abs()).sum();
-        let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
+        let names = names(parts.iter().copied());
         let ns = with - against;
         self.columns(ns, (against <= 0.0).then_some(ns / self.whole_ns()), &and(&names), "")
     }
@@ -281,6 +281,16 @@ fn switches_are(findings: &Findings, arm: &str, id: CauseId) -> &'static str {
     }
 }
 
+/// Their names, each once: leaves of two calls may be called alike.
+fn names<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for part in parts {
+        if !names.contains(&part.name) {
+            names.push(part.name);
+        }
+    }
+    names
+}
 /// Whether it is one of the two parts of CPU time, which say where but not why.
 fn is_part(cause: &Cause) -> bool {
     PARTS.contains(&cause.id)
