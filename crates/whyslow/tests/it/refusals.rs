@@ -92,7 +92,10 @@ const CASES: &[(&[&str], &str)] = &[
         &["compare", "a=http://example.org/", "threads"],
         "'example.org' in 'http://example.org/' is no address",
     ),
-    (&["compare", "a=https://127.0.0.1:1/", "threads"], "'https://127.0.0.1:1/' cannot be compared"),
+    (
+        &["compare", "a=https://127.0.0.1:1/", "threads"],
+        "is no server that runs already: write http://127.0.0.1:PORT",
+    ),
     (
         &["compare", "a=http://127.0.0.1:9/x", "b=http://127.0.0.1:9/y"],
         "the arms have different paths: all are asked for one",
