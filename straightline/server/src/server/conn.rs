@@ -59,6 +59,9 @@ pub(crate) enum After {
     Http2,
 }
 
+/// How long a connection that was just opened may take to its first request when the server drains.
+const FIRST_REQUEST: Duration = Duration::from_millis(100);
+
 /// What is done before bytes are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -427,7 +430,11 @@ impl Source for Conn {
         // A request that is on its way in is still answered.
         let idle = self.phase.get() == Phase::Receive && !self.has_stash();
         if idle && !self.is_sent_more() {
-            self.close();
+            match self.start.get() {
+                // Who has only just connected has a first request on the way, and no reason to ask for it again.
+                Start::First => self.set_deadline(FIRST_REQUEST),
+                Start::Usual | Start::Again => self.close(),
+            }
         }
         // What is not HTTP any more has its own way to end, and waits for the client until it is told.
         if let (Phase::Serve, Some((_, key)), Some(shard)) =
