@@ -58,46 +58,48 @@ fn json_is_taken_if_it_fits() {
     }
 }
 
-#[test]
-fn forms_are_read_whole_or_part_by_part() {
-    fn handle(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
-        match request.path() {
-            "/upload" => {
-                let (mut form, mut seen) = (Multipart::new(request, 40_000_000)?, String::new());
-                while let Some(mut part) = form.next()? {
-                    seen += part.name();
-                    match part.file_name().map(str::to_owned) {
-                        Some(name) => {
-                            let path = std::env::temp_dir()
-                                .join(format!("straightline-upload-{}", std::process::id()));
-                            let mut file = std::fs::File::create(&path)?;
-                            let bytes = io::copy(&mut part, &mut file)?;
-                            assert_eq!(file.metadata()?.len(), bytes);
-                            std::fs::remove_file(&path)?;
-                            seen += &format!(" {name} {bytes}; ");
-                        }
-                        None => seen += &format!("={}; ", part.text(20)?),
+/// Reads forms in the way that the path asks for.
+fn forms(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
+    match request.path() {
+        "/upload" => {
+            let (mut form, mut seen) = (Multipart::new(request, 40_000_000)?, String::new());
+            while let Some(mut part) = form.next()? {
+                seen += part.name();
+                match part.file_name().map(str::to_owned) {
+                    Some(name) => {
+                        let path =
+                            std::env::temp_dir().join(format!("straightline-upload-{}", std::process::id()));
+                        let mut file = std::fs::File::create(&path)?;
+                        let bytes = io::copy(&mut part, &mut file)?;
+                        assert_eq!(file.metadata()?.len(), bytes);
+                        std::fs::remove_file(&path)?;
+                        seen += &format!(" {name} {bytes}; ");
                     }
+                    None => seen += &format!("={}; ", part.text(20)?),
                 }
-                response.send(seen.as_bytes())
             }
-            "/skip" => {
-                let mut form = Multipart::new(request, 40_000_000)?;
-                let mut names = Vec::new();
-                while let Some(part) = form.next()? {
-                    names.push(part.name().to_owned());
-                }
-                response.send(names.join(" ").as_bytes())
+            response.send(seen.as_bytes())
+        }
+        "/skip" => {
+            let mut form = Multipart::new(request, 40_000_000)?;
+            let mut names = Vec::new();
+            while let Some(part) = form.next()? {
+                names.push(part.name().to_owned());
             }
-            "/query" => response.send(Form::of_query(request)?.require("a")?.as_bytes()),
-            _ => {
-                let form = Form::read(request, 10_000)?;
-                let fields: Vec<_> = form.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                response.send([form.require("a")?, &fields.join("|")].join(" ").as_bytes())
-            }
+            response.send(names.join(" ").as_bytes())
+        }
+        "/query" => response.send(Form::of_query(request)?.require("a")?.as_bytes()),
+        _ => {
+            let form = Form::read(request, 10_000)?;
+            let fields: Vec<_> = form.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            response.send([form.require("a")?, &fields.join("|")].join(" ").as_bytes())
         }
     }
-    let server = TestServer::of_model(Model::Coroutines, handle);
+}
+
+#[test]
+fn forms_are_read_whole() {
+    let server = TestServer::of_model(Model::Coroutines, forms);
     let urlencoded = "Content-Type: application/x-www-form-urlencoded\r\n";
     for (body, status, said) in [
         ("a=1&b=x+y%2B%c3%a9&a=2", 200, "1 a=1|b=x y+é|a=2".to_owned()),
@@ -112,7 +114,11 @@ fn forms_are_read_whole_or_part_by_part() {
     }
     assert_eq!(ask(&mut server.connect(), "/", "Content-Type: text/plain\r\n", b"a=1").0, 415);
     assert_eq!(ask(&mut server.connect(), "/query?a=b%20c", "", b""), (200, "b c".into()));
+}
 
+#[test]
+fn forms_are_read_part_by_part() {
+    let server = TestServer::of_model(Model::Coroutines, forms);
     let part = |head: &str, value: &[u8]| {
         [format!("--XX\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(), value, b"\r\n"]
             .concat()
