@@ -129,9 +129,7 @@ impl FailIf {
         let metric = figure.metric.unwrap_or(Metric::CpuPerRequest);
         let own = matches!(value, Value::Own(_));
         let arms = [Some(self.arm.as_str()), (!own).then_some(found.baseline.as_str())];
-        let voids = |gate: &&gates::Gate| {
-            arms.into_iter().flatten().any(|arm| gates::is_void(&[(*gate).clone()], arm, metric))
-        };
+        let voids = |gate: &&gates::Gate| arms.into_iter().flatten().any(|arm| gate.is_against(arm, metric));
         found.gates.iter().find(voids).map(|gate| gate.id.as_str())
     }
 

@@ -127,6 +127,13 @@ pub(crate) fn failed<'a>(gates: &'a [Gate], id: &str, arm: &str) -> Option<&'a G
 
 /// Whether a gate voids what was measured of `arm` in `metric`.
 pub(crate) fn is_void(gates: &[Gate], arm: &str, metric: Metric) -> bool {
-    let concerns = |gate: &Gate| gate.arm.as_deref().is_none_or(|name| name == arm);
-    gates.iter().any(|gate| !gate.ok && gate.voids.contains(&metric) && concerns(gate))
+    gates.iter().any(|gate| gate.is_against(arm, metric))
+}
+
+impl Gate {
+    /// Whether it voids what was measured of `arm` in `metric`.
+    pub(crate) fn is_against(&self, arm: &str, metric: Metric) -> bool {
+        let concerns = self.arm.as_deref().is_none_or(|name| name == arm);
+        !self.ok && self.voids.contains(&metric) && concerns
+    }
 }

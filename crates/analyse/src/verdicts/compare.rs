@@ -230,12 +230,8 @@ fn sign_flip(seed: u64, differences: &[f64]) -> Option<f64> {
 }
 
 fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<String> {
-    let concerns = |gate: &&Gate| match &gate.arm {
-        None => true,
-        Some(arm) => *arm == row.arm || *arm == row.baseline,
-    };
-    let voiding = gates.iter().filter(|gate| !gate.ok && gate.voids.contains(&row.metric)).filter(concerns);
-    let mut ids: Vec<String> = voiding.map(|gate| gate.id.clone()).collect();
+    let against = |gate: &&Gate| [&row.arm, &row.baseline].iter().any(|arm| gate.is_against(arm, row.metric));
+    let mut ids: Vec<String> = gates.iter().filter(against).map(|gate| gate.id.clone()).collect();
     ids.dedup();
     ids
 }

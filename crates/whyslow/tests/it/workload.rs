@@ -345,7 +345,7 @@ fn for_ever() -> ! {
 }
 
 #[test]
-#[ignore = "it is an arm of another test"]
+#[ignore = "it is the server of arms_are_asked_over_tls_and_http2, which starts it"]
 fn arm_of_http1() {
     let (listener, config) = as_arm();
     serving::tls_on(listener, config, Manner::body(13));
@@ -353,7 +353,7 @@ fn arm_of_http1() {
 }
 
 #[test]
-#[ignore = "it is an arm of another test"]
+#[ignore = "it is the server of arms_are_asked_over_tls_and_http2, which starts it"]
 fn arm_of_http2() {
     let (listener, config) = as_arm();
     streams::serve_tls_on(listener, config, Conduct { body: 13, ..Conduct::default() });
