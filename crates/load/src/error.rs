@@ -106,6 +106,14 @@ pub enum LoadError {
         /// Where.
         address: String,
     },
+    /// Nothing was answered that could be read.
+    #[error("{address} does not answer as it is asked: {why}")]
+    Unanswered {
+        /// Where.
+        address: String,
+        /// What was wrong with the first answer.
+        why: String,
+    },
     /// The operating system refused something that a worker cannot do without.
     #[error("the system refused to {what} ({source})")]
     System {

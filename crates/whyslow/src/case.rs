@@ -157,7 +157,7 @@ impl<'a> Task<'a> {
         plan.workload.conditions = fitted.conditions;
         plan.workload.allow_difference = fitted.allow_difference.is_some();
         for arm in &mut plan.arms {
-            let expect = case.workload.expect.clone().filter(|_| plan.workload.job.requests.is_plain_get());
+            let expect = case.workload.expect.clone().filter(|_| plan.workload.job.is_plain_get());
             arm.expect = expect.unwrap_or_else(|| arm.expect.clone());
         }
         plan.validate()?;

@@ -26,25 +26,44 @@ pub fn ask(
 ) -> Result<Vec<Heard>, LoadError> {
     let one = Job { connections: 1, threads: 1, ..job.clone() }.with_depth(1);
     let mut config = Config::of_job(&one, endpoint)?;
-    let requests = Asked::named(&one.requests, &config.target.path);
-    let list = List::drawn(&requests, one.data.clone().map(Arc::new), &config.target)?;
     config.pace = Pace::Closed;
     config.warmup = Warmup::NONE;
     config.window = limit;
     config.requests = Some(times.into());
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let feed = ListFeed::new(Arc::new(list), config.seed, prepare::part(&config, 0));
+    let feed: Box<dyn Feed> = match config.websocket {
+        true => Box::new(Repeated(config.message())),
+        false => {
+            let requests = Asked::named(&one.requests, &config.target.path);
+            let list = List::drawn(&requests, one.data.clone().map(Arc::new), &config.target)?;
+            Box::new(ListFeed::new(Arc::new(list), config.seed, prepare::part(&config, 0)))
+        }
+    };
     let listening = Listening { feed, heard: Arc::clone(&heard) };
     let supply = Supply { requests: Requests::Each(Box::new(listening)), address: None };
-    run_fed(&config, vec![supply], stop, &mut |_| {})?;
-    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut *heard))
+    let outcome = run_fed(&config, vec![supply], stop, &mut |_| {})?;
+    let heard = std::mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
+    match outcome.shard.malformed {
+        Some(why) if heard.is_empty() => Err(LoadError::Unanswered { address: config.target.authority, why }),
+        _ => Ok(heard),
+    }
 }
 
-/// A list whose answers are kept.
+/// The same bytes again and again.
+#[derive(Debug)]
+struct Repeated(Vec<u8>);
+
+impl Feed for Repeated {
+    fn next(&mut self, batch: &mut Batch) -> Result<(), FeedError> {
+        batch.push(&self.0);
+        Ok(())
+    }
+}
+
+/// Requests whose answers are kept.
 #[derive(Debug)]
 struct Listening {
-    feed: ListFeed,
+    feed: Box<dyn Feed>,
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 

@@ -7,7 +7,7 @@ use http1::HeadLimits;
 use http1::response::parse_head;
 
 use super::answer::{Answer, Malformed};
-use super::{Fate, Session};
+use super::{Fate, Heard, Session};
 
 /// Longest payload of a control frame. Source: RFC 6455, section 5.5.
 const CONTROL_BYTES: usize = 125;
@@ -91,12 +91,19 @@ struct Head {
 
 impl Frames {
     /// The next thing said in `buf` from `at` on; `at` moves past what was used.
-    pub(super) fn next(&mut self, buf: &[u8], at: &mut usize) -> Result<Option<Said>, FrameError> {
+    /// `heard` keeps the message.
+    pub(super) fn next(
+        &mut self,
+        buf: &[u8],
+        at: &mut usize,
+        mut heard: Option<&mut Heard>,
+    ) -> Result<Option<Said>, FrameError> {
         loop {
             if self.in_frame {
-                let taken = ((buf.len() - *at) as u64).min(self.left);
-                self.left -= taken;
-                *at += taken as usize;
+                let taken = ((buf.len() - *at) as u64).min(self.left) as usize;
+                self.left -= taken as u64;
+                heard.iter_mut().for_each(|heard| heard.more(&buf[*at..*at + taken]));
+                *at += taken;
                 if self.left > 0 {
                     return Ok(None);
                 }
@@ -110,6 +117,9 @@ impl Frames {
             if head.opcode < opcode::CLOSE {
                 if (head.opcode == opcode::CONTINUATION) != self.in_message {
                     return Err(FrameError::Order);
+                }
+                if let Some(heard) = heard.as_mut().filter(|_| !self.in_message) {
+                    heard.begin(MESSAGE, b"");
                 }
                 *at += head.bytes;
                 (self.in_frame, self.left, self.last) = (true, head.payload, head.last);
@@ -232,7 +242,8 @@ impl Session {
             self.ready(lane);
         }
         loop {
-            match self.lanes[lane as usize].reader.frames().next(buf, &mut from) {
+            let heard = self.heard.get_mut(lane as usize);
+            match self.lanes[lane as usize].reader.frames().next(buf, &mut from, heard) {
                 Ok(Some(Said::Message)) => {
                     let state = &self.lanes[lane as usize];
                     let asked = state.cursor.held > state.unwritten;
@@ -287,7 +298,7 @@ mod tests {
         let bytes = frames.concat();
         let (mut state, mut at, mut all) = (Frames::default(), 0, Vec::new());
         loop {
-            let one = state.next(&bytes, &mut at);
+            let one = state.next(&bytes, &mut at, None);
             let goes_on = matches!(one, Ok(Some(_)));
             all.push(one);
             if !goes_on {
@@ -317,10 +328,10 @@ mod tests {
         bytes.extend([7; 256]);
         for cut in 1..bytes.len() {
             let (mut state, mut at) = (Frames::default(), 0);
-            assert_eq!(state.next(&bytes[..cut], &mut at), Ok(None), "{cut}");
+            assert_eq!(state.next(&bytes[..cut], &mut at, None), Ok(None), "{cut}");
             let rest = &bytes[at..];
             let mut at = 0;
-            assert_eq!(state.next(rest, &mut at), Ok(Some(Said::Message)), "{cut}");
+            assert_eq!(state.next(rest, &mut at, None), Ok(Some(Said::Message)), "{cut}");
             assert!(state.is_between_messages());
         }
     }

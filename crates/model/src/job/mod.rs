@@ -157,19 +157,6 @@ impl Request {
 }
 
 impl Requests {
-    /// Whether nothing but the endpoint's own path is got.
-    #[must_use]
-    pub fn is_plain_get(&self) -> bool {
-        matches!(self, Self::Same(request) if request.method == "GET" && request.target.is_none() && request.body.is_empty())
-    }
-
-    /// Whether they are plain GETs without a field of their own: what anyone gets who asks for the path.
-    #[must_use]
-    pub fn is_bare_get(&self) -> bool {
-        let bare = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
-        self.is_plain_get() && matches!(self, Self::Same(request) if request.fields.iter().all(bare))
-    }
-
     /// The requests in their order, those without a name of their own by `METHOD PATH`; `path` is that of the endpoint.
     #[must_use]
     pub fn named(&self, path: &str) -> Vec<NamedRequest> {
@@ -208,6 +195,39 @@ impl Job {
             reuse: Reuse::All,
             timeout: Span::from_secs(60),
         }
+    }
+
+    /// Whether nothing but the endpoint's own path is got.
+    #[must_use]
+    pub fn is_plain_get(&self) -> bool {
+        let plain = |request: &Request| {
+            request.method == "GET" && request.target.is_none() && request.body.is_empty()
+        };
+        self.has_statuses() && matches!(&self.requests, Requests::Same(request) if plain(request))
+    }
+
+    /// Whether they are plain GETs without a field of their own: what anyone gets who asks for the path.
+    #[must_use]
+    pub fn is_bare_get(&self) -> bool {
+        let bare = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
+        self.is_plain_get()
+            && matches!(&self.requests, Requests::Same(request) if request.fields.iter().all(bare))
+    }
+
+    /// Whether answers have a status of HTTP; messages of WebSocket have none.
+    #[must_use]
+    pub fn has_statuses(&self) -> bool {
+        !matches!(self.protocol, Protocol::WebSocket { .. })
+    }
+
+    /// The job with requests of HTTP in the place of messages.
+    #[must_use]
+    pub fn over_http(self) -> Self {
+        let protocol = match self.protocol {
+            Protocol::WebSocket { .. } => Protocol::Http1 { pipeline: 1 },
+            http => http,
+        };
+        Self { protocol, ..self }
     }
 
     /// Whether HTTP/2 is spoken.

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Job, Requests};
+use crate::job::{Job, Protocol, Requests};
 use crate::plan::{Condition, PlanError, split_command};
 
 /// What is asked of every arm, and how its answers are judged.
@@ -104,15 +104,19 @@ impl Workload {
                 format!("{} requests by weight ({}{rest})", many.len(), shown.join(", "))
             }
         };
-        let bare = self.job.requests.is_bare_get() && !self.path.contains('?') && self.job.data.is_none();
+        let bare = self.job.is_bare_get() && !self.path.contains('?') && self.job.data.is_none();
         let hash = if bare { String::new() } else { format!(" #{}", self.job.sent_sha256(&self.path)) };
-        let over = match (self.job.is_http2(), self.reach.tls) {
-            (false, false) => "",
-            (false, true) => " over TLS",
-            (true, false) => " over HTTP/2",
-            (true, true) => " over HTTP/2 and TLS",
+        let over = match self.job.protocol {
+            Protocol::Http1 { .. } => [""; 2],
+            Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
+            Protocol::WebSocket { .. } => [" over WebSocket", " and TLS"],
         };
-        asked + &hash + over
+        let tls = match self.reach.tls {
+            false => "",
+            true if over[0].is_empty() => " over TLS",
+            true => over[1],
+        };
+        asked + &hash + over[0] + tls
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn count(
     if arm.warmup == model::plan::WarmupClass::Jit {
         bail!("callgrind cannot see into code that is compiled while it runs");
     }
-    if workload.job.requests.is_plain_get() {
+    if workload.job.is_plain_get() {
         arm.expect = case.workload.expect.clone().unwrap_or(arm.expect);
     }
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;

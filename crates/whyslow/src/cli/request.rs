@@ -112,9 +112,6 @@ pub(crate) struct Size {
 impl RequestArgs {
     /// What only `load` can do; `command` is the one that was asked for it.
     pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
-        if self.ws {
-            bail!("--ws is for load: {command} holds answers of HTTP against each other");
-        }
         if self.script.is_some() {
             bail!(
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"

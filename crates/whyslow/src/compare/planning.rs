@@ -42,7 +42,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
     let baseline = arms::baseline(args, &arms)?;
     let placement = Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?;
     let workload = workload(args, target_path, &placement)?;
-    if !workload.job.requests.is_plain_get() {
+    if !workload.job.is_plain_get() {
         arms.iter_mut().for_each(expect_any_body);
     }
     if args.rigorous {
@@ -92,6 +92,9 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
     }
     if args.expect_body.is_some() && args.request.has_file() {
         bail!("--expect-body is of one request: leave it out with a file of requests");
+    }
+    if args.expect_status.is_some() && args.request.ws {
+        bail!("--expect-status is of HTTP: messages of WebSocket have no status");
     }
     let socket = args.request.unix.as_ref().map(|socket| socket.to_string_lossy());
     if socket.is_some_and(|socket| !socket.contains("{port}")) {

@@ -71,8 +71,8 @@ impl Place<'_> {
             unix: reach.unix.as_ref().map(|socket| fill(socket, &values).into()),
             // Requests that differ are answered with statuses that differ: none below 400 is an error.
             expected_status: match job.requests {
-                Requests::Same(_) => Some(self.arm.expect.status),
-                Requests::Drawn(_) => None,
+                Requests::Same(_) if job.has_statuses() => Some(self.arm.expect.status),
+                _ => None,
             },
         }
     }
@@ -101,12 +101,16 @@ impl Place<'_> {
                 return launch::wait_until(process, self.address, starting.limit, &mut ask);
             }
             Some(ReadyBy::Get(path)) => (path.clone(), false),
+            None if !self.workload.job.has_statuses() => {
+                let mut ask = |limit| self.greet(limit).map(|answer| Shown::Ready(Some(answer)));
+                return launch::wait_until(process, self.address, starting.limit, &mut ask);
+            }
             None => match self.first_get() {
                 Some(path) => (path, false),
                 None => ("/".to_owned(), true),
             },
         };
-        let as_measured = self.workload.ready.is_none() && self.workload.job.requests.is_bare_get();
+        let as_measured = self.workload.ready.is_none() && self.workload.job.is_bare_get();
         let judge = |(answer, body): (Answer, Vec<u8>)| {
             let wrong = match as_measured {
                 true => unexpected(&answer, &body, &self.arm.expect),
@@ -125,12 +129,15 @@ impl Place<'_> {
 
     /// The answer of a server that runs already.
     pub(crate) fn meet(&self) -> Result<Answer, LaunchError> {
+        let absent =
+            |error: ProbeError| LaunchError::NotRunning { addr: self.address, reason: error.to_string() };
+        if !self.workload.job.has_statuses() {
+            return self.greet(MEETING_LIMIT).map_err(absent);
+        }
         let path = self.first_get().unwrap_or_else(|| "/".to_owned());
-        let (answer, body) = self
-            .get(&path, MEETING_LIMIT)
-            .map_err(|error| LaunchError::NotRunning { addr: self.address, reason: error.to_string() })?;
+        let (answer, body) = self.get(&path, MEETING_LIMIT).map_err(absent)?;
         match unexpected(&answer, &body, &self.arm.expect) {
-            Some(what) if self.workload.job.requests.is_bare_get() => {
+            Some(what) if self.workload.job.is_bare_get() => {
                 Err(LaunchError::WrongAnswer { what, log: Vec::new() })
             }
             _ => Ok(answer),
@@ -151,9 +158,19 @@ impl Place<'_> {
         }
         let request = Request { target: Some(path.to_owned()), ..Request::get() };
         let job = Job { requests: Requests::Same(request), ..self.workload.job.clone() };
+        self.ask_once(&job.over_http(), limit)
+    }
+
+    /// Asks once for what is measured, where only the protocol of that shows that a server is ready.
+    fn greet(&self, limit: Duration) -> Result<Answer, ProbeError> {
+        self.ask_once(&self.workload.job, limit).map(|(answer, _)| answer)
+    }
+
+    /// Asks for the first request of `job`: its answer, and the begin of the body.
+    fn ask_once(&self, job: &Job, limit: Duration) -> Result<(Answer, Vec<u8>), ProbeError> {
         let heard =
-            load::ask(&job, &self.endpoint(), 1, limit, &AtomicBool::new(false)).map_err(probe_error)?;
-        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?, &job);
+            load::ask(job, &self.endpoint(), 1, limit, &AtomicBool::new(false)).map_err(probe_error)?;
+        let reply = reply(heard.first().ok_or(ProbeError::Timeout)?, job);
         let answer = Answer {
             status: reply.status,
             headers: reply.fields,
@@ -246,7 +263,9 @@ fn start(body: &[u8]) -> Vec<u8> {
 
 fn probe_error(error: LoadError) -> ProbeError {
     match error {
-        LoadError::Tls { .. } | LoadError::Http2 { .. } => ProbeError::NotHttp(error.to_string()),
+        LoadError::Tls { .. } | LoadError::Http2 { .. } | LoadError::Unanswered { .. } => {
+            ProbeError::NotHttp(error.to_string())
+        }
         other => ProbeError::Connect(std::io::Error::other(other.to_string())),
     }
 }

@@ -182,7 +182,7 @@ fn fits(change: &Change, arms: [&Arm; 2], plan: &Plan, languages: &[Option<Strin
         Change::DepthOne => plan.workload.job.depth() > 1,
         Change::OneWorker => arms.iter().any(|arm| arm.run.iter().any(|word| word.contains("{workers}"))),
         Change::OneCpu => plan.placement.server.len() > 1,
-        Change::NoBody => plan.workload.job.requests.is_plain_get(),
+        Change::NoBody => plan.workload.job.is_plain_get(),
         Change::Variant(_) => true,
     }
 }

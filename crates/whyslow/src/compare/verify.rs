@@ -155,7 +155,7 @@ fn checks(
 
 /// Every check of a server that is ready.
 fn every(place: &Place<'_>) -> Vec<Check> {
-    match place.is_plain() && place.workload.job.requests.is_bare_get() {
+    match place.is_plain() && place.workload.job.is_bare_get() {
         true => launch::verify(place.address, &place.workload.path, &place.arm.expect),
         false => asked(place),
     }

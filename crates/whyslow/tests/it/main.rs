@@ -18,6 +18,7 @@ mod init;
 mod ladder;
 mod load;
 mod manual;
+mod messages;
 mod refusals;
 mod report;
 mod requests;

@@ -21,7 +21,7 @@ fn a_workload_of_before_is_the_one_get_that_it_was() {
     let old: Workload = serde_json::from_str(BEFORE).unwrap();
     assert_eq!((old.job.connections, old.job.protocol), (64, Protocol::Http1 { pipeline: 16 }));
     assert_eq!(old.job.reuse, Reuse::Requests(1));
-    assert!(old.job.requests.is_bare_get() && old.allow_difference && old.same == Same::Shape);
+    assert!(old.job.is_bare_get() && old.allow_difference && old.same == Same::Shape);
     assert_eq!(old.describe(), "GET /users");
 }
 
