@@ -121,7 +121,7 @@ fn setups(
             address: address.unwrap_or_else(|| plan.address.clone()),
             sources: &plan.sources,
             tls: plan.tls.as_ref(),
-            streams: config.http2,
+            spoken: plan.spoken.clone(),
             idle: config.idle,
             control,
             handle,

@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 use std::collections::VecDeque;
 
 use super::clock::SECOND_NS;
-use super::http2::Http2;
 use super::link::{Link, Refusal};
 
 /// Connections that one worker is opening at the same time: fewer than any backlog holds, so that no SYN is dropped.
@@ -22,8 +21,6 @@ const ATTEMPT_NS: u64 = 10 * SECOND_NS;
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) link: Option<Link>,
-    /// What speaks on it, where that is HTTP/2.
-    pub(crate) http2: Option<Box<Http2>>,
     /// Whether it is still being opened.
     pub(crate) connecting: bool,
     /// Counts the connections of this lane, so that an event of an earlier one is known as such.

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::clock::as_ns;
 use crate::schedule::{Arrival, Intensity, Pace, Part};
-use crate::session::Spec;
+use crate::session::{Spec, Upgrade};
 use crate::tls::Client;
 use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Scheme};
 
@@ -32,12 +32,28 @@ pub(crate) struct Plan {
     /// `None` where TLS is not spoken.
     pub(crate) tls: Option<Client>,
     pub(crate) specs: Vec<Spec>,
+    pub(crate) spoken: Spoken,
+}
+
+/// What is spoken.
+#[derive(Debug, Clone)]
+pub(crate) enum Spoken {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 with so many streams on each connection.
+    Http2(u32),
+    /// WebSocket, after an upgrade.
+    WebSocket(Upgrade),
 }
 
 pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
     let request = if config.websocket { config.message() } else { config.request.render()? };
-    let upgrade = config.websocket.then(|| config.upgrade()).transpose()?;
+    let spoken = match (config.http2, config.websocket) {
+        (Some(streams), _) => Spoken::Http2(streams),
+        (None, true) => Spoken::WebSocket(config.upgrade()?),
+        (None, false) => Spoken::Http1,
+    };
     let tls = match config.target.scheme {
         Scheme::Http => None,
         Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
@@ -47,10 +63,8 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     let address = choose_address(config)?;
     let sources = sources_for(config, &address);
     check_ports(config, &address, sources.len())?;
-    let specs = (0..config.threads)
-        .map(|thread| Spec { websocket: upgrade.clone(), ..spec(config, thread, request.clone()) });
-    let specs = specs.collect();
-    Ok(Plan { address, sources, tls, specs })
+    let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
+    Ok(Plan { address, sources, tls, specs, spoken })
 }
 
 /// Whether a job can be carried out, as far as that can be told without its servers: its requests, files and numbers.
@@ -161,7 +175,6 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
         per_connection: config.per_connection,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
         request,
-        websocket: None,
         head: config.request.method == "HEAD",
         pace: config.pace.clone(),
         seed: config.seed,

@@ -1,7 +1,6 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
 mod connecting;
-mod streams;
 mod waiting;
 
 use std::net::IpAddr;
@@ -10,18 +9,20 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use bytes::Bytes;
 use rustix::event::epoll;
 
 use super::clock::{now_ns, thread_cpu_ns};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
-use super::http2::{Ended, parse};
+use super::http2::Http2;
 use super::link::{Link, Refusal};
+use super::prepare::Spoken;
 use super::socket::Moved;
 use super::stamps::Stamps;
 use crate::histogram::Pool;
-use crate::session::{Fate, Feed, Finished, SecondTally, Session, Span, Spec};
+use crate::session::{
+    Asked, End, Fate, Feed, Finished, Hopeless, Http1, Protocol, SecondTally, Session, Span, Spec, WebSocket,
+};
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
 use waiting::{Lateness, Vain};
@@ -85,8 +86,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) sources: &'a [IpAddr],
     /// `None` where TLS is not spoken.
     pub(crate) tls: Option<&'a Client>,
-    /// Streams on each connection of HTTP/2; `None` for HTTP/1.1.
-    pub(crate) streams: Option<u32>,
+    pub(crate) spoken: Spoken,
     pub(crate) idle: Idle,
     pub(crate) control: &'a Control,
     pub(crate) handle: &'a Handle,
@@ -100,14 +100,27 @@ pub(crate) struct Setup<'a> {
 /// Runs one worker until the conductor has no window for it any more: its connections stay open until then, so that whoever
 /// takes readings finds the server as it was under load. Failures go to the conductor as messages.
 pub(crate) fn work(setup: Setup<'_>) {
+    match setup.spoken.clone() {
+        Spoken::Http1 => speak(setup, Http1),
+        Spoken::WebSocket(upgrade) => speak(setup, WebSocket(upgrade)),
+        Spoken::Http2(streams) => {
+            let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
+            let http2 = Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some());
+            speak(setup, http2);
+        }
+    }
+}
+
+fn speak<P: Protocol>(setup: Setup<'_>, protocol: P) {
     let (messages, crew) = (setup.messages.clone(), setup.crew);
-    if let Err(error) = Worker::new(setup).and_then(Worker::run) {
+    if let Err(error) = Worker::new(setup, protocol).and_then(Worker::run) {
         // Nobody listens any more only when another worker has failed before.
         let _ = messages.send((crew, Message::Failed(error)));
     }
 }
 
-struct Worker<'a> {
+struct Worker<'a, P> {
+    protocol: P,
     setup: Setup<'a>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -119,12 +132,6 @@ struct Worker<'a> {
     stamps: Option<Stamps>,
     /// Connections whose last read filled the buffer.
     unread: Vec<u32>,
-    /// The request of every stream, where all are alike.
-    pattern: Option<(http::Request<()>, Bytes)>,
-    /// Connections on which streams were begun that are not sent yet.
-    asked: Vec<u32>,
-    /// Streams that have ended, while they are told to the session.
-    ended: Vec<(u32, Ended)>,
     phase: Phase,
     /// The window that was ready for or begun last, and the last one that has ended, by their numbers.
     window: u64,
@@ -142,21 +149,16 @@ struct Worker<'a> {
     hopeless: Option<LoadError>,
 }
 
-impl<'a> Worker<'a> {
-    fn new(mut setup: Setup<'a>) -> Result<Self, LoadError> {
+impl<'a, P: Protocol> Worker<'a, P> {
+    fn new(mut setup: Setup<'a>, protocol: P) -> Result<Self, LoadError> {
         // A kernel without it keeps its 50 µs, and the send lag shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(LoadError::system("create an epoll"))?;
         epoll::add(&epoll, &setup.handle.waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)
             .map_err(LoadError::system("watch an eventfd"))?;
-        let connections = setup.spec.lanes / setup.streams.unwrap_or(1);
-        let secure = setup.tls.is_some();
-        let pattern = match (&setup.feed, setup.streams) {
-            (None, Some(_)) => parse(&setup.spec.request, secure),
-            _ => None,
-        };
-        let stamps = waiting::is_stamped(&setup, &setup.spec.pace, setup.idle).then(Stamps::new);
+        let connections = setup.spec.lanes / protocol.lanes();
+        let stamps = waiting::is_stamped::<P>(&setup, &setup.spec.pace, setup.idle).then(Stamps::new);
         let mut session = match setup.feed.take() {
             None => Session::new(setup.spec.clone()),
             Some(feed) => Session::fed(setup.spec.clone(), feed),
@@ -164,6 +166,7 @@ impl<'a> Worker<'a> {
         session.lend(setup.pool.take());
         let (idle, window) = (setup.idle, setup.control.number());
         Ok(Self {
+            protocol,
             epoll,
             events: Vec::with_capacity(EVENTS),
             slots: (0..connections).map(|_| Slot::default()).collect(),
@@ -172,9 +175,6 @@ impl<'a> Worker<'a> {
             buf: vec![0; READ_BYTES].into(),
             stamps,
             unread: Vec::new(),
-            pattern,
-            asked: Vec::new(),
-            ended: Vec::new(),
             phase: Phase::Opening,
             window,
             ended_window: 0,
@@ -208,10 +208,19 @@ impl<'a> Worker<'a> {
             self.transmit(now);
             self.wait()?;
             self.handle_events();
-            if let Some(error) = self.hopeless.take() {
+            if let Some(error) = self.hopeless.take().or_else(|| self.unspoken()) {
                 return Err(error);
             }
         }
+    }
+
+    /// Why the protocol can do nothing here.
+    #[inline]
+    fn unspoken(&mut self) -> Option<LoadError> {
+        Some(match self.protocol.take_hopeless()? {
+            Hopeless::NotSpoken => LoadError::Http2 { address: self.setup.address.to_string() },
+            Hopeless::Unsendable => LoadError::Request("what is to be sent is not a request of HTTP/1.1"),
+        })
     }
 
     fn is_done(&self) -> bool {
@@ -253,10 +262,8 @@ impl<'a> Worker<'a> {
         for second in finished.tally.full.drain(..) {
             self.send(Message::Second(second));
         }
-        if let Some(streams) = self.setup.streams {
-            let lanes = finished.answers_per_lane.chunks(streams as usize);
-            finished.answers_per_lane = lanes.map(|lanes| lanes.iter().sum()).collect();
-        }
+        let lanes = finished.answers_per_lane.chunks(self.protocol.lanes() as usize);
+        finished.answers_per_lane = lanes.map(|lanes| lanes.iter().sum()).collect();
         self.phase = Phase::Ready;
         self.ended_window = self.window;
         self.span = UNKNOWN;
@@ -279,7 +286,7 @@ impl<'a> Worker<'a> {
     #[cold]
     fn let_go(&mut self, lane: u32, now: u64) {
         self.session.give_up(lane, now);
-        self.give_up(lane);
+        self.give_up(lane, now);
     }
 
     fn send(&self, message: Message) {
@@ -338,7 +345,7 @@ impl<'a> Worker<'a> {
         self.window = number;
         let Some(order) = self.setup.control.order() else { return };
         let requests = order.requests.map(|all| self.setup.spec.part.share(all));
-        let stamped = waiting::is_stamped(&self.setup, &order.pace, order.idle);
+        let stamped = waiting::is_stamped::<P>(&self.setup, &order.pace, order.idle);
         if stamped != self.stamps.is_some() {
             self.stamps = stamped.then(Stamps::new);
             self.slots.iter().filter_map(|slot| slot.link.as_ref()).for_each(|link| link.stamp(stamped));
@@ -362,31 +369,33 @@ impl<'a> Worker<'a> {
         }
         let mut given_up = Vec::new();
         self.session.expire(now, |lane| given_up.push(lane));
-        given_up.into_iter().for_each(|lane| self.give_up(lane));
+        given_up.into_iter().for_each(|lane| self.give_up(lane, now));
         self.end_attempts(now);
         while let Some(lane) = self.opener.next(now) {
             self.open(lane, now);
         }
     }
 
-    /// The request of `lane` has timed out.
+    /// The session has given up the request of `lane`.
     #[cold]
-    fn give_up(&mut self, lane: u32) {
-        match self.setup.streams {
-            Some(streams) => self.cancel(lane, streams),
-            None => {
-                self.slots[lane as usize].link = None;
-                self.opener.lost(lane);
-            }
-        }
+    fn give_up(&mut self, lane: u32, now: u64) {
+        let fate = self.protocol.gave_up(&mut self.session, lane);
+        self.settle(lane / self.protocol.lanes(), fate, now);
     }
 
     /// Hands out what is due and writes it, each connection by one call.
     #[inline]
     fn transmit(&mut self, now: u64) {
         self.hand_out(now);
-        if let Some(streams) = self.setup.streams.filter(|_| !self.asked.is_empty()) {
-            self.flush_asked(streams, now);
+        self.write_gathered(now);
+    }
+
+    /// Writes what was gathered on connections, each by one call.
+    #[inline]
+    fn write_gathered(&mut self, now: u64) {
+        while let Some((connection, fate)) = self.protocol.gathered(&mut self.session, now) {
+            self.write(connection, now);
+            self.settle(connection, fate, now);
         }
     }
 
@@ -397,9 +406,10 @@ impl<'a> Worker<'a> {
             self.session.pace(at);
             let Some(lane) = self.session.next_write() else { return };
             self.vain.useful();
-            match self.setup.streams {
-                None => self.write(lane, at),
-                Some(streams) => self.ask(lane, streams, at),
+            match self.protocol.ask(&mut self.session, lane, at) {
+                Asked::Now => self.write(lane, at),
+                Asked::Later => {}
+                Asked::Lost => self.settle(lane / self.protocol.lanes(), Fate::Replace, at),
             }
             if self.session.is_quiet(at) {
                 return;
@@ -409,25 +419,24 @@ impl<'a> Worker<'a> {
     }
 
     #[inline]
-    fn write(&mut self, lane: u32, mut at: u64) {
+    fn write(&mut self, connection: u32, mut at: u64) {
         loop {
-            let bytes = self.session.outgoing(lane);
-            let Some(link) = self.slots[lane as usize].link.as_mut().filter(|_| !bytes.is_empty()) else {
-                return;
-            };
+            let bytes = self.protocol.outgoing(&self.session, connection);
+            let slot = &mut self.slots[connection as usize];
+            let Some(link) = slot.link.as_mut().filter(|_| !bytes.is_empty()) else { return };
             let offered = bytes.len();
             match link.write(bytes) {
                 Moved::Bytes(written) => {
-                    self.session.wrote(lane, written, at);
-                    if written < offered || self.session.outgoing(lane).is_empty() {
+                    self.protocol.wrote(&mut self.session, connection, written, at);
+                    if written < offered || self.protocol.outgoing(&self.session, connection).is_empty() {
                         return;
                     }
                 }
-                // The edge that says that there is room again finds the lane with something to write.
+                // The edge that says that there is room again finds the connection with something to write.
                 Moved::Later => return,
                 Moved::End | Moved::Broken => {
-                    let fate = self.session.failed(lane, true, at);
-                    return self.settle(lane, fate);
+                    let fate = self.protocol.ended(&mut self.session, connection, End::Writing, at);
+                    return self.settle(connection, fate, at);
                 }
             }
             at = now_ns();
@@ -485,22 +494,17 @@ impl<'a> Worker<'a> {
         if let Some(link) = &mut self.slots[lane as usize].link {
             link.flush();
         }
-        match self.setup.streams {
-            Some(streams) => self.flush_streams(lane, streams, now_ns()),
-            None if !self.session.outgoing(lane).is_empty() => self.write(lane, now_ns()),
-            None => {}
+        if !self.protocol.outgoing(&self.session, lane).is_empty() {
+            self.write(lane, now_ns());
         }
     }
 
     /// Reads until nothing is left, and answers at once to what that makes possible.
     #[inline]
     fn read_all(&mut self, lane: u32, closing: bool) {
-        if let Some(streams) = self.setup.streams {
-            return self.read_streams(lane, streams, closing);
-        }
         for _ in 0..READS_IN_A_ROW {
             let Some(link) = &mut self.slots[lane as usize].link else { return };
-            let kept = self.session.unstash(lane, &mut self.buf);
+            let kept = self.protocol.unstash(&mut self.session, lane, &mut self.buf);
             let (moved, more, received_ns) =
                 link.read_stamped(self.stamps.as_mut(), &mut self.buf[kept..], closing);
             let now = now_ns();
@@ -511,9 +515,10 @@ impl<'a> Worker<'a> {
             let (came, before) = (matches!(moved, Moved::Bytes(_)), self.session.completed());
             let fate = self.take_in(lane, kept, moved, at);
             self.note_answer(came, self.session.completed() > before);
-            self.settle(lane, fate);
-            if now <= self.span.end_ns {
-                self.transmit(now);
+            self.settle(lane, fate, now);
+            match now <= self.span.end_ns {
+                true => self.transmit(now),
+                false => self.write_gathered(now),
             }
             if fate == Fate::Replace || !more {
                 return;
@@ -525,12 +530,20 @@ impl<'a> Worker<'a> {
     #[inline]
     fn take_in(&mut self, lane: u32, kept: usize, moved: Moved, now: u64) -> Fate {
         match moved {
-            Moved::Bytes(fresh) => self.session.received(lane, &self.buf[..kept + fresh], fresh, now),
-            Moved::Later => self.session.restash(lane, &self.buf[..kept]),
-            Moved::End => self.session.closed(lane, now),
+            Moved::Bytes(fresh) => {
+                self.protocol.received(&mut self.session, lane, &self.buf[..kept + fresh], fresh, now)
+            }
+            Moved::Later => {
+                self.protocol.restash(&mut self.session, lane, &self.buf[..kept]);
+                Fate::Keep
+            }
+            Moved::End => {
+                self.note_reason(lane);
+                self.protocol.ended(&mut self.session, lane, End::Closed, now)
+            }
             Moved::Broken => {
                 self.note_reason(lane);
-                self.session.failed(lane, false, now)
+                self.protocol.ended(&mut self.session, lane, End::Reading, now)
             }
         }
     }
@@ -550,10 +563,19 @@ impl<'a> Worker<'a> {
     }
 
     #[inline]
-    fn settle(&mut self, lane: u32, fate: Fate) {
+    fn settle(&mut self, connection: u32, fate: Fate, now: u64) {
         if fate == Fate::Replace {
-            self.slots[lane as usize].link = None;
-            self.opener.lost(lane);
+            self.replace(connection, now);
+        }
+    }
+
+    /// A connection is over, and another takes its place.
+    #[cold]
+    fn replace(&mut self, connection: u32, now: u64) {
+        // A protocol may have last words.
+        self.write(connection, now);
+        if self.slots[connection as usize].link.take().is_some() {
+            self.opener.lost(connection);
         }
     }
 }

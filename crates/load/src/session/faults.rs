@@ -2,6 +2,7 @@
 
 use super::answer::{Malformed, Reader};
 use super::dispatch::NEVER;
+use super::protocol::End;
 use super::ring::Stamp;
 use super::tally::Fault;
 use super::{Fate, Session};
@@ -19,6 +20,15 @@ impl Session {
     /// Reading or writing failed at `at`.
     pub fn failed(&mut self, lane: u32, writing: bool, at: u64) -> Fate {
         self.broken(lane, if writing { Fault::Write } else { Fault::Read }, at)
+    }
+
+    /// A connection has ended.
+    pub(super) fn ended(&mut self, lane: u32, how: End, at: u64) -> Fate {
+        match how {
+            End::Closed => self.closed(lane, at),
+            End::Reading => self.failed(lane, false, at),
+            End::Writing => self.failed(lane, true, at),
+        }
     }
 
     /// A connection could not be opened.

@@ -20,6 +20,7 @@ mod feed;
 mod held_back;
 mod occupancy;
 mod pairs;
+mod protocol;
 mod ring;
 mod silence;
 mod source;
@@ -32,6 +33,7 @@ pub use drift::{Drift, SLICES, Slice};
 pub use ending::Finished;
 pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use pairs::Pairs;
+pub(crate) use protocol::{Asked, End, Hopeless, Http1, Protocol, WebSocket};
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
@@ -63,8 +65,6 @@ pub struct Spec {
     /// Bytes of a request after which the rest waits until the server asks for it, or has not for some time; for a
     /// depth of 1 and requests that are all alike.
     pub hold: Option<usize>,
-    /// How a connection is upgraded to WebSocket, whose messages are then the requests; `None` for HTTP.
-    pub websocket: Option<Upgrade>,
     /// When requests are due.
     pub pace: Pace,
     /// Seed of the arrivals.
@@ -233,16 +233,8 @@ impl Session {
         Dispatcher::new(pace, seed, self.spec.part, self.spec.lanes, origin_ns)
     }
 
-    /// A connection is open.
-    pub fn opened(&mut self, lane: u32) {
-        match self.spec.websocket {
-            None => self.ready(lane),
-            Some(_) => self.ask_for_upgrade(lane),
-        }
-    }
-
     /// A connection takes requests.
-    fn ready(&mut self, lane: u32) {
+    pub fn opened(&mut self, lane: u32) {
         self.lanes[lane as usize].open = true;
         self.lanes[lane as usize].left = self.spec.per_connection.unwrap_or(u32::MAX);
         self.note_room(lane);
@@ -404,20 +396,14 @@ impl Session {
     }
 
     /// Keeps again what was unstashed: the read after it brought nothing.
-    pub fn restash(&mut self, lane: u32, head: &[u8]) -> Fate {
+    pub fn restash(&mut self, lane: u32, head: &[u8]) {
         self.lanes[lane as usize].reader.stash(head);
-        Fate::Keep
     }
 
     /// `fresh` bytes at the end of `buf` were read at `at`; what is before them was unstashed.
     #[inline]
     pub fn received(&mut self, lane: u32, buf: &[u8], fresh: usize, at: u64) -> Fate {
-        if self.tally.covers(at) {
-            self.tally.bytes_read += fresh as u64;
-        }
-        if self.spec.websocket.is_some() {
-            return self.received_messages(lane, buf, at);
-        }
+        self.count_bytes(fresh, at);
         let mut from = 0;
         loop {
             self.expect_answer(lane);

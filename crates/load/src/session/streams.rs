@@ -5,7 +5,8 @@ use super::tally::Fault;
 use super::{Fate, Heard, Session};
 
 impl Session {
-    /// `bytes` were read at `at` from a connection whose streams are lanes.
+    /// `bytes` were read at `at`.
+    #[inline]
     pub fn count_bytes(&mut self, bytes: usize, at: u64) {
         if self.tally.covers(at) {
             self.tally.bytes_read += bytes as u64;

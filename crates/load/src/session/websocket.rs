@@ -198,13 +198,26 @@ fn frame(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of the answer to the upgrade, once all of it is there; `wanted` is what it has to accept it by.
+fn upgraded(buf: &[u8], wanted: &str) -> Result<Option<usize>, Malformed> {
+    let Some(head) = parse_head(buf, true, &HeadLimits::DEFAULT)? else { return Ok(None) };
+    if head.status != SWITCHING_PROTOCOLS {
+        return Err(Malformed::NotUpgraded(head.status));
+    }
+    let text = String::from_utf8_lossy(&buf[..head.head_bytes]);
+    let accept = text.lines().find_map(|line| {
+        let name = line.get(..ACCEPT.len())?;
+        name.eq_ignore_ascii_case(ACCEPT).then(|| line[ACCEPT.len()..].trim())
+    });
+    if accept == Some(wanted) { Ok(Some(head.head_bytes)) } else { Err(Malformed::WrongAccept) }
+}
+
 impl Session {
     /// A connection is open and asks to be upgraded.
     #[cold]
-    pub(super) fn ask_for_upgrade(&mut self, lane: u32) {
-        let request = self.spec.websocket.as_ref().map(|upgrade| upgrade.request.clone());
+    pub(super) fn ask_for_upgrade(&mut self, lane: u32, request: &[u8]) {
         let state = &mut self.lanes[lane as usize];
-        state.side = request.unwrap_or_default();
+        state.side = request.to_vec();
         state.reader.begin_messages();
         self.soil(lane);
     }
@@ -225,21 +238,24 @@ impl Session {
     /// When the upgrade of `lane` is given up, where it waits for one.
     pub(super) fn upgrade_ends_ns(&self, lane: u32) -> Option<u64> {
         let state = &self.lanes[lane as usize];
-        let waits = self.spec.websocket.is_some() && !state.open && state.begun_ns != 0;
+        let waits = !state.open && state.begun_ns != 0;
         waits.then(|| state.begun_ns.saturating_add(self.spec.timeout_ns.unwrap_or(u64::MAX)))
     }
 
     /// The same as for answers of HTTP/1.1, of messages.
-    pub(super) fn received_messages(&mut self, lane: u32, buf: &[u8], at: u64) -> Fate {
+    pub(super) fn received_messages(&mut self, lane: u32, buf: &[u8], accept: &str, at: u64) -> Fate {
         let mut from = 0;
         if !self.lanes[lane as usize].open {
-            match self.upgraded(buf) {
+            match upgraded(buf, accept) {
                 Ok(Some(bytes)) => from = bytes,
-                Ok(None) => return self.restash(lane, buf),
+                Ok(None) => {
+                    self.restash(lane, buf);
+                    return Fate::Keep;
+                }
                 Err(malformed) => return self.malformed(lane, malformed, at),
             }
             self.lanes[lane as usize].begun_ns = 0;
-            self.ready(lane);
+            self.opened(lane);
         }
         loop {
             let heard = self.heard.get_mut(lane as usize);
@@ -263,22 +279,8 @@ impl Session {
         if state.begun_ns == 0 && !between {
             state.begun_ns = at;
         }
-        self.restash(lane, &buf[from..])
-    }
-
-    /// Bytes of the answer to the upgrade, once all of it is there.
-    fn upgraded(&self, buf: &[u8]) -> Result<Option<usize>, Malformed> {
-        let Some(head) = parse_head(buf, true, &HeadLimits::DEFAULT)? else { return Ok(None) };
-        if head.status != SWITCHING_PROTOCOLS {
-            return Err(Malformed::NotUpgraded(head.status));
-        }
-        let text = String::from_utf8_lossy(&buf[..head.head_bytes]);
-        let accept = text.lines().find_map(|line| {
-            let name = line.get(..ACCEPT.len())?;
-            name.eq_ignore_ascii_case(ACCEPT).then(|| line[ACCEPT.len()..].trim())
-        });
-        let wanted = self.spec.websocket.as_ref().map(|upgrade| upgrade.accept.as_str());
-        if accept == wanted { Ok(Some(head.head_bytes)) } else { Err(Malformed::WrongAccept) }
+        self.restash(lane, &buf[from..]);
+        Fate::Keep
     }
 
     /// Answers a ping, before the next message.

@@ -74,7 +74,6 @@ fn asked(head: bool) -> Session {
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         head,
         hold: None,
-        websocket: None,
         pace,
         seed: 1,
         part: Part { part: 0, parts: 1 },

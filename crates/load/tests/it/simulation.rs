@@ -17,7 +17,6 @@ pub(crate) fn spec(lanes: u32, pace: Pace) -> Spec {
         request: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
         head: false,
         hold: None,
-        websocket: None,
         pace,
         seed: 1,
         part: Part { part: 0, parts: 1 },

@@ -1,291 +1,266 @@
-//! HTTP/2 on one connection, without a socket, a clock or a runtime: bytes in, bytes out.
+//! HTTP/2 without a socket, a clock or a runtime: bytes in, bytes out. Each stream is a lane of the session.
 //!
-//! The `h2` crate is written for an executor. Here its futures are polled by hand, after every step that may move them:
-//! its connection reads and writes a pair of buffers, and a flag for each stream says which of them is to be polled.
+//! So the session decides as ever what is due and who sends it, and what waits for a stream waits in the schedule with
+//! its stamp. A request that has a lane but no room on the server's side (its limit of concurrent streams) is not sent
+//! yet either.
 
+mod connection;
 mod pipe;
 mod request;
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::ops::Range;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 
-use pipe::{End, Pipe, pipe};
-pub(crate) use request::parse;
+use crate::session::{Asked, End, Fate, Hopeless, Protocol, Session};
+use connection::{Connection, Ended, Lost};
+use request::parse;
 
-use crate::session::Heard;
+/// Bytes that may wait for a server that does not read them: more than its windows let us send of bodies, so that it can
+/// only be answers to a flood of control frames.
+const MOST_UNSENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
-const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
-/// Longest list of fields of an answer, as for HTTP/1.1 the longest head.
-const FIELDS_BYTES: u32 = 64 * 1024;
-
-/// What became of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It was answered with this status.
-    Answered(u16),
-    /// It was reset.
-    Reset,
-}
-
-/// The connection cannot be used any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lost {
-    /// Whether the server broke the protocol.
-    pub(crate) malformed: bool,
-}
-
-impl Lost {
-    /// It ended, or was ended.
-    pub(crate) const BROKEN: Self = Self { malformed: false };
-
-    fn by(error: &h2::Error) -> Self {
-        // An error that h2 found itself, and told the server of.
-        Self { malformed: !error.is_io() && !error.is_remote() && (error.is_go_away() || error.is_library()) }
-    }
-}
-
-/// One connection of HTTP/2.
+/// HTTP/2 on all connections of one session.
+#[derive(Debug)]
 pub(crate) struct Http2 {
-    connection: Connection<Pipe, Bytes>,
-    sender: SendRequest<Bytes>,
-    /// The other end of what the connection reads and writes.
-    end: End,
-    flag: Arc<Flag>,
-    streams: Vec<Stream>,
-    active: usize,
-    /// Whether something was asked that is not sent yet.
-    pub(crate) asked: bool,
-    /// Streams that have a request and no room for it.
-    waiting: VecDeque<u32>,
+    /// Lanes of a connection.
+    streams: u32,
+    /// Whether TLS is spoken below.
+    secure: bool,
+    /// The request of every stream, where all are alike.
+    pattern: Option<(http::Request<()>, Bytes)>,
+    places: Box<[Place]>,
+    /// Connections on which streams were begun that are not sent yet.
+    asked: Vec<u32>,
+    /// Streams that have ended, while they are told to the session.
+    ended: Vec<(u32, Ended)>,
+    hopeless: Option<Hopeless>,
 }
 
-impl fmt::Debug for Http2 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http2").field("active", &self.active).finish_non_exhaustive()
-    }
-}
-
-/// Says that something is to be polled.
+/// Where one connection after the other is.
 #[derive(Debug, Default)]
-struct Flag(AtomicBool);
-
-impl Flag {
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
-}
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-#[derive(Default)]
-struct Stream {
-    flag: Arc<Flag>,
-    state: State,
-    /// The answer as it comes, where somebody wants to hear it.
-    heard: Option<Box<Heard>>,
-}
-
-#[derive(Default)]
-enum State {
-    #[default]
-    Idle,
-    Asked(ResponseFuture),
-    Reading(u16, RecvStream),
+struct Place {
+    connection: Option<Box<Connection>>,
+    /// What a connection that is over still has to say.
+    last: Vec<u8>,
+    /// Whether it is among those with streams that are not sent.
+    asked: bool,
 }
 
 impl Http2 {
-    /// Begins with room for `streams` requests at a time; what it has to say first is in [`Http2::outgoing`].
-    /// With `hears` answers are kept for [`Http2::take_heard`].
-    pub(crate) fn new(streams: u32, hears: bool) -> Result<Self, Lost> {
-        let (pipe, end) = pipe();
-        let mut handshake = Box::pin(
-            Builder::new()
-                .enable_push(false)
-                .initial_window_size(WINDOW_BYTES)
-                .initial_connection_window_size(WINDOW_BYTES)
-                .max_header_list_size(FIELDS_BYTES)
-                .handshake(pipe),
-        );
-        let mut cx = Context::from_waker(Waker::noop());
-        // It only writes, and what it writes to takes everything.
-        let Poll::Ready(Ok((sender, connection))) = handshake.as_mut().poll(&mut cx) else {
-            return Err(Lost::BROKEN);
+    /// For `lanes` lanes of which `streams` share a connection; `alike` is the request of all of them, if there is one.
+    pub(crate) fn new(lanes: u32, streams: u32, alike: Option<&[u8]>, secure: bool) -> Self {
+        Self {
+            streams,
+            secure,
+            pattern: alike.and_then(|request| parse(request, secure)),
+            places: (0..lanes / streams).map(|_| Place::default()).collect(),
+            asked: Vec::new(),
+            ended: Vec::new(),
+            hopeless: None,
+        }
+    }
+
+    fn lanes_of(&self, connection: u32) -> Range<u32> {
+        connection * self.streams..(connection + 1) * self.streams
+    }
+
+    fn connection(&mut self, connection: u32) -> Option<&mut Connection> {
+        self.places[connection as usize].connection.as_deref_mut()
+    }
+
+    /// Begins the stream for the request of `lane`.
+    fn begin_stream(&mut self, session: &mut Session, lane: u32, at: u64) -> Result<(), Lost> {
+        let mut bytes = Vec::new();
+        while !session.outgoing(lane).is_empty() {
+            let outgoing = session.outgoing(lane);
+            let length = outgoing.len();
+            if self.pattern.is_none() {
+                bytes.extend_from_slice(outgoing);
+            }
+            session.wrote(lane, length, at);
+        }
+        let Some((request, body)) = self.pattern.clone().or_else(|| parse(&bytes, self.secure)) else {
+            self.hopeless.get_or_insert(Hopeless::Unsendable);
+            return Ok(());
         };
-        let mut new = Self {
-            connection,
-            sender,
-            end,
-            flag: Arc::default(),
-            streams: (0..streams)
-                .map(|_| Stream { heard: hears.then(Box::default), ..Stream::default() })
-                .collect(),
-            active: 0,
-            asked: false,
-            waiting: VecDeque::new(),
+        let stream = lane % self.streams;
+        let connection = self.connection(lane / self.streams);
+        connection.map_or(Ok(()), |connection| connection.ask(stream, request, body))
+    }
+
+    fn note_asked(&mut self, connection: u32) {
+        if !std::mem::replace(&mut self.places[connection as usize].asked, true) {
+            self.asked.push(connection);
+        }
+    }
+
+    /// Goes as far as a connection can: takes what has ended, begins what waited.
+    fn drive(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate {
+        let mut ended = std::mem::take(&mut self.ended);
+        let fate = loop {
+            let Some(place) = self.connection(connection) else { break Fate::Keep };
+            let advanced = place.advance(|stream, how| ended.push((stream, how)));
+            for (stream, how) in ended.drain(..) {
+                self.stream_ended(session, connection * self.streams + stream, how, at);
+            }
+            let begun = advanced.and_then(|()| self.begin_waiting(session, connection, at));
+            match begun {
+                Ok(true) => {}
+                Ok(false) => break Fate::Keep,
+                Err(lost) => break self.lose(session, connection, lost, at),
+            }
         };
-        new.turn().map(|()| new)
+        self.ended = ended;
+        fate
     }
 
-    /// Whether the server takes requests at all.
-    pub(crate) fn is_open(&mut self) -> Result<(), Lost> {
-        match self.sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
-            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+    fn stream_ended(&mut self, session: &mut Session, lane: u32, how: Ended, at: u64) {
+        let stream = lane % self.streams;
+        let connection = self.connection(lane / self.streams);
+        if let Some(heard) = connection.and_then(|connection| connection.take_heard(stream)) {
+            session.stream_heard(lane, heard);
+        }
+        let fate = match how {
+            Ended::Answered(status) => session.stream_answered(lane, status, at),
+            Ended::Reset => session.failed(lane, false, at),
+        };
+        if fate == Fate::Replace {
+            // The connection stays, and the lane with it.
+            session.opened(lane);
         }
     }
 
-    /// Whether the server takes another stream now.
-    pub(crate) fn has_room(&self) -> bool {
-        self.active < self.sender.current_max_send_streams()
-    }
-
-    /// The request of `slot` waits until there is room.
-    pub(crate) fn wait(&mut self, slot: u32) {
-        self.waiting.push_back(slot);
-    }
-
-    /// A request that waited and has room now.
-    pub(crate) fn next_waiting(&mut self) -> Option<u32> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
-    }
-
-    /// Begins a stream.
-    pub(crate) fn ask(&mut self, slot: u32, request: http::Request<()>, body: Bytes) -> Result<(), Lost> {
-        let (response, mut stream) =
-            self.sender.send_request(request, body.is_empty()).map_err(|error| Lost::by(&error))?;
-        if !body.is_empty() {
-            stream.send_data(body, true).map_err(|error| Lost::by(&error))?;
+    /// Begins requests that waited for room; true if there were any.
+    fn begin_waiting(&mut self, session: &mut Session, connection: u32, at: u64) -> Result<bool, Lost> {
+        let mut begun = false;
+        while let Some(stream) = self.connection(connection).and_then(Connection::next_waiting) {
+            begun = true;
+            self.begin_stream(session, connection * self.streams + stream, at)?;
         }
-        let place = &mut self.streams[slot as usize];
-        place.state = State::Asked(response);
-        place.flag.0.store(true, Ordering::Relaxed);
-        self.active += 1;
-        Ok(())
+        Ok(begun)
     }
 
-    /// The whole answer of a stream that has ended, where answers are kept.
-    pub(crate) fn take_heard(&mut self, slot: u32) -> Option<Heard> {
-        self.streams[slot as usize].heard.as_deref_mut().map(std::mem::take)
-    }
-
-    /// Gives a stream up; the server is told.
-    pub(crate) fn cancel(&mut self, slot: u32) {
-        let stream = &mut self.streams[slot as usize];
-        if !matches!(std::mem::take(&mut stream.state), State::Idle) {
-            self.active -= 1;
+    /// A connection is over: what was sent on it fails.
+    #[cold]
+    fn lose(&mut self, session: &mut Session, connection: u32, lost: Lost, at: u64) -> Fate {
+        let place = &mut self.places[connection as usize];
+        let Some(mut over) = place.connection.take() else { return Fate::Keep };
+        if lost.malformed {
+            place.last = std::mem::take(over.outgoing());
         }
-        self.waiting.retain(|other| *other != slot);
-    }
-
-    /// Takes in bytes from the server.
-    pub(crate) fn receive(&mut self, bytes: &[u8]) {
-        self.end.feed(bytes);
-    }
-
-    /// Goes as far as it can; `ended` is told of each stream that is over.
-    pub(crate) fn advance(&mut self, mut ended: impl FnMut(u32, Ended)) -> Result<(), Lost> {
-        loop {
-            let turned = self.turn();
-            let moved = self.poll_streams(&mut ended);
-            turned?;
-            if !moved && !self.flag.take() {
-                return Ok(());
-            }
+        for lane in self.lanes_of(connection) {
+            let _ = session.stream_lost(lane, lost.malformed, at);
         }
-    }
-
-    /// Lets the connection read and write once.
-    fn turn(&mut self) -> Result<(), Lost> {
-        let waker = Waker::from(Arc::clone(&self.flag));
-        match Pin::new(&mut self.connection).poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Ok(())) => Err(Lost::BROKEN),
-            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
+        if lost.malformed && session.completed() == 0 {
+            self.hopeless.get_or_insert(Hopeless::NotSpoken);
         }
-    }
-
-    /// Polls the streams that were woken; true if any moved.
-    fn poll_streams(&mut self, ended: &mut impl FnMut(u32, Ended)) -> bool {
-        let mut moved = false;
-        for slot in 0..self.streams.len() {
-            if !self.streams[slot].flag.take() {
-                continue;
-            }
-            moved = true;
-            if let Some(how) = self.streams[slot].poll() {
-                self.streams[slot].state = State::Idle;
-                self.active -= 1;
-                ended(slot as u32, how);
-            }
-        }
-        moved
-    }
-
-    /// What is to be sent.
-    pub(crate) fn outgoing(&mut self) -> &mut Vec<u8> {
-        self.end.outgoing()
+        Fate::Replace
     }
 }
 
-impl Stream {
-    fn poll(&mut self) -> Option<Ended> {
-        let waker = Waker::from(Arc::clone(&self.flag));
-        let mut cx = Context::from_waker(&waker);
-        if let State::Asked(response) = &mut self.state {
-            match Pin::new(response).poll(&mut cx) {
-                Poll::Pending => return None,
-                Poll::Ready(Err(_)) => return Some(Ended::Reset),
-                Poll::Ready(Ok(response)) => {
-                    if let Some(heard) = &mut self.heard {
-                        heard.begin(response.status().as_u16(), &head(&response));
-                    }
-                    self.state = State::Reading(response.status().as_u16(), response.into_body());
-                }
-            }
-        }
-        let State::Reading(status, body) = &mut self.state else { return None };
-        loop {
-            match body.poll_data(&mut cx) {
-                Poll::Pending => return None,
-                Poll::Ready(None) => break,
-                Poll::Ready(Some(Err(_))) => return Some(Ended::Reset),
-                Poll::Ready(Some(Ok(bytes))) => {
-                    self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
-                    // It can only fail for more than was received.
-                    let _ = body.flow_control().release_capacity(bytes.len());
-                }
-            }
-        }
-        match body.poll_trailers(&mut cx) {
-            Poll::Pending => None,
-            Poll::Ready(Ok(_)) => Some(Ended::Answered(*status)),
-            Poll::Ready(Err(_)) => Some(Ended::Reset),
-        }
-    }
-}
+impl Protocol for Http2 {
+    const STAMPED: bool = false;
 
-/// Status and fields as HTTP/1.1 writes them, which is how answers are heard.
-fn head(response: &http::Response<RecvStream>) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {} \r\n", response.status().as_u16()).into_bytes();
-    for (name, value) in response.headers() {
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
+    fn lanes(&self) -> u32 {
+        self.streams
     }
-    head.extend_from_slice(b"\r\n");
-    head
+
+    #[cold]
+    fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate {
+        self.places[connection as usize].last.clear();
+        match Connection::new(self.streams, session.listens()) {
+            Ok(new) => self.places[connection as usize].connection = Some(Box::new(new)),
+            Err(lost) => return self.lose(session, connection, lost, at),
+        }
+        self.lanes_of(connection).for_each(|lane| session.opened(lane));
+        Fate::Keep
+    }
+
+    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Asked {
+        let (connection, stream) = (lane / self.streams, lane % self.streams);
+        let Some(open) = self.connection(connection) else { return Asked::Later };
+        let begun = match open.is_open() {
+            Ok(()) if open.has_room() => self.begin_stream(session, lane, at),
+            Ok(()) => {
+                open.wait(stream);
+                return Asked::Later;
+            }
+            Err(lost) => Err(lost),
+        };
+        match begun {
+            Ok(()) => {
+                self.note_asked(connection);
+                Asked::Later
+            }
+            Err(lost) => match self.lose(session, connection, lost, at) {
+                Fate::Replace => Asked::Lost,
+                Fate::Keep => Asked::Later,
+            },
+        }
+    }
+
+    #[inline]
+    fn gathered(&mut self, session: &mut Session, at: u64) -> Option<(u32, Fate)> {
+        let connection = self.asked.pop()?;
+        self.places[connection as usize].asked = false;
+        Some((connection, self.drive(session, connection, at)))
+    }
+
+    fn outgoing<'a>(&'a mut self, _session: &'a Session, connection: u32) -> &'a [u8] {
+        let Place { connection, last, .. } = &mut self.places[connection as usize];
+        connection.as_mut().map_or(last, |connection| connection.outgoing())
+    }
+
+    fn wrote(&mut self, _session: &mut Session, connection: u32, bytes: usize, _at: u64) {
+        let Place { connection, last, .. } = &mut self.places[connection as usize];
+        connection.as_mut().map_or(last, |connection| connection.outgoing()).drain(..bytes);
+    }
+
+    fn unstash(&mut self, _session: &mut Session, _connection: u32, _buf: &mut [u8]) -> usize {
+        0
+    }
+
+    fn restash(&mut self, _session: &mut Session, _connection: u32, _kept: &[u8]) {}
+
+    fn received(
+        &mut self,
+        session: &mut Session,
+        connection: u32,
+        buf: &[u8],
+        fresh: usize,
+        at: u64,
+    ) -> Fate {
+        session.count_bytes(fresh, at);
+        let Some(open) = self.connection(connection) else { return Fate::Keep };
+        if open.outgoing().len() > MOST_UNSENT_BYTES {
+            return self.lose(session, connection, Lost::BROKEN, at);
+        }
+        open.receive(buf);
+        // What it answers is written with what becomes due.
+        self.note_asked(connection);
+        self.drive(session, connection, at)
+    }
+
+    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
+        match how {
+            // The next read finds what the server has said before.
+            End::Writing => Fate::Keep,
+            End::Closed | End::Reading => self.lose(session, connection, Lost::BROKEN, at),
+        }
+    }
+
+    fn gave_up(&mut self, session: &mut Session, lane: u32) -> Fate {
+        let (connection, stream) = (lane / self.streams, lane % self.streams);
+        if let Some(open) = self.connection(connection) {
+            open.cancel(stream);
+            session.opened(lane);
+            self.note_asked(connection);
+        }
+        Fate::Keep
+    }
+
+    fn take_hopeless(&mut self) -> Option<Hopeless> {
+        self.hopeless.take()
+    }
 }

@@ -9,7 +9,7 @@ const OF_HTTP1: [&str; 7] =
 /// A request of HTTP/1.1, as it would go over the wire, as one of HTTP/2 with its body; `None` if it is no request.
 ///
 /// So lists and scripts, which speak HTTP/1.1, need not know what is spoken.
-pub(crate) fn parse(bytes: &[u8], secure: bool) -> Option<(Request<()>, Bytes)> {
+pub(super) fn parse(bytes: &[u8], secure: bool) -> Option<(Request<()>, Bytes)> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let mut lines = std::str::from_utf8(&bytes[..end]).ok()?.split("\r\n");
     let mut words = lines.next()?.split(' ');

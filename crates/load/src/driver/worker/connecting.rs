@@ -9,8 +9,9 @@ use crate::driver::clock::now_ns;
 use crate::driver::link::{Link, Refusal};
 use crate::driver::socket;
 use crate::driver::stamps::Stamps;
+use crate::session::Protocol;
 
-impl Worker<'_> {
+impl<P: Protocol> Worker<'_, P> {
     #[cold]
     pub(super) fn open(&mut self, lane: u32, now: u64) {
         let source = self.source(lane);
@@ -67,10 +68,10 @@ impl Worker<'_> {
             Ok(true) => {
                 slot.connecting = false;
                 self.opener.succeeded(slot);
-                match self.setup.streams {
-                    Some(streams) => self.begin_streams(lane, streams, now_ns()),
-                    None => self.session.opened(lane),
-                }
+                let now = now_ns();
+                let fate = self.protocol.opened(&mut self.session, lane, now);
+                self.settle(lane, fate, now);
+                self.write(lane, now);
             }
             Ok(false) => {}
             Err(refusal) => self.open_failed(lane, refusal, now_ns()),

@@ -10,6 +10,7 @@ use super::{EVENTS, Phase, Setup, WAKER, Worker};
 use crate::driver::clock::{SECOND_NS, now_ns, timespec};
 use crate::driver::stamps::Stamps;
 use crate::schedule::Pace;
+use crate::session::Protocol;
 use crate::{Address, Idle, LoadError};
 
 /// How long before an arrival [`Idle::Spin`] stops to sleep: above the wake-up times seen (19 µs at p99.9).
@@ -31,8 +32,8 @@ const UNREAD_NS: u64 = 500_000;
 
 /// Whether answers are timed by when the kernel received them: in an open loop over plain TCP, one request in flight on
 /// each connection, all alike, and written at once.
-pub(super) fn is_stamped(setup: &Setup<'_>, pace: &Pace, idle: Idle) -> bool {
-    let plain = setup.tls.is_none() && setup.streams.is_none() && matches!(setup.address, Address::Tcp(_));
+pub(super) fn is_stamped<P: Protocol>(setup: &Setup<'_>, pace: &Pace, idle: Idle) -> bool {
+    let plain = setup.tls.is_none() && P::STAMPED && matches!(setup.address, Address::Tcp(_));
     let single = setup.spec.depth == 1 && setup.feed.is_none() && setup.spec.hold.is_none();
     plain && single && *pace != Pace::Closed && idle == Idle::Sleep
 }
@@ -94,7 +95,7 @@ impl Lateness {
     }
 }
 
-impl Worker<'_> {
+impl<P: Protocol> Worker<'_, P> {
     pub(super) fn wait(&mut self) -> Result<(), LoadError> {
         let wait_ns = self.timeout_ns();
         if wait_ns == 0 {

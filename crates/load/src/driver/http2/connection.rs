@@ -1,0 +1,284 @@
+//! One connection of HTTP/2.
+//!
+//! The `h2` crate is written for an executor. Here its futures are polled by hand, after every step that may move them:
+//! its connection reads and writes a pair of buffers, and a flag for each stream says which of them is to be polled.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{self, Builder, ResponseFuture, SendRequest};
+
+use super::pipe::{End, Pipe, pipe};
+
+use crate::session::Heard;
+
+/// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
+const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Longest list of fields of an answer, as for HTTP/1.1 the longest head.
+const FIELDS_BYTES: u32 = 64 * 1024;
+
+/// What became of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was answered with this status.
+    Answered(u16),
+    /// It was reset.
+    Reset,
+}
+
+/// The connection cannot be used any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// Whether the server broke the protocol.
+    pub(super) malformed: bool,
+}
+
+impl Lost {
+    /// It ended, or was ended.
+    pub(super) const BROKEN: Self = Self { malformed: false };
+
+    fn by(error: &h2::Error) -> Self {
+        // An error that h2 found itself, and told the server of.
+        Self { malformed: !error.is_io() && !error.is_remote() && (error.is_go_away() || error.is_library()) }
+    }
+}
+
+/// One connection of HTTP/2.
+pub(super) struct Connection {
+    connection: client::Connection<Pipe, Bytes>,
+    sender: SendRequest<Bytes>,
+    /// The other end of what the connection reads and writes.
+    end: End,
+    flag: Arc<Flag>,
+    streams: Vec<Stream>,
+    active: usize,
+    /// Streams that have a request and no room for it.
+    waiting: VecDeque<u32>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("active", &self.active).finish_non_exhaustive()
+    }
+}
+
+/// Says that something is to be polled.
+#[derive(Debug, Default)]
+struct Flag(AtomicBool);
+
+impl Flag {
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Stream {
+    flag: Arc<Flag>,
+    state: State,
+    /// The answer as it comes, where somebody wants to hear it.
+    heard: Option<Box<Heard>>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Asked(ResponseFuture),
+    Reading(u16, RecvStream),
+}
+
+impl Connection {
+    /// Begins with room for `streams` requests at a time; what it has to say first is in [`Connection::outgoing`].
+    /// With `hears` answers are kept for [`Connection::take_heard`].
+    pub(super) fn new(streams: u32, hears: bool) -> Result<Self, Lost> {
+        let (pipe, end) = pipe();
+        let mut handshake = Box::pin(
+            Builder::new()
+                .enable_push(false)
+                .initial_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES)
+                .max_header_list_size(FIELDS_BYTES)
+                .handshake(pipe),
+        );
+        let mut cx = Context::from_waker(Waker::noop());
+        // It only writes, and what it writes to takes everything.
+        let Poll::Ready(Ok((sender, connection))) = handshake.as_mut().poll(&mut cx) else {
+            return Err(Lost::BROKEN);
+        };
+        let mut new = Self {
+            connection,
+            sender,
+            end,
+            flag: Arc::default(),
+            streams: (0..streams)
+                .map(|_| Stream { heard: hears.then(Box::default), ..Stream::default() })
+                .collect(),
+            active: 0,
+            waiting: VecDeque::new(),
+        };
+        new.turn().map(|()| new)
+    }
+
+    /// Whether the server takes requests at all.
+    pub(super) fn is_open(&mut self) -> Result<(), Lost> {
+        match self.sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Whether the server takes another stream now.
+    pub(super) fn has_room(&self) -> bool {
+        self.active < self.sender.current_max_send_streams()
+    }
+
+    /// The request of `slot` waits until there is room.
+    pub(super) fn wait(&mut self, slot: u32) {
+        self.waiting.push_back(slot);
+    }
+
+    /// A request that waited and has room now.
+    pub(super) fn next_waiting(&mut self) -> Option<u32> {
+        if self.has_room() { self.waiting.pop_front() } else { None }
+    }
+
+    /// Begins a stream.
+    pub(super) fn ask(&mut self, slot: u32, request: http::Request<()>, body: Bytes) -> Result<(), Lost> {
+        let (response, mut stream) =
+            self.sender.send_request(request, body.is_empty()).map_err(|error| Lost::by(&error))?;
+        if !body.is_empty() {
+            stream.send_data(body, true).map_err(|error| Lost::by(&error))?;
+        }
+        let place = &mut self.streams[slot as usize];
+        place.state = State::Asked(response);
+        place.flag.0.store(true, Ordering::Relaxed);
+        self.active += 1;
+        Ok(())
+    }
+
+    /// The whole answer of a stream that has ended, where answers are kept.
+    pub(super) fn take_heard(&mut self, slot: u32) -> Option<Heard> {
+        self.streams[slot as usize].heard.as_deref_mut().map(std::mem::take)
+    }
+
+    /// Gives a stream up; the server is told.
+    pub(super) fn cancel(&mut self, slot: u32) {
+        let stream = &mut self.streams[slot as usize];
+        if !matches!(std::mem::take(&mut stream.state), State::Idle) {
+            self.active -= 1;
+        }
+        self.waiting.retain(|other| *other != slot);
+    }
+
+    /// Takes in bytes from the server.
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.end.feed(bytes);
+    }
+
+    /// Goes as far as it can; `ended` is told of each stream that is over.
+    pub(super) fn advance(&mut self, mut ended: impl FnMut(u32, Ended)) -> Result<(), Lost> {
+        loop {
+            let turned = self.turn();
+            let moved = self.poll_streams(&mut ended);
+            turned?;
+            if !moved && !self.flag.take() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the connection read and write once.
+    fn turn(&mut self) -> Result<(), Lost> {
+        let waker = Waker::from(Arc::clone(&self.flag));
+        match Pin::new(&mut self.connection).poll(&mut Context::from_waker(&waker)) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(())) => Err(Lost::BROKEN),
+            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
+        }
+    }
+
+    /// Polls the streams that were woken; true if any moved.
+    fn poll_streams(&mut self, ended: &mut impl FnMut(u32, Ended)) -> bool {
+        let mut moved = false;
+        for slot in 0..self.streams.len() {
+            if !self.streams[slot].flag.take() {
+                continue;
+            }
+            moved = true;
+            if let Some(how) = self.streams[slot].poll() {
+                self.streams[slot].state = State::Idle;
+                self.active -= 1;
+                ended(slot as u32, how);
+            }
+        }
+        moved
+    }
+
+    /// What is to be sent.
+    pub(super) fn outgoing(&mut self) -> &mut Vec<u8> {
+        self.end.outgoing()
+    }
+}
+
+impl Stream {
+    fn poll(&mut self) -> Option<Ended> {
+        let waker = Waker::from(Arc::clone(&self.flag));
+        let mut cx = Context::from_waker(&waker);
+        if let State::Asked(response) = &mut self.state {
+            match Pin::new(response).poll(&mut cx) {
+                Poll::Pending => return None,
+                Poll::Ready(Err(_)) => return Some(Ended::Reset),
+                Poll::Ready(Ok(response)) => {
+                    if let Some(heard) = &mut self.heard {
+                        heard.begin(response.status().as_u16(), &head(&response));
+                    }
+                    self.state = State::Reading(response.status().as_u16(), response.into_body());
+                }
+            }
+        }
+        let State::Reading(status, body) = &mut self.state else { return None };
+        loop {
+            match body.poll_data(&mut cx) {
+                Poll::Pending => return None,
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(Err(_))) => return Some(Ended::Reset),
+                Poll::Ready(Some(Ok(bytes))) => {
+                    self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
+                    // It can only fail for more than was received.
+                    let _ = body.flow_control().release_capacity(bytes.len());
+                }
+            }
+        }
+        match body.poll_trailers(&mut cx) {
+            Poll::Pending => None,
+            Poll::Ready(Ok(_)) => Some(Ended::Answered(*status)),
+            Poll::Ready(Err(_)) => Some(Ended::Reset),
+        }
+    }
+}
+
+/// Status and fields as HTTP/1.1 writes them, which is how answers are heard.
+fn head(response: &http::Response<RecvStream>) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} \r\n", response.status().as_u16()).into_bytes();
+    for (name, value) in response.headers() {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}

@@ -1,0 +1,204 @@
+//! What is spoken on the connections of a session: bytes in, bytes out, and which answer belongs to which request.
+//!
+//! A worker carries bytes between sockets and one of these, and does not know which it is.
+
+use std::fmt;
+
+use super::websocket::Upgrade;
+use super::{Fate, Session};
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The server closed it.
+    Closed,
+    /// Reading from it failed.
+    Reading,
+    /// Writing to it failed.
+    Writing,
+}
+
+/// When a request that is due is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Asked {
+    /// At once, on its connection.
+    Now,
+    /// Together with others of its connection, which [`Protocol::gathered`] names, or when the server has room for it.
+    Later,
+    /// Not on this connection, which is over.
+    Lost,
+}
+
+/// Why no connection will ever be any good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hopeless {
+    /// The server speaks something else.
+    NotSpoken,
+    /// A request is none of this protocol.
+    Unsendable,
+}
+
+/// A protocol: its state for all connections of one session, each with a number of lanes.
+pub(crate) trait Protocol: fmt::Debug {
+    /// Whether each answer is what one read brings, so that the kernel's stamp of the read is the answer's.
+    const STAMPED: bool;
+
+    /// Lanes of one connection; lane n is of connection n / lanes.
+    fn lanes(&self) -> u32 {
+        1
+    }
+
+    /// A connection is open.
+    fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate;
+
+    /// The session has something to write for `lane`.
+    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Asked;
+
+    /// A connection on which requests were gathered, each once, and what becomes of it.
+    fn gathered(&mut self, _session: &mut Session, _at: u64) -> Option<(u32, Fate)> {
+        None
+    }
+
+    /// What a connection has to write now.
+    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8];
+
+    /// `bytes` of it are written, by a write that began at `at`.
+    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64);
+
+    /// Moves what was kept of a connection to the front of `buf`, and says how long it is: the next read goes after it.
+    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize;
+
+    /// Keeps again what was unstashed: the read after it brought nothing.
+    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]);
+
+    /// `fresh` bytes at the end of `buf` were read at `at`; what is before them was unstashed.
+    fn received(&mut self, session: &mut Session, connection: u32, buf: &[u8], fresh: usize, at: u64)
+    -> Fate;
+
+    /// A connection has ended.
+    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate;
+
+    /// The session has given up the request of `lane`: what becomes of its connection.
+    fn gave_up(&mut self, session: &mut Session, lane: u32) -> Fate;
+
+    /// Why there is no sense in going on, once.
+    fn take_hopeless(&mut self) -> Option<Hopeless> {
+        None
+    }
+}
+
+/// HTTP/1.1: answers in the order of the requests.
+#[derive(Debug)]
+pub(crate) struct Http1;
+
+impl Protocol for Http1 {
+    const STAMPED: bool = true;
+
+    fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
+        session.opened(connection);
+        Fate::Keep
+    }
+
+    #[inline]
+    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
+        Asked::Now
+    }
+
+    #[inline]
+    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
+        session.outgoing(connection)
+    }
+
+    #[inline]
+    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
+        session.wrote(connection, bytes, at);
+    }
+
+    #[inline]
+    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
+        session.unstash(connection, buf)
+    }
+
+    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
+        session.restash(connection, kept);
+    }
+
+    #[inline]
+    fn received(
+        &mut self,
+        session: &mut Session,
+        connection: u32,
+        buf: &[u8],
+        fresh: usize,
+        at: u64,
+    ) -> Fate {
+        session.received(connection, buf, fresh, at)
+    }
+
+    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
+        session.ended(connection, how, at)
+    }
+
+    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
+        Fate::Replace
+    }
+}
+
+/// WebSocket: messages in the place of requests, in order, on connections that are upgraded first.
+#[derive(Debug)]
+pub(crate) struct WebSocket(pub(crate) Upgrade);
+
+impl Protocol for WebSocket {
+    const STAMPED: bool = true;
+
+    fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
+        session.ask_for_upgrade(connection, &self.0.request);
+        Fate::Keep
+    }
+
+    #[inline]
+    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
+        Asked::Now
+    }
+
+    #[inline]
+    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
+        session.outgoing(connection)
+    }
+
+    #[inline]
+    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
+        session.wrote(connection, bytes, at);
+    }
+
+    #[inline]
+    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
+        session.unstash(connection, buf)
+    }
+
+    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
+        session.restash(connection, kept);
+    }
+
+    #[inline]
+    fn received(
+        &mut self,
+        session: &mut Session,
+        connection: u32,
+        buf: &[u8],
+        fresh: usize,
+        at: u64,
+    ) -> Fate {
+        session.count_bytes(fresh, at);
+        session.received_messages(connection, buf, &self.0.accept, at)
+    }
+
+    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
+        session.ended(connection, how, at)
+    }
+
+    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
+        Fate::Replace
+    }
+}
