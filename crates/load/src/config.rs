@@ -40,6 +40,8 @@ pub struct Config {
     pub http2: Option<u32>,
     /// Whether WebSocket is spoken: each request is a message that holds the request's body. Its method is GET.
     pub websocket: bool,
+    /// Whether each request of HTTP/2 is a call of gRPC, whose answer is its `grpc-status`.
+    pub grpc: bool,
     /// Requests after which a connection is closed by us and opened again; for HTTP/1.1.
     pub per_connection: Option<u32>,
     /// When requests are due.
@@ -84,6 +86,7 @@ impl Config {
             pipeline: 1,
             http2: None,
             websocket: false,
+            grpc: false,
             per_connection: None,
             pace: Pace::Closed,
             seed: 1,
@@ -111,7 +114,11 @@ impl Config {
             Some(socket) => Target::unix(&endpoint.url, socket.clone())?,
             None => Target::resolve(&endpoint.url)?,
         };
-        let asked = Asked::new(&job.requests, job.data.clone().map(Arc::new), &target)?;
+        let asked = match job.requests {
+            // A message is sent as it is, whatever it looks like.
+            Requests::Same(_) if !job.has_statuses() => Asked::Same,
+            _ => Asked::new(&job.requests, job.data.clone().map(Arc::new), &target)?,
+        };
         let mut config = Self::new(target);
         if let Requests::Same(pattern) = &job.requests {
             // A script and a log have it as their pattern, whatever is to be filled in it.
@@ -124,6 +131,7 @@ impl Config {
         match job.protocol {
             Protocol::Http1 { pipeline } => config.pipeline = pipeline,
             Protocol::Http2 { streams } => config.http2 = Some(streams),
+            Protocol::Grpc { streams } => (config.grpc, config.http2) = (true, Some(streams)),
             Protocol::WebSocket { in_flight } => (config.websocket, config.pipeline) = (true, in_flight),
         }
         // Whoever writes ws:// asks for it.

@@ -101,7 +101,7 @@ pub enum LoadError {
         after: bool,
     },
     /// The server does not speak HTTP/2.
-    #[error("what {address} says is not HTTP/2: leave --http2 out, or is it the right port?")]
+    #[error("what {address} says is not HTTP/2: is this the right port, and does the server speak it?")]
     Http2 {
         /// Where.
         address: String,

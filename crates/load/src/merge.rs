@@ -274,6 +274,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.bytes_read += report.bytes_read;
     sum.pieces += report.pieces.unwrap_or_default();
     sum.errors += report.errors;
+    sum.add_statuses(report.errors_by_status.clone().into_iter());
     sum.unfinished += report.unfinished;
     sum.unsent += report.unsent;
     sum.established += report.connections.established;

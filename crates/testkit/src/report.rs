@@ -37,6 +37,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         pieces: Some(Pieces::default()),
         rate_ratio: None,
         errors: Errors::default(),
+        errors_by_status: std::collections::BTreeMap::new(),
         unfinished: 0,
         unsent: 0,
         service_ns: each_ns.clone(),

@@ -12,6 +12,7 @@ mod config;
 mod doctor;
 mod exit;
 mod folder;
+mod grpc;
 mod history;
 mod init;
 mod interrupt;

@@ -31,9 +31,9 @@ pub fn ask(
     config.window = limit;
     config.requests = Some(times.into());
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let feed: Box<dyn Feed> = match config.websocket {
-        true => Box::new(Repeated(config.message())),
-        false => {
+    let feed: Box<dyn Feed> = match one.has_statuses() {
+        false => Box::new(Repeated(prepare::request(&config)?)),
+        true => {
             let requests = Asked::named(&one.requests, &config.target.path);
             let list = List::drawn(&requests, one.data.clone().map(Arc::new), &config.target)?;
             Box::new(ListFeed::new(Arc::new(list), config.seed, prepare::part(&config, 0)))

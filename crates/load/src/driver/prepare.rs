@@ -42,14 +42,17 @@ pub(crate) enum Spoken {
     Http1,
     /// HTTP/2 with so many streams on each connection.
     Http2(u32),
+    /// gRPC on as many.
+    Grpc(u32),
     /// WebSocket, after an upgrade.
     WebSocket(Upgrade),
 }
 
 pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
-    let request = if config.websocket { config.message() } else { config.request.render()? };
+    let request = request(config)?;
     let spoken = match (config.http2, config.websocket) {
+        (Some(streams), _) if config.grpc => Spoken::Grpc(streams),
         (Some(streams), _) => Spoken::Http2(streams),
         (None, true) => Spoken::WebSocket(config.upgrade()?),
         (None, false) => Spoken::Http1,
@@ -65,6 +68,11 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check_ports(config, &address, sources.len())?;
     let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
     Ok(Plan { address, sources, tls, specs, spoken })
+}
+
+/// One request as it goes over the wire, or as HTTP/1.1 would write it.
+pub(super) fn request(config: &Config) -> Result<Vec<u8>, LoadError> {
+    if config.websocket { Ok(config.message()) } else { config.request.render() }
 }
 
 /// Whether a job can be carried out, as far as that can be told without its servers: its requests, files and numbers.
@@ -106,6 +114,14 @@ fn check(config: &Config) -> Result<(), LoadError> {
         (
             !config.websocket || (config.request.method == "GET" && config.expected_status.is_none()),
             "WebSocket is asked for by GET, and its messages have no status",
+        ),
+        (
+            !config.grpc || (config.list.is_none() && config.http2.is_some()),
+            "gRPC goes over HTTP/2, and not with a list",
+        ),
+        (
+            !config.grpc || config.expected_status.is_none(),
+            "a call of gRPC is well answered by grpc-status 0 alone",
         ),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),

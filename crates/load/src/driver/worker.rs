@@ -104,11 +104,19 @@ pub(crate) fn work(setup: Setup<'_>) {
         Spoken::Http1 => speak(setup, Http1),
         Spoken::WebSocket(upgrade) => speak(setup, WebSocket(upgrade)),
         Spoken::Http2(streams) => {
-            let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
-            let http2 = Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some());
+            let http2 = http2(&setup, streams);
             speak(setup, http2);
         }
+        Spoken::Grpc(streams) => {
+            let grpc = http2(&setup, streams).of_grpc();
+            speak(setup, grpc);
+        }
     }
+}
+
+fn http2(setup: &Setup<'_>, streams: u32) -> Http2 {
+    let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
+    Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some())
 }
 
 fn speak<P: Protocol>(setup: Setup<'_>, protocol: P) {

@@ -1,4 +1,5 @@
 use super::feed::Heard;
+use super::grpc::GrpcError;
 use super::websocket::{FrameError, Frames};
 use http1::HeadLimits;
 use http1::chunked::{ChunkError, ChunkedDecoder, Event};
@@ -27,6 +28,9 @@ pub enum Malformed {
     /// 101, which was not asked for.
     #[error("the server switches protocols unasked")]
     Switched,
+    /// An answer of gRPC.
+    #[error(transparent)]
+    Grpc(#[from] GrpcError),
     /// A frame of WebSocket.
     #[error(transparent)]
     Frame(#[from] FrameError),

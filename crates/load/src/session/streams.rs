@@ -1,6 +1,6 @@
 //! What a session does only where each of its lanes is a stream of HTTP/2.
 
-use super::answer::Answer;
+use super::answer::{Answer, Malformed};
 use super::tally::Fault;
 use super::{Fate, Heard, Session};
 
@@ -16,6 +16,11 @@ impl Session {
     /// The request of `lane` was answered with `status` at `at`.
     pub fn stream_answered(&mut self, lane: u32, status: u16, at: u64) -> Fate {
         self.answered(lane, Answer { status, keep_alive: true }, at)
+    }
+
+    /// The answer of `lane` is none: its request fails, and no other.
+    pub fn stream_malformed(&mut self, lane: u32, malformed: Malformed, at: u64) -> Fate {
+        self.malformed(lane, malformed, at)
     }
 
     /// The connection of `lane` is over; `malformed` says that the server did not speak HTTP/2.

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use model::record::{Errors, Pieces};
 
 use super::drift::Drift;
@@ -114,6 +116,8 @@ pub struct Tally {
     pub pieces: Pieces,
     /// Errors in the window.
     pub errors: Errors,
+    /// Of them those of status, by it; there are at most as many as there are statuses.
+    pub by_status: BTreeMap<u16, u64>,
     /// Sent and not answered when the window ended.
     pub unfinished: u64,
     /// Due and not sent when the window ended.
@@ -165,6 +169,7 @@ impl Tally {
             bytes_read: 0,
             pieces: Pieces::default(),
             errors: Errors::default(),
+            by_status: BTreeMap::new(),
             unfinished: 0,
             unsent: 0,
         }
@@ -295,9 +300,15 @@ impl Tally {
             label.response.saturating_record(done.saturating_sub(stamp.intended_ns));
         }
         if wrong {
-            self.errors.status += 1;
-            self.second.errors += 1;
+            self.note_status(status);
         }
+    }
+
+    #[cold]
+    fn note_status(&mut self, status: u16) {
+        self.errors.status += 1;
+        self.second.errors += 1;
+        *self.by_status.entry(status).or_default() += 1;
     }
 
     #[inline]

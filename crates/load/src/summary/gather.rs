@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use model::record::{Errors, Pieces, Second};
+use model::record::{Errors, Pieces, Second, status_name};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
@@ -43,6 +43,7 @@ pub(crate) struct Measured {
     pub(crate) bytes_read: u64,
     pub(crate) pieces: Pieces,
     pub(crate) errors: Errors,
+    pub(crate) by_status: BTreeMap<String, u64>,
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
     pub(crate) established: u64,
@@ -85,6 +86,7 @@ impl Measured {
             bytes_read: 0,
             pieces: Pieces::default(),
             errors: Errors::default(),
+            by_status: BTreeMap::new(),
             unfinished: 0,
             unsent: 0,
             established: 0,
@@ -105,6 +107,11 @@ impl Measured {
 }
 
 impl Measured {
+    /// Adds errors by status.
+    pub(crate) fn add_statuses(&mut self, counts: impl Iterator<Item = (String, u64)>) {
+        counts.for_each(|(status, count)| *self.by_status.entry(status).or_default() += count);
+    }
+
     /// Gives labels their names; what has no label stays without.
     pub(crate) fn name(&mut self, names: &[String]) {
         let labels = std::mem::take(&mut self.labels);
@@ -200,6 +207,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.bytes_read += tally.bytes_read;
     sum.pieces += tally.pieces;
     sum.errors += tally.errors;
+    sum.add_statuses(tally.by_status.iter().map(|(status, count)| (status_name(*status), *count)));
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;
     sum.established += report.established;

@@ -98,6 +98,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         pieces: facts.whole_connections.then_some(measured.pieces),
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
+        errors_by_status: measured.by_status.clone(),
         unfinished: measured.unfinished,
         unsent: measured.unsent,
         response_ns: response,

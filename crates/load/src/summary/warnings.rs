@@ -93,7 +93,10 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
 
 fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     let malformed = measured.malformed.as_ref()?;
-    warning("malformed", format!("An answer was not HTTP/1.1: {malformed}. Is this the right port?"))
+    warning(
+        "malformed",
+        format!("An answer was not what was asked for: {malformed}. Is this the right port?"),
+    )
 }
 
 fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
@@ -270,7 +273,7 @@ mod tests {
             measured.connect_error = Some("refused".to_owned());
         }),
         ("errors", "read 1, write 0", "look at the server's log", |report, _| report.errors.read = 1),
-        ("malformed", "not HTTP/1.1: it", "Is this the right port?", |_, measured| {
+        ("malformed", "not what was asked for: it", "Is this the right port?", |_, measured| {
             measured.malformed = Some("it".to_owned());
         }),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {

@@ -5,6 +5,7 @@ mod believed;
 mod export;
 mod feed;
 mod framing;
+mod grpc;
 mod hostile;
 mod http2;
 mod list;

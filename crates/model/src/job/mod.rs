@@ -118,6 +118,11 @@ pub enum Protocol {
         /// Requests in flight on each connection, each on a stream of its own.
         streams: u32,
     },
+    /// gRPC over HTTP/2: each request is a call, its body a message, and `grpc-status` its answer.
+    Grpc {
+        /// Calls in flight on each connection, each on a stream of its own.
+        streams: u32,
+    },
     /// WebSocket: each request is a message, its body, and what the server sends next is its answer.
     WebSocket {
         /// Messages in flight on each connection.
@@ -214,10 +219,10 @@ impl Job {
             && matches!(&self.requests, Requests::Same(request) if request.fields.iter().all(bare))
     }
 
-    /// Whether answers have a status of HTTP; messages of WebSocket have none.
+    /// Whether answers have a status of HTTP; messages of WebSocket have none, and calls of gRPC their own.
     #[must_use]
     pub fn has_statuses(&self) -> bool {
-        !matches!(self.protocol, Protocol::WebSocket { .. })
+        matches!(self.protocol, Protocol::Http1 { .. } | Protocol::Http2 { .. })
     }
 
     /// The job with requests of HTTP in the place of messages.
@@ -225,6 +230,7 @@ impl Job {
     pub fn over_http(self) -> Self {
         let protocol = match self.protocol {
             Protocol::WebSocket { .. } => Protocol::Http1 { pipeline: 1 },
+            Protocol::Grpc { streams } => Protocol::Http2 { streams },
             http => http,
         };
         Self { protocol, ..self }
@@ -233,7 +239,7 @@ impl Job {
     /// Whether HTTP/2 is spoken.
     #[must_use]
     pub fn is_http2(&self) -> bool {
-        matches!(self.protocol, Protocol::Http2 { .. })
+        matches!(self.protocol, Protocol::Http2 { .. } | Protocol::Grpc { .. })
     }
 
     /// Requests in flight on each connection.
@@ -241,7 +247,7 @@ impl Job {
     pub fn depth(&self) -> u32 {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
-            Protocol::Http2 { streams } => streams,
+            Protocol::Http2 { streams } | Protocol::Grpc { streams } => streams,
             Protocol::WebSocket { in_flight } => in_flight,
         }
     }
@@ -252,6 +258,7 @@ impl Job {
         let protocol = match self.protocol {
             Protocol::Http1 { .. } => Protocol::Http1 { pipeline: depth },
             Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
+            Protocol::Grpc { .. } => Protocol::Grpc { streams: depth },
             Protocol::WebSocket { .. } => Protocol::WebSocket { in_flight: depth },
         };
         Self { protocol, ..self }

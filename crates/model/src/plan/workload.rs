@@ -109,6 +109,7 @@ impl Workload {
         let over = match self.job.protocol {
             Protocol::Http1 { .. } => [""; 2],
             Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
+            Protocol::Grpc { .. } => [" over gRPC", " and TLS"],
             Protocol::WebSocket { .. } => [" over WebSocket", " and TLS"],
         };
         let tls = match self.reach.tls {

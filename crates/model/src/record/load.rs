@@ -223,6 +223,9 @@ pub struct LoadReport {
     pub rate_ratio: Option<f64>,
     /// Errors in the window.
     pub errors: Errors,
+    /// Answers whose status is an error, by status: of HTTP, or the name of one of gRPC.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors_by_status: BTreeMap<String, u64>,
     /// Requests sent and not answered when the window ended.
     pub unfinished: u64,
     /// Arrivals due and not sent when the window ended.
@@ -254,4 +257,35 @@ pub struct LoadReport {
     pub partial: bool,
     /// What the reader must know.
     pub warnings: Vec<Warning>,
+}
+
+/// What is added to a code of gRPC other than 0 to make a status of it that none of HTTP is; a call that went well is 200.
+pub const GRPC_STATUS: u16 = 1000;
+
+/// Names of the codes of gRPC, by their numbers. Source: gRPC's doc/statuscodes.md.
+const GRPC_NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A status as users know it: a number of HTTP, or a name of gRPC.
+#[must_use]
+pub fn status_name(status: u16) -> String {
+    let code = status.checked_sub(GRPC_STATUS).and_then(|code| GRPC_NAMES.get(usize::from(code)));
+    code.map_or_else(|| status.to_string(), |name| (*name).to_owned())
 }

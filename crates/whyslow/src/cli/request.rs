@@ -12,6 +12,7 @@ use model::plan::Reach;
 use model::units::Span;
 
 use super::load::wrk_time;
+use crate::grpc;
 
 /// Heading of what is asked.
 const ASKING: &str = "What is asked";
@@ -75,13 +76,23 @@ pub(crate) struct RequestArgs {
     /// Speak HTTP/2: agreed on over TLS (ALPN), else taken for granted (prior knowledge)
     #[arg(long, help_heading = REACHING)]
     pub(crate) http2: bool,
-    /// With --http2: requests in flight on each connection
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2", help_heading = REACHING)]
+    /// With --http2 or --grpc: requests in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = REACHING)]
     pub(crate) streams: u32,
     /// Speak WebSocket, as a URL with ws:// does too: each request is a message with --body as its text ('hello' where there is none), and what the server
     /// sends next is its answer; --pipeline says how many are in flight on each connection
     #[arg(long, conflicts_with_all = ["http2", "script", "replay", "data"], help_heading = REACHING)]
     pub(crate) ws: bool,
+    /// Call this method of gRPC, unary or with a stream of answers: its grpc-status is the answer, and only 0 is no error
+    #[arg(long, value_name = "SERVICE/METHOD", conflicts_with_all = ["http2", "ws", "method", "body", "script", "replay", "data", "requests_per_connection"], help_heading = ASKING)]
+    pub(crate) grpc: Option<String>,
+    /// With --grpc: the message, as JSON or from a file with JSON, both read by --proto, or as bytes from a file whose name ends
+    /// in .bin [default: one without fields]
+    #[arg(long, value_name = "JSON|@FILE", requires = "grpc", help_heading = ASKING)]
+    pub(crate) message: Option<String>,
+    /// With --grpc: the .proto file that describes the service; what it imports is looked for beside it
+    #[arg(long, value_name = "FILE", requires = "grpc", help_heading = ASKING)]
+    pub(crate) proto: Option<PathBuf>,
     /// Close each connection after this many requests, whatever the server says
     #[arg(long, value_name = "N", conflicts_with = "http2", help_heading = REACHING, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
@@ -187,7 +198,14 @@ impl RequestArgs {
     pub(crate) fn job(&self, endpoints: Vec<Endpoint>, size: Size) -> anyhow::Result<(Job, Vec<String>)> {
         let data = self.data.as_deref().map(table).transpose()?;
         let pattern = self.pattern()?;
+        self.check_protocol(size)?;
         let (requests, notes) = match self.file()? {
+            Some(_) if self.grpc.is_some() || self.ws => {
+                bail!(
+                    "a file of requests is of HTTP: with --grpc there is one --message, with --ws one --body"
+                )
+            }
+            None if self.grpc.is_some() || self.ws => (Requests::Same(pattern), Vec::new()),
             Some(file) => {
                 let (requests, notes) = from_file(file, &pattern, data.as_ref())?;
                 (Requests::Drawn(requests), notes)
@@ -198,13 +216,11 @@ impl RequestArgs {
                 (Requests::Same(pattern), Vec::new())
             }
         };
-        if self.http2 && size.pipeline != 1 {
-            bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
-        }
-        let protocol = match (self.http2, self.ws) {
-            (true, _) => Protocol::Http2 { streams: self.streams },
-            (false, true) => Protocol::WebSocket { in_flight: size.pipeline },
-            (false, false) => Protocol::Http1 { pipeline: size.pipeline },
+        let protocol = match () {
+            () if self.grpc.is_some() => Protocol::Grpc { streams: self.streams },
+            () if self.http2 => Protocol::Http2 { streams: self.streams },
+            () if self.ws => Protocol::WebSocket { in_flight: size.pipeline },
+            () => Protocol::Http1 { pipeline: size.pipeline },
         };
         let job = Job {
             endpoints,
@@ -220,6 +236,17 @@ impl RequestArgs {
         Ok((job, notes))
     }
 
+    fn check_protocol(&self, size: Size) -> anyhow::Result<()> {
+        let streams = self.http2 || self.grpc.is_some();
+        if streams && size.pipeline != 1 {
+            bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
+        }
+        if !streams && self.streams != 1 {
+            bail!("--streams is of HTTP/2: add --http2 or --grpc");
+        }
+        Ok(())
+    }
+
     fn tls(&self) -> Tls {
         Tls {
             insecure: self.insecure,
@@ -230,8 +257,12 @@ impl RequestArgs {
 
     /// What the flags say of every request.
     fn pattern(&self) -> anyhow::Result<Request> {
-        let mut request =
-            Request { method: self.method.clone(), body: body(self.body.as_deref())?, ..Request::get() };
+        let mut request = match &self.grpc {
+            Some(method) => grpc::call(method, self.message.as_deref(), self.proto.as_deref())?,
+            None => {
+                Request { method: self.method.clone(), body: body(self.body.as_deref())?, ..Request::get() }
+            }
+        };
         for header in &self.headers {
             let Some((name, value)) = header.split_once(':') else {
                 bail!("-H '{header}' is not a header: write 'Name: value'");

@@ -93,8 +93,10 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
     if args.expect_body.is_some() && args.request.has_file() {
         bail!("--expect-body is of one request: leave it out with a file of requests");
     }
-    if args.expect_status.is_some() && args.request.ws {
-        bail!("--expect-status is of HTTP: messages of WebSocket have no status");
+    if args.expect_status.is_some() && (args.request.ws || args.request.grpc.is_some()) {
+        bail!(
+            "--expect-status is of HTTP: messages of WebSocket have no status, and calls of gRPC succeed with one alone"
+        );
     }
     let socket = args.request.unix.as_ref().map(|socket| socket.to_string_lossy());
     if socket.is_some_and(|socket| !socket.contains("{port}")) {

@@ -16,18 +16,24 @@ use h2::client::{self, Builder, ResponseFuture, SendRequest};
 
 use super::pipe::{End, Pipe, pipe};
 
-use crate::session::Heard;
+use crate::session::grpc::{Messages, is_grpc, status};
+use crate::session::{GrpcError, Heard, Malformed};
 
 /// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Longest list of fields of an answer, as for HTTP/1.1 the longest head.
 const FIELDS_BYTES: u32 = 64 * 1024;
 
+/// Field that says how a call went.
+const GRPC_STATUS: &str = "grpc-status";
+
 /// What became of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It was answered with this status.
     Answered(u16),
+    /// It was answered with what is no answer.
+    Malformed(Malformed),
     /// It was reset.
     Reset,
 }
@@ -90,6 +96,8 @@ struct Stream {
     state: State,
     /// The answer as it comes, where somebody wants to hear it.
     heard: Option<Box<Heard>>,
+    /// How its body is read, where gRPC is spoken.
+    messages: Option<Messages>,
 }
 
 #[derive(Default)]
@@ -97,13 +105,14 @@ enum State {
     #[default]
     Idle,
     Asked(ResponseFuture),
-    Reading(u16, RecvStream),
+    /// The body comes; with the status, where it does not follow the body.
+    Reading(Option<u16>, RecvStream),
 }
 
 impl Connection {
     /// Begins with room for `streams` requests at a time; what it has to say first is in [`Connection::outgoing`].
-    /// With `hears` answers are kept for [`Connection::take_heard`].
-    pub(super) fn new(streams: u32, hears: bool) -> Result<Self, Lost> {
+    /// With `hears` answers are kept for [`Connection::take_heard`], with `grpc` they are those of gRPC.
+    pub(super) fn new(streams: u32, hears: bool, grpc: bool) -> Result<Self, Lost> {
         let (pipe, end) = pipe();
         let mut handshake = Box::pin(
             Builder::new()
@@ -124,7 +133,11 @@ impl Connection {
             end,
             flag: Arc::default(),
             streams: (0..streams)
-                .map(|_| Stream { heard: hears.then(Box::default), ..Stream::default() })
+                .map(|_| Stream {
+                    heard: hears.then(Box::default),
+                    messages: grpc.then(Messages::default),
+                    ..Stream::default()
+                })
                 .collect(),
             active: 0,
             waiting: VecDeque::new(),
@@ -245,7 +258,14 @@ impl Stream {
                     if let Some(heard) = &mut self.heard {
                         heard.begin(response.status().as_u16(), &head(&response));
                     }
-                    self.state = State::Reading(response.status().as_u16(), response.into_body());
+                    let early = self.messages.as_mut().map(|messages| begin_call(messages, &response));
+                    self.state = match early.transpose() {
+                        Err(malformed) => return Some(Ended::Malformed(malformed)),
+                        Ok(early) => {
+                            let status = early.unwrap_or(Some(response.status().as_u16()));
+                            State::Reading(status, response.into_body())
+                        }
+                    };
                 }
             }
         }
@@ -257,6 +277,9 @@ impl Stream {
                 Poll::Ready(Some(Err(_))) => return Some(Ended::Reset),
                 Poll::Ready(Some(Ok(bytes))) => {
                     self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
+                    if let Some(Err(error)) = self.messages.as_mut().map(|messages| messages.take(&bytes)) {
+                        return Some(Ended::Malformed(error.into()));
+                    }
                     // It can only fail for more than was received.
                     let _ = body.flow_control().release_capacity(bytes.len());
                 }
@@ -264,10 +287,39 @@ impl Stream {
         }
         match body.poll_trailers(&mut cx) {
             Poll::Pending => None,
-            Poll::Ready(Ok(_)) => Some(Ended::Answered(*status)),
+            Poll::Ready(Ok(trailers)) => {
+                let status = status.map_or_else(|| end_call(self.messages, trailers.as_ref()), Ok);
+                if let (Some(heard), Ok(status)) = (&mut self.heard, status) {
+                    heard.status = status;
+                }
+                Some(status.map_or_else(|error| Ended::Malformed(error.into()), Ended::Answered))
+            }
             Poll::Ready(Err(_)) => Some(Ended::Reset),
         }
     }
+}
+
+/// An answer to a call begins: its status, where that is known already; an error of HTTP is one.
+fn begin_call(
+    messages: &mut Messages,
+    response: &http::Response<RecvStream>,
+) -> Result<Option<u16>, Malformed> {
+    *messages = Messages::default();
+    let fields = response.headers();
+    let field = |name: &str| fields.get(name).map(http::HeaderValue::as_bytes);
+    match field(GRPC_STATUS) {
+        Some(value) => Ok(Some(status(Some(value))?)),
+        None if response.status() != http::StatusCode::OK => Ok(Some(response.status().as_u16())),
+        None if is_grpc(field("content-type")) => Ok(None),
+        None => Err(GrpcError::ContentType.into()),
+    }
+}
+
+/// An answer to a call ends with these fields.
+fn end_call(messages: Option<Messages>, trailers: Option<&http::HeaderMap>) -> Result<u16, GrpcError> {
+    let field = trailers.and_then(|trailers| trailers.get(GRPC_STATUS)).map(http::HeaderValue::as_bytes);
+    let status = status(field)?;
+    messages.unwrap_or_default().end().map(|()| status)
 }
 
 /// Status and fields as HTTP/1.1 writes them, which is how answers are heard.

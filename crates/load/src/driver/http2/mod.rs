@@ -27,6 +27,8 @@ pub(crate) struct Http2 {
     streams: u32,
     /// Whether TLS is spoken below.
     secure: bool,
+    /// Whether answers are those of gRPC.
+    grpc: bool,
     /// The request of every stream, where all are alike.
     pattern: Option<(http::Request<()>, Bytes)>,
     places: Box<[Place]>,
@@ -53,12 +55,18 @@ impl Http2 {
         Self {
             streams,
             secure,
+            grpc: false,
             pattern: alike.and_then(|request| parse(request, secure)),
             places: (0..lanes / streams).map(|_| Place::default()).collect(),
             asked: Vec::new(),
             ended: Vec::new(),
             hopeless: None,
         }
+    }
+
+    /// The same with calls of gRPC.
+    pub(crate) fn of_grpc(self) -> Self {
+        Self { grpc: true, ..self }
     }
 
     fn lanes_of(&self, connection: u32) -> Range<u32> {
@@ -123,6 +131,7 @@ impl Http2 {
         }
         let fate = match how {
             Ended::Answered(status) => session.stream_answered(lane, status, at),
+            Ended::Malformed(malformed) => session.stream_malformed(lane, malformed, at),
             Ended::Reset => session.failed(lane, false, at),
         };
         if fate == Fate::Replace {
@@ -169,7 +178,7 @@ impl Protocol for Http2 {
     #[cold]
     fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate {
         self.places[connection as usize].last.clear();
-        match Connection::new(self.streams, session.listens()) {
+        match Connection::new(self.streams, session.listens(), self.grpc) {
             Ok(new) => self.places[connection as usize].connection = Some(Box::new(new)),
             Err(lost) => return self.lose(session, connection, lost, at),
         }

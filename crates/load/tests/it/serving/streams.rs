@@ -32,6 +32,61 @@ pub(crate) struct Conduct {
     pub(crate) silent_every: Option<usize>,
     /// After so many requests a connection is ended in good order.
     pub(crate) goodbye_after: Option<usize>,
+    /// How calls of gRPC are answered, where they are.
+    pub(crate) call: Option<Call>,
+}
+
+/// How calls of gRPC are answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) http_status: u16,
+    pub(crate) content_type: &'static str,
+    /// The body, as it goes over the wire.
+    pub(crate) body: Vec<u8>,
+    /// `grpc-status` after it.
+    pub(crate) status: Option<&'static str>,
+    /// `grpc-status` in its place.
+    pub(crate) early: Option<&'static str>,
+    /// Every so many calls one fails with code 14.
+    pub(crate) unavailable_every: Option<usize>,
+}
+
+impl Default for Call {
+    fn default() -> Self {
+        Self {
+            http_status: 200,
+            content_type: "application/grpc",
+            body: vec![0, 0, 0, 0, 3, b'a', b'b', b'c'],
+            status: Some("0"),
+            early: None,
+            unavailable_every: None,
+        }
+    }
+}
+
+impl Call {
+    /// True when nothing more is to be done.
+    fn answer(&self, respond: &mut SendResponse<Bytes>, number: usize) -> bool {
+        let unavailable = self.unavailable_every.is_some_and(|every| number.is_multiple_of(every));
+        let early = if unavailable { Some("14") } else { self.early };
+        let mut response =
+            http::Response::builder().status(self.http_status).header("content-type", self.content_type);
+        if let Some(status) = early {
+            response = response.header("grpc-status", status);
+        }
+        let Ok(mut stream) = respond.send_response(response.body(()).unwrap(), early.is_some()) else {
+            return true;
+        };
+        if early.is_none() && (!self.body.is_empty() || self.status.is_none()) {
+            let _ = stream.send_data(Bytes::from(self.body.clone()), self.status.is_none());
+        }
+        if let Some(status) = self.status.filter(|_| early.is_none()) {
+            let mut trailers = http::HeaderMap::new();
+            trailers.insert("grpc-status", http::HeaderValue::from_static(status));
+            let _ = stream.send_trailers(trailers);
+        }
+        true
+    }
 }
 
 #[derive(Debug, Default)]
@@ -226,6 +281,9 @@ impl Open {
         if every(conduct.reset_every) {
             self.respond.send_reset(h2::Reason::INTERNAL_ERROR);
             return true;
+        }
+        if let Some(call) = &conduct.call {
+            return call.answer(&mut self.respond, self.number);
         }
         if let Ok(mut stream) = self.respond.send_response(http::Response::new(()), conduct.body == 0) {
             let _ = stream.send_data(Bytes::from(vec![b'x'; conduct.body]), true);
