@@ -2,7 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use model::plan::Expect;
-use model::record::Answer;
+use model::record::{Answer, status_name};
 
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
@@ -140,7 +140,8 @@ impl Seen {
 pub fn unexpected(answer: &Answer, body_start: &[u8], expect: &Expect) -> Option<String> {
     let start = || String::from_utf8_lossy(body_start).escape_debug().to_string();
     if answer.status != expect.status {
-        return Some(format!("status {} instead of {}, body '{}'", answer.status, expect.status, start()));
+        let came = status_name(answer.status);
+        return Some(format!("status {came} instead of {}, body '{}'", expect.status, start()));
     }
     if let Some(body) = &expect.body
         && answer.body_sha256 != sha256(body.as_bytes())

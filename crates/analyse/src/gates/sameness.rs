@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::plan::Same;
-use model::record::{ArmAnswers, Reply};
+use model::record::{ArmAnswers, Reply, status_name};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -75,7 +75,11 @@ impl Difference {
         let owner = |first: &bool| if *first { (baseline, other) } else { (other, baseline) };
         match self {
             Self::Status { baseline: a, other: b } => {
-                format!("'{other}' answers with status {b} and '{baseline}' with {a}")
+                format!(
+                    "'{other}' answers with status {} and '{baseline}' with {}",
+                    status_name(*b),
+                    status_name(*a)
+                )
             }
             Self::Closes { baseline: first } => {
                 let (closes, keeps) = owner(first);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use launch::{Check, Launcher, Spec, free_port};
 use model::plan::{Arm, Placement, Plan, Workload};
-use model::record::RequestAnswers;
+use model::record::{RequestAnswers, status_name};
 use serde::Serialize;
 
 use super::reach::{Place, Starting, on_loopback};
@@ -175,7 +175,7 @@ fn asked(place: &Place<'_>) -> Vec<Check> {
         let ways: BTreeSet<String> = asked
             .replies
             .iter()
-            .map(|reply| format!("status {}, {} bytes", reply.status, reply.body_bytes))
+            .map(|reply| format!("status {}, {} bytes", status_name(reply.status), reply.body_bytes))
             .collect();
         let good =
             asked.replies.iter().all(|reply| reply.status < FIRST_ERROR || place.expects(reply.status));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod bisect;
+mod calls;
 mod capacity;
 mod case;
 #[path = "../../../observe/tests/it/cgroup.rs"]
