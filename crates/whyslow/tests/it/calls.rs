@@ -19,6 +19,7 @@ const STREAM: &str = "grpc.testing.TestService/StreamingOutputCall";
 /// Undecided after one block, or void: the test looks at what was asked and not at the verdict.
 const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
 
+#[allow(clippy::print_stderr, reason = "a test that cannot run says so")]
 /// The server, built; nothing, and the reason said, where it cannot be.
 fn server() -> Option<PathBuf> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
