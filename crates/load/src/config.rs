@@ -42,6 +42,9 @@ pub struct Config {
     pub websocket: bool,
     /// Whether each request of HTTP/2 is a call of gRPC, whose answer is its `grpc-status`.
     pub grpc: bool,
+    /// Whether answers are streams of server-sent events, and after how many of them one is complete; `Some(None)` for when
+    /// the server ends it.
+    pub events: Option<Option<u64>>,
     /// Requests after which a connection is closed by us and opened again; for HTTP/1.1.
     pub per_connection: Option<u32>,
     /// When requests are due.
@@ -87,6 +90,7 @@ impl Config {
             http2: None,
             websocket: false,
             grpc: false,
+            events: None,
             per_connection: None,
             pace: Pace::Closed,
             seed: 1,
@@ -131,6 +135,7 @@ impl Config {
         match job.protocol {
             Protocol::Http1 { pipeline } => config.pipeline = pipeline,
             Protocol::Http2 { streams } => config.http2 = Some(streams),
+            Protocol::Events { most } => config.events = Some(most),
             Protocol::Grpc { streams } => (config.grpc, config.http2) = (true, Some(streams)),
             Protocol::WebSocket { in_flight } => (config.websocket, config.pipeline) = (true, in_flight),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use model::record::{LoadReport, Second, ShardRecord, Warning};
 
 use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
-use crate::session::{SLICES, Slice, Span};
+use crate::session::{Events, SLICES, Slice, Span};
 use crate::summary::{Facts, Measured, outcome, second};
 use crate::{Latencies, Outcome, latencies};
 
@@ -18,6 +18,8 @@ const SERVICE: &str = "service";
 const SEND_LAG: &str = "send_lag";
 /// Tag of the responses of one name, before its place among the sorted names: names may have any letters, tags not.
 const NAME: &str = "name_";
+/// Tags of the first events of streams and of the gaps between events.
+const EVENTS: [&str; 2] = ["first_event", "event_gap"];
 /// Part of the window by which its begins may lie apart: more, and the shards measured different times.
 const SKEW: f64 = 0.01;
 
@@ -68,6 +70,11 @@ pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
         .enumerate()
         .map(|(index, latencies)| whole_line(outcome, latencies, Some(&format!("{NAME}{index}"))))
         .collect();
+    if let Some(events) = &outcome.events {
+        let [first, gap] = EVENTS;
+        more.push(whole_line(outcome, &events.first, Some(first)));
+        more.push(whole_line(outcome, &events.gap, Some(gap)));
+    }
     more.extend_from_slice(seconds);
     window_log(outcome, &whole_line(outcome, &outcome.response, None), &more)
 }
@@ -147,6 +154,8 @@ struct Log<'a> {
     response: Latencies,
     service: Option<Latencies>,
     send_lag: Option<Latencies>,
+    /// First events and gaps, where there are any.
+    events: [Option<Latencies>; 2],
     /// By the place of their names among the sorted ones.
     names: BTreeMap<usize, Latencies>,
     /// Read one at a time: an hour of them side by side would take a gigabyte.
@@ -163,6 +172,7 @@ impl<'a> Log<'a> {
                 response: latencies(),
                 service: None,
                 send_lag: None,
+                events: [None, None],
                 names: BTreeMap::new(),
                 seconds: Vec::new(),
             },
@@ -173,6 +183,9 @@ impl<'a> Log<'a> {
                 Some(SECOND) => log.seconds.push(entry),
                 Some(SERVICE) => log.service = Some(decode(&entry).map_err(wrong)?),
                 Some(SEND_LAG) => log.send_lag = Some(decode(&entry).map_err(wrong)?),
+                Some(tag) if EVENTS.contains(&tag) => {
+                    log.events[usize::from(tag == EVENTS[1])] = Some(decode(&entry).map_err(wrong)?);
+                }
                 Some(tag) => {
                     if let Some(index) = tag.strip_prefix(NAME).and_then(|index| index.parse().ok()) {
                         log.names.insert(index, decode(&entry).map_err(wrong)?);
@@ -233,6 +246,10 @@ fn measured(
     }
     records.iter().for_each(|record| add_record(&mut sum, record));
     for (record, log) in records.iter().zip(logs) {
+        if let (Some(events), [Some(first), Some(gap)]) = (&record.report.events, &log.events) {
+            let events = Events { count: events.count, first: first.clone(), gap: gap.clone() };
+            sum.events.get_or_insert_default().add(&events);
+        }
         for (index, (name, row)) in record.report.requests_by_name.iter().enumerate() {
             let none = latencies();
             sum.add_name(name, row.requests, row.errors, log.names.get(&index).unwrap_or(&none));

@@ -41,6 +41,9 @@ fn measured(windows: &[Outcome], records: &[&ShardRecord]) -> Measured {
         add_times(&mut sum, &window.response, service_and_lag);
         sum.seconds.extend(&window.report.seconds);
         add_record(&mut sum, &window.shard);
+        if let Some(events) = &window.events {
+            sum.events.get_or_insert_default().add(events);
+        }
         for (name, row) in &window.report.requests_by_name {
             let none = latencies();
             let response = window.response_by_name.get(name).unwrap_or(&none);

@@ -12,6 +12,7 @@ const COLUMNS: [&str; 8] = ["latency", "p50", "p75", "p90", "p99", "p99.9", "max
 pub(crate) fn document(report: &LoadReport) -> Document {
     let mut page = vec![Block::Paragraph(summary(report))];
     page.push(latency_table(report));
+    page.extend(event_table(report));
     page.extend(name_table(report));
     page.push(Block::List(facts(report)));
     if !report.warnings.is_empty() {
@@ -25,6 +26,7 @@ pub(crate) fn document(report: &LoadReport) -> Document {
 pub(crate) fn first(report: &LoadReport) -> Document {
     let response = row("response", &report.response_ns, censored(report));
     let mut page = vec![Block::Paragraph(summary(report)), Block::table(COLUMNS, vec![response])];
+    page.extend(event_table(report));
     page.extend(name_table(report));
     let mut points: Vec<String> = schedule(report).into_iter().collect();
     points.push(failed(report));
@@ -97,6 +99,21 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
         ns(0.99, Some(values.max)),
         least(0.99).to_owned() + &format_ns(values.mean),
     ]
+}
+
+/// When events came, where answers are streams of them.
+fn event_table(report: &LoadReport) -> Option<Block> {
+    let events = report.events.as_ref()?;
+    let [mut columns, mut first, mut gap] =
+        [COLUMNS.map(str::to_owned), row("first event", &events.first_ns, 0), row("gap", &events.gap_ns, 0)];
+    columns[0] = format!("{} events, {:.0}/s", events.count, events.rate_per_s);
+    // Of none there is no mean.
+    for (cells, values) in [(&mut first, &events.first_ns), (&mut gap, &events.gap_ns)] {
+        if values.count == 0 {
+            cells[6..].fill("-".to_owned());
+        }
+    }
+    Some(Block::table(columns.each_ref().map(String::as_str), vec![first, gap]))
 }
 
 /// A row for each name that requests have.

@@ -29,7 +29,7 @@ use conductor::Crew;
 
 use crate::list::ListFeed;
 use crate::merge::Together;
-use crate::session::{Feed, Span};
+use crate::session::{Events, Feed, Span};
 use crate::summary::{Facts, Measured, outcome};
 use crate::{Config, Latencies, LoadError, Requests, Supply};
 use model::record::{LoadReport, ShardRecord};
@@ -92,6 +92,8 @@ pub struct Outcome {
     /// When no answer came on any connection, on the monotonic clock, in the order of time; nothing is known of several
     /// processes.
     pub silences: Vec<Span>,
+    /// Events, where answers were streams of them.
+    pub events: Option<Events>,
     /// Everything that shards are merged from, beside the histograms.
     pub shard: ShardRecord,
 }

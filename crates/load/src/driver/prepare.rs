@@ -42,6 +42,8 @@ pub(crate) enum Spoken {
     Http1,
     /// HTTP/2 with so many streams on each connection.
     Http2(u32),
+    /// HTTP/1.1 whose answers are streams of events, complete after so many where that is said.
+    Events(Option<u64>),
     /// gRPC on as many.
     Grpc(u32),
     /// WebSocket, after an upgrade.
@@ -55,7 +57,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
         (Some(streams), _) if config.grpc => Spoken::Grpc(streams),
         (Some(streams), _) => Spoken::Http2(streams),
         (None, true) => Spoken::WebSocket(config.upgrade()?),
-        (None, false) => Spoken::Http1,
+        (None, false) => config.events.map_or(Spoken::Http1, Spoken::Events),
     };
     let tls = match config.target.scheme {
         Scheme::Http => None,
@@ -119,6 +121,15 @@ fn check(config: &Config) -> Result<(), LoadError> {
             !config.grpc || (config.list.is_none() && config.http2.is_some()),
             "gRPC goes over HTTP/2, and not with a list",
         ),
+        (
+            config.events.is_none()
+                || (config.list.is_none()
+                    && !config.websocket
+                    && config.http2.is_none()
+                    && config.pipeline == 1),
+            "streams of events go over HTTP/1.1, one on each connection, and not with a list",
+        ),
+        (config.events != Some(Some(0)), "a stream is asked for at least one event"),
         (
             !config.grpc || config.expected_status.is_none(),
             "a call of gRPC is well answered by grpc-status 0 alone",

@@ -21,7 +21,8 @@ use super::socket::Moved;
 use super::stamps::Stamps;
 use crate::histogram::Pool;
 use crate::session::{
-    Asked, End, Fate, Feed, Finished, Hopeless, Http1, Protocol, SecondTally, Session, Span, Spec, WebSocket,
+    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Protocol, SecondTally, Session, Span,
+    Spec, WebSocket,
 };
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -103,6 +104,10 @@ pub(crate) fn work(setup: Setup<'_>) {
     match setup.spoken.clone() {
         Spoken::Http1 => speak(setup, Http1),
         Spoken::WebSocket(upgrade) => speak(setup, WebSocket(upgrade)),
+        Spoken::Events(most) => {
+            let streams = EventStreams::new(setup.spec.lanes, most);
+            speak(setup, streams);
+        }
         Spoken::Http2(streams) => {
             let http2 = http2(&setup, streams);
             speak(setup, http2);

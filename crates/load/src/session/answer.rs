@@ -1,4 +1,3 @@
-use super::feed::Heard;
 use super::grpc::GrpcError;
 use super::websocket::{FrameError, Frames};
 use http1::HeadLimits;
@@ -40,6 +39,12 @@ pub enum Malformed {
     /// A server that has not read what it was sent.
     #[error("the server takes the upgrade to WebSocket without having read our key")]
     WrongAccept,
+    /// An answer that is no stream of events where one was asked for.
+    #[error("the answer is no stream of events: its content type is not text/event-stream")]
+    NoEvents,
+    /// A stream with fewer events than asked for.
+    #[error("a stream ends before it has had the events that --events asks for")]
+    FewEvents,
     /// Bytes that answer nothing.
     #[error("the server answers more often than it is asked")]
     Unasked,
@@ -100,6 +105,15 @@ enum Part {
     Frames(Frames),
 }
 
+/// Who is given answers as they come.
+pub(crate) trait Body {
+    /// An answer begins, with its head as HTTP/1.1 writes it.
+    fn begin(&mut self, status: u16, head: &[u8]);
+
+    /// More of its body, without its framing.
+    fn more(&mut self, body: &[u8]);
+}
+
 /// Cuts the bytes of one connection into answers.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
@@ -151,14 +165,14 @@ impl Reader {
         self.stash.extend_from_slice(rest);
     }
 
-    /// The next complete answer in `buf` from `at` on; `at` moves past what was used, and `heard` keeps it.
+    /// The next complete answer in `buf` from `at` on; `at` moves past what was used, and `heard` is given it.
     #[inline]
-    pub(crate) fn next(
+    pub(super) fn next<B: Body>(
         &mut self,
         buf: &[u8],
         at: &mut usize,
         heads: &mut Heads,
-        mut heard: Option<&mut Heard>,
+        mut heard: Option<&mut B>,
     ) -> Result<Option<Answer>, Malformed> {
         while *at < buf.len() {
             let complete = match &mut self.part {
@@ -215,7 +229,7 @@ impl Reader {
 
 /// Passes over bytes of a body; true at its end.
 #[inline]
-fn skip(left: &mut u64, buf: &[u8], at: &mut usize, heard: Option<&mut Heard>) -> bool {
+fn skip<B: Body>(left: &mut u64, buf: &[u8], at: &mut usize, heard: Option<&mut B>) -> bool {
     let there = (buf.len() - *at) as u64;
     let taken = there.min(*left);
     let from = *at;
@@ -227,11 +241,11 @@ fn skip(left: &mut u64, buf: &[u8], at: &mut usize, heard: Option<&mut Heard>) -
     *left == 0
 }
 
-fn decode(
+fn decode<B: Body>(
     decoder: &mut ChunkedDecoder,
     buf: &[u8],
     at: &mut usize,
-    heard: Option<&mut Heard>,
+    heard: Option<&mut B>,
 ) -> Result<bool, ChunkError> {
     let step = decoder.decode(&buf[*at..])?;
     if let (Some(heard), Event::Data(data)) = (heard, &step.event) {

@@ -1,5 +1,7 @@
 use std::fmt::Debug;
 
+use super::answer::Body;
+
 /// Longest body of an answer that [`Feed::heard`] is given; the rest is read and left out, so that no answer costs
 /// memory without bound.
 pub const HEARD_BODY_BYTES: usize = 16 * 1024 * 1024;
@@ -120,15 +122,15 @@ pub struct Heard {
     pub body: Vec<u8>,
 }
 
-impl Heard {
-    pub(crate) fn begin(&mut self, status: u16, head: &[u8]) {
+impl Body for Heard {
+    fn begin(&mut self, status: u16, head: &[u8]) {
         self.status = status;
         self.head.clear();
         self.head.extend_from_slice(head);
         self.body.clear();
     }
 
-    pub(crate) fn more(&mut self, body: &[u8]) {
+    fn more(&mut self, body: &[u8]) {
         let room = HEARD_BODY_BYTES - self.body.len();
         self.body.extend_from_slice(&body[..body.len().min(room)]);
     }

@@ -1,8 +1,8 @@
-//! What a session does only where each of its lanes is a stream of HTTP/2.
+//! What a session does for protocols other than HTTP/1.1.
 
 use super::answer::{Answer, Malformed};
 use super::tally::Fault;
-use super::{Fate, Heard, Session};
+use super::{Events, Fate, Heard, Session};
 
 impl Session {
     /// `bytes` were read at `at`.
@@ -11,6 +11,12 @@ impl Session {
         if self.tally.covers(at) {
             self.tally.bytes_read += bytes as u64;
         }
+    }
+
+    /// Counts events from now on.
+    #[inline]
+    pub(super) fn count_events(&mut self) {
+        self.tally.events.get_or_insert_with(|| Box::new(Events::ready()));
     }
 
     /// The request of `lane` was answered with `status` at `at`.

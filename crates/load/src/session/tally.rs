@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use model::record::{Errors, Pieces};
 
 use super::drift::Drift;
+use super::events::Events;
 use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
@@ -118,6 +119,8 @@ pub struct Tally {
     pub errors: Errors,
     /// Of them those of status, by it; there are at most as many as there are statuses.
     pub by_status: BTreeMap<u16, u64>,
+    /// Events, where answers are streams of them.
+    pub events: Option<Box<Events>>,
     /// Sent and not answered when the window ended.
     pub unfinished: u64,
     /// Due and not sent when the window ended.
@@ -170,6 +173,7 @@ impl Tally {
             pieces: Pieces::default(),
             errors: Errors::default(),
             by_status: BTreeMap::new(),
+            events: None,
             unfinished: 0,
             unsent: 0,
         }

@@ -6,7 +6,7 @@
 use http1::HeadLimits;
 use http1::response::parse_head;
 
-use super::answer::{Answer, Malformed};
+use super::answer::{Answer, Body, Malformed};
 use super::{Fate, Heard, Session};
 
 /// Longest payload of a control frame. Source: RFC 6455, section 5.5.

@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second, status_name};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
-use crate::session::{LabelTally, SLICES, SecondTally, Slice, Span, Split, of_both};
+use crate::session::{Events, LabelTally, SLICES, SecondTally, Slice, Span, Split, of_both};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ pub(crate) struct Measured {
     pub(crate) pieces: Pieces,
     pub(crate) errors: Errors,
     pub(crate) by_status: BTreeMap<String, u64>,
+    pub(crate) events: Option<Events>,
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
     pub(crate) established: u64,
@@ -87,6 +88,7 @@ impl Measured {
             pieces: Pieces::default(),
             errors: Errors::default(),
             by_status: BTreeMap::new(),
+            events: None,
             unfinished: 0,
             unsent: 0,
             established: 0,
@@ -202,6 +204,9 @@ fn add_report(sum: &mut Measured, report: Report) {
         add(sum.send_lag.get_or_insert_with(latencies), &send_lag);
     }
     add_labels(&mut sum.labels, tally.labels);
+    if let Some(events) = tally.events {
+        sum.events.get_or_insert_default().add(&events);
+    }
     sum.requests += tally.requests;
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;

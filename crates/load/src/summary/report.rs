@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use model::record::{
-    Connections, Cpu, LoadReport, NamedRequests, PerConnection, Percentiles, ScheduleFacts, ShardRecord,
+    Connections, Cpu, EventFigures, LoadReport, NamedRequests, PerConnection, Percentiles, ScheduleFacts,
+    ShardRecord,
 };
 
 use super::correlation::{effective, spearman};
@@ -72,6 +73,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         response_by_name: measured.by_name.into_iter().map(|(name, label)| (name, label.response)).collect(),
         thread_rates_per_s: measured.thread_rates_per_s,
         silences: measured.silences.unwrap_or_default(),
+        events: measured.events,
         shard,
     }
 }
@@ -99,6 +101,12 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
         errors_by_status: measured.by_status.clone(),
+        events: measured.events.as_ref().map(|events| EventFigures {
+            count: events.count,
+            rate_per_s: per_window(events.count as f64),
+            first_ns: percentiles(&events.first),
+            gap_ns: percentiles(&events.gap),
+        }),
         unfinished: measured.unfinished,
         unsent: measured.unsent,
         response_ns: response,

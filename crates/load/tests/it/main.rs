@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 mod ask;
 mod believed;
+mod events;
 mod export;
 mod feed;
 mod framing;

@@ -118,6 +118,11 @@ pub enum Protocol {
         /// Requests in flight on each connection, each on a stream of its own.
         streams: u32,
     },
+    /// HTTP/1.1 whose answers are streams of server-sent events.
+    Events {
+        /// Events after which an answer is complete; all of the stream where nothing is said.
+        most: Option<u64>,
+    },
     /// gRPC over HTTP/2: each request is a call, its body a message, and `grpc-status` its answer.
     Grpc {
         /// Calls in flight on each connection, each on a stream of its own.
@@ -222,7 +227,7 @@ impl Job {
     /// Whether answers have a status of HTTP; messages of WebSocket have none, and calls of gRPC their own.
     #[must_use]
     pub fn has_statuses(&self) -> bool {
-        matches!(self.protocol, Protocol::Http1 { .. } | Protocol::Http2 { .. })
+        matches!(self.protocol, Protocol::Http1 { .. } | Protocol::Http2 { .. } | Protocol::Events { .. })
     }
 
     /// The job with requests of HTTP in the place of messages.
@@ -247,6 +252,7 @@ impl Job {
     pub fn depth(&self) -> u32 {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
+            Protocol::Events { .. } => 1,
             Protocol::Http2 { streams } | Protocol::Grpc { streams } => streams,
             Protocol::WebSocket { in_flight } => in_flight,
         }
@@ -257,6 +263,7 @@ impl Job {
     pub fn with_depth(self, depth: u32) -> Self {
         let protocol = match self.protocol {
             Protocol::Http1 { .. } => Protocol::Http1 { pipeline: depth },
+            streams @ Protocol::Events { .. } => streams,
             Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
             Protocol::Grpc { .. } => Protocol::Grpc { streams: depth },
             Protocol::WebSocket { .. } => Protocol::WebSocket { in_flight: depth },

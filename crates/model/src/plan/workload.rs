@@ -107,7 +107,7 @@ impl Workload {
         let bare = self.job.is_bare_get() && !self.path.contains('?') && self.job.data.is_none();
         let hash = if bare { String::new() } else { format!(" #{}", self.job.sent_sha256(&self.path)) };
         let over = match self.job.protocol {
-            Protocol::Http1 { .. } => [""; 2],
+            Protocol::Http1 { .. } | Protocol::Events { .. } => [""; 2],
             Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
             Protocol::Grpc { .. } => [" over gRPC", " and TLS"],
             Protocol::WebSocket { .. } => [" over WebSocket", " and TLS"],

@@ -226,6 +226,9 @@ pub struct LoadReport {
     /// Answers whose status is an error, by status: of HTTP, or the name of one of gRPC.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors_by_status: BTreeMap<String, u64>,
+    /// Events, where answers were streams of them (server-sent events).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventFigures>,
     /// Requests sent and not answered when the window ended.
     pub unfinished: u64,
     /// Arrivals due and not sent when the window ended.
@@ -288,4 +291,17 @@ const GRPC_NAMES: [&str; 17] = [
 pub fn status_name(status: u16) -> String {
     let code = status.checked_sub(GRPC_STATUS).and_then(|code| GRPC_NAMES.get(usize::from(code)));
     code.map_or_else(|| status.to_string(), |name| (*name).to_owned())
+}
+
+/// What a window brought of server-sent events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventFigures {
+    /// Events that came in the window.
+    pub count: u64,
+    /// The same per second.
+    pub rate_per_s: f64,
+    /// The first event of a stream − the instant at which its request was due.
+    pub first_ns: Percentiles,
+    /// An event − the one before it in its stream; those that one read brought came at once.
+    pub gap_ns: Percentiles,
 }

@@ -14,6 +14,8 @@ use model::units::Span;
 use super::load::wrk_time;
 use crate::grpc;
 
+/// How long a stream of events may take where no flag says: longer than a window.
+const STREAM_TIMEOUT: Span = Span::from_secs(3600);
 /// Heading of what is asked.
 const ASKING: &str = "What is asked";
 /// Heading of how the server is reached.
@@ -93,6 +95,13 @@ pub(crate) struct RequestArgs {
     /// With --grpc: the .proto file that describes the service; what it imports is looked for beside it
     #[arg(long, value_name = "FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) proto: Option<PathBuf>,
+    /// Answers are streams of server-sent events: the report has the time to the first event and the gaps between events. A request
+    /// is answered when its stream ends, or after --events; it has an hour for that where --timeout says nothing
+    #[arg(long, conflicts_with_all = ["http2", "ws", "grpc", "script", "replay", "data"], help_heading = REACHING)]
+    pub(crate) sse: bool,
+    /// With --sse: how many events complete an answer; then the connection is closed
+    #[arg(long, value_name = "N", requires = "sse", help_heading = REACHING, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) events: Option<u64>,
     /// Close each connection after this many requests, whatever the server says
     #[arg(long, value_name = "N", conflicts_with = "http2", help_heading = REACHING, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
@@ -123,6 +132,9 @@ pub(crate) struct Size {
 impl RequestArgs {
     /// What only `load` can do; `command` is the one that was asked for it.
     pub(crate) fn without_loads_own(&self, command: &str) -> anyhow::Result<()> {
+        if self.sse {
+            bail!("--sse is for load: {command} compares answers that end");
+        }
         if self.script.is_some() {
             bail!(
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
@@ -200,9 +212,9 @@ impl RequestArgs {
         let pattern = self.pattern()?;
         self.check_protocol(size)?;
         let (requests, notes) = match self.file()? {
-            Some(_) if self.grpc.is_some() || self.ws => {
+            Some(_) if self.grpc.is_some() || self.ws || self.sse => {
                 bail!(
-                    "a file of requests is of HTTP: with --grpc there is one --message, with --ws one --body"
+                    "a file of requests goes neither with --grpc nor with --ws or --sse: each asks one thing"
                 )
             }
             None if self.grpc.is_some() || self.ws => (Requests::Same(pattern), Vec::new()),
@@ -219,6 +231,7 @@ impl RequestArgs {
         let protocol = match () {
             () if self.grpc.is_some() => Protocol::Grpc { streams: self.streams },
             () if self.http2 => Protocol::Http2 { streams: self.streams },
+            () if self.sse => Protocol::Events { most: self.events },
             () if self.ws => Protocol::WebSocket { in_flight: size.pipeline },
             () => Protocol::Http1 { pipeline: size.pipeline },
         };
@@ -231,7 +244,7 @@ impl RequestArgs {
             connections: size.connections,
             threads: size.threads,
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
-            timeout: self.timeout.unwrap_or(size.timeout),
+            timeout: self.timeout.unwrap_or(if self.sse { STREAM_TIMEOUT } else { size.timeout }),
         };
         Ok((job, notes))
     }
@@ -240,6 +253,9 @@ impl RequestArgs {
         let streams = self.http2 || self.grpc.is_some();
         if streams && size.pipeline != 1 {
             bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
+        }
+        if self.sse && size.pipeline != 1 {
+            bail!("--sse has one stream on each connection: leave --pipeline out");
         }
         if !streams && self.streams != 1 {
             bail!("--streams is of HTTP/2: add --http2 or --grpc");

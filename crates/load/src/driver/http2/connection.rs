@@ -17,7 +17,7 @@ use h2::client::{self, Builder, ResponseFuture, SendRequest};
 use super::pipe::{End, Pipe, pipe};
 
 use crate::session::grpc::{Messages, is_grpc, status};
-use crate::session::{GrpcError, Heard, Malformed};
+use crate::session::{Body, GrpcError, Heard, Malformed};
 
 /// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
