@@ -109,6 +109,49 @@ fn check(config: &Config) -> Result<(), LoadError> {
             config.per_connection.is_none_or(|requests| requests > 0 && config.http2.is_none()),
             "requests per connection must be at least 1, and HTTP/2 has no such limit",
         ),
+        (config.requests != Some(0), "at least one request must be asked for"),
+        (!config.window.is_zero(), "the window must be longer than nothing"),
+        (
+            config.timeout.is_none_or(|timeout| !timeout.is_zero()),
+            "a timeout of nothing would give every request up",
+        ),
+        (config.warmup.min <= config.warmup.max, "the longest warm-up must not be below the shortest"),
+        (
+            config.slack <= MAX_SLACK,
+            "a slack must be at most 100 ms: what waits for longer is sent in bursts",
+        ),
+        (
+            config.slack.is_zero() || config.pace != Pace::Closed,
+            "a slack is of a schedule: it goes only with a rate",
+        ),
+    ];
+    first_broken(&rules)?;
+    check_protocol(config)?;
+    if let Some(streams) = config.http2 {
+        check_http2(config, streams)?;
+    }
+    match &config.pace {
+        Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
+            Err(LoadError::Config("a log has arrivals of its own, which cannot be Poisson"))
+        }
+        Pace::Open { intensity, .. } if !intensity.is_valid() => {
+            Err(LoadError::Config("a rate must be finite and above 0, and last longer than nothing"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The sentence of the first rule that is not kept.
+fn first_broken(rules: &[(bool, &'static str)]) -> Result<(), LoadError> {
+    match rules.iter().find(|(kept, _)| !kept) {
+        Some((_, sentence)) => Err(LoadError::Config(sentence)),
+        None => Ok(()),
+    }
+}
+
+/// What protocols in the place of plain HTTP do not go with.
+fn check_protocol(config: &Config) -> Result<(), LoadError> {
+    first_broken(&[
         (
             !config.websocket || (config.list.is_none() && config.http2.is_none()),
             "WebSocket goes neither with a list nor with HTTP/2",
@@ -134,37 +177,7 @@ fn check(config: &Config) -> Result<(), LoadError> {
             !config.grpc || config.expected_status.is_none(),
             "a call of gRPC is well answered by grpc-status 0 alone",
         ),
-        (config.requests != Some(0), "at least one request must be asked for"),
-        (!config.window.is_zero(), "the window must be longer than nothing"),
-        (
-            config.timeout.is_none_or(|timeout| !timeout.is_zero()),
-            "a timeout of nothing would give every request up",
-        ),
-        (config.warmup.min <= config.warmup.max, "the longest warm-up must not be below the shortest"),
-        (
-            config.slack <= MAX_SLACK,
-            "a slack must be at most 100 ms: what waits for longer is sent in bursts",
-        ),
-        (
-            config.slack.is_zero() || config.pace != Pace::Closed,
-            "a slack is of a schedule: it goes only with a rate",
-        ),
-    ];
-    if let Some((_, sentence)) = rules.iter().find(|(kept, _)| !kept) {
-        return Err(LoadError::Config(sentence));
-    }
-    if let Some(streams) = config.http2 {
-        check_http2(config, streams)?;
-    }
-    match &config.pace {
-        Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
-            Err(LoadError::Config("a log has arrivals of its own, which cannot be Poisson"))
-        }
-        Pace::Open { intensity, .. } if !intensity.is_valid() => {
-            Err(LoadError::Config("a rate must be finite and above 0, and last longer than nothing"))
-        }
-        _ => Ok(()),
-    }
+    ])
 }
 
 /// What is offered to a server over TLS.
@@ -184,10 +197,7 @@ fn check_http2(config: &Config, streams: u32) -> Result<(), LoadError> {
         (!framed, "HTTP/2 frames bodies by itself: leave Transfer-Encoding out"),
         (!config.request.expects_continue(), "Expect: 100-continue goes only with HTTP/1.1"),
     ];
-    match rules.iter().find(|(kept, _)| !kept) {
-        Some((_, sentence)) => Err(LoadError::Config(sentence)),
-        None => Ok(()),
-    }
+    first_broken(&rules)
 }
 
 /// The share of one thread: equal parts, the first threads taking one more where it does not divide.
