@@ -16,6 +16,7 @@ mod turns;
 mod worker;
 
 pub use ask::ask;
+pub use http2::Http2;
 pub use prepare::check_job;
 pub use turns::{Turns, serve};
 pub(crate) use worker::Report;

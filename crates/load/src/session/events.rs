@@ -132,7 +132,7 @@ impl Body for Stream {
 
 /// HTTP/1.1 whose answers are streams of events.
 #[derive(Debug)]
-pub(crate) struct EventStreams {
+pub struct EventStreams {
     /// Events after which an answer is complete; `None` for when the stream ends.
     most: Option<u64>,
     streams: Box<[Stream]>,
@@ -140,7 +140,8 @@ pub(crate) struct EventStreams {
 
 impl EventStreams {
     /// For so many connections.
-    pub(crate) fn new(connections: u32, most: Option<u64>) -> Self {
+    #[must_use]
+    pub fn new(connections: u32, most: Option<u64>) -> Self {
         Self { most, streams: (0..connections).map(|_| Stream::default()).collect() }
     }
 }
@@ -162,9 +163,9 @@ impl Session {
                 Some(_) if stream.status == STREAM && most != u64::MAX && stream.came < most => {
                     return self.malformed(lane, Malformed::FewEvents, at);
                 }
+                // The rest of the stream is not wanted, nor is the connection, whether or not its end is there already.
+                _ if stream.came >= most => Answer { status: STREAM, keep_alive: false },
                 Some(answer) => answer,
-                // The rest of the stream is not wanted, nor is the connection.
-                None if stream.came >= most => Answer { status: STREAM, keep_alive: false },
                 None => break,
             };
             let fate = self.answered(lane, answer, at);

@@ -9,7 +9,7 @@ use super::{Fate, Session};
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// The server closed it.
     Closed,
     /// Reading from it failed.
@@ -21,7 +21,7 @@ pub(crate) enum End {
 /// When a request that is due is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Asked {
+pub enum Asked {
     /// At once, on its connection.
     Now,
     /// Together with others of its connection, which [`Protocol::gathered`] names, or when the server has room for it.
@@ -32,7 +32,7 @@ pub(crate) enum Asked {
 
 /// Why no connection will ever be any good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hopeless {
+pub enum Hopeless {
     /// The server speaks something else.
     NotSpoken,
     /// A request is none of this protocol.
@@ -40,7 +40,7 @@ pub(crate) enum Hopeless {
 }
 
 /// A protocol: its state for all connections of one session, each with a number of lanes.
-pub(crate) trait Protocol: fmt::Debug {
+pub trait Protocol: fmt::Debug {
     /// Whether each answer is what one read brings, so that the kernel's stamp of the read is the answer's.
     const STAMPED: bool;
 
@@ -90,7 +90,7 @@ pub(crate) trait Protocol: fmt::Debug {
 
 /// HTTP/1.1: answers in the order of the requests.
 #[derive(Debug)]
-pub(crate) struct Http1;
+pub struct Http1;
 
 impl Protocol for Http1 {
     const STAMPED: bool = true;
@@ -147,7 +147,7 @@ impl Protocol for Http1 {
 
 /// WebSocket: messages in the place of requests, in order, on connections that are upgraded first.
 #[derive(Debug)]
-pub(crate) struct WebSocket(pub(crate) Upgrade);
+pub struct WebSocket(pub Upgrade);
 
 impl Protocol for WebSocket {
     const STAMPED: bool = true;

@@ -29,9 +29,13 @@ impl Session {
         self.malformed(lane, malformed, at)
     }
 
-    /// The connection of `lane` is over; `malformed` says that the server did not speak HTTP/2.
-    pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> Fate {
-        self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at)
+    /// The connection of `lane` is over; `malformed` says that the server did not speak HTTP/2. Whether a request failed by
+    /// that.
+    pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> bool {
+        let state = &self.lanes[lane as usize];
+        let asked = state.cursor.held > state.unwritten;
+        let _ = self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at);
+        asked
     }
 
     /// The answer of `lane` is complete, for a feed that wants to hear it.

@@ -11,6 +11,8 @@ use super::{Fate, Heard, Session};
 
 /// Longest payload of a control frame. Source: RFC 6455, section 5.5.
 const CONTROL_BYTES: usize = 125;
+/// Pongs that wait to be written: as much as one read can ask for in small pings, and no memory to speak of.
+const PONG_BYTES: usize = 64 * 1024;
 /// Status of every message in the tallies, which know answers by their status: one that is no error.
 const MESSAGE: u16 = 200;
 /// Status of an upgrade.
@@ -283,10 +285,13 @@ impl Session {
         Fate::Keep
     }
 
-    /// Answers a ping, before the next message.
+    /// Answers a ping, before the next message; not every one of a server that reads no answers (RFC 6455, section 5.5.3).
     #[cold]
     fn pong(&mut self, lane: u32, payload: &[u8]) {
         const MASK: [u8; 4] = [0; 4];
+        if self.lanes[lane as usize].side.len() >= PONG_BYTES {
+            return;
+        }
         self.lanes[lane as usize].side.extend(frame(opcode::PONG, payload, MASK));
         self.soil(lane);
     }

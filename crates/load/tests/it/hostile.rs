@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use model::plan::SplitMix64;
 
-use crate::framing::{Verdict, check};
+use crate::framing::{Spoken, Verdict, check};
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
@@ -13,7 +13,8 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 type Cost = (u64, u64, u64, bool);
 
 fn cost(bytes: &[u8], head: bool) -> Cost {
-    let Verdict { answers, malformed, lost, kept } = check(bytes, head);
+    let spoken = if head { Spoken::Head } else { Spoken::Http1 };
+    let Verdict { answers, malformed, lost, kept } = check(bytes, spoken);
     (answers, malformed, lost, kept)
 }
 
@@ -145,20 +146,86 @@ const PARTS: [&str; 22] = [
     "\0",
 ];
 
+/// Messages of WebSocket that are whole, and parts of others.
+const MESSAGES: [&[u8]; 3] = [b"\x81\x05hello", b"\x02\x01a\x89\x02hi\x80\x01b", b"\x82\x7e\x00\x03abc"];
+const FRAMES: [&[u8]; 8] = [
+    b"\x81",
+    b"\x80\x00",
+    b"\x01\x02hi",
+    b"\x88\x00",
+    b"\x8a\x01x",
+    b"\x81\x85abcd",
+    b"\xc1\x00",
+    b"\x82\x7f\xff\xff",
+];
+
+/// Streams of events that are whole, and parts of others.
+const STREAMS: [&[u8]; 2] = [
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n12\r\ndata: a\n\ndata: b\n\n\r\n0\r\n\r\n",
+    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+];
+const EVENTS: [&[u8]; 8] = [
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+    b"data: a\n\n",
+    b"data: a\r\n\r\n",
+    b": b\n",
+    b"\n",
+    b"0\r\n\r\n",
+    b"9\r\ndata: a\n\n\r\n",
+];
+
+/// What h2 must have first, with answers to the first two streams: HEADERS with a static field, DATA, trailers.
+const CALLS: [&[u8]; 2] = [
+    // :status 200, END_STREAM; for gRPC an answer of another kind.
+    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88",
+    // :status 200, content-type: application/grpc; a message; grpc-status: 0.
+    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x14\x01\x04\x00\x00\x00\x01\x88\x0f\x10\x10application/grpc\
+      \x00\x00\x06\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01a\
+      \x00\x00\x0f\x01\x05\x00\x00\x00\x01\x00\x0bgrpc-status\x010",
+];
+const PIECES: [&[u8]; 8] = [
+    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+    b"\x00\x00\x01\x01\x04\x00\x00\x00\x03\x88",
+    b"\x00\x00\x06\x00\x01\x00\x00\x00\x03\x00\x00\x00\x00\x01a",
+    b"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678",
+    b"\x00\x00\x04\x03\x00\x00\x00\x00\x05\x00\x00\x00\x08",
+    b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00",
+    b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\xff\xff\xff",
+    b"\x00\x00\x02\x01\x05\x00\x00\x00\x07\x88\x80",
+];
+
 /// What one input is made of: whole answers, parts of others, and bytes that were exchanged.
-fn generated(random: &mut SplitMix64) -> Vec<u8> {
+fn generated(random: &mut SplitMix64, spoken: Spoken) -> Vec<u8> {
+    let text = |texts: &[&'static str]| texts.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
+    let (whole, parts): (Vec<&[u8]>, Vec<&[u8]>) = match spoken {
+        Spoken::Http1 | Spoken::Head => (text(&WHOLE), text(&PARTS)),
+        Spoken::WebSocket => (MESSAGES.to_vec(), FRAMES.to_vec()),
+        Spoken::Events => (STREAMS.to_vec(), EVENTS.to_vec()),
+        Spoken::Http2 | Spoken::Grpc => (CALLS.to_vec(), PIECES.to_vec()),
+    };
     let mut bytes = Vec::new();
     for _ in 0..random.below(3) {
-        bytes.extend_from_slice(WHOLE[random.below(WHOLE.len() as u64) as usize].as_bytes());
+        bytes.extend_from_slice(whole[random.below(whole.len() as u64) as usize]);
     }
     for _ in 0..=random.below(8) {
-        bytes.extend_from_slice(PARTS[random.below(PARTS.len() as u64) as usize].as_bytes());
+        bytes.extend_from_slice(parts[random.below(parts.len() as u64) as usize]);
     }
     for _ in 0..random.below(3) {
         let place = random.below(bytes.len() as u64) as usize;
         bytes[place] = random.below(256) as u8;
     }
     bytes
+}
+
+#[test]
+fn a_flood_of_control_frames_costs_no_memory_and_no_request() {
+    let lost = Verdict { answers: 0, malformed: 0, lost: 4, kept: true };
+    assert_eq!(check(&b"\x89\x00".repeat(30_000), Spoken::WebSocket), lost);
+    let settings = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+    let pings = b"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678".repeat(3_000);
+    assert_eq!(check(&[&settings[..], &pings].concat(), Spoken::Grpc), lost);
+    assert_eq!(check(&settings.repeat(5_000), Spoken::Http2), lost);
 }
 
 /// Generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least
@@ -170,20 +237,30 @@ fn no_bytes_at_all_do_more_than_end_a_connection() {
     let number =
         |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));
     let (time, first) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 0));
-    let (start, mut inputs, mut answered, mut refused) = (Instant::now(), 0, 0, 0);
+    const SPOKEN: [Spoken; 6] =
+        [Spoken::Http1, Spoken::Head, Spoken::WebSocket, Spoken::Events, Spoken::Http2, Spoken::Grpc];
+    let start = Instant::now();
+    let (mut inputs, mut answered, mut refused) = (0, [0; SPOKEN.len()], [0; SPOKEN.len()]);
     while inputs < INPUTS || start.elapsed() < time {
         let seed = first + inputs;
-        let bytes = generated(&mut SplitMix64::fork(seed, "hostile", 0));
-        let verdict = catch_unwind(|| check(&bytes, seed % 8 == 0))
-            .unwrap_or_else(|_| panic!("seed {seed}: \"{}\"", bytes.escape_ascii()));
+        let which = (seed % SPOKEN.len() as u64) as usize;
+        let bytes = generated(&mut SplitMix64::fork(seed, "hostile", 0), SPOKEN[which]);
+        let verdict = catch_unwind(|| check(&bytes, SPOKEN[which]))
+            .unwrap_or_else(|_| panic!("seed {seed}, {:?}: \"{}\"", SPOKEN[which], bytes.escape_ascii()));
         inputs += 1;
-        answered += u64::from(verdict.answers > 0);
-        refused += u64::from(verdict.malformed > 0);
+        answered[which] += u64::from(verdict.answers > 0);
+        refused[which] += u64::from(verdict.malformed > 0);
     }
     println!(
-        "hostile answers, {} s: {inputs} inputs, {answered} answered, {refused} refused",
+        "hostile answers, {} s: {inputs} inputs of {SPOKEN:?}: {answered:?} answered, {refused:?} refused",
         time.as_secs()
     );
     // Inputs that say nothing of either would prove nothing.
-    assert!(answered > inputs / 20 && refused > inputs / 20, "{answered} answered, {refused} refused");
+    let each = inputs / SPOKEN.len() as u64;
+    for (which, spoken) in SPOKEN.iter().enumerate() {
+        assert!(
+            answered[which] > each / 20 && refused[which] > each / 20,
+            "{spoken:?}: {answered:?}, {refused:?} of {each}"
+        );
+    }
 }

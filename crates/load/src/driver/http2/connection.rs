@@ -205,7 +205,13 @@ impl Connection {
     pub(super) fn advance(&mut self, mut ended: impl FnMut(u32, Ended)) -> Result<(), Lost> {
         loop {
             let turned = self.turn();
-            let moved = self.poll_streams(&mut ended);
+            let malformed = turned.is_err_and(|lost| lost.malformed);
+            // What the server broke was not reset: whoever loses the connection counts it.
+            let moved = self.poll_streams(&mut |slot, how| {
+                if how != Ended::Reset || !malformed {
+                    ended(slot, how);
+                }
+            });
             turned?;
             if !moved && !self.flag.take() {
                 return Ok(());

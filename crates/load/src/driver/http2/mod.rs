@@ -22,7 +22,7 @@ const MOST_UNSENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// HTTP/2 on all connections of one session.
 #[derive(Debug)]
-pub(crate) struct Http2 {
+pub struct Http2 {
     /// Lanes of a connection.
     streams: u32,
     /// Whether TLS is spoken below.
@@ -51,7 +51,8 @@ struct Place {
 
 impl Http2 {
     /// For `lanes` lanes of which `streams` share a connection; `alike` is the request of all of them, if there is one.
-    pub(crate) fn new(lanes: u32, streams: u32, alike: Option<&[u8]>, secure: bool) -> Self {
+    #[must_use]
+    pub fn new(lanes: u32, streams: u32, alike: Option<&[u8]>, secure: bool) -> Self {
         Self {
             streams,
             secure,
@@ -65,7 +66,8 @@ impl Http2 {
     }
 
     /// The same with calls of gRPC.
-    pub(crate) fn of_grpc(self) -> Self {
+    #[must_use]
+    pub fn of_grpc(self) -> Self {
         Self { grpc: true, ..self }
     }
 
@@ -158,8 +160,9 @@ impl Http2 {
         if lost.malformed {
             place.last = std::mem::take(over.outgoing());
         }
+        let mut malformed = lost.malformed;
         for lane in self.lanes_of(connection) {
-            let _ = session.stream_lost(lane, lost.malformed, at);
+            malformed &= !session.stream_lost(lane, malformed, at);
         }
         if lost.malformed && session.completed() == 0 {
             self.hopeless.get_or_insert(Hopeless::NotSpoken);
