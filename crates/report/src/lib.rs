@@ -42,7 +42,7 @@ pub use json::{
     bisect_json, capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema,
     ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
 };
-pub use metrics::{load_csv, load_otlp, load_prometheus};
+pub use metrics::{LiveFigures, load_csv, load_live, load_otlp, load_prometheus};
 pub use style::Style;
 
 use analyse::capacity::Capacity;

@@ -60,6 +60,69 @@ pub fn load_prometheus(report: &LoadReport) -> String {
     text
 }
 
+/// Upper edges of the buckets of responses in seconds: three to a decade, from what a loopback takes to what nobody waits for.
+const BUCKETS_S: [f64; 17] =
+    [1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
+
+/// What a load has brought so far.
+#[derive(Debug, Clone, Default)]
+pub struct LiveFigures {
+    /// What is asked.
+    pub url: String,
+    /// Whether its window is open: before and after it, nothing is counted.
+    pub measuring: bool,
+    /// Requests answered in the seconds of the window that are over.
+    pub requests: u64,
+    /// Errors in them.
+    pub errors: u64,
+    /// Responses up to each edge of [`BUCKETS_S`] and above that before it; the last holds what is longer than all.
+    buckets: [u64; BUCKETS_S.len() + 1],
+    /// Sum of all responses in seconds.
+    sum_s: f64,
+}
+
+impl LiveFigures {
+    /// Nothing yet of a load of `url`.
+    #[must_use]
+    pub fn of(url: &str) -> Self {
+        Self { url: url.to_owned(), ..Self::default() }
+    }
+
+    /// Adds `count` responses of `seconds` each.
+    pub fn answered(&mut self, seconds: f64, count: u64) {
+        self.buckets[BUCKETS_S.partition_point(|edge| *edge < seconds)] += count;
+        self.sum_s += seconds * count as f64;
+    }
+}
+
+/// A load that goes on, in Prometheus' text format: counters that only grow, and a histogram that sums over generators.
+///
+/// Source: Prometheus documentation, "Exposition formats", version 0.0.4.
+#[must_use]
+pub fn load_live(figures: &LiveFigures) -> String {
+    let labels = |more: &str| labelled(&figures.url, more);
+    let mut text = String::new();
+    for (name, kind, help, value) in [
+        ("live_requests_total", "counter", "Requests answered in the window so far.", figures.requests),
+        ("live_errors_total", "counter", "Errors in the window so far.", figures.errors),
+        ("live_measuring", "gauge", "1 while the window is open.", u64::from(figures.measuring)),
+    ] {
+        let name = format!("whyslow_load_{name}");
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{} {value}", labels(""));
+    }
+    let name = "whyslow_load_live_response_seconds";
+    let _ =
+        writeln!(text, "# HELP {name} From when a request was due to its answer.\n# TYPE {name} histogram");
+    let mut below = 0;
+    let edges = BUCKETS_S.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+    for (edge, count) in edges.zip(figures.buckets) {
+        below += count;
+        let _ = writeln!(text, "{name}_bucket{} {below}", labels(&format!(",le=\"{edge}\"")));
+    }
+    let _ = writeln!(text, "{name}_sum{} {}\n{name}_count{} {below}", labels(""), figures.sum_s, labels(""));
+    text
+}
+
 /// The figures as one line of OTLP/JSON: what a collector's `otlpjsonfile` receiver reads and what its HTTP endpoint
 /// `/v1/metrics` takes. `end_unix_ns` is the end of the window.
 ///
@@ -194,6 +257,10 @@ fn quantiles(row: &Percentiles) -> Vec<(f64, u64)> {
 
 /// The label set with the URL, quoted as the format wants it.
 fn url(report: &LoadReport, more: &str) -> String {
-    let quoted = report.url.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    labelled(&report.url, more)
+}
+
+fn labelled(url: &str, more: &str) -> String {
+    let quoted = url.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{{url=\"{quoted}\"{more}}}")
 }

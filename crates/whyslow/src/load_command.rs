@@ -4,6 +4,7 @@ pub(crate) mod config;
 mod deadline;
 mod keep;
 pub(crate) mod pace;
+mod scrape;
 mod scripted;
 mod turns;
 mod watch;
@@ -18,6 +19,7 @@ use crate::interrupt::Interrupt;
 use keep::Seconds;
 pub(crate) use keep::keep_figures;
 use model::record::LoadReport;
+use scrape::Scrape;
 use scripted::{Given, Scripted};
 use watch::Watch;
 
@@ -33,17 +35,22 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     }
     let bounds = bounds(&args.keep.fail_if).map_err(Stop::usage)?;
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
+    let metrics = args.keep.metrics_port.as_deref().map(scrape::address).transpose().map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
+    let scrape = metrics.map(|address| Scrape::open(address, &config.target.url)).transpose();
+    let scrape = scrape.map_err(Stop::usage)?;
     let mut seconds = Seconds::new(args.hlog.is_some());
     let measured = windows(args, || {
         let mut note = |event: &load::Event| {
             seconds.follow(event);
             keeper.note(*event);
+            scrape.iter().for_each(|scrape| scrape.follow(event));
         };
         let window = measure(args, &config, scripted.as_mut(), &mut note, &interrupt)?;
         seconds.end_window(&window);
         Ok(window)
     })?;
+    scrape.into_iter().for_each(Scrape::close);
     keep::keep(args, &seconds, &measured)?;
     keeper.save(&measured)?;
     show(args, &measured)?;

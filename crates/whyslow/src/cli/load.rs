@@ -240,4 +240,8 @@ pub(crate) struct KeepArgs {
     /// Show rate, percentiles and errors second by second in the terminal
     #[arg(long)]
     pub(crate) live: bool,
+    /// While the load runs, hand out its figures to a Prometheus on this machine, at /metrics of this port of 127.0.0.1 or of this
+    /// address
+    #[arg(long, value_name = "PORT|ADDRESS")]
+    pub(crate) metrics_port: Option<String>,
 }

@@ -20,6 +20,7 @@ mod ladder;
 mod load;
 mod manual;
 mod messages;
+mod metrics;
 mod refusals;
 mod report;
 mod requests;

@@ -1,0 +1,133 @@
+//! Figures of a running load, as a Prometheus finds them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{FIXTURE, WHYSLOW, fresh_folder, whyslow, within};
+
+/// A process that ends with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A server, and the URL of it.
+fn server() -> (Ends, String) {
+    let mut command = Command::new(FIXTURE);
+    command.args(["0", "hosts", "127.0.0.1"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let url = format!("http://127.0.0.1:{}/", line.trim().rsplit_once(':').unwrap().1);
+    (Ends(child), url)
+}
+
+fn load(url: &str, port: u16, seconds: &str) -> Child {
+    Command::new(WHYSLOW)
+        .args(["load", "-t1", "-c2", "-R", "200", "-d", seconds, "--format", "json"])
+        .args(["--metrics-port", &port.to_string(), url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// The value of a series in Prometheus' text format.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(series) && !line.starts_with('#'))?;
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+#[test]
+fn figures_grow_second_by_second_and_end_with_the_load() {
+    let ((_server, url), port) = (server(), free_port());
+    let load = load(&url, port, "3s");
+    let mut text = String::new();
+    let seen = within(Duration::from_secs(10), || {
+        text = get(port, "/metrics").unwrap_or_default();
+        value(&text, "whyslow_load_live_requests_total").is_some_and(|requests| requests > 0.0)
+    });
+    assert!(seen, "{text}");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("version=0.0.4"), "{text}");
+    let requests = value(&text, "whyslow_load_live_requests_total").unwrap();
+    // Whole seconds of 200 each, but for what was on its way at their ends.
+    assert!((requests % 200.0 - 100.0).abs() > 60.0 && requests <= 602.0, "{requests}");
+    assert_eq!(value(&text, "whyslow_load_live_response_seconds_count"), Some(requests), "{text}");
+    let whole = format!("whyslow_load_live_response_seconds_bucket{{url=\"{url}\",le=\"+Inf\"}}");
+    assert_eq!(value(&text, &whole), Some(requests), "{text}");
+    assert_eq!(value(&text, "whyslow_load_live_errors_total"), Some(0.0));
+    assert!(get(port, "/").unwrap().starts_with("HTTP/1.1 404"));
+    let output = load.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["requests"], 600, "{report}");
+    assert!(get(port, "/metrics").is_none(), "it listens no longer");
+}
+
+#[test]
+fn an_address_that_others_reach_is_refused() {
+    for (address, said) in [("0.0.0.0:9464", "whoever reaches 0.0.0.0:9464"), ("x", "'x' is neither a port")]
+    {
+        let said_so = whyslow(&["load", "--metrics-port", address, "http://127.0.0.1:1/"]);
+        assert!(said_so.code == Some(2) && said_so.err.contains(said), "{said_so:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+fn a_real_prometheus_has_what_the_report_has() {
+    let (folder, ports) = (fresh_folder(), [free_port(), free_port()]);
+    let config = format!(
+        "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\nscrape_configs:\n- job_name: load\n  static_configs: [{{targets: ['127.0.0.1:{}']}}]\n",
+        ports[0]
+    );
+    std::fs::write(folder.join("prometheus.yml"), config).unwrap();
+    let mut command = Command::new("prometheus");
+    command
+        .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
+        .arg(format!("--web.listen-address=127.0.0.1:{}", ports[1]))
+        .current_dir(&folder)
+        .stderr(Stdio::null());
+    let Ok(prometheus) = command.spawn() else {
+        eprintln!("skipped: prometheus is not installed");
+        return;
+    };
+    let _prometheus = Ends(prometheus);
+    // Some seconds go by before it looks for what it is to scrape.
+    let target = format!("http://127.0.0.1:{}/metrics", ports[0]);
+    let looks = || get(ports[1], "/api/v1/targets").is_some_and(|text| text.contains(&target));
+    assert!(within(Duration::from_secs(20), looks), "it does not start");
+    let (_server, url) = server();
+    let output = load(&url, ports[0], "3s").wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let query = |text: &str| {
+        let answer = get(ports[1], &format!("/api/v1/query?query={text}"))?;
+        let json: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
+        json["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()
+    };
+    let requests = query("max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
+    assert!((398.0..=600.0).contains(&requests), "two seconds were over when it last came: {requests}");
+    let buckets = "whyslow_load_live_response_seconds_bucket";
+    let p50 = query(&format!("histogram_quantile(0.5,max_over_time({buckets}[1m]))")).unwrap();
+    assert!(p50 > 0.0 && p50 < 0.1, "{p50}");
+}
