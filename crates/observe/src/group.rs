@@ -264,6 +264,13 @@ impl Group {
         Ok((rss_bytes, threads))
     }
 
+    /// Descriptors that they have open, as far as this user may count them.
+    pub(crate) fn open_descriptors(&self) -> u64 {
+        let count =
+            |pid| std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |entries| entries.count() as u64);
+        self.pids().unwrap_or_default().into_iter().map(count).sum()
+    }
+
     /// The processes that are watched.
     pub(crate) fn watched(&self, table: &Table) -> Result<Vec<Stat>, ObserveError> {
         let mut members = self.members(table)?;

@@ -13,6 +13,8 @@ pub struct Point {
     pub at_ns: u64,
     /// Resident memory of the group in bytes.
     pub rss_bytes: u64,
+    /// Descriptors that the group has open; 0 where they are hidden from this user.
+    pub descriptors: u64,
     /// Threads of the group.
     pub threads: u32,
     /// Threads of the whole host that run or wait for a CPU.
@@ -61,5 +63,5 @@ fn look(group: &Group, reader: &mut Reader, begin: Instant) -> Option<Point> {
     let at_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (rss_bytes, threads) = group.size(reader).ok()?;
     let running = reader.read("/proc/stat").ok().and_then(parse::running).unwrap_or(0);
-    Some(Point { at_ns, rss_bytes, threads, running })
+    Some(Point { at_ns, rss_bytes, descriptors: group.open_descriptors(), threads, running })
 }

@@ -1,6 +1,6 @@
 //! What a load report says: a few lines first, and everything behind `--details`.
 
-use model::record::{LoadReport, NamedRequests, Percentiles};
+use model::record::{Growth, LoadReport, NamedRequests, Percentiles};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
@@ -30,6 +30,7 @@ pub(crate) fn first(report: &LoadReport) -> Document {
     page.extend(name_table(report));
     let mut points: Vec<String> = schedule(report).into_iter().collect();
     points.push(failed(report));
+    points.extend(growth(report));
     points.extend(report.warnings.iter().map(|warning| warning.text.clone()));
     points.push("intervals, errors by kind, the generator's CPU: --details".to_owned());
     page.push(Block::List(points));
@@ -101,6 +102,29 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
     ]
 }
 
+/// How the server grew, where it was watched.
+fn growth(report: &LoadReport) -> Option<String> {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let server = report.server.as_ref()?;
+    let said = |growth: &Growth, unit: f64, name: &str| match growth.low <= 0.0 && growth.high >= 0.0 {
+        true => format!("no growth seen [{:.1}, {:.1}]{name}/h", growth.low / unit, growth.high / unit),
+        false => format!(
+            "{:+.1}{name}/h [{:.1}, {:.1}]",
+            growth.per_h / unit,
+            growth.low / unit,
+            growth.high / unit
+        ),
+    };
+    Some(format!(
+        "server (process {}): memory {:.1} MiB, {}; descriptors {}, {}",
+        server.pid,
+        server.rss_bytes as f64 / MIB,
+        said(&server.rss_slope_bytes, MIB, " MiB"),
+        server.descriptors,
+        said(&server.descriptors_slope, 1.0, ""),
+    ))
+}
+
 /// When events came, where answers are streams of them.
 fn event_table(report: &LoadReport) -> Option<Block> {
     let events = report.events.as_ref()?;
@@ -155,6 +179,7 @@ fn facts(report: &LoadReport) -> Vec<String> {
         format!("errors: {}; unfinished {}, unsent {}", errors.join(", "), report.unfinished, report.unsent),
         format!("generator CPU: {} user, {} system per request", format_ns(cpu.user), format_ns(cpu.system)),
     ];
+    facts.extend(growth(report));
     facts.extend(schedule(report));
     facts.extend(intervals(report));
     facts

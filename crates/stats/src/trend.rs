@@ -1,8 +1,9 @@
 //! Whether values that follow each other rise or fall.
 
 use crate::error::{all_finite, at_least};
+use crate::paired::student;
 use crate::special::two_sided_p;
-use crate::{Error, changepoint};
+use crate::{Error, Estimate, changepoint};
 
 /// Mann–Kendall test of a trend.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +33,29 @@ pub fn mann_kendall(values: &[f64]) -> Result<Trend, Error> {
     let p = if exact { inversions_p(values.len(), score) } else { normal_p(values.len(), score, &ties) };
     let pairs = values.len() * (values.len() - 1) / 2;
     Ok(Trend { tau: score as f64 / pairs as f64, p })
+}
+
+/// Parts of a series whose means a growth is told from: enough for an interval, and each long enough to be rid of noise.
+const PARTS: usize = 12;
+
+/// How much a value grows in each unit of time, with Student's interval at `level`, of `(time, value)` pairs in their order.
+///
+/// The series is cut into twelve parts, and what lies between the means of neighbours is taken as independent. Neighbours of
+/// a series that wanders are close, and its increments are independent; those of noise around a level cancel, which makes the
+/// interval too wide and never too narrow. A step at the beginning is one increment of eleven: it widens the interval.
+///
+/// # Errors
+/// [`Error::TooFew`] under two pairs for each part, a value that is not finite, a level outside (0, 1).
+pub fn growth(series: &[(f64, f64)], level: f64) -> Result<Estimate, Error> {
+    at_least(series.len(), 2 * PARTS)?;
+    let part = |number: usize| &series[number * series.len() / PARTS..(number + 1) * series.len() / PARTS];
+    let mean = |part: &[(f64, f64)]| {
+        let sum = part.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (sum.0 / part.len() as f64, sum.1 / part.len() as f64)
+    };
+    let means: Vec<(f64, f64)> = (0..PARTS).map(|number| mean(part(number))).collect();
+    let rates: Vec<f64> = means.windows(2).map(|two| (two[1].1 - two[0].1) / (two[1].0 - two[0].0)).collect();
+    student(&rates, level)
 }
 
 /// Up to this many values the null distribution is computed exactly, in about a millisecond.

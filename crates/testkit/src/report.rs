@@ -39,6 +39,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         errors: Errors::default(),
         errors_by_status: std::collections::BTreeMap::new(),
         events: None,
+        server: None,
         unfinished: 0,
         unsent: 0,
         service_ns: each_ns.clone(),

@@ -6,6 +6,7 @@ mod keep;
 pub(crate) mod pace;
 mod scrape;
 mod scripted;
+mod soak;
 mod turns;
 mod watch;
 
@@ -21,6 +22,7 @@ pub(crate) use keep::keep_figures;
 use model::record::LoadReport;
 use scrape::Scrape;
 use scripted::{Given, Scripted};
+use soak::Soak;
 use watch::Watch;
 
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
@@ -39,18 +41,21 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let interrupt = Interrupt::listen()?;
     let scrape = metrics.map(|address| Scrape::open(address, &config.target.url)).transpose();
     let scrape = scrape.map_err(Stop::usage)?;
+    let mut soak = Soak::open(args, &config).map_err(Stop::usage)?;
     let mut seconds = Seconds::new(args.hlog.is_some());
-    let measured = windows(args, || {
+    let mut measured = windows(args, || {
         let mut note = |event: &load::Event| {
             seconds.follow(event);
             keeper.note(*event);
             scrape.iter().for_each(|scrape| scrape.follow(event));
+            soak.iter_mut().for_each(|soak| soak.follow(event));
         };
         let window = measure(args, &config, scripted.as_mut(), &mut note, &interrupt)?;
         seconds.end_window(&window);
         Ok(window)
     })?;
     scrape.into_iter().for_each(Scrape::close);
+    measured.report.server = soak.as_ref().and_then(Soak::figures);
     keep::keep(args, &seconds, &measured)?;
     keeper.save(&measured)?;
     show(args, &measured)?;

@@ -73,9 +73,16 @@ pub(crate) enum Unit {
     Share,
     Count,
     Size,
+    /// Bytes each hour.
+    SizePerHour,
+    /// A number each hour.
+    PerHour,
     /// A number without a unit that need not be whole.
     Number,
 }
+
+/// Bytes of a MiB.
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// Which of the three times of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +118,7 @@ const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 30] = [
+const OTHERS: [(&str, Unit, ReadReport); 32] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -143,6 +150,8 @@ const OTHERS: [(&str, Unit, ReadReport); 30] = [
     ("busiest_thread", Unit::Share, |report| Some(report.busiest_thread)),
     ("autocorrelation", Unit::Number, |report| Some(report.autocorrelation)),
     ("effective_requests", Unit::Count, |report| Some(report.effective_requests as f64)),
+    ("rss_slope", Unit::SizePerHour, |report| Some(report.server.as_ref()?.rss_slope_bytes.sure())),
+    ("descriptors_slope", Unit::PerHour, |report| Some(report.server.as_ref()?.descriptors_slope.sure())),
     ("window", Unit::Time, |report| Some(report.window_ns as f64)),
     ("warnings", Unit::Count, |report| Some(report.warnings.len() as f64)),
 ];
@@ -192,6 +201,8 @@ impl Unit {
             },
             Self::Count => text.parse::<u64>().ok().map(|count| count as f64),
             Self::Size => text.parse::<Bytes>().ok().map(|size| size.0 as f64),
+            Self::SizePerHour => hourly(text)?.parse::<Bytes>().ok().map(|size| size.0 as f64),
+            Self::PerHour => hourly(text)?.parse().ok(),
             Self::Number => text.parse().ok(),
         }
         .filter(|value: &f64| value.is_finite() && *value >= 0.0)
@@ -204,6 +215,8 @@ impl Unit {
             Self::Share => "0.1%",
             Self::Count => "0",
             Self::Size => "64KiB",
+            Self::SizePerHour => "1MiB/h",
+            Self::PerHour => "10/h",
             Self::Number => "0.5",
         }
     }
@@ -215,9 +228,16 @@ impl Unit {
             Self::Share => percent(value),
             Self::Count => format!("{value:.0}"),
             Self::Size => format!("{value:.0} bytes"),
+            Self::SizePerHour => format!("{:.1} MiB/h", value / MIB),
+            Self::PerHour => format!("{value:.1}/h"),
             Self::Number => format!("{value:.2}"),
         }
     }
+}
+
+/// What stands before the unit of what grows each hour.
+fn hourly(text: &str) -> Option<&str> {
+    text.strip_suffix("/h").map(str::trim_end)
 }
 
 impl FromStr for Bound {

@@ -101,6 +101,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
         errors_by_status: measured.by_status.clone(),
+        server: None,
         events: measured.events.as_ref().map(|events| EventFigures {
             count: events.count,
             rate_per_s: per_window(events.count as f64),

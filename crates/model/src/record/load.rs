@@ -229,6 +229,9 @@ pub struct LoadReport {
     /// Events, where answers were streams of them (server-sent events).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<EventFigures>,
+    /// How the server's memory and descriptors grew over the window, where it was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerGrowth>,
     /// Requests sent and not answered when the window ended.
     pub unfinished: u64,
     /// Arrivals due and not sent when the window ended.
@@ -304,4 +307,40 @@ pub struct EventFigures {
     pub first_ns: Percentiles,
     /// An event − the one before it in its stream; those that one read brought came at once.
     pub gap_ns: Percentiles,
+}
+
+/// How the memory and the descriptors of a server grew over a window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerGrowth {
+    /// The process that listens.
+    pub pid: u32,
+    /// How often it was looked at.
+    pub looks: u64,
+    /// Resident memory of it and of all below it at the end.
+    pub rss_bytes: u64,
+    /// Descriptors at the end.
+    pub descriptors: u64,
+    /// How much the memory grows, in bytes.
+    pub rss_slope_bytes: Growth,
+    /// How much the descriptors do.
+    pub descriptors_slope: Growth,
+}
+
+/// A growth with its 95 % interval, each per hour.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Growth {
+    /// The estimate.
+    pub per_h: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Growth {
+    /// The growth that is sure: the end of the interval that is nearer to none, and none where that is inside it.
+    #[must_use]
+    pub fn sure(&self) -> f64 {
+        if self.low > 0.0 { self.low } else { self.high.min(0.0) }
+    }
 }

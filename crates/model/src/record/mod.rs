@@ -34,8 +34,8 @@ pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
 pub use load::{
-    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, LoadReport, NamedRequests, PerConnection,
-    Percentiles, Pieces, ScheduleFacts, Second, Warning, status_name,
+    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,
+    Percentiles, Pieces, ScheduleFacts, Second, ServerGrowth, Warning, status_name,
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};

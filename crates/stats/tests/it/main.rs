@@ -5,6 +5,7 @@ mod cycles;
 mod decisions;
 mod derived;
 mod fixture;
+mod growth;
 mod host;
 mod pairs;
 mod properties;

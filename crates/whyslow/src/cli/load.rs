@@ -240,6 +240,10 @@ pub(crate) struct KeepArgs {
     /// Show rate, percentiles and errors second by second in the terminal
     #[arg(long)]
     pub(crate) live: bool,
+    /// Watch memory and descriptors of the server, which runs on this machine: how much they grow an hour, with an interval.
+    /// --fail-if 'rss_slope > 1MiB/h' and 'descriptors_slope > 10/h' take the growth that is sure
+    #[arg(long)]
+    pub(crate) soak: bool,
     /// While the load runs, hand out its figures to a Prometheus on this machine, at /metrics of this port of 127.0.0.1 or of this
     /// address
     #[arg(long, value_name = "PORT|ADDRESS")]

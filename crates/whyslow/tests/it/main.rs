@@ -34,6 +34,7 @@ mod serving;
 mod shards;
 mod shim;
 mod shortage;
+mod soak;
 mod support;
 mod view;
 mod watch;

@@ -1,0 +1,59 @@
+//! A server that leaks, and one that does not.
+
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::support::{FIXTURE, Said, whyslow, within};
+
+/// Bytes that the server keeps of each request.
+const LEAKED_BYTES: f64 = 8192.0;
+/// Requests each second.
+const RATE: f64 = 400.0;
+
+/// A process that ends with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn soak(fault: &str, bound: &str) -> (Said, u32) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Ends(Command::new(FIXTURE).args([&port.to_string(), fault]).spawn().unwrap());
+    let up = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(within(Duration::from_secs(5), up));
+    let (url, rate) = (format!("http://127.0.0.1:{port}/"), RATE.to_string());
+    let args = ["load", "-t1", "-c2", "-d3s", "-R", &rate, "--format", "json", "--fail-if", bound, &url];
+    (whyslow(&args), server.0.id())
+}
+
+#[test]
+fn what_a_server_leaks_is_told_with_its_interval_and_fails_a_run() {
+    let (said, pid) = soak("leak", "rss_slope > 1000MiB/h");
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let server = &said.json()["server"];
+    assert_eq!(server["pid"], pid);
+    let slope = |end: &str| server["rss_slope_bytes"][end].as_f64().unwrap();
+    let truth = RATE * LEAKED_BYTES * 3600.0;
+    assert!((0.8..1.25).contains(&(slope("per_h") / truth)), "{server} and {truth}");
+    assert!(
+        slope("low") > 0.0 && slope("low") <= slope("per_h") && slope("per_h") <= slope("high"),
+        "{server}"
+    );
+    assert!(server["looks"].as_u64().unwrap() > 50, "{server}");
+}
+
+#[test]
+fn a_server_that_keeps_its_size_passes() {
+    let (said, _) = soak("none", "descriptors_slope > 1000/h");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let json = said.json();
+    let server = &json["server"];
+    assert!(server["rss_slope_bytes"]["low"].as_f64().unwrap() <= 1024.0 * 1024.0, "{server}");
+    assert!(server["descriptors"].as_u64().unwrap() >= 5, "two connections, a listener and more: {server}");
+    let far = whyslow(&["load", "--soak", "-d1s", "http://[2001:db8::1]:1/"]);
+    assert!(far.code == Some(2) && far.err.contains("a server on this machine"), "{far:?}");
+}
