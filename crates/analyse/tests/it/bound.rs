@@ -1,6 +1,7 @@
 //! Conditions on load reports: what is read, what is refused, what holds.
 
 use analyse::{Bound, Judged};
+use model::record::{Growth, ServerGrowth};
 
 fn judge(text: &str) -> Judged {
     let mut report = testkit::load_report(50_000.0);
@@ -10,6 +11,16 @@ fn judge(text: &str) -> Judged {
     report.errors.timeout = 3;
     report.requests = 997;
     report.rate_ratio = None;
+    // Between 2.5 and 7 MiB an hour for sure, and descriptors by what may be chance.
+    let grows = |per_h, low, high| Growth { per_h, low, high };
+    report.server = Some(ServerGrowth {
+        pid: 1,
+        looks: 240,
+        rss_bytes: 1 << 24,
+        descriptors: 9,
+        rss_slope_bytes: grows(5e6, 2.5 * 1_048_576.0, 7e6),
+        descriptors_slope: grows(4.0, -1.0, 9.0),
+    });
     text.parse::<Bound>().unwrap().judge(&report)
 }
 
@@ -38,6 +49,9 @@ fn every_order_is_judged_at_its_edge() {
         ("cpu_user > 999ns", true),
         ("window < 10s", false),
         ("warnings > 0", false),
+        ("rss_slope > 2MiB/h", true),
+        ("rss_slope > 3MiB/h", false),
+        ("descriptors_slope > 0/h", false),
     ];
     for (text, want) in cases {
         let holds = match judge(text) {
@@ -61,15 +75,16 @@ fn told() -> Vec<String> {
 #[test]
 fn every_name_that_is_told_is_taken_with_and_without_its_points() {
     let names = told();
-    assert_eq!(names.len(), 40, "{names:?}");
+    assert_eq!(names.len(), 42, "{names:?}");
     let latencies = names.iter().take_while(|name| *name != "rate");
     let others = ["response_", "service_", "send_lag_"]
         .map(|time| latencies.clone().map(move |name| format!("{time}{name}")));
     for name in names.iter().cloned().chain(others.into_iter().flatten()) {
         for name in [name.replace('_', "."), name] {
             // One of these is a value in the unit of any figure.
-            let taken =
-                ["1ms", "1k", "1"].iter().any(|value| format!("{name} > {value}").parse::<Bound>().is_ok());
+            let taken = ["1ms", "1k", "1", "1KiB/h", "1/h"]
+                .iter()
+                .any(|value| format!("{name} > {value}").parse::<Bound>().is_ok());
             assert!(taken, "{name}");
         }
     }
