@@ -35,6 +35,9 @@ impl Scheme {
     }
 }
 
+/// What stands before the zone of an IPv6 address in a URL. Source: RFC 6874, section 2.
+const ZONE: &str = "%25";
+
 /// Where a socket is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
@@ -76,14 +79,16 @@ impl Target {
     pub fn resolve(url: &str) -> Result<Self, LoadError> {
         let mut target = Self::parse(url)?;
         let (_, port) = split_port(&target.authority, url)?;
-        let (host, port) = (target.host(), port.unwrap_or(target.scheme.port()));
-        let failed = |source| LoadError::Resolve { host: host.to_owned(), source };
-        let resolved = (host, port).to_socket_addrs().map_err(failed)?;
+        let (host, port) = (target.host().replace(ZONE, "%"), port.unwrap_or(target.scheme.port()));
+        let failed = |source| LoadError::Resolve { host: host.clone(), source };
+        let resolved = (host.as_str(), port).to_socket_addrs().map_err(failed)?;
         let addresses: Vec<Address> = resolved.map(Address::Tcp).collect();
         if addresses.is_empty() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
         target.addresses = addresses;
+        // Which of our interfaces leads there is nothing to tell a server.
+        target.authority = without_zone(&target.authority);
         Ok(target)
     }
 
@@ -125,6 +130,16 @@ impl Target {
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { url: url.to_owned(), scheme, authority: authority.to_owned(), path, addresses: Vec::new() })
+    }
+}
+
+/// An authority without the zone of its address. Source: RFC 6874, section 4.
+fn without_zone(authority: &str) -> String {
+    match (authority.find(ZONE), authority.find(']')) {
+        (Some(zone), Some(bracket)) if zone < bracket => {
+            format!("{}{}", &authority[..zone], &authority[bracket..])
+        }
+        _ => authority.to_owned(),
     }
 }
 

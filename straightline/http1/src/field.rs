@@ -22,7 +22,7 @@ pub enum FieldError {
     Control,
     /// A Content-Length that is not a plain decimal number below 2^63.
     ContentLengthInvalid,
-    /// More than one Content-Length, on one line or several.
+    /// More than one Content-Length, on one line or several; in a response, several lines that do not agree.
     ContentLengthRepeated,
     /// Content-Length together with Transfer-Encoding.
     LengthAndEncoding,
@@ -196,6 +196,8 @@ pub(crate) fn fields(buf: &[u8], from: usize) -> impl Iterator<Item = (&[u8], &[
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Framed {
     content_length: Option<u64>,
+    /// Whether a Content-Length may be given again with the same value: to a client, which no one reads after.
+    repeats: bool,
     chunked: bool,
     close: bool,
     keep_alive: bool,
@@ -210,6 +212,11 @@ pub(crate) enum Body {
 }
 
 impl Framed {
+    /// Nothing yet of a response, whose reader may take lengths that agree as one. Source: RFC 9110, section 8.6.
+    pub(crate) fn of_response() -> Self {
+        Self { repeats: true, ..Self::default() }
+    }
+
     /// Takes note of a field if it has to do with framing.
     #[inline(always)]
     pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldError> {
@@ -224,11 +231,14 @@ impl Framed {
 
     #[inline]
     fn length(&mut self, value: &[u8]) -> Result<(), FieldError> {
-        if self.content_length.is_some() {
-            return Err(FieldError::ContentLengthRepeated);
+        let length = content_length(value)?;
+        match self.content_length {
+            Some(known) if !self.repeats || known != length => Err(FieldError::ContentLengthRepeated),
+            _ => {
+                self.content_length = Some(length);
+                Ok(())
+            }
         }
-        self.content_length = Some(content_length(value)?);
-        Ok(())
     }
 
     fn encoding(&mut self, value: &[u8]) -> Result<(), FieldError> {

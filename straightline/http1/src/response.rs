@@ -105,7 +105,7 @@ fn parse_window(
     limits: &HeadLimits,
 ) -> Result<Option<ResponseHead>, ResponseError> {
     let Some((status, minor_version, mut at)) = status_line(buf)? else { return Ok(None) };
-    let mut framed = Framed::default();
+    let mut framed = Framed::of_response();
     let mut left = limits.headers;
     let head_bytes = loop {
         match next_line(buf, at)? {

@@ -50,6 +50,21 @@ pub enum Malformed {
     Unasked,
 }
 
+impl Malformed {
+    /// Whether the server may well speak something else altogether.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        matches!(
+            self,
+            Self::Head(ResponseError::Version)
+                | Self::Frame(_)
+                | Self::NotUpgraded(_)
+                | Self::NoEvents
+                | Self::Grpc(GrpcError::ContentType)
+        )
+    }
+}
+
 /// Parses heads, and knows the last one by its bytes: a server that says the same again costs a comparison.
 #[derive(Debug)]
 pub(crate) struct Heads {

@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second, status_name};
 
 use crate::driver::Report;
 use crate::histogram::{Latencies, Pool, latencies, resident};
-use crate::session::{Events, LabelTally, SLICES, SecondTally, Slice, Span, Split, of_both};
+use crate::session::{Events, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, of_both};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -229,8 +229,13 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.polled_ns += report.polled_ns;
-    sum.malformed =
-        sum.malformed.take().or_else(|| finished.first_malformed.map(|malformed| malformed.to_string()));
+    sum.malformed = sum.malformed.take().or_else(|| finished.first_malformed.map(told));
+}
+
+/// What was wrong with an answer, and where that may come from.
+fn told(malformed: Malformed) -> String {
+    let hint = if malformed.is_foreign() { " (is this the right port?)" } else { "" };
+    format!("{malformed}{hint}")
 }
 
 fn add_labels(sums: &mut Vec<LabelTally>, labels: Vec<LabelTally>) {

@@ -95,7 +95,7 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     let malformed = measured.malformed.as_ref()?;
     warning(
         "malformed",
-        format!("An answer was not what was asked for: {malformed}. Is this the right port?"),
+        format!("An answer was not what was asked for: {malformed}. Look at what the server sends."),
     )
 }
 
@@ -273,7 +273,7 @@ mod tests {
             measured.connect_error = Some("refused".to_owned());
         }),
         ("errors", "read 1, write 0", "look at the server's log", |report, _| report.errors.read = 1),
-        ("malformed", "not what was asked for: it", "Is this the right port?", |_, measured| {
+        ("malformed", "not what was asked for: it", "Look at what the server sends.", |_, measured| {
             measured.malformed = Some("it".to_owned());
         }),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {

@@ -23,6 +23,7 @@ mod messages;
 mod metrics;
 mod refusals;
 mod report;
+mod reported;
 mod requests;
 mod revisions;
 mod running;

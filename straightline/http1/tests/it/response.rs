@@ -9,6 +9,7 @@ use http1::{FieldError, HeadLimits};
 /// Input, status, framing, and whether the connection can be used again.
 const ACCEPTED: &[(&str, u16, Framing, bool)] = &[
     ("HTTP/1.1 200 OK\nContent-Length: 13\n\n", 200, Framing::Length(13), true),
+    ("HTTP/1.1 200 OK\nContent-Length: 13\nX: y\ncontent-length: 13\n\n", 200, Framing::Length(13), true),
     ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", 200, Framing::Length(0), true),
     ("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n", 200, Framing::Chunked, true),
     ("HTTP/1.1 200 OK\nTransfer-Encoding: Chunked\nConnection: close\n\n", 200, Framing::Chunked, false),
