@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Blocks of a session; the quick design (6 short blocks) where none is given
     #[arg(long)]
     blocks: Option<u32>,
-    /// The usual design in place of the quick one: looks after 6, 12 and 24 blocks
+    /// The usual design in place of the quick one: looks after 8, 14 and 24 blocks
     #[arg(long, conflicts_with = "blocks")]
     looks: bool,
     /// For aa and planted: other load on every CPU for this percentage of the time, in bursts of random length
@@ -138,7 +138,7 @@ impl Args {
 
     fn design(&self) -> String {
         let blocks = match self.blocks {
-            None if self.looks => "the usual design (looks after 6, 12 and 24 blocks)".to_owned(),
+            None if self.looks => "the usual design (looks after 8, 14 and 24 blocks)".to_owned(),
             None => "the quick design".to_owned(),
             Some(blocks) => format!("{blocks} blocks"),
         };

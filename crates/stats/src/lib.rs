@@ -11,7 +11,7 @@
 //! use stats::verdict::{self, HigherIs, Question, Verdict};
 //! use stats::{Bias, looks, paired};
 //!
-//! // ln(arm / baseline) of the CPU per request, three cycles in each of six blocks.
+//! // ln(arm / baseline) of the CPU per request, three cycles in each of eight blocks.
 //! let blocks = [
 //!     [0.050, 0.048, 0.051],
 //!     [0.052, 0.049, 0.053],
@@ -19,9 +19,11 @@
 //!     [0.051, 0.055, 0.052],
 //!     [0.046, 0.048, 0.047],
 //!     [0.050, 0.049, 0.054],
+//!     [0.049, 0.053, 0.050],
+//!     [0.052, 0.048, 0.051],
 //! ];
 //! let values: Result<Vec<f64>, _> = blocks.iter().map(|block| Ok(BlockValue::of(block)?.value)).collect();
-//! let estimate = paired::estimate(&values?, looks::level(6))?;
+//! let estimate = paired::estimate(&values?, looks::level(8))?;
 //! let question = Question { delta: 0.02, least: 0.002, higher_is: HigherIs::Worse };
 //! assert_eq!(verdict::decide(&estimate, &question), Verdict::Slower);
 //!

@@ -8,7 +8,7 @@ use model::record::Run;
 
 use crate::support::{Behaves, arm, change, row, run};
 
-const FIRST: u32 = 6;
+const FIRST: u32 = 8;
 const MAX: u32 = 24;
 
 fn looked_at(seed: u64, blocks: u32, ratio: f64, jitter: f64) -> Run {
@@ -31,14 +31,14 @@ fn a_decided_look_ends_the_run() {
 
 #[test]
 fn an_open_look_goes_on_to_the_next_and_the_last_is_the_last() {
-    for (blocks, next) in [(FIRST, Some(12)), (12, Some(MAX)), (MAX, None)] {
+    for (blocks, next) in [(FIRST, Some(14)), (14, Some(MAX)), (MAX, None)] {
         assert_eq!(extend_to(&looked_at(1, blocks, 1.0, 0.2)), next, "after {blocks}");
     }
 }
 
 #[test]
 fn each_look_has_its_level() {
-    for (blocks, level) in [(6, 0.968), (12, 0.984), (24, 0.985)] {
+    for (blocks, level) in [(8, 0.97), (14, 0.98), (24, 0.98)] {
         let findings = analyse(&looked_at(1, blocks, 1.1, 0.002));
         // Exploratory metrics are judged at the look's own level, primary ones by Holm's steps.
         let own = row(&findings, "pr", Metric::Rss).level.unwrap();

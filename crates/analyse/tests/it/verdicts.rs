@@ -165,7 +165,7 @@ fn a_run_without_any_round_is_analysed_too() {
 
 #[test]
 fn the_same_run_gives_the_same_findings() {
-    for blocks in [Blocks::Fixed { blocks: 10 }, Blocks::Looks { first: 6, max: 24 }] {
+    for blocks in [Blocks::Fixed { blocks: 10 }, Blocks::Looks { first: 8, max: 24 }] {
         let mut run = run(9, 10, &two(1.01, 0.02));
         run.manifest.plan.design.blocks = blocks;
         assert_eq!(analyse(&run), analyse(&run.clone()));

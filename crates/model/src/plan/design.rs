@@ -26,6 +26,8 @@ const USUAL_SLICE: Span = Span(Duration::from_millis(50));
 const SLICE_OF_JIT: Span = Span(Duration::from_millis(200));
 /// Slices of each arm in a block, under each condition, of the usual length. Of longer ones there are as many as take as long.
 const CYCLES: u32 = 24;
+/// The same in a brief run, which has more blocks for it. Under a condition after the first there are two thirds as many.
+const BRIEF_CYCLES: u32 = 18;
 /// Fewest, however long they are.
 const FEWEST_CYCLES: u32 = 6;
 /// Most slices of an arm in a block.
@@ -160,7 +162,8 @@ pub struct Design {
     /// Whether causes are put to the test by taking them away.
     #[serde(default)]
     pub confirm: bool,
-    /// Whether conditions behind the first have half as many slices: their percentiles decide nothing.
+    /// Whether a block has fewer slices than usual, and least under the conditions behind the first: their percentiles decide
+    /// nothing.
     #[serde(default)]
     pub brief: bool,
 }
@@ -270,14 +273,16 @@ impl Plan {
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
-        cycles.unwrap_or((as_long.round() as u32).clamp(FEWEST_CYCLES, CYCLES))
+        let usual = as_long.round() as u32;
+        let usual = if self.design.brief { usual * BRIEF_CYCLES / CYCLES } else { usual };
+        cycles.unwrap_or(usual.clamp(FEWEST_CYCLES, CYCLES))
     }
 
     /// The same under the condition at `index`.
     #[must_use]
     pub fn cycles_of(&self, index: usize, slice: Span) -> u32 {
         let cycles = self.cycles(slice);
-        if self.design.brief && index > 0 { cycles.div_ceil(2) } else { cycles }
+        if self.design.brief && index > 0 { (cycles * 2).div_ceil(3) } else { cycles }
     }
 
     /// Seconds that one block takes if every arm is steady at once.

@@ -80,16 +80,16 @@ fn looks_follow_each_other_and_end() {
     let after = |blocks| (looks::next(blocks, 24), looks::level(blocks));
     let [first, second, last] = looks::LEVELS;
     for (blocks, expected) in [
-        (0, (Some(6), first)),
-        (6, (Some(12), first)),
-        (11, (Some(12), first)),
-        (12, (Some(24), second)),
+        (0, (Some(8), first)),
+        (8, (Some(14), first)),
+        (13, (Some(14), first)),
+        (14, (Some(24), second)),
         (24, (None, last)),
         (30, (None, last)),
     ] {
         assert_eq!(after(blocks), expected, "after {blocks} blocks");
     }
-    assert_eq!((looks::next(6, 12), looks::next(6, 11), looks::next(6, 6)), (Some(12), None, None));
+    assert_eq!((looks::next(8, 14), looks::next(8, 13), looks::next(8, 8)), (Some(14), None, None));
     // Every look can be taken at its level: no interval falls back on the widest.
     for (blocks, level) in looks::LOOKS.into_iter().zip(looks::LEVELS) {
         assert!(paired::min_pairs(level) <= blocks, "{level} after {blocks}");

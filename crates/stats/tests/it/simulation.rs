@@ -11,7 +11,7 @@ use crate::host::{CALM, HOSTS, Host, NOISY, ROUGH};
 
 const SESSIONS: u64 = 2000;
 const SEED: u64 = 0x5eed;
-const ENOUGH: &str = "every simulated session has at least six blocks";
+const ENOUGH: &str = "every simulated session has at least eight blocks";
 
 /// As for CPU per request.
 const QUESTION: Question = Question { delta: 0.02, least: 0.0025, higher_is: HigherIs::Worse };
@@ -20,7 +20,7 @@ const QUESTION: Question = Question { delta: 0.02, least: 0.0025, higher_is: Hig
 const ANY: Question = Question { least: 0.0, ..QUESTION };
 
 /// Blocks and cycles of the quick design.
-const QUICK: (usize, usize) = (6, 6);
+const QUICK: (usize, usize) = (8, 6);
 
 /// Cycles in a block of the default design, and the most blocks.
 const CYCLES: usize = 12;
@@ -70,7 +70,7 @@ fn names_a_winner(verdict: Verdict) -> bool {
 fn intervals_cover_the_truth_on_any_host() {
     for host in HOSTS {
         let host = host.with_effect(0.01);
-        for (blocks, cycles) in [QUICK, (12, CYCLES), (24, CYCLES)] {
+        for (blocks, cycles) in [(6, QUICK.1), QUICK, (14, CYCLES), (24, CYCLES)] {
             let found: Vec<Estimate> =
                 sessions(&host, blocks, cycles).iter().map(|values| only_look(values)).collect();
             let attained = found[0].interval.level * 100.0;
@@ -79,9 +79,9 @@ fn intervals_cover_the_truth_on_any_host() {
                 "{}, {blocks} × {cycles}: {covered:.1} % cover, {attained:.1} % promised ({SESSIONS} sessions)",
                 host.name
             );
-            // Six pairs have no exact interval between 90.6 % and 96.9 %: they keep 96.9 %, which is above the band.
+            // Few pairs have few levels: six keep 96.9 % and eight 96.1 %, close above the band or in its upper part.
             assert!((covered - attained).abs() <= room(attained, SESSIONS), "{}: {covered} %", host.name);
-            assert!(covered >= 93.0 && (blocks == 6 || covered <= 97.0), "{}: {covered} %", host.name);
+            assert!(covered >= 93.0 && (blocks <= 8 || covered <= 97.0), "{}: {covered} %", host.name);
         }
     }
 }
@@ -124,9 +124,9 @@ fn half_a_per_cent_is_found_where_blocks_differ_by_as_much() {
     let wrong = per_cent(&runs, |run| run.1 == Verdict::Faster);
     let after = |blocks| per_cent(&runs, |run| run.0.n == blocks);
     println!(
-        "0.5 %: found in {found:.1} %, the wrong arm named in {wrong:.1} %; ended after 6, 12, 24 blocks: {:.0}, {:.0}, {:.0} %",
-        after(6),
-        after(12),
+        "0.5 %: found in {found:.1} %, the wrong arm named in {wrong:.1} %; ended after 8, 14, 24 blocks: {:.0}, {:.0}, {:.0} %",
+        after(8),
+        after(14),
         after(24)
     );
     assert!(found >= 90.0 && wrong < 0.2, "{found} %, {wrong} % name the wrong arm");
@@ -198,79 +198,71 @@ fn all_looks_together_raise_a_false_alarm_in_five_of_a_hundred_runs() {
     }
     let [first, second, last, any] = alarms.map(|count| f64::from(count) * 100.0 / RUNS as f64);
     println!(
-        "false alarms: {first:.2} % at 6, {second:.2} % at 12, {last:.2} % at 24 blocks; {any:.2} % at any ({RUNS} runs)"
+        "false alarms: {first:.2} % at 8, {second:.2} % at 14, {last:.2} % at 24 blocks; {any:.2} % at any ({RUNS} runs)"
     );
     assert!((4.7..=5.0 + room(5.0, RUNS)).contains(&any), "{any} %");
 }
 
-/// A way to judge two metrics.
+/// A way to judge several comparisons.
 struct Family {
     what: &'static str,
     looks: &'static [usize],
-    /// Whether nothing is named at the first look unless both metrics exclude "equal".
-    agree_at_first: bool,
-    /// Documented chance of a false alarm in either metric, in per cent, for each of [`CORRELATIONS`].
+    members: usize,
+    /// Documented chance that any is named without cause, in per cent, for each of [`CORRELATIONS`].
     documented: [f64; 3],
 }
 
 const CORRELATIONS: [f64; 3] = [0.5, 0.9, 0.99];
 
-const FAMILIES: [Family; 5] = [
-    Family { what: "six blocks only", looks: &[6], agree_at_first: false, documented: [5.9, 5.0, 3.8] },
-    Family { what: "seven blocks only", looks: &[7], agree_at_first: false, documented: [3.3, 3.5, 3.9] },
-    Family { what: "all looks", looks: &looks::LOOKS, agree_at_first: false, documented: [7.7, 6.5, 5.3] },
-    Family { what: "both at six", looks: &looks::LOOKS, agree_at_first: true, documented: [2.7, 3.1, 3.9] },
-    Family {
-        what: "looks at 7, 14, 28",
-        looks: &[7, 14, 28],
-        agree_at_first: false,
-        documented: [5.1, 4.7, 4.4],
-    },
+const FAMILIES: [Family; 6] = [
+    Family { what: "six blocks", looks: &[6], members: 2, documented: [5.9, 5.0, 3.8] },
+    Family { what: "eight blocks", looks: &[8], members: 2, documented: [4.4, 3.6, 2.8] },
+    Family { what: "all looks", looks: &looks::LOOKS, members: 2, documented: [4.2, 3.4, 2.7] },
+    Family { what: "six blocks", looks: &[6], members: 4, documented: [11.4, 8.1, 4.9] },
+    Family { what: "eight blocks", looks: &[8], members: 4, documented: [3.0, 2.3, 1.4] },
+    Family { what: "all looks", looks: &looks::LOOKS, members: 4, documented: [5.4, 4.0, 2.2] },
 ];
 
 impl Family {
-    /// Bars of each look for the stronger and for the weaker of two metrics, each at the level of its rank among the two.
-    fn bars(&self) -> Vec<(usize, [usize; 2])> {
-        let at = |(index, (blocks, level)): (usize, (&usize, f64))| {
-            let stronger = bar(*blocks, 1.0 - (1.0 - level) / 2.0);
-            let agree = self.agree_at_first && index == 0;
-            (*blocks, [if agree { 0 } else { stronger }, bar(*blocks, level)])
-        };
+    /// Blocks of each look with the bar of the strongest of its members. Nothing is named unless the strongest is.
+    fn bars(&self) -> Vec<(usize, usize)> {
         let levels = if self.looks.len() == 1 { &[looks::ONLY_LEVEL][..] } else { &looks::LEVELS };
-        self.looks.iter().zip(levels.iter().copied()).enumerate().map(at).collect()
+        let strongest = |level: f64| 1.0 - (1.0 - level) / self.members as f64;
+        self.looks
+            .iter()
+            .zip(levels)
+            .map(|(blocks, level)| (*blocks, bar(*blocks, strongest(*level))))
+            .collect()
     }
-}
 
-/// Whether either of two metrics without a difference is named at a look.
-fn family_alarm(bars: &[(usize, [usize; 2])], metrics: [&[f64]; 2]) -> bool {
-    bars.iter().any(|(blocks, [stronger, weaker])| {
-        let [a, b] = metrics.map(|values| smaller_rank_sum(&values[..*blocks]));
-        a.min(b) < *stronger || a.max(b) < *weaker
-    })
+    /// Whether any member of a family without differences is named at a look.
+    fn alarm(&self, bars: &[(usize, usize)], correlation: f64, rng: &mut Rng) -> bool {
+        let shared: [f64; MOST] = std::array::from_fn(|_| rng.normal());
+        let own = (1.0 - correlation * correlation).sqrt();
+        (0..self.members).any(|member| {
+            let values = match member {
+                0 => shared,
+                _ => shared.map(|value| correlation * value + own * rng.normal()),
+            };
+            bars.iter().any(|(blocks, bar)| smaller_rank_sum(&values[..*blocks]) < *bar)
+        })
+    }
 }
 
 /// The figures in the documentation of `looks`.
 #[test]
-fn two_metrics_together_raise_false_alarms_as_documented() {
-    const PAIRS: u64 = 100_000;
+fn several_comparisons_together_raise_false_alarms_as_documented() {
+    const SESSIONS: u64 = 60_000;
     for family in FAMILIES {
         let bars = family.bars();
         for (correlation, documented) in CORRELATIONS.into_iter().zip(family.documented) {
-            let alarm = |run: &u64| {
-                let mut rng = Rng::stream(SEED, *run);
-                let shared: [f64; 28] = std::array::from_fn(|_| rng.normal());
-                let other = shared.map(|value| {
-                    correlation * value + (1.0 - correlation * correlation).sqrt() * rng.normal()
-                });
-                family_alarm(&bars, [&shared, &other])
-            };
-            let share = (0..PAIRS).filter(alarm).count() as f64 * 100.0 / PAIRS as f64;
-            println!("{}, correlation {correlation}: {share:.2} % ({PAIRS} runs)", family.what);
-            assert!(
-                (share - documented).abs() <= room(documented, PAIRS) + 0.05,
-                "{}: {share} %",
-                family.what
+            let alarm = |run: &u64| family.alarm(&bars, correlation, &mut Rng::stream(SEED, *run));
+            let share = (0..SESSIONS).filter(alarm).count() as f64 * 100.0 / SESSIONS as f64;
+            let Family { what, members, .. } = family;
+            println!(
+                "{what}, {members} comparisons, correlation {correlation}: {share:.2} % ({SESSIONS} runs)"
             );
+            assert!((share - documented).abs() <= room(documented, SESSIONS) + 0.05, "{what}: {share} %");
         }
     }
 }

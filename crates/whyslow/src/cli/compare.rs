@@ -80,7 +80,7 @@ pub(crate) struct CompareArgs {
     /// Arrivals at an equal rate
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
     pub(crate) arrival: Arrival,
-    /// Blocks of fresh servers, looked at once; without it looks after 6, 12 and 24, and the first that decides is the last
+    /// Blocks of fresh servers, looked at once; without it looks after 8, 14 and 24, and the first that decides is the last
     #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
     pub(crate) blocks: Option<u32>,
     /// 6 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes

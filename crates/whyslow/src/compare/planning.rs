@@ -15,9 +15,7 @@ use model::units::{CpuSet, Rate, Span};
 use super::arms;
 use crate::cli::{self, Arrival, CompareArgs, Size};
 
-/// Blocks of a quick run: the fewest whose exact interval attains 95 %.
-const QUICK_BLOCKS: u32 = 6;
-/// Blocks before the first look.
+/// Blocks before the first look, and of a quick run.
 const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
 /// Blocks before the last.
 const MAX_BLOCKS: u32 = stats::looks::LOOKS[stats::looks::LOOKS.len() - 1] as u32;
@@ -184,7 +182,7 @@ fn turns(args: &CompareArgs) -> anyhow::Result<Turns> {
 fn blocks(args: &CompareArgs) -> Blocks {
     match args.blocks {
         Some(blocks) => Blocks::Fixed { blocks },
-        None if quick(args) => Blocks::Fixed { blocks: QUICK_BLOCKS },
+        None if quick(args) => Blocks::Fixed { blocks: FIRST_BLOCKS },
         None => Blocks::Looks { first: FIRST_BLOCKS, max: MAX_BLOCKS },
     }
 }

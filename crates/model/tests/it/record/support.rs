@@ -72,7 +72,7 @@ fn plan() -> Plan {
             ready_limit: Span::from_secs(60),
         },
         design: Design {
-            blocks: Blocks::Looks { first: 6, max: 24 },
+            blocks: Blocks::Looks { first: 8, max: 24 },
             turns: Turns::Slices { cycles: Some(6), slice: None },
             second_baseline: false,
             why: true,
