@@ -3,6 +3,7 @@
 local host = ...
 local type, pairs, tostring = type, pairs, tostring
 local len, gmatch, concat = string.len, string.gmatch, table.concat
+local lower, sub, format = string.lower, string.sub, string.format
 
 -- What a script prints keeps its place among what the host prints.
 io.stdout:setvbuf("line")
@@ -65,12 +66,36 @@ function wrk.init(args)
   end
 end
 
--- The text of a request. What is not given is taken from wrk; the headers given get the fields that are missing.
+-- Whether the headers say that the body is sent in chunks.
+local function is_chunked(headers)
+  for name, value in pairs(headers) do
+    if lower(tostring(name)) == "transfer-encoding" then
+      return lower(tostring(value)) == "chunked"
+    end
+  end
+  return false
+end
+
+-- A body in one chunk; one that ends as chunks do is in chunks already.
+local function in_chunks(body)
+  if body == "" or sub(body, -5) == "0\r\n\r\n" then
+    return body == "" and "0\r\n\r\n" or body
+  end
+  return format("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+end
+
+-- The text of a request. What is not given is taken from wrk; the headers given get the fields that are missing, and never two
+-- that say how long the body is.
 function wrk.format(method, path, headers, body)
   headers = headers or wrk.headers
   body = body or wrk.body
   headers["Host"] = headers["Host"] or wrk.headers["Host"]
-  headers["Content-Length"] = body and len(body)
+  if is_chunked(headers) then
+    headers["Content-Length"] = nil
+    body = in_chunks(body or "")
+  else
+    headers["Content-Length"] = body and len(body)
+  end
   local lines, count = { (method or wrk.method) .. " " .. (path or wrk.path) .. " HTTP/1.1" }, 1
   for name, value in pairs(headers) do
     count = count + 1

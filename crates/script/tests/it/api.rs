@@ -26,6 +26,18 @@ fn wrk_format_takes_from_wrk_what_it_is_not_given() {
             vec!["A: 1", "B: true", "Content-Length: 5", "Host: 127.0.0.1:8080"],
             "hello",
         ),
+        (
+            "wrk.format('POST', nil, { ['transfer-encoding'] = 'Chunked' }, 'hello, hello, hello')",
+            "POST /path?q=1 HTTP/1.1",
+            vec!["Host: 127.0.0.1:8080", "transfer-encoding: Chunked"],
+            "13\r\nhello, hello, hello\r\n0\r\n\r\n",
+        ),
+        (
+            "wrk.format('POST', nil, { ['Transfer-Encoding'] = 'chunked' }, '2\\r\\nhi\\r\\n0\\r\\n\\r\\n')",
+            "POST /path?q=1 HTTP/1.1",
+            vec!["Host: 127.0.0.1:8080", "Transfer-Encoding: chunked"],
+            "2\r\nhi\r\n0\r\n\r\n",
+        ),
         ("wrk.format(nil, nil, { Host = 'other' })", "GET /path?q=1 HTTP/1.1", vec!["Host: other"], ""),
     ];
     for (call, first, fields, body) in cases {
