@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use category::{is_lock, is_own, of as work_of};
+pub(crate) use category::{is_lock, is_own, of as work_of, serves_anyone};
 
 use crate::facts::Facts;
 use crate::facts::functions::package;

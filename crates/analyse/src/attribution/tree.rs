@@ -5,6 +5,7 @@
 
 pub(crate) mod place;
 pub(crate) mod said;
+mod spread;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
@@ -120,10 +121,22 @@ pub(crate) struct Time<'a> {
     variance: f64,
     /// Own functions that it came from, with samples.
     via: BTreeMap<&'a str, (u64, Option<&'a Frame>)>,
+    /// Functions that asked for it, with samples.
+    callers: BTreeMap<&'a str, (u64, &'a Frame)>,
+    /// All samples.
+    samples: u64,
     /// The function itself.
     own: Option<&'a Frame>,
     /// The kernel's innermost functions, with samples.
     within: BTreeMap<&'a str, u64>,
+}
+
+impl Time<'_> {
+    /// The functions that asked for it, with their shares of it.
+    fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
+        let all = self.samples.max(1) as f64;
+        self.callers.iter().map(move |(name, (samples, _))| (*name, *samples as f64 / all))
+    }
 }
 
 /// The tree of one arm.
@@ -205,6 +218,10 @@ fn tell<'a>(time: &mut Time<'a>, profile: &'a Profile, stack: &'a Stack, samples
     if let Some(frame) = innermost.filter(|frame| frame.kernel) {
         *time.within.entry(&frame.name).or_default() += samples;
     }
+    time.samples += samples;
+    if let Some(frame) = spread::caller(profile, stack) {
+        time.callers.entry(&frame.name).or_insert((0, frame)).0 += samples;
+    }
     if let Some(frame) = via(profile, stack) {
         let from = time.via.entry(&frame.name).or_default();
         from.0 += samples;
@@ -258,6 +275,10 @@ fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
     into.ns += other.ns;
     into.variance += other.variance;
     into.own = into.own.or(other.own);
+    into.samples += other.samples;
+    for (name, (samples, frame)) in other.callers {
+        into.callers.entry(name).or_insert((0, frame)).0 += samples;
+    }
     for (name, samples) in other.within {
         *into.within.entry(name).or_default() += samples;
     }
@@ -269,7 +290,7 @@ fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
 
 /// Both arms leaf by leaf, largest change first.
 pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Leaf, AttributionRow)> {
-    let trees = together(trees);
+    let trees = together(spread::by_caller(trees));
     let [from, to] = &trees;
     let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
     let mut rows: Vec<(Leaf, AttributionRow)> = leaves
@@ -308,7 +329,9 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
     let parts = counts.and_then(|(n1, n2)| parts([n1, n2], [from, to]));
     let larger = if to >= from { times[1].or(times[0]) } else { times[0].or(times[1]) };
     let asked = larger.and_then(|time| time.via.values().max_by_key(|(samples, _)| *samples)?.1);
-    let own = larger.and_then(|time| time.own).filter(|_| matches!(leaf, Leaf::Program { .. }));
+    let own = larger
+        .and_then(|time| time.own)
+        .filter(|_| matches!(leaf, Leaf::Program { .. } | Leaf::Under { .. }));
     AttributionRow {
         arm: arm.to_owned(),
         path: leaf.path(),

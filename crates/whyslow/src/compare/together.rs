@@ -222,8 +222,10 @@ pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usi
 fn observed(before: &Reading, after: &Reading, report: &TurnReport) -> Observed {
     let busy_ns = report.quiet_ns.saturating_sub(report.start_ns).max(1);
     let mut observed = after.since(before);
-    // Around the turn itself the readings wait for each other; the server has nothing to do then.
-    observed.target.wall_ns = busy_ns;
+    // Around the turn itself the readings wait for each other; the server has nothing to do then, but to tidy up after its last
+    // answer: it was at work for as long as its CPU time takes on all of its CPUs.
+    let worked_ns = observed.target.cpu.total_ns / u64::from(observed.server_cpus.cpus.max(1));
+    observed.target.wall_ns = busy_ns.max(worked_ns.min(observed.target.wall_ns));
     observed.generator.wall_ns = busy_ns;
     let busiest = report.cpu.busy_ns as f64 / busy_ns as f64;
     observed.without_polling(report.cpu.polled_ns, busiest)

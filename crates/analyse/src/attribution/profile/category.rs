@@ -153,6 +153,31 @@ fn belongs_to_all(frame: &Frame) -> bool {
         || MODULES.iter().any(|begin| frame.module.starts_with(begin))
 }
 
+/// Whether a function does what it does for whoever asks: that of a language's own library or runtime, and what allocates,
+/// copies, compares, locks or reads the clock.
+pub(crate) fn serves_anyone(frame: &Frame) -> bool {
+    use Category::{Allocation, Comparing, Copying, Date, GcJit, Lock, SyscallEntry};
+    const RUNTIMES: [&str; 4] = ["libjvm", "libpython", "libnode", "libruby"];
+    let kind = known(frame);
+    matches!(kind, Some(Allocation | Comparing | Copying | Date | GcJit | Lock | SyscallEntry))
+        || belongs_to_all(frame)
+        || is_of_go(&frame.name)
+        || frame.name == SPINNING
+        || RUNTIMES.iter().any(|begin| frame.module.starts_with(begin))
+}
+
+/// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.
+fn is_of_go(name: &str) -> bool {
+    const WITHOUT_PATH: [&str; 16] = [
+        "runtime.", "sync.", "syscall.", "bufio.", "bytes.", "strings.", "time.", "reflect.", "fmt.", "io.",
+        "net.", "os.", "sort.", "strconv.", "context.", "log.",
+    ];
+    let path = name.split(['(', '[', '<', ' ']).next().unwrap_or(name);
+    let hosted = |first: &str| first.contains(['.', ':']);
+    path.split_once('/').is_some_and(|(first, _)| !first.is_empty() && !hosted(first) && !path.contains("::"))
+        || WITHOUT_PATH.iter().any(|begin| path.starts_with(begin))
+}
+
 /// A function's name without the type that it returns, which templates of C++ and methods of Java have before it.
 fn called(name: &str) -> &str {
     /// What names begin with that have spaces for other reasons: tables, marks, functions of JavaScript with their files.

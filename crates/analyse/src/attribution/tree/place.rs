@@ -51,6 +51,11 @@ pub(crate) enum Leaf {
         /// Function.
         function: String,
     },
+    /// The program, in what one function asks for, where that is of many kinds.
+    Under {
+        /// The function.
+        function: String,
+    },
     /// Small leaves of the program together that do one kind of work.
     Small {
         /// What kind of work.
@@ -67,7 +72,7 @@ impl Leaf {
     /// Whether it is the program's own time, and not the kernel's for it.
     pub(crate) fn is_user(&self) -> bool {
         match self {
-            Self::Program { .. } | Self::Small { .. } => true,
+            Self::Program { .. } | Self::Under { .. } | Self::Small { .. } => true,
             Self::NotSampled { user } => *user,
             _ => false,
         }
@@ -84,6 +89,7 @@ impl Leaf {
                 let names = [work.word(), package, function].map(str::to_owned);
                 names.into_iter().filter(|name| !name.is_empty()).chain(line).collect()
             }
+            Self::Under { function } => vec![format!("{function} {AND_BELOW}")],
             Self::Call { call, on, does } => {
                 let on = on.map_or("other", On::word);
                 vec![call.clone(), on.to_owned(), does.word().to_owned()]
@@ -111,6 +117,8 @@ impl Leaf {
     }
 }
 
+/// What is said of a function with all that it asks for.
+const AND_BELOW: &str = "and what it calls";
 /// The leaf of those that are small.
 const SMALL_ONES: &str = "small ones";
 /// The node of pages that were touched and not there.

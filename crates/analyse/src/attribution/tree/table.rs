@@ -1,5 +1,8 @@
 //! The tables by which stacks are told apart: parts of the names of the kernel's functions.
 
+/// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
+pub(crate) const POLLED_NS: f64 = 500.0;
+
 /// What a system call is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum On {

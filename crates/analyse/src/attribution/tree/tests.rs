@@ -271,3 +271,28 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
     // Within three standard errors nothing is said.
     assert!(told(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
 }
+
+#[test]
+fn work_of_many_kinds_that_one_function_asks_for_is_told_under_it() {
+    let base = [("main;serve;handle", 600), ("main;serve;handle;malloc", 300)];
+    let log = [("main;serve;log;malloc", 80), ("main;serve;log;memcpy", 80), ("main;serve;log", 90)];
+    let spread = [&base[..], &log].concat();
+    let one_kind = [&base[..], &[("main;serve;log;malloc", 250)]].concat();
+    for (stacks, expected) in [(&spread, "log and what it calls"), (&one_kind, "allocation")] {
+        let [from, to] = [profile(&base), profile(stacks)];
+        let samples = |profile, ns| Samples {
+            profiles: vec![profile],
+            cpu_ns: [ns, 0.0],
+            cpu_se_ns: [0.0; 2],
+            divides: 1.0,
+        };
+        let (from, to) = (samples(&from, 9000.0), samples(&to, 11_500.0));
+        let done = Done::default();
+        let found = rows("pr", [tree(&from), tree(&to)], [&done, &done]);
+        let rows: Vec<AttributionRow> = found.into_iter().map(|(_, row)| row).collect();
+        let sum: f64 = rows.iter().map(|row| row.delta_ns).sum();
+        assert!((sum - 2500.0).abs() < 1e-6, "{sum}");
+        let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+        assert_eq!(said[0].path[1], expected, "{said:#?}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::attribution::cause::Grade;
 use crate::attribution::profile::{Category, is_lock};
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::place::Leaf;
-use crate::attribution::tree::table::{Does, On};
+use crate::attribution::tree::table::{Does, On, POLLED_NS};
 use crate::facts::calls::{
     ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
 };
@@ -25,8 +25,6 @@ use crate::facts::calls::{
 const AS_MANY: f64 = 0.1;
 /// Share of the switches from which on all are of one reason.
 const MOST: f64 = 0.5;
-/// Time in reading clocks that no handler needs: some twenty readings. Who needs more waits for a time to pass.
-const POLLED_NS: f64 = 500.0;
 /// Leaves that are named as examples.
 const EXAMPLES: usize = 2;
 /// Calls by which a thread or a process ends, is waited for, or becomes another program.
@@ -141,6 +139,7 @@ impl Known {
                 CauseId::ChildProcesses
             }
             _ if of_program => CauseId::Interpreter,
+            Leaf::Under { .. } => CauseId::OwnCode,
             _ if self.polls && (reads_clock(leaf) || spins(leaf)) => CauseId::BusyWait,
             Leaf::Program { work: Category::SyscallEntry, .. }
             | Leaf::Small { work: Category::SyscallEntry } => self.entered,
@@ -221,22 +220,26 @@ pub(super) fn belongs(pair: &Pair) -> Vec<(Leaf, CauseId)> {
 /// What every cause carries of the CPU time by the tree, of those sides that were sampled.
 pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
     let known = Known::of(pair);
-    let mut of_cause: BTreeMap<CauseId, Vec<&AttributionRow>> = BTreeMap::new();
-    for (leaf, row) in pair.tree.iter().filter(|(leaf, _)| leaf.is_user() == user) {
-        if let Some(id) = known.cause(pair, leaf) {
-            of_cause.entry(id).or_default().push(row);
+    let mut of_cause: BTreeMap<CauseId, Vec<&(Leaf, AttributionRow)>> = BTreeMap::new();
+    for leaf in pair.tree.iter().filter(|(leaf, _)| leaf.is_user() == user) {
+        if let Some(id) = known.cause(pair, &leaf.0) {
+            of_cause.entry(id).or_default().push(leaf);
         }
     }
     of_cause.into_iter().map(|(id, rows)| claim(pair, id, rows)).collect()
 }
 
-fn claim(pair: &Pair, id: CauseId, mut rows: Vec<&AttributionRow>) -> Suspect {
+fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Suspect {
     let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
-    let ns: f64 = rows.iter().map(|row| delta(row)).sum();
-    let error_ns = rows.iter().map(|row| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
-    rows.sort_by(|a, b| delta(b).total_cmp(&delta(a)));
-    let examples: Vec<String> =
-        rows.iter().filter(|row| delta(row) > 0.0).take(EXAMPLES).map(|row| example(pair, row)).collect();
+    let ns: f64 = leaves.iter().map(|(_, row)| delta(row)).sum();
+    let error_ns = leaves.iter().map(|(_, row)| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for (leaf, row) in leaves {
+        *found.entry(example(pair, leaf, row)).or_default() += delta(row);
+    }
+    let mut found: Vec<(String, f64)> = found.into_iter().filter(|(_, ns)| *ns > 0.0).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let examples: Vec<String> = found.into_iter().take(EXAMPLES).map(|(example, _)| example).collect();
     let examples = if examples.is_empty() {
         String::new()
     } else {
@@ -259,8 +262,11 @@ fn claim(pair: &Pair, id: CauseId, mut rows: Vec<&AttributionRow>) -> Suspect {
     }
 }
 
-/// One leaf, with how often it was done and who asked for it.
-fn example(pair: &Pair, row: &AttributionRow) -> String {
+/// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
+fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> String {
+    if matches!(leaf, Leaf::Under { .. }) {
+        return row.path[1].clone();
+    }
     let count = row.count.map_or_else(String::new, |count| {
         let [slow, fast] =
             if pair.sign > 0.0 { [count.arm, count.baseline] } else { [count.baseline, count.arm] };

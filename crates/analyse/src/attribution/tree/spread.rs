@@ -1,0 +1,128 @@
+//! Work of many kinds that one function asks for. Kind by kind it is a little of everything; under its function it is one thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::record::{Frame, Profile, Stack};
+
+use super::place::Leaf;
+use super::table::POLLED_NS;
+use super::{Time, Tree, merge};
+use crate::attribution::profile::{Category, serves_anyone};
+use crate::facts::functions::brief;
+use crate::facts::seen::SURE;
+
+/// Share of the change in CPU time that a function must ask for to be told by itself.
+const LEAST: f64 = 0.05;
+/// Share of what a function asks for that is done by one means from which on that is told, with the function beside it.
+const ONE_KIND: f64 = 0.7;
+/// Share of the program's time under a function that says nothing: the loop that serves.
+const EVERYWHERE: f64 = 0.5;
+
+/// What one function asks for.
+#[derive(Default)]
+struct Asked<'a> {
+    /// In both arms, nanoseconds per request.
+    ns: [f64; 2],
+    variance: f64,
+    /// The change in what may be waiting: reading clocks, taking locks.
+    waiting: f64,
+    /// The change by what is done.
+    done: BTreeMap<(Category, &'a str), f64>,
+}
+
+impl Asked<'_> {
+    fn delta(&self) -> f64 {
+        self.ns[1] - self.ns[0]
+    }
+
+    /// Whether nothing that is done holds most of the change; "runtime and server library" tells nothing by itself.
+    fn is_spread(&self) -> bool {
+        let holds = |ns: f64| ns / self.delta() >= ONE_KIND;
+        !self.done.iter().any(|((work, _), ns)| *work != Category::Runtime && holds(*ns))
+    }
+}
+
+/// What a leaf of the program does: its kind of work; where that tells only whose code it is, its function.
+fn what(leaf: &Leaf) -> Option<(Category, &str)> {
+    match leaf {
+        Leaf::Program { work: work @ (Category::Handler | Category::Runtime), function, .. } => {
+            Some((*work, function))
+        }
+        Leaf::Program { work, .. } => Some((*work, "")),
+        _ => None,
+    }
+}
+
+/// The innermost function of a stack that serves no one else: who asked for what the stack does.
+pub(super) fn caller<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
+    profile.frames_of(stack).rev().find(|frame| !frame.kernel && frame.resolved && !serves_anyone(frame))
+}
+
+/// Both trees, with the program's work under those functions whose change is spread over kinds. Every sample stays in one leaf.
+pub(super) fn by_caller(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
+    let taken = told_by_function(&trees);
+    if taken.is_empty() { trees } else { trees.map(|tree| under(tree, &taken)) }
+}
+
+fn told_by_function(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
+    let whole = |tree: &Tree, user: bool| -> f64 {
+        tree.iter().filter(|(leaf, _)| !user || leaf.is_user()).map(|(_, time)| time.ns).sum()
+    };
+    let gap = whole(&trees[1], false) - whole(&trees[0], false);
+    let program = [whole(&trees[0], true), whole(&trees[1], true)];
+    let mut asked: BTreeMap<&str, Asked<'_>> = BTreeMap::new();
+    for (arm, tree) in trees.iter().enumerate() {
+        for (leaf, time) in tree {
+            let Some(done) = what(leaf) else { continue };
+            for (name, share) in time.shares() {
+                let entry = asked.entry(name).or_default();
+                entry.ns[arm] += share * time.ns;
+                entry.variance += share * time.variance;
+                let delta = [-1.0, 1.0][arm] * share * time.ns;
+                *entry.done.entry(done).or_default() += delta;
+                if matches!(done.0, Category::Lock | Category::Date | Category::Polling) {
+                    entry.waiting += delta;
+                }
+            }
+        }
+    }
+    let tells = |one: &Asked| {
+        one.delta() / gap >= LEAST
+            && one.delta().abs() > SURE * one.variance.sqrt()
+            && (0..2).any(|arm| one.ns[arm] < EVERYWHERE * program[arm])
+            && one.waiting.abs() < POLLED_NS
+            && one.is_spread()
+    };
+    asked.into_iter().filter(|(_, one)| tells(one)).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The tree, with what these functions ask for moved under them.
+fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
+    let mut moved = Tree::new();
+    for (leaf, time) in tree {
+        if what(&leaf).is_none() {
+            merge(moved.entry(leaf).or_default(), time);
+            continue;
+        }
+        let mut left = time.clone();
+        for (name, (samples, frame)) in time.callers.iter().filter(|(name, _)| taken.contains(**name)) {
+            let share = *samples as f64 / time.samples.max(1) as f64;
+            let part = Time {
+                ns: share * time.ns,
+                variance: share * time.variance,
+                samples: *samples,
+                own: Some(*frame),
+                ..Time::default()
+            };
+            left.ns -= part.ns;
+            left.variance -= part.variance;
+            left.samples -= samples;
+            left.callers.remove(name);
+            merge(moved.entry(Leaf::Under { function: brief(name) }).or_default(), part);
+        }
+        if left.samples > 0 {
+            merge(moved.entry(leaf).or_default(), left);
+        }
+    }
+    moved
+}
