@@ -158,12 +158,17 @@ fn belongs_to_all(frame: &Frame) -> bool {
 pub(crate) fn serves_anyone(frame: &Frame) -> bool {
     use Category::{Allocation, Comparing, Copying, Date, GcJit, Lock, SyscallEntry};
     const RUNTIMES: [&str; 4] = ["libjvm", "libpython", "libnode", "libruby"];
+    // What a runtime that is linked into its program calls its own functions.
+    const LINKED: [&str; 3] = ["v8::", "node::", "Builtins_"];
+    let standard_python = |file: &String| file.contains("/lib/python3") && !file.contains("-packages/");
     let kind = known(frame);
     matches!(kind, Some(Allocation | Comparing | Copying | Date | GcJit | Lock | SyscallEntry))
         || belongs_to_all(frame)
         || is_of_go(&frame.name)
         || frame.name == SPINNING
         || RUNTIMES.iter().any(|begin| frame.module.starts_with(begin))
+        || LINKED.iter().any(|begin| frame.name.starts_with(begin))
+        || frame.file.as_ref().is_some_and(standard_python)
 }
 
 /// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.
