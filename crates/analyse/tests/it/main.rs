@@ -6,6 +6,7 @@ mod capacity;
 mod cases;
 mod confirm;
 mod detail;
+mod documented;
 mod fail_if;
 mod gates;
 mod host;
