@@ -196,10 +196,10 @@ fn how(findings: &CaseFindings) -> Vec<String> {
         let requests: u64 = run.findings.arms.iter().map(|arm| arm.requests).sum();
         let rounds: u32 = run.findings.arms.iter().map(|arm| arm.rounds).sum();
         points.push(format!(
-            "{}: {}; {rounds} valid rounds with windows of {}, {requests} requests at {}; run {}, seed {}",
+            "{}: {}; {rounds} valid rounds with {}, {requests} requests at {}; run {}, seed {}",
             run.id,
             run.findings.workload,
-            format_ns(run.findings.window_ns as f64),
+            compare::measured(&run.findings),
             run.findings.condition,
             run.findings.run_id,
             run.findings.seed

@@ -1,11 +1,14 @@
 //! What a comparison says, in the order in which a reader needs it: verdict, limits, split, causes, what was ruled out,
 //! what is left, what to do; then the tables behind it.
 
-use analyse::{ArmFindings, Cause, Comparison, Findings, Gate, Grade, LedgerLine, Metric, Split, Verdict};
+use analyse::{
+    ArmFindings, Cause, Comparison, DesignFindings, DesignKind, Findings, Gate, Grade, LedgerLine, Metric,
+    Split, Verdict,
+};
 use model::record::Host;
 use model::units::format_ns;
 
-use crate::direction::Times;
+use crate::direction::{Direction, Times};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
 use crate::tree;
@@ -96,7 +99,7 @@ fn sentence(row: &Comparison, findings: &Findings) -> String {
             format!(
                 "{arm} is {} {} than {baseline} in {metric} at {condition} {basis}.",
                 times(row),
-                row.verdict.word()
+                Direction::of(row).word()
             )
         }
         Verdict::Equal => {
@@ -136,13 +139,23 @@ fn apart(one: Option<(f64, f64)>, two: Option<(f64, f64)>) -> bool {
 
 /// What the first sentence does not say.
 fn also(row: &Comparison) -> String {
-    format!(" In {} it is {} {}.", row.metric.label(), times(row), row.verdict.word())
+    format!(" In {} it is {} {}.", row.metric.label(), times(row), Direction::of(row).word())
 }
 
 fn basis(row: &Comparison, findings: &Findings) -> String {
     let floor = row.noise_floor.map(|floor| format!(", noise floor {}", percent(floor))).unwrap_or_default();
     let level = row.level.map(|level| format!(", {:.1} % interval", level * 100.0)).unwrap_or_default();
-    format!("({} blocks of {} windows{level}{floor})", row.blocks, format_ns(findings.window_ns as f64))
+    format!("({} blocks of {}{level}{floor})", row.blocks, measured(findings))
+}
+
+/// What a block has of each arm under one condition: `18 slices of 50.0 ms`.
+pub(crate) fn measured(findings: &Findings) -> String {
+    match &findings.design {
+        DesignFindings { kind: DesignKind::Slices, cycles, slice_ns, .. } => {
+            format!("{cycles} slices of {}", format_ns(*slice_ns as f64))
+        }
+        _ => format!("{} windows", format_ns(findings.window_ns as f64)),
+    }
 }
 
 /// How many times faster or slower, with the interval.

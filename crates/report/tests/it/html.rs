@@ -57,7 +57,7 @@ fn the_ten_parts_stand_in_their_order() {
 fn what_matters_is_readable_without_scripts() {
     let html = readable(&html(vec![shown(findings())], Vec::new()));
     let wanted = [
-        "pr is 1.100x [1.095, 1.105] slower than main in CPU per request",
+        "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request",
         "Next: --blocks 12 would decide at this spread:</p>",
         "whyslow compare 'main=./old --port {port}' --seed 7 --blocks 12</code></pre>",
         "what stall saw",

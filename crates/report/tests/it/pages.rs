@@ -79,7 +79,7 @@ fn sections_come_in_the_order_of_the_questions() {
     findings.arms[0].error = Some("it crashed".to_owned());
     let order = [
         "PARTIAL RUN: interrupted in block 7.",
-        "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity",
+        "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request at capacity",
         "What limits each",
         "Why",
         "Ruled out",
@@ -145,8 +145,8 @@ fn empty_sections_are_left_out() {
 #[test]
 fn each_verdict_has_its_sentence() {
     let cases = [
-        (Verdict::Slower, "pr is 1.100x [1.095, 1.105] slower than main in CPU per request at capacity"),
-        (Verdict::Faster, "pr is 1.100x [1.095, 1.105] faster than main in CPU per request at capacity"),
+        (Verdict::Slower, "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request at capacity"),
+        (Verdict::Faster, "pr is 1.100x [1.095, 1.105] cheaper than main in CPU per request at capacity"),
         (Verdict::Equal, "pr equals main in CPU per request at capacity: ratio 1.100 [1.095, 1.105]"),
         (Verdict::Inconclusive, "pr against main: inconclusive in CPU per request at capacity, ratio 1.100"),
         (Verdict::Invalid, "pr against main: no verdict in CPU per request at capacity: gate parity failed."),
@@ -165,12 +165,12 @@ fn each_verdict_has_its_sentence() {
 }
 
 #[test]
-fn a_smaller_ratio_is_said_as_times_faster() {
+fn a_smaller_ratio_is_said_as_times_cheaper() {
     let mut findings = findings();
     let row = &mut findings.comparisons[0];
     (row.verdict, row.ratio, row.ci_low, row.ci_high) = (Verdict::Faster, Some(0.5), Some(0.4), Some(0.625));
     let found = headline(&findings, "pr");
-    assert!(found.starts_with("pr is 2.000x [1.600, 2.500] faster than main"), "{found}");
+    assert!(found.starts_with("pr is 2.000x [1.600, 2.500] cheaper than main"), "{found}");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_case_says_what_was_repeated_before_all_else() {
         "(89091)",
         "A rate in brackets is void",
         "PR: here pr in 'c'; published mean 2.00 ms",
-        "pr is 1.100x [1.095, 1.105] slower than main in CPU per request",
+        "pr is 1.100x [1.095, 1.105] dearer than main in CPU per request",
         "what the profile counted",
         "left: nothing",
         "repeat with: whyslow case run x",

@@ -108,7 +108,7 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
 fn the_dearer_server_is_slower_and_with_the_arms_swapped_faster() {
     let (dear, plain) = (arm("dear", "busy"), arm("plain", "none"));
     for (arms, verdict, sentence) in
-        [([&plain, &dear], "slower", "slower than plain"), ([&dear, &plain], "faster", "faster than dear")]
+        [([&plain, &dear], "slower", "dearer than plain"), ([&dear, &plain], "faster", "cheaper than dear")]
     {
         let mut args =
             vec!["compare", arms[0], arms[1], "--equal-rates", "none", "--no-why", "--format", "json"];
