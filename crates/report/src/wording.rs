@@ -69,6 +69,9 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
     }
 }
 
+/// How nodes of functions with all that they ask for end.
+const AND_BELOW: &str = "and what it calls";
+
 /// A node of the tree in words: what is done there, and in what.
 pub(crate) fn node_words(path: &[String]) -> String {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -88,6 +91,11 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["kernel", call, on] => format!("{call} on {on}"),
         ["kernel", call] => call.to_owned(),
         ["user", work] => work.to_owned(),
+        ["user", work, function] if work.ends_with(AND_BELOW) => {
+            let package = work.trim_end_matches(AND_BELOW).trim_end();
+            let of = if function.contains(package) { String::new() } else { format!(" ({package})") };
+            format!("{function}{of} {AND_BELOW}")
+        }
         ["user", work, .., last] => format!("{last} ({work})"),
         _ => names.join(" > "),
     }

@@ -343,7 +343,10 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
         place: own.or(asked).map(place_of),
-        via: asked.map(|frame| brief(&frame.name)),
+        via: match leaf {
+            Leaf::Under { function, .. } => Some(function.clone()),
+            _ => asked.map(|frame| brief(&frame.name)),
+        },
         within: larger.and_then(|time| {
             time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
         }),

@@ -1,6 +1,6 @@
 //! Functions as sentences name them, and what each belongs to: a crate, a package, a library.
 
-use model::record::Frame;
+use model::record::{Frame, PYTHON};
 
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
@@ -34,14 +34,36 @@ pub(crate) fn brief(name: &str) -> String {
 /// often have no path in their names: then it is that of the nearest caller in the same file which has one.
 pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String {
     let Some(first) = frames.next() else { return String::new() };
+    if let Some(package) = by_file(first) {
+        return package;
+    }
     let same = frames.take_while(|frame| frame.module == first.module && frame.kernel == first.kernel);
     let named = || std::iter::once(first).chain(same).find_map(|frame| path(&frame.name));
     if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
 }
 
+/// The package of a function of Python or JavaScript, by its file: one that was installed, the language's own library, or a file
+/// of the program.
+fn by_file(frame: &Frame) -> Option<String> {
+    let file = frame.file.as_ref()?;
+    let below = |folder: &str| file.rsplit_once(folder).and_then(|(_, path)| path.split('/').next());
+    let name = match below("-packages/").or_else(|| below("/node_modules/")) {
+        Some(name) => name.strip_suffix(".py").unwrap_or(name),
+        None if is_of_standard_library(file) => "standard library",
+        None if frame.module == PYTHON => file.rsplit('/').next().unwrap_or(file),
+        None => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// Whether a file is of the library that comes with Python or Node.js.
+pub(crate) fn is_of_standard_library(file: &str) -> bool {
+    file.starts_with("node:") || file.contains("/lib/python3") && !file.contains("-packages/")
+}
+
 /// The package of one function by itself; its module where its name tells none.
 pub(crate) fn package_of(frame: &Frame) -> String {
-    let named = || path(&frame.name).filter(|_| frame.resolved);
+    let named = || by_file(frame).or_else(|| path(&frame.name).filter(|_| frame.resolved));
     if frame.kernel { frame.module.clone() } else { named().unwrap_or_else(|| frame.module.clone()) }
 }
 

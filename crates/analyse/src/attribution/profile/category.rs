@@ -1,6 +1,8 @@
 //! What kind of work a stack does, from a table of function names.
 
 use model::record::{Frame, SPINNING};
+
+use crate::facts::functions::is_of_standard_library;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +162,6 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
     const RUNTIMES: [&str; 4] = ["libjvm", "libpython", "libnode", "libruby"];
     // What a runtime that is linked into its program calls its own functions.
     const LINKED: [&str; 3] = ["v8::", "node::", "Builtins_"];
-    let standard_python = |file: &String| file.contains("/lib/python3") && !file.contains("-packages/");
     let kind = known(frame);
     matches!(kind, Some(Allocation | Comparing | Copying | Date | GcJit | Lock | SyscallEntry))
         || belongs_to_all(frame)
@@ -168,7 +169,7 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
         || frame.name == SPINNING
         || RUNTIMES.iter().any(|begin| frame.module.starts_with(begin))
         || LINKED.iter().any(|begin| frame.name.starts_with(begin))
-        || frame.file.as_ref().is_some_and(standard_python)
+        || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file))
 }
 
 /// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.

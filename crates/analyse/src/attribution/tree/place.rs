@@ -53,6 +53,8 @@ pub(crate) enum Leaf {
     },
     /// The program, in what one function asks for, where that is of many kinds.
     Under {
+        /// Its crate, package or library.
+        package: String,
         /// The function.
         function: String,
     },
@@ -89,7 +91,7 @@ impl Leaf {
                 let names = [work.word(), package, function].map(str::to_owned);
                 names.into_iter().filter(|name| !name.is_empty()).chain(line).collect()
             }
-            Self::Under { function } => vec![format!("{function} {AND_BELOW}")],
+            Self::Under { package, function } => vec![format!("{package} {AND_BELOW}"), function.clone()],
             Self::Call { call, on, does } => {
                 let on = on.map_or("other", On::word);
                 vec![call.clone(), on.to_owned(), does.word().to_owned()]
@@ -117,7 +119,7 @@ impl Leaf {
     }
 }
 
-/// What is said of a function with all that it asks for.
+/// What is said of functions with all that they ask for.
 const AND_BELOW: &str = "and what it calls";
 /// The leaf of those that are small.
 const SMALL_ONES: &str = "small ones";

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Does;
 use super::{AttributionRow, LeafCount, parts};
+use crate::attribution::profile::Category;
 use crate::facts::seen::SURE;
 
 /// Share of a node's change that one below it must hold for that one to be said in its place.
@@ -185,9 +186,16 @@ fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>)
     }
 }
 
-/// Of a whole side, user or kernel, which says little, the nodes below it where any of them is worth saying.
+/// Of a node that says little, the nodes below it where any of them is worth saying: a whole side, user or kernel, and kinds
+/// of work that tell whose code it is and not what it does.
 fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidate<'a, 'b>> {
-    if candidate.path.len() > 1 {
+    let whose = [Category::Handler, Category::Runtime].map(Category::word);
+    let says_little = match candidate.path[..] {
+        [_] => true,
+        [_, kind] => whose.contains(&kind),
+        _ => false,
+    };
+    if !says_little {
         return Vec::new();
     }
     let below = children(&candidate.path, candidate.node);

@@ -8,7 +8,7 @@ use super::place::Leaf;
 use super::table::POLLED_NS;
 use super::{Time, Tree, merge};
 use crate::attribution::profile::{Category, serves_anyone};
-use crate::facts::functions::brief;
+use crate::facts::functions::{brief, package_of};
 use crate::facts::seen::SURE;
 
 /// Share of the change in CPU time that a function must ask for to be told by itself.
@@ -118,7 +118,10 @@ fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
             left.variance -= part.variance;
             left.samples -= samples;
             left.callers.remove(name);
-            merge(moved.entry(Leaf::Under { function: brief(name) }).or_default(), part);
+            merge(
+                moved.entry(Leaf::Under { package: package_of(frame), function: brief(name) }).or_default(),
+                part,
+            );
         }
         if left.samples > 0 {
             merge(moved.entry(leaf).or_default(), left);

@@ -222,7 +222,7 @@ fn an_interpreters_samples_are_those_of_the_functions_that_it_runs() {
         Samples { profiles: vec![&profile], cpu_ns: [1000.0, 0.0], cpu_se_ns: [0.0; 2], divides: 1.0 };
     let found: Vec<(String, f64)> =
         tree(&samples).iter().map(|(leaf, time)| (leaf.path().join(" > "), time.ns.round())).collect();
-    let own = |function: &str| format!("user > own code > [python] > {function}");
+    let own = |function: &str| format!("user > own code > app.py > {function}");
     for (path, ns) in [
         ("user > allocation > libpython3.12.so.1.0 > malloc".to_owned(), 100.0),
         (own("render > app.py:7"), 600.0),
@@ -278,7 +278,7 @@ fn work_of_many_kinds_that_one_function_asks_for_is_told_under_it() {
     let log = [("main;serve;log;malloc", 80), ("main;serve;log;memcpy", 80), ("main;serve;log", 90)];
     let spread = [&base[..], &log].concat();
     let one_kind = [&base[..], &[("main;serve;log;malloc", 250)]].concat();
-    for (stacks, expected) in [(&spread, "log and what it calls"), (&one_kind, "allocation")] {
+    for (stacks, expected) in [(&spread, "server and what it calls"), (&one_kind, "allocation")] {
         let [from, to] = [profile(&base), profile(stacks)];
         let samples = |profile, ns| Samples {
             profiles: vec![profile],

@@ -264,8 +264,8 @@ fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Susp
 
 /// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
 fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> String {
-    if matches!(leaf, Leaf::Under { .. }) {
-        return row.path[1].clone();
+    if let Leaf::Under { package, function } = leaf {
+        return format!("{function} ({package}) and what it calls");
     }
     let count = row.count.map_or_else(String::new, |count| {
         let [slow, fast] =
