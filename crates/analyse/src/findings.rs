@@ -122,7 +122,7 @@ pub struct DesignFindings {
     pub kind: DesignKind,
     /// For how long requests were sent in one turn.
     pub slice_ns: u64,
-    /// Turns of each arm in a block, under each condition.
+    /// Turns of each arm in a block, under the first condition.
     pub cycles: u32,
     /// Blocks done.
     pub blocks: u32,

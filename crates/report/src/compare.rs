@@ -148,11 +148,11 @@ fn basis(row: &Comparison, findings: &Findings) -> String {
     format!("({} blocks of {}{level}{floor})", row.blocks, measured(findings))
 }
 
-/// What a block has of each arm under one condition: `18 slices of 50.0 ms`.
+/// What a block is made of: `50.0 ms slices`.
 pub(crate) fn measured(findings: &Findings) -> String {
     match &findings.design {
-        DesignFindings { kind: DesignKind::Slices, cycles, slice_ns, .. } => {
-            format!("{cycles} slices of {}", format_ns(*slice_ns as f64))
+        DesignFindings { kind: DesignKind::Slices, slice_ns, .. } => {
+            format!("{} slices", format_ns(*slice_ns as f64))
         }
         _ => format!("{} windows", format_ns(findings.window_ns as f64)),
     }

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Bisect(Box<BisectArgs>),
     /// Load one server along a schedule and report honestly
     Load(Box<LoadArgs>),
-    /// Search the highest rate at which a condition holds; the curve and the knee
+    /// Find the highest rate at which a condition holds; the curve and the knee
     Capacity(Box<CapacityArgs>),
     /// Put the shards of one run together, without loss
     Merge(MergeArgs),

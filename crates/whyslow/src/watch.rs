@@ -72,7 +72,7 @@ impl Counter {
         let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         let addr = host.to_socket_addrs().ok().and_then(|mut found| found.next());
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        Ok(Self { addr: addr.with_context(|| format!("'{host}' in '{url}' is no address"))?, path })
+        Ok(Self { addr: addr.with_context(|| format!("'{host}' in '{url}' is not an address"))?, path })
     }
 
     /// The first number in the answer.

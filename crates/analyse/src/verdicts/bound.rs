@@ -245,7 +245,9 @@ impl FromStr for Bound {
 
     fn from_str(text: &str) -> Result<Self, BoundError> {
         let Some((name, order, value)) = Order::split(text) else {
-            return Err(BoundError(format!("'{text}' is not a condition: write one such as 'p99 > 10ms'")));
+            return Err(BoundError(format!(
+                "'{text}' is not a condition: write one such as 'p99 > 10ms' or 'rate < 20k'"
+            )));
         };
         let figure = Figure::named(name).ok_or_else(|| unknown(text, name))?;
         let unit = figure.unit();

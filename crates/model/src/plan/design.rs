@@ -49,7 +49,7 @@ pub enum Blocks {
         /// Blocks to run.
         blocks: u32,
     },
-    /// Looks after `first` blocks, twice as many, and so on up to `max`; the first that decides ends the run.
+    /// Looks after `first` blocks and at the later looks of the statistics, up to `max`; the first that decides ends the run.
     #[serde(alias = "two_looks")]
     Looks {
         /// Blocks before the first look.

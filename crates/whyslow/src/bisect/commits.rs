@@ -20,7 +20,7 @@ impl Commits {
             .filter(|(good, bad)| !good.is_empty() && !bad.is_empty() && !bad.starts_with('.'))
         else {
             bail!(
-                "'{range}' is no range: write GOOD..BAD, two commits, branches or tags, the earlier one first"
+                "'{range}' is not a range: write GOOD..BAD, two commits, branches or tags, the earlier one first"
             );
         };
         let folder = std::env::current_dir().context("cannot tell the current folder")?;

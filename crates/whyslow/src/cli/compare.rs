@@ -83,7 +83,7 @@ pub(crate) struct CompareArgs {
     /// Blocks of fresh servers, looked at once; without it looks after 8, 14 and 24, and the first that decides is the last
     #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
     pub(crate) blocks: Option<u32>,
-    /// 6 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes
+    /// 8 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
     /// How long one arm is loaded before it is the next one's turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow servers]

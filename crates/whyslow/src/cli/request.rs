@@ -55,7 +55,7 @@ pub(crate) struct RequestArgs {
     /// instead ends the load after exactly this many requests; both may be given
     #[arg(long, visible_alias = "urls", value_name = "FILE|N", help_heading = ASKING)]
     pub(crate) requests: Vec<CountOrFile>,
-    /// CSV file with a header line whose rows fill {COLUMN} in requests; {n}, {uuid} and {random 1 100} need no file
+    /// CSV file with a header line whose rows fill {COLUMN} in requests; {uuid}, {random 1 100} and the number of the request need no file
     #[arg(long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) data: Option<PathBuf>,
     /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own

@@ -120,7 +120,7 @@ pub(crate) enum CaseAction {
 pub(crate) struct CaseRunArgs {
     /// The case
     pub(crate) name: String,
-    /// 6 short blocks
+    /// 8 short blocks
     #[arg(long)]
     pub(crate) quick: bool,
     /// One block of two slices, of targets that are built already: shows that everything works, decides nothing

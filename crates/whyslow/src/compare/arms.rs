@@ -68,7 +68,23 @@ fn named(
     if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
         return running::arm(name, what, expect);
     }
+    if in_container(what) {
+        bail!(
+            "'{what}' would run in a container, which whyslow does not start: start it yourself, in the host's network, and give \
+             its address and its process ({name}=http://127.0.0.1:PORT --watch-pid {name}=PID)"
+        );
+    }
     Ok((command_arm(name, what, args.port_env, expect)?, None))
+}
+
+/// Whether a server would run in a container: its processes are no children of the command that starts it.
+fn in_container(what: &str) -> bool {
+    const IMAGES: [&str; 3] = ["docker:", "podman:", "compose:"];
+    let mut words = what.split_whitespace();
+    let engine = words.next().and_then(|word| word.rsplit('/').next());
+    let starts = matches!(words.next(), Some("run" | "compose" | "start"));
+    IMAGES.iter().any(|image| what.starts_with(image))
+        || matches!(engine, Some("docker" | "podman")) && starts
 }
 
 /// An arm made of a command line.

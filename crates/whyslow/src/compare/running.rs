@@ -27,8 +27,9 @@ pub(crate) fn place(url: &str) -> anyhow::Result<(SocketAddr, Option<String>)> {
         bail!("'{url}' is no server that runs already: write http://127.0.0.1:PORT/PATH");
     };
     let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let address = address(place)
-        .with_context(|| format!("'{place}' in '{url}' is no address: write such as 127.0.0.1:8080"))?;
+    let address = address(place).with_context(|| {
+        format!("'{place}' in '{url}' is not an address: write one such as 127.0.0.1:8080")
+    })?;
     if !address.ip().is_loopback() {
         bail!(
             "'{url}' is not on this machine: whyslow asks addresses of the loopback interface only, such as 127.0.0.1"

@@ -103,8 +103,8 @@ fn what_is_no_search_is_refused() {
     let repository = history();
     let flags = ["--run", "./s {port}"];
     for (args, told) in [
-        (&["main"][..], "'main' is no range: write GOOD..BAD"),
-        (&["good...main"], "is no range: write GOOD..BAD"),
+        (&["main"][..], "'main' is not a range: write GOOD..BAD"),
+        (&["good...main"], "is not a range: write GOOD..BAD"),
         (&["good..nowhere"], "there is no revision 'nowhere'"),
         (&["main..good"], "there is no commit behind"),
         (&["good..main", "--metric", "p42"], "--metric 'p42': write cpu_per_request"),

@@ -90,7 +90,12 @@ const CASES: &[(&[&str], &str)] = &[
     ),
     (
         &["compare", "a=http://example.org/", "threads"],
-        "'example.org' in 'http://example.org/' is no address",
+        "'example.org' in 'http://example.org/' is not an address",
+    ),
+    (&["compare", "a=podman:shop:2.1", "threads"], "'podman:shop:2.1' would run in a container"),
+    (
+        &["compare", "a=docker run --rm -p {port}:80 shop", "threads"],
+        "start it yourself, in the host's network",
     ),
     (
         &["compare", "a=https://127.0.0.1:1/", "threads"],
