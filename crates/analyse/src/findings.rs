@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::job::Reuse;
 use model::plan::Turns;
-use model::record::{AloneReason, Host, Run, RunStatus};
+use model::record::{AloneReason, FailureKind, Host, RoundRecord, Run, RunStatus};
 use model::units::{Span, format_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,29 @@ pub struct Findings {
     /// Conditions of `--fail-if`, and what came of each.
     #[serde(default)]
     pub fail_if: Vec<FailIfFindings>,
+    /// Rounds of an arm that count for nothing, because it failed in them.
+    #[serde(default)]
+    pub void_rounds: Vec<VoidRound>,
+}
+
+/// A round that counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VoidRound {
+    /// The arm.
+    pub arm: String,
+    /// The block, from 0.
+    pub block: u32,
+    /// Why.
+    pub reason: VoidReason,
+}
+
+/// Why a round counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VoidReason {
+    /// What it did not get through.
+    pub gate: FailureKind,
+    /// One sentence.
+    pub text: String,
 }
 
 /// How the arms of a run were loaded.
@@ -128,6 +151,15 @@ pub struct DesignFindings {
     pub blocks: u32,
     /// Why arms ran one at a time although they were to take turns.
     pub why_alone: Option<String>,
+}
+
+fn void_rounds(run: &Run) -> Vec<VoidRound> {
+    let void = |record: &RoundRecord| {
+        let failure = record.failure.as_ref()?;
+        let reason = VoidReason { gate: failure.kind, text: failure.text.clone() };
+        Some(VoidRound { arm: record.arm.clone(), block: record.round.block, reason })
+    };
+    run.rounds.iter().filter_map(void).collect()
 }
 
 /// Everything that follows from a run.
@@ -172,6 +204,7 @@ pub fn analyse(run: &Run) -> Findings {
         warnings: Vec::new(),
         next,
         fail_if: Vec::new(),
+        void_rounds: void_rounds(run),
     };
     findings.arms.iter_mut().for_each(|arm| arm.limiter = limits.on(&arm.name));
     findings.warnings = warnings(&findings, run);

@@ -49,7 +49,10 @@ pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
 pub use fail_if::{FailIf, FailIfError, FailIfFindings, FailIfOutcome};
-pub use findings::{DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, analyse, analyse_each_baseline};
+pub use findings::{
+    DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, VoidReason, VoidRound, analyse,
+    analyse_each_baseline,
+};
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use stacks::{ArmStacks, stacks};

@@ -2,7 +2,7 @@
 
 use analyse::{Metric, SECOND_BASELINE_SUFFIX, Verdict, analyse};
 use model::plan::Blocks;
-use model::record::RunStatus;
+use model::record::{Failure, FailureKind, RunStatus};
 
 use crate::support::{Behaves, arm, change, pair, row, run};
 
@@ -170,4 +170,21 @@ fn the_same_run_gives_the_same_findings() {
         run.manifest.plan.design.blocks = blocks;
         assert_eq!(analyse(&run), analyse(&run.clone()));
     }
+}
+
+#[test]
+fn a_round_in_which_an_arm_failed_is_listed_with_its_reason() {
+    let mut run = run(1, 8, &[arm("main", 10_000.0), arm("pr", 10_000.0)]);
+    assert!(analyse(&run).void_rounds.is_empty());
+    let last = run.rounds.last_mut().unwrap();
+    last.failure = Some(Failure {
+        kind: FailureKind::Crashed,
+        text: "it ended with signal 9".to_owned(),
+        log: Vec::new(),
+    });
+    let (name, block) = (last.arm.clone(), last.round.block);
+    let found = analyse(&run).void_rounds;
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].arm, found[0].block, found[0].reason.gate), (&name, block, FailureKind::Crashed));
+    assert_eq!(found[0].reason.text, "it ended with signal 9");
 }

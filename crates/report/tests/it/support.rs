@@ -77,6 +77,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
         profiles: vec![profile(baseline, arm)],
         fail_if: Vec::new(),
+        void_rounds: Vec::new(),
         next: Some(
             "--blocks 12 would decide at this spread\nwhyslow compare 'main=./old --port {port}' --seed 7 --blocks 12"
                 .to_owned(),
