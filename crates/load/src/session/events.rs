@@ -153,6 +153,8 @@ impl Session {
             let next = self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads, Some(stream));
             let ended = match next {
                 Ok(ended) => ended,
+                // What follows the last event that is wanted is not.
+                Err(_) if stream.came >= most => None,
                 Err(malformed) => return self.malformed(lane, malformed, at),
             };
             self.note_events(lane, stream, most, at);

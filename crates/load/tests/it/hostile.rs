@@ -284,3 +284,13 @@ fn no_bytes_at_all_do_more_than_end_a_connection() {
         );
     }
 }
+
+#[test]
+fn what_follows_the_last_event_that_is_wanted_changes_nothing() {
+    const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n\
+                          12\r\ndata: a\n\ndata: b\n\n";
+    for after in ["", "\r\n0\r\n\r\n", "\r\u{c8}0\r\n\r\n", "no chunk"] {
+        let verdict = check([STREAM, after].concat().as_bytes(), Spoken::Events);
+        assert_eq!((verdict.answers, verdict.malformed), (1, 0), "{after:?}");
+    }
+}
