@@ -219,22 +219,6 @@ impl Protocol for EventStreams {
         Asked::Now
     }
 
-    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
-        session.outgoing(connection)
-    }
-
-    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
-        session.wrote(connection, bytes, at);
-    }
-
-    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
-        session.unstash(connection, buf)
-    }
-
-    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
-        session.restash(connection, kept);
-    }
-
     fn received(
         &mut self,
         session: &mut Session,
@@ -255,10 +239,6 @@ impl Protocol for EventStreams {
             true => session.malformed(connection, Malformed::FewEvents, at),
             false => session.ended(connection, how, at),
         }
-    }
-
-    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
-        Fate::Replace
     }
 }
 

@@ -39,7 +39,8 @@ pub enum Hopeless {
     Unsendable,
 }
 
-/// A protocol: its state for all connections of one session, each with a number of lanes.
+/// A protocol: its state for all connections of one session, each with a number of lanes. Where a method has a body, the
+/// session itself keeps what is read and written, in the order of the requests.
 pub trait Protocol: fmt::Debug {
     /// Whether each answer is what one read brings, so that the kernel's stamp of the read is the answer's.
     const STAMPED: bool;
@@ -53,7 +54,10 @@ pub trait Protocol: fmt::Debug {
     fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate;
 
     /// The session has something to write for `lane`.
-    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Asked;
+    #[inline]
+    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
+        Asked::Now
+    }
 
     /// A connection on which requests were gathered, each once, and what becomes of it.
     fn gathered(&mut self, _session: &mut Session, _at: u64) -> Option<(u32, Fate)> {
@@ -61,26 +65,41 @@ pub trait Protocol: fmt::Debug {
     }
 
     /// What a connection has to write now.
-    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8];
+    #[inline]
+    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
+        session.outgoing(connection)
+    }
 
     /// `bytes` of it are written, by a write that began at `at`.
-    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64);
+    #[inline]
+    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
+        session.wrote(connection, bytes, at);
+    }
 
     /// Moves what was kept of a connection to the front of `buf`, and says how long it is: the next read goes after it.
-    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize;
+    #[inline]
+    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
+        session.unstash(connection, buf)
+    }
 
     /// Keeps again what was unstashed: the read after it brought nothing.
-    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]);
+    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
+        session.restash(connection, kept);
+    }
 
     /// `fresh` bytes at the end of `buf` were read at `at`; what is before them was unstashed.
     fn received(&mut self, session: &mut Session, connection: u32, buf: &[u8], fresh: usize, at: u64)
     -> Fate;
 
     /// A connection has ended.
-    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate;
+    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
+        session.ended(connection, how, at)
+    }
 
     /// The session has given up the request of `lane`: what becomes of its connection.
-    fn gave_up(&mut self, session: &mut Session, lane: u32) -> Fate;
+    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
+        Fate::Replace
+    }
 
     /// Why there is no sense in going on, once.
     fn take_hopeless(&mut self) -> Option<Hopeless> {
@@ -101,30 +120,6 @@ impl Protocol for Http1 {
     }
 
     #[inline]
-    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
-        Asked::Now
-    }
-
-    #[inline]
-    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
-        session.outgoing(connection)
-    }
-
-    #[inline]
-    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
-        session.wrote(connection, bytes, at);
-    }
-
-    #[inline]
-    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
-        session.unstash(connection, buf)
-    }
-
-    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
-        session.restash(connection, kept);
-    }
-
-    #[inline]
     fn received(
         &mut self,
         session: &mut Session,
@@ -134,14 +129,6 @@ impl Protocol for Http1 {
         at: u64,
     ) -> Fate {
         session.received(connection, buf, fresh, at)
-    }
-
-    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
-        session.ended(connection, how, at)
-    }
-
-    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
-        Fate::Replace
     }
 }
 
@@ -158,30 +145,6 @@ impl Protocol for WebSocket {
     }
 
     #[inline]
-    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
-        Asked::Now
-    }
-
-    #[inline]
-    fn outgoing<'a>(&'a mut self, session: &'a Session, connection: u32) -> &'a [u8] {
-        session.outgoing(connection)
-    }
-
-    #[inline]
-    fn wrote(&mut self, session: &mut Session, connection: u32, bytes: usize, at: u64) {
-        session.wrote(connection, bytes, at);
-    }
-
-    #[inline]
-    fn unstash(&mut self, session: &mut Session, connection: u32, buf: &mut [u8]) -> usize {
-        session.unstash(connection, buf)
-    }
-
-    fn restash(&mut self, session: &mut Session, connection: u32, kept: &[u8]) {
-        session.restash(connection, kept);
-    }
-
-    #[inline]
     fn received(
         &mut self,
         session: &mut Session,
@@ -192,13 +155,5 @@ impl Protocol for WebSocket {
     ) -> Fate {
         session.count_bytes(fresh, at);
         session.received_messages(connection, buf, &self.0.accept, at)
-    }
-
-    fn ended(&mut self, session: &mut Session, connection: u32, how: End, at: u64) -> Fate {
-        session.ended(connection, how, at)
-    }
-
-    fn gave_up(&mut self, _session: &mut Session, _lane: u32) -> Fate {
-        Fate::Replace
     }
 }
