@@ -222,13 +222,18 @@ pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usi
 fn observed(before: &Reading, after: &Reading, report: &TurnReport) -> Observed {
     let busy_ns = report.quiet_ns.saturating_sub(report.start_ns).max(1);
     let mut observed = after.since(before);
-    // Around the turn itself the readings wait for each other; the server has nothing to do then, but to tidy up after its last
-    // answer: it was at work for as long as its CPU time takes on all of its CPUs.
-    let worked_ns = observed.target.cpu.total_ns / u64::from(observed.server_cpus.cpus.max(1));
-    observed.target.wall_ns = busy_ns.max(worked_ns.min(observed.target.wall_ns));
+    let cpu_ns = observed.target.cpu.total_ns / u64::from(observed.server_cpus.cpus.max(1));
+    observed.target.wall_ns = at_work_ns(busy_ns, cpu_ns, observed.target.wall_ns);
     observed.generator.wall_ns = busy_ns;
     let busiest = report.cpu.busy_ns as f64 / busy_ns as f64;
     observed.without_polling(report.cpu.polled_ns, busiest)
+}
+
+/// For how long a server was at work, in nanoseconds: while answers were due, and longer where it tidies up after the last one.
+/// `cpu_ns` is its CPU time on each of its CPUs, `between_ns` the time from one reading to the other. Around the turn the readings
+/// wait for each other, which is no work.
+fn at_work_ns(busy_ns: u64, cpu_ns: u64, between_ns: u64) -> u64 {
+    busy_ns.max(cpu_ns.min(between_ns))
 }
 
 fn slice(cycle: u32, turn: u32, report: &TurnReport, observed: &Observed) -> Slice {
@@ -250,4 +255,16 @@ fn slice(cycle: u32, turn: u32, report: &TurnReport, observed: &Observed) -> Sli
 
 pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_work_ns;
+
+    #[test]
+    fn a_server_is_at_work_until_it_has_tidied_up_and_no_longer_than_it_was_watched() {
+        for (busy, cpu, between, expected) in [(50, 40, 60, 50), (50, 58, 60, 58), (50, 70, 60, 60)] {
+            assert_eq!(at_work_ns(busy, cpu, between), expected, "{busy} {cpu} {between}");
+        }
+    }
 }
