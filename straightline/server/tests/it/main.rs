@@ -20,5 +20,6 @@ mod service;
 mod shortage;
 mod soak;
 mod support;
+mod techempower;
 mod tls;
 mod websocket;

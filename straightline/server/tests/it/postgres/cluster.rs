@@ -150,6 +150,12 @@ impl Cluster {
         format!("postgres://{login}@localhost:{}/postgres?{options}", self.port).parse().unwrap()
     }
 
+    /// How one gets into another database.
+    pub(crate) fn config_of(&self, database: &str) -> Config {
+        let port = self.port;
+        format!("postgres://trusted@localhost:{port}/{database}?sslmode=disable").parse().unwrap()
+    }
+
     pub(crate) fn connect(&self) -> Client<'static> {
         Client::connect(self.config("trusted", "sslmode=disable")).unwrap()
     }
