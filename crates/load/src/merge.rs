@@ -294,6 +294,7 @@ pub(crate) fn add_record(sum: &mut Measured, record: &ShardRecord) {
     sum.add_statuses(report.errors_by_status.clone().into_iter());
     sum.unfinished += report.unfinished;
     sum.unsent += report.unsent;
+    sum.resent += report.resent;
     sum.established += report.connections.established;
     sum.answers_per_lane.extend(&record.answers_per_connection);
     sum.in_flight_ns += (report.in_flight * report.window_ns as f64) as u128;

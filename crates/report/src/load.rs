@@ -179,6 +179,12 @@ fn facts(report: &LoadReport) -> Vec<String> {
         format!("errors: {}; unfinished {}, unsent {}", errors.join(", "), report.unfinished, report.unsent),
         format!("generator CPU: {} user, {} system per request", format_ns(cpu.user), format_ns(cpu.system)),
     ];
+    if report.resent > 0 {
+        facts.push(format!(
+            "sent once more: {}, as the server closed an idle connection at that moment; timed from when they were due",
+            report.resent
+        ));
+    }
     facts.extend(growth(report));
     facts.extend(schedule(report));
     facts.extend(intervals(report));

@@ -42,6 +42,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         server: None,
         unfinished: 0,
         unsent: 0,
+        resent: 0,
         service_ns: each_ns.clone(),
         response_ns: each_ns,
         send_lag_ns: percentiles(requests, 0),

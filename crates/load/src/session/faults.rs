@@ -4,10 +4,39 @@ use super::answer::{Malformed, Reader};
 use super::dispatch::NEVER;
 use super::protocol::End;
 use super::ring::Stamp;
+use super::source::Source;
 use super::tally::Fault;
 use super::{Fate, Session};
 
+/// A connection that nothing was asked of for so long may be closed by a server that does not keep idle ones; no server closes
+/// them sooner.
+const IDLE_NS: u64 = 10_000_000;
+
+/// Methods of which a second request has the effect of one (RFC 9110, section 9.2.2).
+const IDEMPOTENT: [&[u8]; 6] = [b"GET ", b"HEAD ", b"OPTIONS ", b"PUT ", b"DELETE ", b"TRACE "];
+
 impl Session {
+    /// Nothing is asked of `lane` since `at`.
+    pub(super) fn rests_since(&mut self, lane: u32, at: u64) {
+        self.lanes[lane as usize].free_ns = at;
+    }
+
+    /// Whether the request of `lane` met the server's closing of an idle connection: it can be sent once more on another
+    /// (RFC 9112, section 9.3.1), as every client does.
+    fn met_idle_close(&mut self, lane: u32) -> bool {
+        let state = &self.lanes[lane as usize];
+        let alone = state.cursor.held == 1 && state.unwritten == 0;
+        if !alone || state.second_try || state.free_ns == 0 || !state.reader.is_between_answers() {
+            return false;
+        }
+        let repeatable = match &self.source {
+            Source::Same(_) => IDEMPOTENT.iter().any(|method| self.spec.request.starts_with(method)),
+            Source::Each(_) => false,
+        };
+        let free_ns = state.free_ns;
+        repeatable && self.oldest(lane).is_some_and(|stamp| stamp.sent_ns >= free_ns + IDLE_NS)
+    }
+
     /// The server closed the connection at `at`.
     pub fn closed(&mut self, lane: u32, at: u64) -> Fate {
         let state = &mut self.lanes[lane as usize];
@@ -48,6 +77,11 @@ impl Session {
     /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
     #[cold]
     pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
+        if fault != Fault::Parse && self.met_idle_close(lane) {
+            self.tally.resent(at);
+            self.abandon(lane, at);
+            return Fate::Replace;
+        }
         let state = &mut self.lanes[lane as usize];
         let mut fault = fault;
         while state.cursor.held > state.unwritten {
@@ -82,7 +116,7 @@ impl Session {
         (state.unwritten, state.offset) = (0, 0);
         state.reader = Reader::default();
         state.side.clear();
-        state.begun_ns = 0;
+        (state.begun_ns, state.free_ns) = (0, 0);
         state.open = false;
     }
 

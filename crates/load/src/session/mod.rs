@@ -115,6 +115,10 @@ struct Lane {
     left: u32,
     /// When the first part of an answer was read whose end had not come; 0 where there is none.
     begun_ns: u64,
+    /// Since when nothing was asked of it: it was opened then, or gave its last answer; 0 where that is not known.
+    free_ns: u64,
+    /// Whether its request was lost to another connection before.
+    second_try: bool,
     open: bool,
     /// Whether the dispatcher knows it.
     idle: bool,
@@ -293,7 +297,9 @@ impl Session {
 
     #[inline]
     fn take(&mut self, lane: u32) -> u64 {
-        if let Some(intended_ns) = self.again.pop_front() {
+        let again = self.again.pop_front();
+        self.lanes[lane as usize].second_try = again.is_some();
+        if let Some(intended_ns) = again {
             return intended_ns;
         }
         self.quota -= 1;
@@ -454,6 +460,7 @@ impl Session {
             self.occupancy.add(at, -1);
         }
         state.answers += u64::from(self.tally.covers(at));
+        state.free_ns = at;
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);
         self.note_pieces(lane, at);

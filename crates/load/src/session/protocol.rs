@@ -114,7 +114,8 @@ pub struct Http1;
 impl Protocol for Http1 {
     const STAMPED: bool = true;
 
-    fn opened(&mut self, session: &mut Session, connection: u32, _at: u64) -> Fate {
+    fn opened(&mut self, session: &mut Session, connection: u32, at: u64) -> Fate {
+        session.rests_since(connection, at);
         session.opened(connection);
         Fate::Keep
     }

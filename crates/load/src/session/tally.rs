@@ -121,6 +121,8 @@ pub struct Tally {
     pub by_status: BTreeMap<u16, u64>,
     /// Events, where answers are streams of them.
     pub events: Option<Box<Events>>,
+    /// Requests sent once more, in the window: they met a server's closing of an idle connection.
+    pub resent: u64,
     /// Sent and not answered when the window ended.
     pub unfinished: u64,
     /// Due and not sent when the window ended.
@@ -174,6 +176,7 @@ impl Tally {
             errors: Errors::default(),
             by_status: BTreeMap::new(),
             events: None,
+            resent: 0,
             unfinished: 0,
             unsent: 0,
         }
@@ -344,6 +347,11 @@ impl Tally {
                 Fault::Parse => &mut self.errors.parse,
             } += 1;
         }
+    }
+
+    /// A request is sent once more.
+    pub(crate) fn resent(&mut self, at: u64) {
+        self.resent += u64::from(self.covers(at));
     }
 
     /// A request is given up: it took at least this long.

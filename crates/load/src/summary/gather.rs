@@ -47,6 +47,7 @@ pub(crate) struct Measured {
     pub(crate) events: Option<Events>,
     pub(crate) unfinished: u64,
     pub(crate) unsent: u64,
+    pub(crate) resent: u64,
     pub(crate) established: u64,
     pub(crate) answers_per_lane: Vec<u64>,
     pub(crate) in_flight_ns: u128,
@@ -91,6 +92,7 @@ impl Measured {
             events: None,
             unfinished: 0,
             unsent: 0,
+            resent: 0,
             established: 0,
             answers_per_lane: Vec::new(),
             in_flight_ns: 0,
@@ -215,6 +217,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.add_statuses(tally.by_status.iter().map(|(status, count)| (status_name(*status), *count)));
     sum.unfinished += tally.unfinished;
     sum.unsent += tally.unsent;
+    sum.resent += tally.resent;
     sum.established += report.established;
     sum.answers_per_lane.extend(finished.answers_per_lane);
     sum.in_flight_ns += finished.in_flight_ns;

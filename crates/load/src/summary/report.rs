@@ -110,6 +110,7 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         }),
         unfinished: measured.unfinished,
         unsent: measured.unsent,
+        resent: measured.resent,
         response_ns: response,
         service_ns: service,
         send_lag_ns: measured.send_lag.as_ref().map_or_else(Percentiles::default, percentiles),

@@ -160,6 +160,31 @@ fn asked(spec: Spec) -> Session {
     session
 }
 
+/// What became of a request for `method` that was sent `rested_ns` after its connection had answered another, where the server
+/// closed the connection then: (sent once more, read errors).
+fn lost_after(method: &str, rested_ns: u64) -> (u64, u64) {
+    let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let mut session = asked(Spec { request, ..spec(1, constant(1.0e9 / rested_ns as f64)) });
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(session.received(0, answer, answer.len(), ORIGIN + 1), Fate::Keep);
+    let due = ORIGIN + 1 + rested_ns;
+    assert!(write_all(&mut session, due) > 0, "the second request is due");
+    assert_eq!(session.closed(0, due + MILLI), Fate::Replace);
+    // The server takes the next connection and drops it too: that is its fault.
+    session.opened(0);
+    write_all(&mut session, due + 2 * MILLI);
+    assert_eq!(session.closed(0, due + 3 * MILLI), Fate::Replace);
+    let tally = session.finish(due + 4 * MILLI).tally;
+    (tally.resent, tally.errors.read)
+}
+
+#[test]
+fn a_request_that_met_the_closing_of_an_idle_connection_is_sent_once_more() {
+    assert_eq!(lost_after("GET", 100 * MILLI), (1, 1));
+    assert_eq!(lost_after("POST", 100 * MILLI).0, 0, "a second POST is a second order");
+    assert_eq!(lost_after("GET", 5 * MILLI).0, 0, "no server closes a connection so soon for being idle");
+}
+
 fn write_all(session: &mut Session, now: u64) -> usize {
     session.pace(now);
     let mut total = 0;

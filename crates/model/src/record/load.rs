@@ -236,6 +236,9 @@ pub struct LoadReport {
     pub unfinished: u64,
     /// Arrivals due and not sent when the window ended.
     pub unsent: u64,
+    /// Requests that met a server's closing of an idle connection and were sent once more, on another: no errors.
+    #[serde(default)]
+    pub resent: u64,
     /// done − intended; unfinished and unsent requests enter as "at least this long".
     pub response_ns: Percentiles,
     /// done − sent.

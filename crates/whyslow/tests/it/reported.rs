@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -98,6 +98,39 @@ fn a_server_that_closes_idle_connections_costs_no_request() {
     let json = load(address, &["-t1", "-c16", "-R", "40", "-d2s"]);
     assert_eq!((&json["requests"], errors(&json)), (&Value::from(80), 0), "{json}");
     assert!(counts.accepts.load(Ordering::Relaxed) > 32, "connections were closed and opened again");
+}
+
+/// Closes a connection that was idle for 200 ms at the very moment when the next request comes, which it does not answer.
+fn closes_at_the_worst_moment() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buf = [0; 4096];
+                loop {
+                    let free = Instant::now();
+                    if stream.read(&mut buf).unwrap_or(0) == 0 || free.elapsed() > Duration::from_millis(200)
+                    {
+                        return;
+                    }
+                    let Ok(()) = stream.write_all(ANSWER) else { return };
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_request_that_meets_the_closing_of_an_idle_connection_is_sent_once_more_and_said() {
+    let flags = ["-t1", "-c1", "-R", "2", "-d3s"];
+    let json = load(closes_at_the_worst_moment(), &flags);
+    let resent = json["resent"].as_u64().unwrap();
+    assert!(resent >= 2 && errors(&json) == 0 && json["requests"].as_u64() >= Some(5), "{json}");
+    // The server may have had it: a second order is not for us to place.
+    let json = load(closes_at_the_worst_moment(), &[&flags[..], &["-X", "POST"]].concat());
+    assert!(json["resent"] == 0 && json["errors"]["read"].as_u64() >= Some(1), "{json}");
 }
 
 #[test]
