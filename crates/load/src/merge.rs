@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use model::record::{LoadReport, Second, ShardRecord, Warning};
 
+use crate::driver::Phases;
 use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
 use crate::session::{Events, SLICES, Slice, Span};
 use crate::summary::{Facts, Measured, outcome, second};
@@ -20,6 +21,8 @@ const SEND_LAG: &str = "send_lag";
 const NAME: &str = "name_";
 /// Tags of the first events of streams and of the gaps between events.
 const EVENTS: [&str; 2] = ["first_event", "event_gap"];
+/// Tags of what connections and answers consist of, in the order of [`Log::phases`].
+const PHASES: [&str; 3] = ["connect", "tls", "first_byte"];
 /// Part of the window by which its begins may lie apart: more, and the shards measured different times.
 const SKEW: f64 = 0.01;
 
@@ -74,6 +77,11 @@ pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
         let [first, gap] = EVENTS;
         more.push(whole_line(outcome, &events.first, Some(first)));
         more.push(whole_line(outcome, &events.gap, Some(gap)));
+    }
+    let Phases { connect, tls, first_byte } = &outcome.phases;
+    for (latencies, tag) in [Some(connect), Some(tls), first_byte.as_ref()].into_iter().zip(PHASES) {
+        let some = latencies.filter(|latencies| !latencies.is_empty());
+        more.extend(some.map(|latencies| whole_line(outcome, latencies, Some(tag))));
     }
     more.extend_from_slice(seconds);
     window_log(outcome, &whole_line(outcome, &outcome.response, None), &more)
@@ -156,6 +164,8 @@ struct Log<'a> {
     send_lag: Option<Latencies>,
     /// First events and gaps, where there are any.
     events: [Option<Latencies>; 2],
+    /// As [`PHASES`] names them.
+    phases: [Option<Latencies>; 3],
     /// By the place of their names among the sorted ones.
     names: BTreeMap<usize, Latencies>,
     /// Read one at a time: an hour of them side by side would take a gigabyte.
@@ -173,6 +183,7 @@ impl<'a> Log<'a> {
                 service: None,
                 send_lag: None,
                 events: [None, None],
+                phases: [None, None, None],
                 names: BTreeMap::new(),
                 seconds: Vec::new(),
             },
@@ -187,7 +198,9 @@ impl<'a> Log<'a> {
                     log.events[usize::from(tag == EVENTS[1])] = Some(decode(&entry).map_err(wrong)?);
                 }
                 Some(tag) => {
-                    if let Some(index) = tag.strip_prefix(NAME).and_then(|index| index.parse().ok()) {
+                    if let Some(place) = PHASES.iter().position(|phase| *phase == tag) {
+                        log.phases[place] = Some(decode(&entry).map_err(wrong)?);
+                    } else if let Some(index) = tag.strip_prefix(NAME).and_then(|index| index.parse().ok()) {
                         log.names.insert(index, decode(&entry).map_err(wrong)?);
                     }
                 }
@@ -243,6 +256,9 @@ fn measured(
     sum.seconds = seconds;
     for log in logs {
         add_times(&mut sum, &log.response, [log.service.as_ref(), log.send_lag.as_ref()]);
+        let [connect, tls, first_byte] = log.phases.clone();
+        let (connect, tls) = (connect.unwrap_or_else(latencies), tls.unwrap_or_else(latencies));
+        sum.add_phases(&Phases { connect, tls, first_byte });
     }
     records.iter().for_each(|record| add_record(&mut sum, record));
     for (record, log) in records.iter().zip(logs) {
@@ -316,6 +332,7 @@ pub(crate) fn facts(records: &[&ShardRecord]) -> Facts {
         threads: records.iter().map(|record| record.report.threads).sum(),
         connections: records.iter().map(|record| record.report.connections.requested).sum(),
         pipeline: report.pipeline,
+        lookup_ns: report.phases.as_ref().and_then(|phases| phases.lookup_ns),
         whole_connections: records.iter().all(|record| record.report.pieces.is_some()),
         schedule: report.schedule.clone(),
     }

@@ -41,6 +41,7 @@ fn measured(windows: &[Outcome], records: &[&ShardRecord]) -> Measured {
         add_times(&mut sum, &window.response, service_and_lag);
         sum.seconds.extend(&window.report.seconds);
         add_record(&mut sum, &window.shard);
+        sum.add_phases(&window.phases);
         if let Some(events) = &window.events {
             sum.events.get_or_insert_default().add(events);
         }

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use crate::LoadError;
 
@@ -69,6 +70,8 @@ pub struct Target {
     pub path: String,
     /// Addresses of the host in the resolver's order; never empty.
     pub addresses: Vec<Address>,
+    /// How long the look-up of the host took; nothing where it is an address.
+    pub lookup_ns: Option<u64>,
 }
 
 impl Target {
@@ -81,8 +84,11 @@ impl Target {
         let (_, port) = split_port(&target.authority, url)?;
         let (host, port) = (target.host().replace(ZONE, "%"), port.unwrap_or(target.scheme.port()));
         let failed = |source| LoadError::Resolve { host: host.clone(), source };
+        let named = host.parse::<IpAddr>().is_err();
+        let begun = Instant::now();
         let resolved = (host.as_str(), port).to_socket_addrs().map_err(failed)?;
         let addresses: Vec<Address> = resolved.map(Address::Tcp).collect();
+        target.lookup_ns = named.then(|| u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if addresses.is_empty() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
@@ -129,7 +135,8 @@ impl Target {
             return Err(wrong("it has a space or a character that must be percent-encoded"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { url: url.to_owned(), scheme, authority: authority.to_owned(), path, addresses: Vec::new() })
+        let authority = authority.to_owned();
+        Ok(Self { url: url.to_owned(), scheme, authority, path, addresses: Vec::new(), lookup_ns: None })
     }
 }
 

@@ -12,6 +12,7 @@ const COLUMNS: [&str; 8] = ["latency", "p50", "p75", "p90", "p99", "p99.9", "max
 pub(crate) fn document(report: &LoadReport) -> Document {
     let mut page = vec![Block::Paragraph(summary(report))];
     page.push(latency_table(report));
+    page.extend(phase_table(report));
     page.extend(event_table(report));
     page.extend(name_table(report));
     page.push(Block::List(facts(report)));
@@ -67,6 +68,19 @@ fn latency_table(report: &LoadReport) -> Block {
         rows.push(row("send lag", &report.send_lag_ns, report.unsent));
     }
     Block::table(COLUMNS, rows)
+}
+
+/// Where the time of connections and answers went.
+fn phase_table(report: &LoadReport) -> Option<Block> {
+    let phases = report.phases.as_ref()?;
+    let late = if is_open(report) { report.unfinished } else { 0 };
+    let mut rows = vec![row("connect", &phases.connect_ns, 0)];
+    rows.extend(phases.tls_ns.as_ref().map(|tls| row("TLS handshake", tls, 0)));
+    rows.extend(phases.first_byte_ns.as_ref().map(|first| row("first byte", first, late)));
+    rows.push(row("last byte", &phases.last_byte_ns, late));
+    let mut columns = COLUMNS;
+    columns[0] = "phase";
+    Some(Block::table(columns, rows))
 }
 
 fn is_open(report: &LoadReport) -> bool {
@@ -185,6 +199,8 @@ fn facts(report: &LoadReport) -> Vec<String> {
             report.resent
         ));
     }
+    let lookup_ns = report.phases.as_ref().and_then(|phases| phases.lookup_ns);
+    facts.extend(lookup_ns.map(|ns| format!("name look-up: {}", format_ns(ns as f64))));
     facts.extend(growth(report));
     facts.extend(schedule(report));
     facts.extend(intervals(report));

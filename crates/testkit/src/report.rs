@@ -35,6 +35,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         bytes_read: requests * 130,
         rate_per_s,
         pieces: Some(Pieces::default()),
+        phases: None,
         rate_ratio: None,
         errors: Errors::default(),
         errors_by_status: std::collections::BTreeMap::new(),

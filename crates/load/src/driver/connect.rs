@@ -25,7 +25,24 @@ pub(crate) struct Slot {
     pub(crate) connecting: bool,
     /// Counts the connections of this lane, so that an event of an earlier one is known as such.
     pub(crate) generation: u32,
+    /// When it began to be opened, and when it was connected; 0 as long as it is not.
+    began_ns: u64,
+    connected_ns: u64,
     pause_ns: u64,
+}
+
+impl Slot {
+    /// It is connected at `now`, and what follows is TLS; only the first word counts.
+    pub(crate) fn note_connected(&mut self, now: u64) {
+        if self.connected_ns == 0 {
+            self.connected_ns = now;
+        }
+    }
+
+    /// Its times of being connected, and of all that came after that until `now`.
+    pub(crate) fn opening_ns(&self, now: u64) -> [u64; 2] {
+        [self.connected_ns.saturating_sub(self.began_ns), now.saturating_sub(self.connected_ns)]
+    }
 }
 
 /// Which lanes want a connection.
@@ -73,7 +90,8 @@ impl Opener {
     }
 
     /// An attempt has begun.
-    pub(crate) fn begun(&mut self, lane: u32, slot: &Slot, now: u64) {
+    pub(crate) fn begun(&mut self, lane: u32, slot: &mut Slot, now: u64) {
+        (slot.began_ns, slot.connected_ns) = (now, 0);
         self.attempts.push_back((now.saturating_add(ATTEMPT_NS), lane, slot.generation));
     }
 

@@ -95,8 +95,22 @@ pub struct Outcome {
     pub silences: Vec<Span>,
     /// Events, where answers were streams of them.
     pub events: Option<Events>,
+    /// Where the time of connections and answers went.
+    pub phases: Phases,
     /// Everything that shards are merged from, beside the histograms.
     pub shard: ShardRecord,
+}
+
+/// Histograms of what connections and answers consist of.
+#[derive(Debug, Clone)]
+pub struct Phases {
+    /// Of each connection opened up to the end of the window, from the first step to a connection.
+    pub connect: Latencies,
+    /// From there to the end of the handshake; empty where TLS was not spoken.
+    pub tls: Latencies,
+    /// First byte of the answer − sent; the last byte − sent is the service time. Nothing where a log of an earlier version does
+    /// not have it.
+    pub first_byte: Option<Latencies>,
 }
 
 /// Opens all connections, warms up, measures one window, and reports it.

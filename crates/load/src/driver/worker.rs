@@ -19,7 +19,7 @@ use super::link::{Link, Refusal};
 use super::prepare::Spoken;
 use super::socket::Moved;
 use super::stamps::Stamps;
-use crate::histogram::Pool;
+use crate::histogram::{Latencies, Pool, latencies};
 use crate::session::{
     Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Protocol, SecondTally, Session, Span,
     Spec, WebSocket,
@@ -64,7 +64,24 @@ pub(crate) struct Report {
     pub(crate) established: u64,
     /// Why the first connection that failed did.
     pub(crate) connect_error: Option<Refusal>,
+    /// Of connections opened since the window before it, or since the begin.
+    pub(crate) opening: Option<Box<Opening>>,
     pub(crate) ended_ns: u64,
+}
+
+/// How long connections took to open; of those that failed nothing is known.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// From the first step to a connection.
+    pub(crate) connect: Latencies,
+    /// From there to the end of the handshake of TLS, where that is spoken.
+    pub(crate) tls: Latencies,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Self { connect: latencies(), tls: latencies() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,6 +175,7 @@ struct Worker<'a, P> {
     vain: Vain,
     lateness: Lateness,
     established: u64,
+    opening: Option<Box<Opening>>,
     /// Why no connection will ever be any good.
     hopeless: Option<LoadError>,
 }
@@ -199,6 +217,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             vain: Vain::default(),
             lateness: Lateness::default(),
             established: 0,
+            opening: None,
             hopeless: None,
             setup,
         })
@@ -290,6 +309,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             polled_ns,
             established: self.established,
             connect_error: self.opener.first_error.take(),
+            opening: self.opening.take(),
             ended_ns,
         };
         self.send(Message::Done(Box::new(report)));

@@ -71,7 +71,10 @@ impl Session {
         let stamp = self.rings.pop(lane, &mut state.cursor);
         let label = self.source.give_up(lane);
         match sent {
-            true => self.tally.unfinished(stamp, label, end),
+            true => {
+                self.tally.unfinished(stamp, label, end);
+                self.note_begun(lane, stamp, end);
+            }
             false => {
                 state.unwritten -= 1;
                 self.tally.unsent(stamp.intended_ns, end);

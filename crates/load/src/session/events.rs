@@ -177,6 +177,10 @@ impl Session {
             }
         }
         self.restash(lane, &buf[from..]);
+        let state = &mut self.lanes[lane as usize];
+        if state.begun_ns == 0 && !state.reader.is_between_answers() {
+            state.begun_ns = at;
+        }
         Fate::Keep
     }
 

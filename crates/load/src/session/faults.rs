@@ -141,6 +141,9 @@ impl Session {
             self.occupancy.add(now, -1);
             let label = self.source.give_up(lane);
             self.tally.timeout(oldest, label, now);
+            if self.tally.covers(now) {
+                self.note_begun(lane, oldest, now);
+            }
             self.abandon(lane, now);
             replace(lane);
         }

@@ -20,6 +20,7 @@ mod fed;
 mod feed;
 pub(crate) mod grpc;
 mod held_back;
+mod in_pieces;
 mod occupancy;
 mod pairs;
 mod protocol;
@@ -37,6 +38,7 @@ pub use ending::Finished;
 pub use events::{EventStreams, Events};
 pub use feed::{Batch, Feed, FeedError, HEARD_BODY_BYTES, Heard};
 pub use grpc::{GrpcError, enveloped};
+pub use in_pieces::InPieces;
 pub use pairs::Pairs;
 pub use protocol::{Asked, End, Hopeless, Http1, Protocol, WebSocket};
 pub use silence::Silences;
@@ -463,7 +465,7 @@ impl Session {
         state.free_ns = at;
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);
-        self.note_pieces(lane, at);
+        self.note_pieces(lane, stamp, at, timed);
         self.hear(lane);
         let state = &self.lanes[lane as usize];
         let used_up = state.left == 0 && state.cursor.held == 0;
@@ -473,17 +475,6 @@ impl Session {
         }
         self.note_room(lane);
         Fate::Keep
-    }
-
-    /// An answer is complete: whether it came in pieces, and how far apart.
-    #[inline]
-    fn note_pieces(&mut self, lane: u32, at: u64) {
-        if self.lanes[lane as usize].begun_ns != 0 {
-            let begun_ns = std::mem::take(&mut self.lanes[lane as usize].begun_ns);
-            if self.tally.covers(at) {
-                self.tally.pieces.note(at.saturating_sub(begun_ns));
-            }
-        }
     }
 
     /// When the session next has something to do by itself; `u64::MAX` if never.

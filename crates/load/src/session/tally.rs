@@ -4,6 +4,7 @@ use model::record::{Errors, Pieces};
 
 use super::drift::Drift;
 use super::events::Events;
+use super::in_pieces::InPieces;
 use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
@@ -115,6 +116,8 @@ pub struct Tally {
     pub bytes_read: u64,
     /// Answers in the window that came in pieces.
     pub pieces: Pieces,
+    /// First and last bytes of those, and of requests that were not answered to the end; nothing where there are none.
+    pub in_pieces: Option<Box<InPieces>>,
     /// Errors in the window.
     pub errors: Errors,
     /// Of them those of status, by it; there are at most as many as there are statuses.
@@ -173,6 +176,7 @@ impl Tally {
             answers: 0,
             bytes_read: 0,
             pieces: Pieces::default(),
+            in_pieces: None,
             errors: Errors::default(),
             by_status: BTreeMap::new(),
             events: None,
@@ -365,6 +369,15 @@ impl Tally {
                 label.response.saturating_record(at.saturating_sub(stamp.intended_ns));
             }
             self.record(stamp, at);
+        }
+    }
+
+    /// An answer whose first byte was read at `begun_ns`, and whose last, or the end of waiting for it, came at `end`.
+    #[cold]
+    pub(super) fn in_pieces(&mut self, stamp: Stamp, begun_ns: u64, end: u64) {
+        if self.owns(stamp) {
+            let from_ns = if self.split.is_some() { stamp.sent_ns } else { stamp.intended_ns };
+            self.in_pieces.get_or_insert_default().note(from_ns, begun_ns, end);
         }
     }
 

@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 
 use model::record::{Errors, Pieces, Second, status_name};
 
-use crate::driver::Report;
+use crate::driver::{Phases, Report};
 use crate::histogram::{Latencies, Pool, latencies, resident};
-use crate::session::{Events, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, of_both};
+use crate::session::{
+    Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, of_both,
+};
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
 #[derive(Debug)]
@@ -42,6 +44,9 @@ pub(crate) struct Measured {
     pub(crate) answers: u64,
     pub(crate) bytes_read: u64,
     pub(crate) pieces: Pieces,
+    /// First and last bytes that did not come together, until they are among the phases.
+    pub(crate) in_pieces: InPieces,
+    pub(crate) phases: Phases,
     pub(crate) errors: Errors,
     pub(crate) by_status: BTreeMap<String, u64>,
     pub(crate) events: Option<Events>,
@@ -87,6 +92,8 @@ impl Measured {
             answers: 0,
             bytes_read: 0,
             pieces: Pieces::default(),
+            in_pieces: InPieces::default(),
+            phases: Phases { connect: latencies(), tls: latencies(), first_byte: None },
             errors: Errors::default(),
             by_status: BTreeMap::new(),
             events: None,
@@ -120,6 +127,15 @@ impl Measured {
     pub(crate) fn name(&mut self, names: &[String]) {
         let labels = std::mem::take(&mut self.labels);
         self.by_name = names.iter().cloned().zip(labels).collect();
+    }
+
+    /// Adds phases.
+    pub(crate) fn add_phases(&mut self, phases: &Phases) {
+        add(&mut self.phases.connect, &phases.connect);
+        add(&mut self.phases.tls, &phases.tls);
+        if let Some(more) = &phases.first_byte {
+            add(self.phases.first_byte.get_or_insert_with(latencies), more);
+        }
     }
 
     /// Adds what was counted of one name.
@@ -185,6 +201,8 @@ impl Gathered {
         }
         add(&mut measured.response, &self.response);
         measured.seconds = self.seconds;
+        let last_byte = measured.service.as_ref().unwrap_or(&measured.response);
+        measured.phases.first_byte = measured.in_pieces.first_of_all(last_byte);
         measured
     }
 }
@@ -213,6 +231,11 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;
     sum.pieces += tally.pieces;
+    tally.in_pieces.iter().for_each(|pieces| sum.in_pieces.add(pieces));
+    if let Some(opening) = report.opening {
+        add(&mut sum.phases.connect, &opening.connect);
+        add(&mut sum.phases.tls, &opening.tls);
+    }
     sum.errors += tally.errors;
     sum.add_statuses(tally.by_status.iter().map(|(status, count)| (status_name(*status), *count)));
     sum.unfinished += tally.unfinished;

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use model::record::{
-    Connections, Cpu, EventFigures, LoadReport, NamedRequests, PerConnection, Percentiles, ScheduleFacts,
-    ShardRecord,
+    Connections, Cpu, EventFigures, LoadReport, NamedRequests, PerConnection, Percentiles, PhaseFigures,
+    ScheduleFacts, ShardRecord,
 };
 
 use super::correlation::{effective, spearman};
@@ -24,6 +24,8 @@ pub(crate) struct Facts {
     pub(crate) threads: u32,
     pub(crate) connections: u64,
     pub(crate) pipeline: u32,
+    /// How long the look-up of the server's name took, where there was one.
+    pub(crate) lookup_ns: Option<u64>,
     /// Whether each answer has its connection to itself while it comes, as over HTTP/1.1.
     pub(crate) whole_connections: bool,
     pub(crate) schedule: ScheduleFacts,
@@ -36,6 +38,7 @@ impl Facts {
             threads: config.threads,
             connections: u64::from(config.connections),
             pipeline: config.http2.unwrap_or(config.pipeline),
+            lookup_ns: config.target.lookup_ns,
             whole_connections: config.http2.is_none(),
             schedule: schedule_facts(config),
         }
@@ -74,6 +77,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         thread_rates_per_s: measured.thread_rates_per_s,
         silences: measured.silences.unwrap_or_default(),
         events: measured.events,
+        phases: measured.phases,
         shard,
     }
 }
@@ -98,6 +102,13 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
         bytes_read: measured.bytes_read,
         rate_per_s: per_window(measured.in_time.unwrap_or(measured.requests) as f64),
         pieces: facts.whole_connections.then_some(measured.pieces),
+        phases: Some(PhaseFigures {
+            lookup_ns: facts.lookup_ns,
+            connect_ns: percentiles(&measured.phases.connect),
+            tls_ns: Some(&measured.phases.tls).filter(|tls| !tls.is_empty()).map(percentiles),
+            first_byte_ns: measured.phases.first_byte.as_ref().map(percentiles),
+            last_byte_ns: service.clone(),
+        }),
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,
         errors_by_status: measured.by_status.clone(),

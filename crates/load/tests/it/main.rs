@@ -11,6 +11,7 @@ mod hostile;
 mod http2;
 mod list;
 mod merge;
+mod phases;
 mod reach;
 mod repeat;
 mod schedule;

@@ -102,6 +102,10 @@ fn a_merge_loses_nothing_in_whatever_order_it_is_done() {
     assert_eq!(again.outcome.report.seconds, report.seconds);
     assert_eq!(again.outcome.report.response_ns.p99, report.response_ns.p99);
     assert_eq!(again.outcome.shard.shards.len(), 3);
+    let phases = |report: &model::record::LoadReport| report.phases.clone().unwrap();
+    assert_eq!(phases(&again.outcome.report), phases(report), "connections and first bytes are merged, too");
+    assert_eq!(phases(report).connect_ns.count, 12);
+    assert_eq!(phases(report).first_byte_ns.map(|first| first.count), Some(report.service_ns.count));
 }
 
 #[test]

@@ -309,6 +309,10 @@ fn answers_in_pieces_are_told_with_how_far_apart_these_came() {
     let apart = [9, ANSWER.len() as u64 - 1];
     let expected = Pieces { answers: 2, apart_ns: apart[0] + apart[1], longest_ns: apart[1] };
     assert_eq!((tally.requests, tally.pieces), (3, expected));
+    // The second was sent at 190 and begun at 200.
+    let pieces = tally.in_pieces.expect("two answers came in pieces");
+    assert_eq!((pieces.first.len(), pieces.first.min()), (2, 10));
+    assert_eq!((pieces.last.len(), pieces.last.min()), (2, 10 + apart[1]));
 }
 
 #[test]

@@ -193,6 +193,22 @@ pub struct NamedRequests {
     pub response_ns: Percentiles,
 }
 
+/// Where the time goes on the way to an answer, in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseFigures {
+    /// Look-up of the server's name, once for all connections; absent where the URL has an address.
+    pub lookup_ns: Option<u64>,
+    /// Of each connection opened up to the end of the window: from the first step to a connection.
+    pub connect_ns: Percentiles,
+    /// From there to the end of the handshake of TLS; absent where that was not spoken.
+    pub tls_ns: Option<Percentiles>,
+    /// From sending a request to the read that brought the first byte of its answer, which is the read of the last byte where
+    /// one read brought all. An unfinished request without any byte enters as "at least this long".
+    pub first_byte_ns: Option<Percentiles>,
+    /// From sending a request to the last byte of its answer: the service time.
+    pub last_byte_ns: Percentiles,
+}
+
 /// What the generator measured in one window. Every figure is of that window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
@@ -219,6 +235,9 @@ pub struct LoadReport {
     /// Answers that came in pieces; not known over HTTP/2, where answers share a connection.
     #[serde(default)]
     pub pieces: Option<Pieces>,
+    /// Where the time of connections and answers went; absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PhaseFigures>,
     /// Achieved over intended rate; absent in a closed loop.
     pub rate_ratio: Option<f64>,
     /// Errors in the window.

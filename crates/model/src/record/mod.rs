@@ -35,7 +35,7 @@ pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::Host;
 pub use load::{
     Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,
-    Percentiles, Pieces, ScheduleFacts, Second, ServerGrowth, Warning, status_name,
+    Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, Warning, status_name,
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};

@@ -66,6 +66,8 @@ pub(super) struct Connection {
     active: usize,
     /// Streams that have a request and no room for it.
     waiting: VecDeque<u32>,
+    /// Streams whose answer has begun and not ended, since this was last taken.
+    begun: Vec<u32>,
 }
 
 impl fmt::Debug for Connection {
@@ -141,6 +143,7 @@ impl Connection {
                 .collect(),
             active: 0,
             waiting: VecDeque::new(),
+            begun: Vec::new(),
         };
         new.turn().map(|()| new)
     }
@@ -237,13 +240,21 @@ impl Connection {
                 continue;
             }
             moved = true;
+            let asked = matches!(self.streams[slot].state, State::Asked(_));
             if let Some(how) = self.streams[slot].poll() {
                 self.streams[slot].state = State::Idle;
                 self.active -= 1;
                 ended(slot as u32, how);
+            } else if asked && matches!(self.streams[slot].state, State::Reading(..)) {
+                self.begun.push(slot as u32);
             }
         }
         moved
+    }
+
+    /// A stream whose answer has begun.
+    pub(super) fn next_begun(&mut self) -> Option<u32> {
+        self.begun.pop()
     }
 
     /// What is to be sent.

@@ -111,6 +111,9 @@ impl Http2 {
         let fate = loop {
             let Some(place) = self.connection(connection) else { break Fate::Keep };
             let advanced = place.advance(|stream, how| ended.push((stream, how)));
+            while let Some(stream) = self.connection(connection).and_then(Connection::next_begun) {
+                session.stream_begun(connection * self.streams + stream, at);
+            }
             for (stream, how) in ended.drain(..) {
                 self.stream_ended(session, connection * self.streams + stream, how, at);
             }

@@ -63,12 +63,21 @@ impl<P: Protocol> Worker<'_, P> {
     #[cold]
     pub(super) fn connected(&mut self, lane: u32) {
         let slot = &mut self.slots[lane as usize];
+        let connected_ns = now_ns();
         let Some(link) = &mut slot.link else { return };
-        match link.establish() {
+        let established = link.establish();
+        slot.note_connected(connected_ns);
+        match established {
             Ok(true) => {
                 slot.connecting = false;
                 self.opener.succeeded(slot);
                 let now = now_ns();
+                let [connect_ns, tls_ns] = slot.opening_ns(now);
+                let opening = self.opening.get_or_insert_default();
+                opening.connect.saturating_record(connect_ns);
+                if self.setup.tls.is_some() {
+                    opening.tls.saturating_record(tls_ns);
+                }
                 let fate = self.protocol.opened(&mut self.session, lane, now);
                 self.settle(lane, fate, now);
                 self.write(lane, now);
