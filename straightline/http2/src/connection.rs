@@ -9,8 +9,9 @@ use crate::frame::{self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_BYTES, STREAM
 use crate::hpack::{Decoder, Encoder};
 use crate::limits::Limits;
 use crate::settings::{self, Settings};
-use crate::stream::{Ended, Gone, Stream};
-use std::collections::{BTreeMap, VecDeque};
+use crate::stream::{Ended, Gone};
+use crate::streams::Streams;
+use std::collections::VecDeque;
 
 /// Streams of which it is remembered how they ended, for frames that come late: some round trips of a busy client.
 const REMEMBERED: usize = 256;
@@ -67,6 +68,8 @@ type Outcome = Result<Event, Fault>;
 struct Pending {
     stream: u32,
     end_stream: bool,
+    /// Whether the stream was said to depend on itself.
+    circular: bool,
     block: Vec<u8>,
     continuations: u32,
 }
@@ -87,7 +90,7 @@ pub struct Connection {
     decoder: Decoder,
     encoder: Encoder,
     settings: Settings,
-    streams: BTreeMap<u32, Stream>,
+    streams: Streams,
     ended: VecDeque<(u32, Ended)>,
     /// The last stream that the client opened.
     last: u32,
@@ -122,7 +125,7 @@ impl Connection {
             decoder: Decoder::new(limits.table_bytes as usize),
             encoder: Encoder::new(),
             settings: Settings::BEGIN,
-            streams: BTreeMap::new(),
+            streams: Streams::default(),
             ended: VecDeque::new(),
             last: 0,
             refuse_after: STREAM_MASK,
@@ -207,14 +210,20 @@ impl Connection {
     /// Ends a stream for an error of the client, which it may not make too often.
     fn break_off(&mut self, id: u32, code: ErrorCode, now_ns: u64, out: &mut Vec<u8>) -> Event {
         frame::reset(out, id, code);
-        match self.streams.get_mut(&id) {
-            Some(stream) => stream.gone = Some(Gone::ByError),
-            None => self.remember(id, Ended::ByServer),
+        match self.streams.get_mut(id) {
+            Some(stream) if stream.ebb.is_none() => stream.gone = Some(Gone::ByError),
+            _ => self.forget(id, Ended::ByServer),
         }
         match self.resets.take(now_ns) {
             true => Event::Changed(id),
             false => self.give_up(ErrorCode::EnhanceYourCalm, "too many streams were broken off", out),
         }
+    }
+
+    /// A stream is over.
+    fn forget(&mut self, id: u32, how: Ended) {
+        self.streams.remove(id);
+        self.remember(id, how);
     }
 
     fn remember(&mut self, id: u32, how: Ended) {
@@ -235,7 +244,8 @@ impl Connection {
 
     /// The client sends no more: requests that are not whole never will be.
     pub fn hang_up(&mut self) {
-        for stream in self.streams.values_mut().filter(|stream| !stream.client_ended) {
+        self.streams.forget_ebbing();
+        for stream in self.streams.iter_mut().filter(|stream| !stream.client_ended) {
             stream.gone.get_or_insert(Gone::ByClient);
         }
     }
@@ -243,7 +253,8 @@ impl Connection {
     /// The connection is gone, and with it every stream.
     pub fn abandon(&mut self) {
         self.broken = true;
-        for stream in self.streams.values_mut() {
+        self.streams.forget_ebbing();
+        for stream in self.streams.iter_mut() {
             stream.gone.get_or_insert(Gone::ByError);
         }
     }
@@ -269,7 +280,7 @@ impl Connection {
 
     /// Streams that the server has not let go.
     pub fn streams(&self) -> usize {
-        self.streams.len()
+        self.streams.at_work()
     }
 
     /// Whether fields have begun to come, and not ended.

@@ -77,6 +77,11 @@ impl Fields {
         self.malformed = good.is_err();
     }
 
+    /// Whatever is asked, it is malformed.
+    pub(crate) fn spoil(&mut self) {
+        self.malformed = true;
+    }
+
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         let which = match name {
             b"method" => METHOD,

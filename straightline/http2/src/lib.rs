@@ -20,6 +20,7 @@ pub mod hpack;
 pub mod limits;
 mod settings;
 mod stream;
+mod streams;
 
 pub use connection::{Connection, Event, Sent, Step};
 pub use frame::ErrorCode;

@@ -13,6 +13,9 @@ pub const CONTINUATIONS: u32 = 16;
 pub const STREAM_WINDOW_BYTES: u32 = 65_535;
 /// Bytes of all bodies of one connection that may wait for handlers: sixteen streams at their limit.
 pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes that a client may send on a stream after its answer, as bodies that no handler read: one frame. Who has more to send is told
+/// that it is not needed, and who ends before hears of no reset.
+pub const EBB_BYTES: u32 = 16 * 1024;
 /// Streams that a client may break off, or have broken off by its errors, in a second: far more than a page that is left
 /// does, far fewer than it takes to keep a server busy with nothing.
 pub const RESETS_PER_S: u32 = 200;

@@ -11,7 +11,7 @@ pub enum Gone {
     ByError,
 }
 
-/// A stream whose request came and which the server has not let go.
+/// A stream whose request came and which is not over.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) head: Vec<u8>,
@@ -30,6 +30,8 @@ pub(crate) struct Stream {
     pub(crate) client_ended: bool,
     pub(crate) server_ended: bool,
     pub(crate) gone: Option<Gone>,
+    /// Of a stream that the server has answered: bytes that the client may send on it before it is told to stop.
+    pub(crate) ebb: Option<u32>,
 }
 
 impl Stream {
@@ -46,6 +48,7 @@ impl Stream {
             client_ended: false,
             server_ended: false,
             gone: None,
+            ebb: None,
         }
     }
 
@@ -60,6 +63,21 @@ impl Stream {
             self.taken = 0;
         }
         self.received.extend_from_slice(bytes);
+    }
+
+    /// Drops the bytes of the body that wait; how many they were.
+    pub(crate) fn drop_waiting(&mut self) -> usize {
+        let count = self.waiting().len();
+        self.received = Vec::new();
+        self.taken = 0;
+        count
+    }
+
+    /// Takes note of bytes that nobody will read; whether the client may go on.
+    pub(crate) fn ebb_on(&mut self, bytes: usize) -> bool {
+        let left = self.ebb.and_then(|left| left.checked_sub(u32::try_from(bytes).ok()?));
+        self.ebb = Some(left.unwrap_or(0));
+        left.is_some()
     }
 
     /// So many of the bytes that wait were taken.

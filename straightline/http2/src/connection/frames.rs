@@ -27,6 +27,20 @@ fn unpadded<'p>(head: &FrameHead, payload: &'p [u8]) -> Result<&'p [u8], Fault> 
     length.map(|length| &rest[..length]).ok_or(protocol("the padding is longer than its frame"))
 }
 
+/// The stream that a priority says another is to wait for.
+fn depends_on(priority: &[u8]) -> Option<u32> {
+    priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & STREAM_MASK)
+}
+
+/// What a frame is on a stream that was broken off while its handler is at work.
+fn after_the_end(id: u32, who: Gone) -> Outcome {
+    match who {
+        Gone::ByClient => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
+        // The client may not have heard of it.
+        Gone::ByError => Ok(Event::Nothing),
+    }
+}
+
 impl Connection {
     pub(super) fn take_frame(
         &mut self,
@@ -37,9 +51,9 @@ impl Connection {
     ) -> Outcome {
         match head.kind {
             frame::DATA => self.data(head, payload, now_ns, out),
-            frame::HEADERS => self.headers(head, payload),
-            frame::CONTINUATION => self.continuation(head, payload),
-            frame::PRIORITY => self.priority(head, now_ns),
+            frame::HEADERS => self.headers(head, payload, out),
+            frame::CONTINUATION => self.continuation(head, payload, out),
+            frame::PRIORITY => self.priority(head, payload, now_ns),
             frame::RST_STREAM => self.rst_stream(head, payload, now_ns),
             frame::SETTINGS => self.settings(head, payload, now_ns, out),
             frame::PUSH_PROMISE => Err(protocol("a client cannot push")),
@@ -73,14 +87,13 @@ impl Connection {
         if data.is_empty() && !ended {
             self.control(now_ns)?;
         }
-        let how = self.how_ended(id);
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(id) else {
             self.give_back(payload.len(), out);
-            return self.late(id, how);
+            return self.late(id, self.how_ended(id));
         };
-        if stream.gone.is_some() {
+        if let Some(who) = stream.gone {
             self.give_back(payload.len(), out);
-            return Ok(Event::Nothing);
+            return after_the_end(id, who);
         }
         let verdict = match stream.client_ended {
             true => Err(ErrorCode::StreamClosed),
@@ -92,13 +105,29 @@ impl Connection {
             return Err(Fault::Stream(id, code));
         }
         stream.may_receive -= payload.len() as i64;
-        stream.put(data);
         stream.client_ended = ended;
+        if stream.ebb.is_some() {
+            let may_go_on = stream.ebb_on(payload.len());
+            self.give_back(payload.len(), out);
+            self.ebb(id, ended, may_go_on, out);
+            return Ok(Event::Nothing);
+        }
+        stream.put(data);
         // Nobody will take the padding.
         let padding = payload.len() - data.len();
         stream.unreturned += padding as u32;
         self.give_back(padding, out);
         Ok(Event::Changed(id))
+    }
+
+    /// More came on a stream that was answered, and whose rest nobody reads.
+    fn ebb(&mut self, id: u32, ended: bool, may_go_on: bool, out: &mut Vec<u8>) {
+        if ended {
+            self.forget(id, Ended::InOrder);
+        } else if !may_go_on {
+            frame::reset(out, id, ErrorCode::NoError);
+            self.forget(id, Ended::ByServer);
+        }
     }
 
     /// A frame on a stream that is not kept any more.
@@ -112,24 +141,28 @@ impl Connection {
         }
     }
 
-    fn headers(&mut self, head: &FrameHead, payload: &[u8]) -> Outcome {
+    fn headers(&mut self, head: &FrameHead, payload: &[u8], out: &mut Vec<u8>) -> Outcome {
         let id = head.stream;
         if id.is_multiple_of(2) {
             return Err(protocol("a request came on a stream that a client cannot open"));
         }
         let mut block = unpadded(head, payload)?;
+        let mut circular = false;
         if head.has(frame::PRIORITIZED) {
+            circular = depends_on(block) == Some(id);
             block = block.get(PRIORITY_BYTES..).ok_or(size("a priority is cut off"))?;
         }
         let end_stream = head.has(frame::END_STREAM);
+        let mut pending = Pending { stream: id, end_stream, circular, block: Vec::new(), continuations: 0 };
         if head.has(frame::END_HEADERS) {
-            return self.fields(id, end_stream, block);
+            return self.fields(&pending, block, out);
         }
-        self.pending = Some(Pending { stream: id, end_stream, block: block.to_vec(), continuations: 0 });
+        pending.block = block.to_vec();
+        self.pending = Some(pending);
         Ok(Event::Nothing)
     }
 
-    fn continuation(&mut self, head: &FrameHead, payload: &[u8]) -> Outcome {
+    fn continuation(&mut self, head: &FrameHead, payload: &[u8], out: &mut Vec<u8>) -> Outcome {
         let Some(mut pending) = self.pending.take() else { return Err(protocol("nothing is continued")) };
         pending.continuations += 1;
         pending.block.extend_from_slice(payload);
@@ -140,21 +173,25 @@ impl Connection {
             return Err(Fault::Connection(ErrorCode::EnhanceYourCalm, why));
         }
         if head.has(frame::END_HEADERS) {
-            return self.fields(pending.stream, pending.end_stream, &pending.block);
+            return self.fields(&pending, &pending.block, out);
         }
         self.pending = Some(pending);
         Ok(Event::Nothing)
     }
 
     /// Whole fields: of a request, of its trailers, or of nothing that is of interest.
-    fn fields(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Outcome {
+    fn fields(&mut self, said: &Pending, block: &[u8], out: &mut Vec<u8>) -> Outcome {
+        let (id, end_stream) = (said.stream, said.end_stream);
         let most = self.limits.header_list_bytes as usize;
-        let begun = self.streams.contains_key(&id);
+        let begun = self.streams.has(id);
         let mut fields = if begun { Fields::of_trailers(most) } else { Fields::of_request(most) };
         let decoded = self.decoder.decode(block, |name, value| fields.push(name, value));
         decoded.map_err(|_| {
             Fault::Connection(ErrorCode::CompressionError, "the compressed fields stand for nothing")
         })?;
+        if said.circular {
+            fields.spoil();
+        }
         if begun {
             return self.trailers(id, end_stream, fields);
         }
@@ -165,16 +202,20 @@ impl Connection {
             };
         }
         self.last = id;
-        self.request(id, end_stream, fields)
+        self.request(id, end_stream, fields, out)
     }
 
-    fn request(&mut self, id: u32, end_stream: bool, fields: Fields) -> Outcome {
+    fn request(&mut self, id: u32, end_stream: bool, fields: Fields, out: &mut Vec<u8>) -> Outcome {
         if id > self.refuse_after {
             self.remember(id, Ended::ByServer);
             return Ok(Event::Nothing);
         }
         if self.streams.len() >= self.limits.streams as usize {
-            return Err(Fault::Stream(id, ErrorCode::RefusedStream));
+            let Some(answered) = self.streams.first_ebbing() else {
+                return Err(Fault::Stream(id, ErrorCode::RefusedStream));
+            };
+            frame::reset(out, answered, ErrorCode::NoError);
+            self.forget(answered, Ended::ByServer);
         }
         let malformed = Fault::Stream(id, ErrorCode::ProtocolError);
         let Ok(head) = fields.into_head() else { return Err(malformed) };
@@ -189,9 +230,9 @@ impl Connection {
     }
 
     fn trailers(&mut self, id: u32, end_stream: bool, fields: Fields) -> Outcome {
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Event::Nothing) };
-        if stream.gone.is_some() {
-            return Ok(Event::Nothing);
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
+        if let Some(who) = stream.gone {
+            return after_the_end(id, who);
         }
         if stream.client_ended {
             return Err(Fault::Stream(id, ErrorCode::StreamClosed));
@@ -202,17 +243,26 @@ impl Connection {
         }
         stream.count(0, true).map_err(|code| Fault::Stream(id, code))?;
         stream.client_ended = true;
+        if stream.ebb.is_some() {
+            self.forget(id, Ended::InOrder);
+            return Ok(Event::Nothing);
+        }
         Ok(Event::Changed(id))
     }
 
-    fn priority(&mut self, head: &FrameHead, now_ns: u64) -> Outcome {
+    fn priority(&mut self, head: &FrameHead, payload: &[u8], now_ns: u64) -> Outcome {
         if head.stream == 0 {
             return Err(protocol("the connection has no priority"));
         }
         if head.length == PRIORITY_BYTES {
-            return self.control(now_ns);
+            return match depends_on(payload) == Some(head.stream) {
+                // What is idle cannot be reset.
+                true if self.is_idle(head.stream) => Err(protocol("a stream depends on itself")),
+                true => Err(Fault::Stream(head.stream, ErrorCode::ProtocolError)),
+                false => self.control(now_ns),
+            };
         }
-        match self.streams.contains_key(&head.stream) {
+        match self.streams.has(head.stream) {
             true => Err(Fault::Stream(head.stream, ErrorCode::FrameSizeError)),
             false => Err(size("a priority has another length")),
         }
@@ -229,8 +279,10 @@ impl Connection {
             let why = "too many streams were broken off";
             return Err(Fault::Connection(ErrorCode::EnhanceYourCalm, why));
         }
-        if let Some(stream) = self.streams.get_mut(&head.stream) {
-            stream.gone = Some(Gone::ByClient);
+        match self.streams.get_mut(head.stream) {
+            Some(stream) if stream.ebb.is_some() => self.forget(head.stream, Ended::ByClient),
+            Some(stream) => stream.gone = Some(Gone::ByClient),
+            None => {}
         }
         Ok(Event::Changed(head.stream))
     }
@@ -250,7 +302,7 @@ impl Connection {
         self.settings.note(payload).map_err(|(code, why)| Fault::Connection(code, why))?;
         self.encoder.grant(self.settings.table_bytes as usize);
         let more = self.settings.window_bytes - before;
-        for stream in self.streams.values_mut() {
+        for stream in self.streams.iter_mut() {
             stream.may_send += more;
             if stream.may_send > WINDOW_MAX {
                 let why = "the window of a stream is too large";
@@ -303,7 +355,7 @@ impl Connection {
         if self.is_idle(id) {
             return Err(protocol("leave came for a stream without a request"));
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(Event::Nothing) };
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
         stream.may_send += more;
         match stream.may_send {
             _ if stream.gone.is_some() => Ok(Event::Nothing),

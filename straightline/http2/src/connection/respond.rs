@@ -3,35 +3,36 @@
 use super::{Connection, Sent};
 use crate::frame::{self, ErrorCode, PAYLOAD_BYTES};
 use crate::head::OF_CONNECTIONS;
+use crate::limits::EBB_BYTES;
 use crate::stream::{Ended, Gone};
 
 impl Connection {
     /// The head of the request on a stream, as text of HTTP/1.1, without `Transfer-Encoding`; empty if it is longer than it
     /// may be.
     pub fn take_head(&mut self, id: u32) -> Vec<u8> {
-        self.streams.get_mut(&id).map(|stream| std::mem::take(&mut stream.head)).unwrap_or_default()
+        self.streams.get_mut(id).map(|stream| std::mem::take(&mut stream.head)).unwrap_or_default()
     }
 
     /// Who ended a stream before its time, if anyone did.
     pub fn gone(&self, id: u32) -> Option<Gone> {
-        self.streams.get(&id).map_or(Some(Gone::ByClient), |stream| stream.gone)
+        self.streams.get(id).map_or(Some(Gone::ByClient), |stream| stream.gone)
     }
 
     /// Whether no more of the request comes than waits to be read.
     pub fn is_ended(&self, id: u32) -> bool {
-        self.streams.get(&id).is_none_or(|stream| stream.client_ended)
+        self.streams.get(id).is_none_or(|stream| stream.client_ended)
     }
 
     /// Whether the request has neither a body nor trailers, and had none when it came.
     pub fn is_bare(&self, id: u32) -> bool {
-        self.streams.get(&id).is_none_or(|stream| {
+        self.streams.get(id).is_none_or(|stream| {
             stream.client_ended && stream.waiting().is_empty() && stream.trailers.is_empty()
         })
     }
 
     /// Takes bytes of the request's body, as many as are there and `into` has room for; the client may then send more.
     pub fn read(&mut self, id: u32, into: &mut [u8], out: &mut Vec<u8>) -> usize {
-        let Some(stream) = self.streams.get_mut(&id) else { return 0 };
+        let Some(stream) = self.streams.get_mut(id) else { return 0 };
         let waiting = stream.waiting();
         let count = waiting.len().min(into.len());
         into[..count].copy_from_slice(&waiting[..count]);
@@ -57,7 +58,7 @@ impl Connection {
 
     /// The fields after a body, as lines of text, once [`Connection::is_ended`] and all was read.
     pub fn take_trailers(&mut self, id: u32) -> Vec<u8> {
-        self.streams.get_mut(&id).map(|stream| std::mem::take(&mut stream.trailers)).unwrap_or_default()
+        self.streams.get_mut(id).map(|stream| std::mem::take(&mut stream.trailers)).unwrap_or_default()
     }
 
     /// Appends the head of an answer: its status, and the fields in `lines` of text, `Name: value` each. Fields that
@@ -74,7 +75,7 @@ impl Connection {
     }
 
     fn fields_out(&mut self, id: u32, status: Option<[u8; 3]>, lines: &[u8], end: bool, out: &mut Vec<u8>) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.streams.get_mut(id) else { return };
         if stream.gone.is_some() || stream.server_ended {
             return;
         }
@@ -99,14 +100,14 @@ impl Connection {
 
     /// Bytes that may be sent on a stream now.
     pub fn room(&self, id: u32) -> usize {
-        let window = self.streams.get(&id).map_or(0, |stream| stream.may_send.min(self.may_send));
+        let window = self.streams.get(id).map_or(0, |stream| stream.may_send.min(self.may_send));
         usize::try_from(window).unwrap_or(0)
     }
 
     /// Appends as much of a body as the windows allow, at most `most` bytes, and its end if it is the end and all went.
     pub fn send(&mut self, id: u32, data: &[u8], end: bool, most: usize, out: &mut Vec<u8>) -> Sent {
         let count = data.len().min(self.room(id)).min(most);
-        let Some(stream) = self.streams.get_mut(&id) else { return Sent { count: 0, gone: true } };
+        let Some(stream) = self.streams.get_mut(id) else { return Sent { count: 0, gone: true } };
         if stream.gone.is_some() || stream.server_ended {
             return Sent { count: 0, gone: true };
         }
@@ -127,11 +128,12 @@ impl Connection {
         Sent { count, gone: false }
     }
 
-    /// Lets go of a stream. One that the server did not end is broken off with `code`; of one that the client did not end,
-    /// it is told that the rest is not needed.
+    /// Lets go of a stream. One that the server did not end is broken off with `code`. One that the client did not end is followed to
+    /// its end, unless that is far: then the client is told that the rest is not needed.
     pub fn release(&mut self, id: u32, code: ErrorCode, out: &mut Vec<u8>) {
-        let Some(stream) = self.streams.remove(&id) else { return };
-        let unread = stream.waiting().len();
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        let unread = stream.drop_waiting();
+        let is_short = stream.content_left.is_none_or(|left| left <= u64::from(EBB_BYTES));
         let how = match stream.gone {
             Some(Gone::ByClient) => Ended::ByClient,
             Some(Gone::ByError) => Ended::ByServer,
@@ -139,13 +141,17 @@ impl Connection {
                 frame::reset(out, id, code);
                 Ended::ByServer
             }
-            None if !stream.client_ended => {
+            None if stream.client_ended => Ended::InOrder,
+            None if is_short => {
+                self.streams.let_ebb(id, EBB_BYTES);
+                return self.give_back(unread, out);
+            }
+            None => {
                 frame::reset(out, id, ErrorCode::NoError);
                 Ended::ByServer
             }
-            None => Ended::InOrder,
         };
-        self.remember(id, how);
+        self.forget(id, how);
         self.give_back(unread, out);
     }
 }

@@ -1,7 +1,8 @@
-//! HTTP/2 over real sockets: the cases of h2spec, other clients, floods, and what handlers see.
+//! HTTP/2 over real sockets: the cases of h2spec and h2spec itself, other clients, floods, and what handlers see.
 
 mod clients;
 pub(crate) mod floods;
+mod h2spec;
 pub(crate) mod handlers;
 mod raw;
 mod spec;

@@ -10,10 +10,10 @@ use std::io;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, SERVER};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
@@ -31,10 +31,15 @@ fn runtime(workers: usize) -> io::Result<Runtime> {
 async fn accept() -> io::Result<()> {
     let listener = TcpListener::bind(target::address()).await?;
     let pipeline_flush = target::option("--pipeline-flush", true);
+    let http2 = target::option("--http2", false);
     loop {
         let (socket, _) = listener.accept().await?;
         socket.set_nodelay(true)?;
-        tokio::spawn(serve(socket, pipeline_flush));
+        if http2 {
+            tokio::spawn(serve_http2(socket));
+        } else {
+            tokio::spawn(serve(socket, pipeline_flush));
+        }
     }
 }
 
@@ -42,6 +47,12 @@ async fn serve(socket: TcpStream, pipeline_flush: bool) {
     let mut http = http1::Builder::new();
     http.pipeline_flush(pipeline_flush);
     // An error is a client that went away, and no concern of a server under test.
+    let _ = http.serve_connection(TokioIo::new(socket), service_fn(answer)).await;
+}
+
+/// By prior knowledge: the client begins with HTTP/2.
+async fn serve_http2(socket: TcpStream) {
+    let http = http2::Builder::new(TokioExecutor::new());
     let _ = http.serve_connection(TokioIo::new(socket), service_fn(answer)).await;
 }
 

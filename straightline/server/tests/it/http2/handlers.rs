@@ -4,7 +4,7 @@ use super::raw::{Raw, asking, block, data, frame, get, handle, post, server, set
 use crate::support::{MODELS, Model, TestServer, in_own_process, resident_kib, say};
 use http2::ErrorCode;
 use http2::frame::{
-    END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEAD_BYTES, HEADERS, PING, RST_STREAM, WINDOW_UPDATE,
+    DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEAD_BYTES, HEADERS, PING, RST_STREAM, WINDOW_UPDATE,
 };
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -193,10 +193,51 @@ fn an_answer_before_the_body_breaks_the_rest_off_without_an_error() {
         response.status(413).send(b"no")
     });
     let mut raw = Raw::open(&server);
-    raw.send(&post(1, "/", &[("content-length", "10")]));
+    raw.send(&post(1, "/", &[("content-length", "100000")]));
     raw.assert_reset(1, ErrorCode::NoError, "the rest is not needed");
     raw.send(&data(1, b"0123456789", true));
     raw.assert_alive("what was on its way is no error");
+    // Nobody knows how long it will be.
+    raw.send(&post(3, "/", &[]));
+    for _ in 0..3 {
+        raw.send(&data(3, &[b'x'; 8000], false));
+    }
+    raw.assert_reset(3, ErrorCode::NoError, "it was followed long enough");
+}
+
+#[test]
+fn a_short_rest_after_an_early_answer_is_passed_over() {
+    let server = TestServer::new(|_, response| response.status(413).send(b"no"));
+    let mut raw = Raw::open(&server);
+    // More than a connection's window in the end, and more than may be open at a time.
+    let most = http2::limits::STREAMS;
+    for stream in (1..4 * most).step_by(2) {
+        raw.send(&post(stream, "/", &[("content-length", "10000")]));
+        assert_eq!(raw.answer(stream).status(), "413");
+        raw.send(&data(stream, &[b'x'; 10_000], true));
+    }
+    raw.send(&post(4 * most + 1, "/", &[]));
+    raw.send(&post(4 * most + 3, "/", &[]));
+    let ended = |raw: &mut Raw, stream| {
+        raw.until(|frame| {
+            frame.head.stream == stream && frame.head.has(END_STREAM) || frame.head.kind == RST_STREAM
+        })
+    };
+    for stream in [4 * most + 1, 4 * most + 3] {
+        assert_eq!(ended(&mut raw, stream).head.kind, DATA, "no stream was reset");
+    }
+}
+
+#[test]
+fn who_never_ends_what_is_answered_may_ask_on() {
+    let server = TestServer::new(|_, response| response.send(b"early"));
+    let mut raw = Raw::open(&server);
+    let most = http2::limits::STREAMS;
+    for stream in (1..=2 * most + 1).step_by(2) {
+        raw.send(&post(stream, "/", &[]));
+    }
+    raw.assert_reset(1, ErrorCode::NoError, "the first one makes room");
+    raw.assert_alive("all were answered");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The cases of h2spec, by the sections of RFC 9113 and RFC 7541 that they stand for.
 
 use super::raw::{Raw, asking, block, data, frame, get, post, server, setting};
+use crate::support::TestServer;
 use http2::ErrorCode::{
     self, CompressionError, FlowControlError, FrameSizeError, ProtocolError, RefusedStream, StreamClosed,
 };
@@ -26,10 +27,13 @@ use Then::{Alive, Answer, Broken, Reset};
 type Case = (&'static str, Vec<u8>, Then);
 
 fn check(cases: Vec<Case>) {
-    let server = server();
+    check_on(&server(), cases);
+}
+
+fn check_on(server: &TestServer, cases: Vec<Case>) {
     assert!(!cases.is_empty());
     for (what, bytes, then) in cases {
-        let mut raw = Raw::open(&server);
+        let mut raw = Raw::open(server);
         raw.send(&bytes);
         match then {
             Broken(code) => raw.assert_broken(code, what),
@@ -134,7 +138,8 @@ fn section_5_1_states_of_streams() {
             Broken(ProtocolError),
         ),
         ("5.1 half closed: WINDOW_UPDATE", cat(&[wait(), update(1, 1)]), Answer("200")),
-        ("5.1 closed by RST_STREAM: DATA", cat(&[gone(), data(1, b"x", true)]), Alive),
+        ("5.1 closed by RST_STREAM: DATA", cat(&[gone(), data(1, b"x", true)]), Reset(StreamClosed)),
+        ("5.1 closed by RST_STREAM: HEADERS", cat(&[gone(), get(1, "/")]), Reset(StreamClosed)),
         (
             "5.1 closed by RST_STREAM: CONTINUATION",
             cat(&[gone(), frame(CONTINUATION, 4, 1, &head())]),
@@ -158,6 +163,57 @@ fn section_5_1_states_of_streams() {
     std::thread::sleep(std::time::Duration::from_millis(600));
     raw.send(&data(1, b"x", true));
     raw.assert_reset(1, StreamClosed, "5.1 closed by RST_STREAM, and let go: DATA");
+}
+
+#[test]
+fn what_comes_after_an_early_answer_is_looked_at_all_the_same() {
+    let server = TestServer::new(|_, response| response.send(b"early"));
+    let open = |more: &[(&str, &str)]| post(1, "/", more);
+    let fields = |flags, fields: &[(&str, &str)]| frame(HEADERS, flags, 1, &block(fields));
+    let reset = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+    check_on(
+        &server,
+        vec![
+            (
+                "5.1 reset, then DATA",
+                cat(&[open(&[]), reset.clone(), data(1, b"x", true)]),
+                Reset(StreamClosed),
+            ),
+            ("5.1 reset, then HEADERS", cat(&[open(&[]), reset, get(1, "/")]), Reset(StreamClosed)),
+            (
+                "5.1 DATA after the end",
+                cat(&[open(&[]), data(1, b"x", true), data(1, b"x", true)]),
+                Broken(StreamClosed),
+            ),
+            ("6.9 an increment of nothing", cat(&[open(&[]), update(1, 0)]), Reset(ProtocolError)),
+            (
+                "6.9.1 the window grows too large",
+                cat(&[open(&[]), update(1, (1 << 31) - 1), update(1, (1 << 31) - 1)]),
+                Reset(FlowControlError),
+            ),
+            (
+                "8.1 a second HEADERS without END_STREAM",
+                cat(&[open(&[]), data(1, b"test", false), fields(END_HEADERS, &[("x", "y")])]),
+                Reset(ProtocolError),
+            ),
+            (
+                "8.1.2.1 a pseudo-field as trailer",
+                cat(&[open(&[]), data(1, b"test", false), fields(5, &[(":method", "200")])]),
+                Reset(ProtocolError),
+            ),
+            (
+                "8.1.2.6 more than was promised",
+                cat(&[open(&[("content-length", "1")]), data(1, b"test", true)]),
+                Reset(ProtocolError),
+            ),
+            (
+                "8.1.2.6 the same in two",
+                cat(&[open(&[("content-length", "1")]), data(1, b"te", false), data(1, b"st", true)]),
+                Reset(ProtocolError),
+            ),
+        ],
+    );
+    server.until("every connection ends", |server| server.metric("open_connections") == 0);
 }
 
 #[test]
@@ -231,6 +287,29 @@ fn section_6_3_to_6_4_priority_and_reset() {
             "6.3 of another length",
             cat(&[get(1, "/wait"), frame(PRIORITY, 0, 1, &[0; 4])]),
             Reset(FrameSizeError),
+        ),
+        (
+            "5.3.1 of RFC 7540: HEADERS that depend on their own stream",
+            frame(HEADERS, 0x5 | PRIORITIZED, 1, &[&[0, 0, 0, 1, 15][..], &head()].concat()),
+            Reset(ProtocolError),
+        ),
+        (
+            "5.3.1 of RFC 7540: the same, continued",
+            cat(&[
+                frame(HEADERS, END_STREAM | PRIORITIZED, 1, &[&[0, 0, 0, 1, 15][..], &head()].concat()),
+                frame(CONTINUATION, END_HEADERS, 1, &[]),
+            ]),
+            Reset(ProtocolError),
+        ),
+        (
+            "5.3.1 of RFC 7540: PRIORITY of a stream on itself",
+            frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 15]),
+            Broken(ProtocolError),
+        ),
+        (
+            "5.3.1 of RFC 7540: the same amid a request",
+            cat(&[post(1, "/wait", &[]), frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 15])]),
+            Reset(ProtocolError),
         ),
         ("6.3 on an idle stream", cat(&[frame(PRIORITY, 0, 9, &[0; 5]), get(1, "/")]), Answer("200")),
         ("6.4 on stream 0", frame(RST_STREAM, 0, 0, &[0; 4]), Broken(ProtocolError)),
