@@ -141,7 +141,7 @@ impl<'a> Task<'a> {
         // A file of requests has paths of its own.
         let file = choice.request.as_ref().is_some_and(RequestArgs::has_file);
         if !file {
-            words.extend(["--path".to_owned(), case.workload.path.clone()]);
+            words.extend(["--path".to_owned(), case.path(comparison).to_owned()]);
         }
         let flags = [
             ("--connections", fitted.connections.to_string()),
@@ -206,9 +206,9 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(compare::run_name(choice.seed)));
     let mut left_out = LeftOut::default();
     left_out.comparisons(&case, &wanted);
-    let workload =
-        plans.first().map_or_else(|| Workload::get(&case.workload.path, 1), |plan| plan.workload.clone());
-    let ready = arms.prepare(&case, &workload, choice.size, &placement, &mut left_out)?;
+    let workloads: Vec<(&CaseComparison, Workload)> =
+        wanted.iter().copied().zip(plans.into_iter().map(|plan| plan.workload)).collect();
+    let ready = arms.prepare(&case, &workloads, choice.size, &placement, &mut left_out)?;
     let mut runs = Vec::new();
     for comparison in wanted {
         let here: Vec<String> = comparison.arms.iter().filter(|arm| ready.contains(arm)).cloned().collect();
@@ -220,6 +220,8 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
         runs.push(running::run(&task, &out.join(&comparison.id))?);
     }
     let profiles = if args.callgrind {
+        let first = workloads.first().map(|(_, workload)| workload.clone());
+        let workload = first.unwrap_or_else(|| Workload::get(&case.workload.path, 1));
         counted(&case, &ready, (&workload, &placement), &out, &mut left_out)?
     } else {
         Vec::new()

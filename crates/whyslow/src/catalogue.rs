@@ -61,7 +61,7 @@ impl Catalogue {
         let builds = folder.join(BUILDS);
         let target = read(&dir)?;
         let arm = target.arm(variant, &text(&dir)?, &text(&builds)?)?;
-        Ok((arm, Some(target.path)))
+        Ok((arm, Some(target.path(variant)?.to_owned())))
     }
 
     fn names(&self) -> String {
@@ -109,6 +109,7 @@ fn built_in(model: &str) -> anyhow::Result<Arm> {
         build_dir: None,
         port_env: false,
         circumstances: model::plan::Circumstances::default(),
+        services: Vec::new(),
         warmup: WarmupClass::Native,
         expect: Expect { body: Some("Hello, World!".to_owned()), ..Expect::default() },
     })

@@ -39,6 +39,7 @@ use judged::Judged;
 
 pub(crate) use arms::{command_arm, is_from_git};
 pub(crate) use server::placeholders;
+pub(crate) use services::InTurn;
 pub(crate) use verify::READY_LIMIT;
 
 /// Folder of runs for which `--out` names no place.

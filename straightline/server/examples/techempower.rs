@@ -31,7 +31,7 @@ const ROWS_MAX: usize = 500;
 /// Most statements that the database is sent in one go.
 const PIPELINE: usize = 250;
 
-const SERVER: FieldLine = FieldLine::new("Server: straightline");
+const SERVER: FieldLine = FieldLine::new("Server: whyslow");
 const PLAIN: FieldLine = FieldLine::new("Content-Type: text/plain");
 const HTML: FieldLine = FieldLine::new("Content-Type: text/html; charset=utf-8");
 

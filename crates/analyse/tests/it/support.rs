@@ -147,6 +147,7 @@ fn command_arm(name: &str) -> Arm {
         build_dir: None,
         port_env: false,
         circumstances: model::plan::Circumstances::default(),
+        services: Vec::new(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }

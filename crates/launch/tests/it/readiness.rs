@@ -190,6 +190,7 @@ fn buildable(build: Vec<Vec<String>>, build_dir: &str) -> model::plan::Arm {
         build_dir: Some(build_dir.to_owned()),
         port_env: false,
         circumstances: model::plan::Circumstances::default(),
+        services: Vec::new(),
         warmup: model::plan::WarmupClass::Native,
         expect: hello(),
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Circumstances, Expect, PlanError, ServicePlace, WarmupClass};
+use crate::plan::{Circumstances, Expect, PlanError, Service, ServicePlace, WarmupClass};
 
 /// Longest arm name: it becomes part of file names.
 const MAX_NAME_CHARS: usize = 64;
@@ -151,6 +151,9 @@ pub struct Arm {
     /// What an intervention changes for it.
     #[serde(default)]
     pub circumstances: Circumstances,
+    /// What it needs beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
 }
 
 /// Names of logs that a run keeps beside those of its arms.

@@ -110,6 +110,9 @@ pub struct CaseComparison {
     /// Equal rates in percent of the slowest arm's capacity; above 100 the slowest is overloaded on purpose.
     #[serde(default)]
     pub rates: Vec<u32>,
+    /// Instead of the case's path.
+    #[serde(default)]
+    pub path: Option<String>,
     /// Instead of the case's connections.
     #[serde(default)]
     pub connections: Option<u32>,
@@ -317,6 +320,12 @@ impl CaseFile {
     #[must_use]
     pub fn figure(&self, id: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.id == id)
+    }
+
+    /// What is asked of the arms of `comparison`.
+    #[must_use]
+    pub fn path<'a>(&'a self, comparison: &'a CaseComparison) -> &'a str {
+        comparison.path.as_deref().unwrap_or(&self.workload.path)
     }
 
     /// All arms, each once, in order.

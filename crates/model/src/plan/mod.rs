@@ -52,6 +52,11 @@ pub enum PlanError {
         /// The arm's name.
         arm: String,
     },
+    /// Two services of one name differ.
+    #[error(
+        "two arms need different services called '{0}': compare arms whose target files say the same of it"
+    )]
+    TwoServices(String),
     /// A command is empty or its quotes do not match.
     #[error("the command of '{arm}' cannot be split into words: check its quotes")]
     Words {

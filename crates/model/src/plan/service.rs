@@ -1,7 +1,9 @@
+use std::path::{Component, Path, PathBuf};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanError;
+use crate::plan::{Arm, PlanError};
 
 /// How long a service beside lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +44,7 @@ pub struct ServicePlace {
     pub dir: String,
 }
 
-/// A service in a `whyslow.toml`.
+/// A service in a `whyslow.toml` or a `target.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceFile {
@@ -57,10 +59,13 @@ pub struct ServiceFile {
     /// How long it lives: as long as the `run`, or as one `block`.
     #[serde(default)]
     pub each: Each,
+    /// Where its commands are started, from the file's own folder; that folder where none is given.
+    #[serde(default)]
+    pub folder: Option<String>,
 }
 
 impl ServiceFile {
-    /// The service called `name`, started in `folder`.
+    /// The service called `name` of a file in `folder`.
     ///
     /// # Errors
     /// One sentence on what is wrong with its name or its command.
@@ -82,7 +87,55 @@ impl ServiceFile {
             ready: self.ready.clone(),
             setup: self.setup.clone(),
             each: self.each,
-            folder: folder.to_owned(),
+            folder: self.folder.as_ref().map_or_else(|| folder.to_owned(), |own| below(folder, own)),
         })
+    }
+}
+
+/// `own` as seen from `folder`, by its text alone: the same folder, named from two places, is the same text.
+fn below(folder: &str, own: &str) -> String {
+    let mut path = PathBuf::new();
+    for part in Path::new(folder).join(own).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = path.pop(),
+            part => path.push(part),
+        }
+    }
+    path.to_string_lossy().into_owned()
+}
+
+impl Service {
+    /// What the arms need beside them, each once, with what stands beside all of them.
+    ///
+    /// # Errors
+    /// [`PlanError::TwoServices`] where two of one name differ.
+    pub fn of_all(beside: &[Self], arms: &[Arm]) -> Result<Vec<Self>, PlanError> {
+        let mut all = Vec::<Self>::new();
+        for service in beside.iter().chain(arms.iter().flat_map(|arm| &arm.services)) {
+            match all.iter().find(|known| known.name == service.name) {
+                Some(known) if known != service => return Err(PlanError::TwoServices(service.name.clone())),
+                Some(_) => {}
+                None => all.push(service.clone()),
+            }
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::below;
+
+    #[test]
+    fn a_folder_has_one_name_from_wherever_it_is_seen() {
+        for (folder, own, want) in [
+            ("/t/a", "../common/db", "/t/common/db"),
+            ("/t/b", "./../common/./db", "/t/common/db"),
+            ("/t/a", "seed", "/t/a/seed"),
+            ("/t/a", "/srv/db", "/srv/db"),
+        ] {
+            assert_eq!(below(folder, own), want);
+        }
     }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, ArmSource, CauseId, PlanError};
+use crate::plan::{Arm, ArmSource, CauseId, PlanError, Service, ServiceFile};
 
 /// How long a kind of program takes to become steady.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +79,12 @@ pub struct Variant {
     /// Added to the command.
     #[serde(default)]
     pub args: Vec<String>,
+    /// Replaces the path that is measured.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Replaces the answer that it must give.
+    #[serde(default)]
+    pub expect: Option<Expect>,
     /// Added to the environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -128,6 +134,9 @@ pub struct TargetFile {
     /// Variants that are the rungs of a ladder, each the one before it and one change more; all of them where none are named.
     #[serde(default)]
     pub ladder: Vec<String>,
+    /// What it needs beside it, by name: `[service.db]` has `{db.port}` and `{db.dir}` for its command.
+    #[serde(default, rename = "service")]
+    pub services: BTreeMap<String, ServiceFile>,
     /// Its variants.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
@@ -152,7 +161,22 @@ impl TargetFile {
         if let Some(unknown) = alone.into_iter().find(|name| target.variant(name).is_err()) {
             return Err(wrong(format!("'alone' names '{unknown}', which is no variant")));
         }
+        target.services("").map_err(wrong)?;
         Ok(target)
+    }
+
+    fn services(&self, dir: &str) -> Result<Vec<Service>, String> {
+        self.services.iter().map(|(name, service)| service.service(name, dir)).collect()
+    }
+
+    /// The path on which the target, or one of its variants, is measured.
+    ///
+    /// # Errors
+    /// [`PlanError::UnknownVariant`] with those there are.
+    pub fn path(&self, variant: Option<&str>) -> Result<&str, PlanError> {
+        let own =
+            variant.map(|name| self.variant(name)).transpose()?.and_then(|variant| variant.path.as_deref());
+        Ok(own.unwrap_or(&self.path))
     }
 
     /// The variant that has the change of rung `name` alone, where there is one.
@@ -171,10 +195,12 @@ impl TargetFile {
     /// The arm for this target, or for one of its variants, named `NAME` or `NAME@VARIANT`.
     ///
     /// # Errors
-    /// [`PlanError::UnknownVariant`] with those there are.
+    /// [`PlanError::UnknownVariant`] with those there are; [`PlanError::TargetFile`] for a service that cannot be.
     pub fn arm(&self, variant: Option<&str>, dir: &str, build_root: &str) -> Result<Arm, PlanError> {
         let chosen = variant.map(|name| self.variant(name)).transpose()?;
-        let mut arm = self.plain_arm(dir, build_root);
+        let wrong = |reason| PlanError::TargetFile { file: self.name.clone(), reason };
+        let services = self.services(dir).map_err(wrong)?;
+        let mut arm = Arm { services, ..self.plain_arm(dir, build_root) };
         if let Some(chosen) = chosen {
             arm.name = format!("{}@{}", self.name, chosen.name);
             arm.source = ArmSource::Target { name: self.name.clone(), variant: Some(chosen.name.clone()) };
@@ -187,6 +213,7 @@ impl TargetFile {
             arm.run.extend(chosen.args.iter().cloned());
             arm.env.extend(chosen.env.clone());
             arm.warmup = chosen.warmup.unwrap_or(arm.warmup);
+            arm.expect = chosen.expect.clone().unwrap_or(arm.expect);
         }
         Ok(arm)
     }
@@ -202,6 +229,7 @@ impl TargetFile {
             build_dir: Some(format!("{build_root}/{}/plain", self.name)),
             port_env: false,
             circumstances: crate::plan::Circumstances::default(),
+            services: Vec::new(),
             warmup: self.warmup,
             expect: self.expect.clone(),
         }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port};
 use model::job::{Endpoint, Job};
-use model::plan::{Arm, Expect, Placement, ReadyBy, Workload};
+use model::plan::{Arm, Expect, Placeholders, Placement, ReadyBy, Workload};
 use model::units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::CapacityArgs;
 use crate::compare::reach::{Place, Starting, on_loopback};
-use crate::compare::{self, command_arm};
+use crate::compare::{self, InTurn, command_arm};
 use crate::exit::Stop;
 
 /// Path where neither a flag nor a target names one.
@@ -22,6 +22,8 @@ pub(super) struct Served {
     endpoint: Endpoint,
     process: Option<Process>,
     log: Option<PathBuf>,
+    /// What it needs beside it, which ends after it.
+    _beside: Option<InTurn>,
 }
 
 impl Served {
@@ -49,7 +51,7 @@ pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
             super::pin(cpus).map_err(Stop::usage)?;
         }
         let endpoint = args.request.endpoint("", &args.target, None);
-        return Ok(Served { endpoint, process: None, log: None });
+        return Ok(Served { endpoint, process: None, log: None, _beside: None });
     }
     let (arm, own_path) = arm(args).map_err(Stop::usage)?;
     arm.validate().map_err(Stop::usage)?;
@@ -85,7 +87,9 @@ fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Resul
         .build(arm, &values, &log, &mut |step| crate::say(&format!("{}: {}", arm.name, step.command)))
         .with_context(|| format!("'{}' does not build", arm.name))?;
     let port = free_port(u64::from(std::process::id()))?;
-    let values = compare::placeholders(arm, placement, port);
+    let mut beside = InTurn::new();
+    let services = beside.places(arm, &launcher, placement, compare::READY_LIMIT)?;
+    let values = Placeholders { services, ..compare::placeholders(arm, placement, port) };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, &log) };
     let mut process = launcher.start(&spec)?;
     let place = Place { workload, arm, placement, address: on_loopback(port) };
@@ -93,7 +97,7 @@ fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Resul
     let ready = place.wait_ready(&mut process, &starting);
     // A search drives what a user may: whatever status is below 400 is right.
     let endpoint = Endpoint { expected_status: None, ..place.endpoint() };
-    let served = Served { endpoint, process: Some(process), log: Some(log.clone()) };
+    let served = Served { endpoint, process: Some(process), log: Some(log.clone()), _beside: Some(beside) };
     ready.with_context(|| format!("'{}' is not ready", arm.name))?;
     super::pin(&placement.load)?;
     Ok(served)

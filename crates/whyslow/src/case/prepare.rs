@@ -5,7 +5,7 @@ use launch::Check;
 use model::plan::{Arm, CaseComparison, CaseFile, Placement, Size, Workload};
 
 use crate::catalogue::Catalogue;
-use crate::compare;
+use crate::compare::{self, InTurn};
 use crate::targets::{self, State};
 
 /// What does not take part, one line each; told at once and kept for the answer.
@@ -62,14 +62,18 @@ impl Arms {
     pub(super) fn prepare(
         self,
         case: &CaseFile,
-        workload: &Workload,
+        workloads: &[(&CaseComparison, Workload)],
         size: Size,
         placement: &Placement,
         left_out: &mut LeftOut,
     ) -> anyhow::Result<Vec<String>> {
         let mut ready = Vec::new();
+        let mut beside = InTurn::new();
         for (name, arm, state) in self.0 {
-            let checked = checks(&arm, &state, workload, size, placement);
+            let of_arm = workloads.iter().find(|(comparison, _)| comparison.arms.contains(&name));
+            let Some((_, workload)) = of_arm else { continue };
+            let checked = built(&arm, &state, size)
+                .and_then(|()| compare::verify::checks_of(&arm, workload, placement, &mut beside));
             match checked.and_then(|checks| judged(case, &name, &checks)) {
                 Ok(tolerated) => {
                     tolerated.into_iter().for_each(|line| left_out.let_through(line));
@@ -82,21 +86,14 @@ impl Arms {
     }
 }
 
-/// Builds `arm` where it is not built, and makes every check of it.
-fn checks(
-    arm: &Arm,
-    state: &State,
-    workload: &Workload,
-    size: Size,
-    placement: &Placement,
-) -> anyhow::Result<Vec<Check>> {
+/// Builds `arm` where it is not built.
+fn built(arm: &Arm, state: &State, size: Size) -> anyhow::Result<()> {
     match state {
         State::Missing { .. } | State::Recipe(_) => bail!("{}", state.hint()),
         State::Buildable if size == Size::Smoke => bail!("not built: whyslow targets build {}", arm.name),
-        State::Buildable => targets::build_quietly(arm)?,
-        State::Ready => {}
+        State::Buildable => targets::build_quietly(arm),
+        State::Ready => Ok(()),
     }
-    compare::verify::checks_of(arm, workload, placement)
 }
 
 /// What the case tolerates of the failed checks, one line each; an error where there is another.

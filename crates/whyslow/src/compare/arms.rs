@@ -99,6 +99,7 @@ pub(crate) fn command_arm(name: &str, command: &str, port_env: bool, expect: &Ex
         build_dir: None,
         port_env,
         circumstances: Circumstances::default(),
+        services: Vec::new(),
         warmup: WarmupClass::Native,
         expect: expect.clone(),
     })

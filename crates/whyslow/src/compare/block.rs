@@ -37,7 +37,7 @@ impl<'a> Bench<'a> {
         fitted: &'a Fitted,
         progress: &mut Progress,
     ) -> Result<Vec<RoundRecord>, Early> {
-        self.services.begin_block(self)?;
+        self.services.begin_block(&self.around())?;
         let rounds: Vec<Round> =
             self.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
         if self.alone(fitted) {

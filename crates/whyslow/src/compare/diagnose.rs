@@ -60,7 +60,7 @@ pub(super) fn block(
     fitted: &Fitted,
     progress: &mut Progress,
 ) -> Result<Vec<DiagnosticRecord>, Early> {
-    bench.services.begin_block(bench)?;
+    bench.services.begin_block(&bench.around())?;
     let rounds: Vec<Round> = bench.plan.rounds(number).into_iter().filter(|round| arms[round.arm]).collect();
     let groups = if bench.alone(fitted) { rounds.chunks(1) } else { rounds.chunks(rounds.len().max(1)) };
     let mut records = Vec::new();

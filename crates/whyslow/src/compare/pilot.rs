@@ -46,7 +46,7 @@ pub(super) struct Piloted {
 impl Bench<'_> {
     /// Starts the arm of `round`, keeps its answer, and finds its rate with so many connections.
     pub(super) fn pilot(&self, round: &Round, connections: u32) -> Result<Piloted, Early> {
-        self.services.begin_block(self)?;
+        self.services.begin_block(&self.around())?;
         let record = self.blank(round);
         let mut piloted =
             Piloted { record, answers: Vec::new(), per_s: 0.0, rss_bytes: 0, background: 0.0, kept_up: true };

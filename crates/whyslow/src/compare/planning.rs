@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use model::job::Reuse;
 use model::plan::{
-    Arm, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Timing, Turns, WarmupClass,
-    Workload,
+    Arm, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Service, Timing, Turns,
+    WarmupClass, Workload,
 };
 use model::units::{CpuSet, Rate, Span};
 
@@ -63,10 +63,10 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             brief: quick(args) && args.cycles.is_none(),
         },
         placement,
-        arms,
         intervention: None,
-        services: args.services.clone(),
+        services: Service::of_all(&args.services, &arms)?,
         alone: args.steps_alone.clone(),
+        arms,
     };
     plan.validate()?;
     load::check_job(&plan.workload.job)?;

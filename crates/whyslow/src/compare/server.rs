@@ -10,7 +10,7 @@ use observe::{Group, ObserveError};
 
 use super::Early;
 use super::reach::{Place, Starting, on_loopback};
-use super::services::Services;
+use super::services::{Around, Services};
 use crate::interrupt::Interrupt;
 
 /// Lines of the server's log that go with a crash.
@@ -67,6 +67,20 @@ impl<'a> Bench<'a> {
     pub(super) fn place(&self, arm: usize, address: SocketAddr) -> Place<'a> {
         let Plan { workload, placement, arms, .. } = self.plan;
         Place { workload, arm: &arms[arm], placement, address }
+    }
+
+    /// What the services of the plan are started with.
+    pub(super) fn around(&self) -> Around<'a> {
+        let Plan { services, placement, seed, timing, .. } = self.plan;
+        Around {
+            launcher: self.launcher,
+            services,
+            placement,
+            seed: *seed,
+            ready_limit: timing.ready_limit.0,
+            folder: self.dir.path(),
+            interrupt: self.interrupt.flag(),
+        }
     }
 
     /// A record of `round` in which nothing has happened.

@@ -2,21 +2,34 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use launch::{LaunchError, Process, Spec, free_port, log_tail};
-use model::plan::{Each, Placeholders, Service, ServicePlace, SplitMix64, fill};
+use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
+use model::plan::{Arm, Each, Placeholders, Placement, Service, ServicePlace, SplitMix64, fill};
 use observe::Group;
 
 use super::Early;
-use super::server::Bench;
 
 /// Between two looks at whether a service is ready.
 const LOOK: Duration = Duration::from_millis(50);
 /// Lines of its log that go with a failure.
 const LOG_LINES: usize = 10;
+
+/// What services are started with.
+pub(crate) struct Around<'a> {
+    pub(crate) launcher: &'a Launcher,
+    pub(crate) services: &'a [Service],
+    pub(crate) placement: &'a Placement,
+    /// What their ports come from.
+    pub(crate) seed: u64,
+    pub(crate) ready_limit: Duration,
+    /// Where their folders and their logs are.
+    pub(crate) folder: &'a Path,
+    pub(crate) interrupt: &'a AtomicBool,
+}
 
 /// The services of a run; none before they are first wanted.
 #[derive(Default)]
@@ -45,13 +58,13 @@ impl Drop for Beside {
 }
 
 impl Services {
-    /// Has all services of the plan running, those of a block anew.
-    pub(super) fn begin_block(&self, bench: &Bench) -> Result<(), Early> {
+    /// Has all services running, those of a block anew.
+    pub(super) fn begin_block(&self, around: &Around) -> Result<(), Early> {
         self.running.borrow_mut().retain(|beside| beside.each == Each::Run);
-        for service in &bench.plan.services {
+        for service in around.services {
             self.check()?;
             if !self.running.borrow().iter().any(|beside| beside.place.name == service.name) {
-                let beside = self.start(bench, service)?;
+                let beside = self.start(around, service)?;
                 self.running.borrow_mut().push(beside);
             }
         }
@@ -81,10 +94,10 @@ impl Services {
         running.iter().map(|beside| (beside.place.name.clone(), beside.group.clone())).collect()
     }
 
-    fn start(&self, bench: &Bench, service: &Service) -> Result<Beside, Early> {
+    fn start(&self, around: &Around, service: &Service) -> Result<Beside, Early> {
         let number = self.starts.replace(self.starts.get() + 1);
-        let port = SplitMix64::fork(bench.plan.seed, "service", number).next_u64();
-        let dir = bench.dir.path().join("services").join(format!("{}-{number}", service.name));
+        let port = SplitMix64::fork(around.seed, "service", number).next_u64();
+        let dir = around.folder.join("services").join(format!("{}-{number}", service.name));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let dir = std::path::absolute(&dir).context("cannot resolve the run directory")?;
         let place = ServicePlace {
@@ -92,24 +105,24 @@ impl Services {
             port: free_port(port).map_err(anyhow::Error::new)?,
             dir: dir.to_str().context("the run directory has a name that is not text")?.to_owned(),
         };
-        let asked = Asked { bench, service, values: self.values(bench, &place) };
+        let asked = Asked { around, service, values: self.values(around, &place) };
         let process =
-            bench.launcher.start(&asked.spec(&service.run)).map_err(|error| asked.failed(&error))?;
+            around.launcher.start(&asked.spec(&service.run)).map_err(|error| asked.failed(&error))?;
         let group = Group::below(process.supervisor_pid())?;
         let mut beside = Beside { place, each: service.each, group, process: Some(process) };
         asked.wait_ready(beside.process.as_mut().expect("it was just started"), beside.place.port)?;
         if let Some(line) = &service.setup {
             let setup = asked.shell(line);
-            bench.launcher.finish("setup", &setup).map_err(|error| asked.failed(&error))?;
+            around.launcher.finish("setup", &setup).map_err(|error| asked.failed(&error))?;
         }
         Ok(beside)
     }
 
-    fn values(&self, bench: &Bench, place: &ServicePlace) -> Placeholders {
+    fn values(&self, around: &Around, place: &ServicePlace) -> Placeholders {
         Placeholders {
             port: place.port,
             host: Ipv4Addr::LOCALHOST.to_string(),
-            workers: bench.plan.placement.server.len() as u32,
+            workers: around.placement.server.len() as u32,
             dir: place.dir.clone(),
             build: String::new(),
             services: self.places(),
@@ -117,9 +130,68 @@ impl Services {
     }
 }
 
+/// Services of servers that are started one after another to be looked at. Those of one go on where the next needs the same.
+pub(crate) struct InTurn {
+    services: Services,
+    wanted: Vec<Service>,
+    folder: PathBuf,
+}
+
+impl InTurn {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("whyslow-services-{}-{number}", std::process::id()));
+        Self { services: Services::default(), wanted: Vec::new(), folder }
+    }
+
+    /// Where the services of `arm` are, which run from now on.
+    pub(crate) fn places(
+        &mut self,
+        arm: &Arm,
+        launcher: &Launcher,
+        placement: &Placement,
+        ready_limit: Duration,
+    ) -> anyhow::Result<Vec<ServicePlace>> {
+        if self.wanted != arm.services {
+            self.services.running.borrow_mut().clear();
+            self.wanted.clone_from(&arm.services);
+        }
+        if self.wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let logs = self.folder.join("logs");
+        std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+        let around = Around {
+            launcher,
+            services: &self.wanted,
+            placement,
+            // Any port will do: nothing is measured.
+            seed: u64::from(std::process::id()),
+            ready_limit,
+            folder: &self.folder,
+            interrupt: &AtomicBool::new(false),
+        };
+        match self.services.begin_block(&around) {
+            Ok(()) => Ok(self.services.places()),
+            Err(Early::Broken(error)) => Err(error),
+            Err(Early::Arm(_, failure)) => Err(anyhow!(failure.text)),
+            Err(Early::Interrupted) => Err(anyhow!("interrupted")),
+        }
+    }
+}
+
+impl Drop for InTurn {
+    fn drop(&mut self) {
+        self.services.running.borrow_mut().clear();
+        // Logs, which were for the text of a failure only.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 /// A service that is being started.
 struct Asked<'a> {
-    bench: &'a Bench<'a>,
+    around: &'a Around<'a>,
     service: &'a Service,
     values: Placeholders,
 }
@@ -129,8 +201,8 @@ impl Asked<'_> {
         Spec {
             argv: words.iter().map(|word| fill(word, &self.values)).collect(),
             dir: Some(PathBuf::from(&self.service.folder)),
-            cpus: Some(self.bench.plan.placement.server.clone()),
-            log: self.bench.dir.path().join("logs").join(format!("service-{}.log", self.service.name)),
+            cpus: Some(self.around.placement.server.clone()),
+            log: self.around.folder.join("logs").join(format!("service-{}.log", self.service.name)),
             ..Spec::default()
         }
     }
@@ -150,7 +222,7 @@ impl Asked<'_> {
 
     /// Waits until it is ready, or ends, or has had its time.
     fn wait_ready(&self, process: &mut Process, port: u16) -> Result<(), Early> {
-        let limit = self.bench.plan.timing.ready_limit.0;
+        let limit = self.around.ready_limit;
         let deadline = Instant::now() + limit;
         loop {
             if let Some(exit) = process.try_exit() {
@@ -158,7 +230,7 @@ impl Asked<'_> {
                     format!("service '{}' {exit} before it was ready{}", self.service.name, tail(process));
                 return Err(Early::Broken(anyhow!(what)));
             }
-            if self.bench.interrupt.is_set() {
+            if self.around.interrupt.load(Ordering::Relaxed) {
                 return Err(Early::Interrupted);
             }
             if self.is_ready(port) {
@@ -175,7 +247,7 @@ impl Asked<'_> {
 
     fn is_ready(&self, port: u16) -> bool {
         match &self.service.ready {
-            Some(line) => self.bench.launcher.finish("ready", &self.shell(line)).is_ok(),
+            Some(line) => self.around.launcher.finish("ready", &self.shell(line)).is_ok(),
             None => TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), LOOK).is_ok(),
         }
     }

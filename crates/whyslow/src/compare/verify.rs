@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Check, Launcher, Spec, free_port};
-use model::plan::{Arm, Placement, Plan, Workload};
+use model::plan::{Arm, Placeholders, Placement, Plan, Workload};
 use model::record::{RequestAnswers, status_name};
 use serde::Serialize;
 
 use super::reach::{Place, Starting, on_loopback};
 use super::server::placeholders;
+use super::services::InTurn;
 use crate::cli::Format;
 use crate::exit::{Exit, Outcome};
 
@@ -35,8 +36,9 @@ pub(crate) fn verify(
     format: Format,
 ) -> Outcome {
     let mut seen = Vec::new();
+    let mut beside = InTurn::new();
     for (arm, workload) in arms {
-        let verified = Verified::of(&arm, &workload, placement, limit);
+        let verified = Verified::of(&arm, &workload, placement, (limit, &mut beside));
         match format {
             Format::Json => {}
             Format::Text => crate::print(&verified.lines())?,
@@ -72,8 +74,8 @@ struct Row {
 }
 
 impl Verified {
-    fn of(arm: &Arm, workload: &Workload, placement: &Placement, limit: Duration) -> Self {
-        let (checks, error) = match checks_within(arm, workload, placement, limit) {
+    fn of(arm: &Arm, workload: &Workload, placement: &Placement, with: With<'_>) -> Self {
+        let (checks, error) = match checks_within(arm, workload, placement, with) {
             Ok(checks) => (checks, None),
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
@@ -104,23 +106,27 @@ impl Verified {
     }
 }
 
+/// How long may pass until the first right answer, and what runs beside.
+type With<'w> = (Duration, &'w mut InTurn);
+
 /// Starts `arm` and makes every check.
 pub(crate) fn checks_of(
     arm: &Arm,
     workload: &Workload,
     placement: &Placement,
+    beside: &mut InTurn,
 ) -> anyhow::Result<Vec<launch::Check>> {
-    checks_within(arm, workload, placement, READY_LIMIT)
+    checks_within(arm, workload, placement, (READY_LIMIT, beside))
 }
 
 fn checks_within(
     arm: &Arm,
     workload: &Workload,
     placement: &Placement,
-    limit: Duration,
+    with: With<'_>,
 ) -> anyhow::Result<Vec<launch::Check>> {
     let log = std::env::temp_dir().join(format!("whyslow-verify-{}-{}.log", std::process::id(), arm.name));
-    let outcome = checks(arm, workload, placement, limit, &log);
+    let outcome = checks(arm, workload, placement, with, &log);
     // The log is for the failure's text only, which has its last lines by now.
     let _ = std::fs::remove_file(&log);
     outcome
@@ -130,7 +136,7 @@ fn checks(
     arm: &Arm,
     workload: &Workload,
     placement: &Placement,
-    limit: Duration,
+    (limit, beside): With<'_>,
     log: &Path,
 ) -> anyhow::Result<Vec<launch::Check>> {
     if let Some(running) = arm.source.running() {
@@ -142,7 +148,8 @@ fn checks(
     launcher.build(arm, &placeholders(arm, placement, 0), log, &mut |_| {}).context("it does not build")?;
     // Any port will do: nothing is measured.
     let port = free_port(u64::from(std::process::id()))?;
-    let values = placeholders(arm, placement, port);
+    let services = beside.places(arm, &launcher, placement, limit)?;
+    let values = Placeholders { services, ..placeholders(arm, placement, port) };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
     let mut process = launcher.start(&spec)?;
     let address = on_loopback(port);

@@ -86,3 +86,31 @@ fn a_service_that_fails_is_one_sentence_with_the_end_of_its_log() {
         assert!(said.err.contains(want), "{service}: {said:?}");
     }
 }
+
+#[test]
+fn a_target_brings_its_service_with_it() {
+    let folder = fresh_folder();
+    let target = format!(
+        "name = 'asks'\nlanguage = 'rust'\nabout = 'It asks its service.'\npath = '/'\n\
+         run = [\"{FIXTURE}\", \"{{port}}\", \"beside-{{db.port}}-1\"]\n\
+         [service.db]\nrun = \"'{FIXTURE}' {{port}} heavy\"\nsetup = \"echo {{port}} >> {}\"\n\
+         [[variant]]\nname = 'other'\npath = '/other'\n",
+        folder.join("seeds").display()
+    );
+    std::fs::create_dir_all(folder.join("targets/asks")).unwrap();
+    std::fs::write(folder.join("targets/asks/target.toml"), target).unwrap();
+    let run = ["compare", "asks", "asks@other", "--equal-rates", "none", "--no-why"];
+    let said = whyslow_in(&folder, &[&run[..], &SHORT, &["--format", "json", "--out", "run"]].concat());
+    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
+    assert!(said.json()["arms"][1]["services"]["db"].as_f64().unwrap() > 1_000.0, "{said:?}");
+
+    let said = whyslow_in(&folder, &["targets", "verify", "asks", "asks@other", "--format", "json"]);
+    let json = said.json();
+    let answer = |arm: usize| json[arm]["checks"][0]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(answer(0).starts_with("status 200") && answer(1).starts_with("status 200"), "{said:?}");
+    let seeded = std::fs::read_to_string(folder.join("seeds")).unwrap();
+    assert_eq!(seeded.lines().count(), 2, "once for the comparison, and once for what both verify: {seeded}");
+    for port in seeded.lines() {
+        assert_eq!(living(&format!("{FIXTURE}\0{port}\0heavy")), [""; 0], "it was stopped");
+    }
+}

@@ -74,7 +74,12 @@ fn every_case_of_the_repository_is_whole() {
         let case =
             CaseFile::parse(&file.display().to_string(), &std::fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(Some(case.name.as_str()), file.file_stem().unwrap().to_str());
-        assert!(!case.claims.is_empty() && !case.figures.is_empty(), "{}: nothing to repeat", case.name);
+        assert_eq!(
+            case.claims.is_empty(),
+            case.figures.is_empty(),
+            "{}: figures are there to be claimed",
+            case.name
+        );
         for arm in case.arms() {
             let (name, variant) =
                 arm.split_once('@').map_or((arm, None), |(name, variant)| (name, Some(variant)));
@@ -84,7 +89,15 @@ fn every_case_of_the_repository_is_whole() {
             let target = repository("targets").join(name).join("target.toml");
             let text =
                 std::fs::read_to_string(&target).unwrap_or_else(|_| panic!("{}: no target {arm}", case.name));
-            TargetFile::parse(arm, &text).unwrap().arm(variant, "/t", "/b").unwrap();
+            let target = TargetFile::parse(arm, &text).unwrap();
+            target.arm(variant, "/t", "/b").unwrap();
+            let path = |comparison| case.path(comparison) == target.path(variant).unwrap();
+            let own = |variant: &str| target.path(Some(variant)).unwrap() != target.path;
+            if variant.is_some_and(own) {
+                let mut asked =
+                    case.comparisons.iter().filter(|one| one.arms.iter().any(|other| other == arm));
+                assert!(asked.all(path), "{}: {arm} is asked for another path than its own", case.name);
+            }
         }
     }
 }

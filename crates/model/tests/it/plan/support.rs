@@ -16,6 +16,7 @@ pub(crate) fn arm(name: &str) -> Arm {
         build_dir: None,
         port_env: false,
         circumstances: model::plan::Circumstances::default(),
+        services: Vec::new(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }

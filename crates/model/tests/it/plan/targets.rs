@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::plan::{ArmSource, PlanError, TargetFile};
+use model::plan::{ArmSource, PlanError, Service, TargetFile};
 
 const GOOD: &str = r#"
 name = "x"
@@ -92,6 +92,40 @@ fn a_variant_with_a_build_of_its_own_has_a_folder_of_its_own() {
 }
 
 #[test]
+fn a_variant_may_have_a_path_and_an_answer_of_its_own() {
+    let text = format!("{GOOD}\n[[variant]]\nname = \"db\"\npath = \"/db\"\nexpect = {{ status = 201 }}");
+    let target = TargetFile::parse("x", &text).unwrap();
+    let expect = |variant| target.arm(variant, "/t/x", "/t/.build").unwrap().expect;
+    assert_eq!((target.path(None), target.path(Some("args"))), (Ok("/plaintext"), Ok("/plaintext")));
+    assert_eq!(target.path(Some("db")), Ok("/db"));
+    assert_eq!((expect(Some("db")).status, expect(Some("db")).body), (201, None));
+    assert_eq!(expect(Some("args")).body.as_deref(), Some("Hello, World!"));
+    assert!(target.path(Some("lto")).is_err());
+}
+
+#[test]
+fn services_of_target_files_are_those_of_the_plan_each_once() {
+    let with = |name: &str, service: &str| {
+        let text =
+            format!("{GOOD}\n[service.db]\n{service}").replace("name = \"x\"", &format!("name = \"{name}\""));
+        TargetFile::parse(name, &text).unwrap().arm(None, &format!("/t/{name}"), "/t/.build").unwrap()
+    };
+    let shared = "folder = \"../common\"\nrun = \"db {port}\"";
+    let same = [with("x", shared), with("y", shared)];
+    let all = Service::of_all(&[], &same).unwrap();
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].name.as_str(), all[0].folder.as_str()), ("db", "/t/common"));
+    // Without a folder of its own it is started in that of its target, which differs.
+    let other = [with("x", "run = \"db {port}\""), with("y", "run = \"db {port}\"")];
+    let refused = Service::of_all(&[], &other).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "two arms need different services called 'db': compare arms whose target files say the same of it"
+    );
+    assert!(Service::of_all(&all, &other[..1]).is_err(), "one of whyslow.toml may not be another one either");
+}
+
+#[test]
 fn an_unknown_variant_is_told_those_there_are() {
     let target = TargetFile::parse("x", GOOD).unwrap();
     let refused = target.arm(Some("lto"), "", "").unwrap_err();
@@ -118,6 +152,7 @@ fn a_bad_file_is_named_with_what_is_wrong() {
         ),
         (GOOD.replace("path = \"/plaintext\"", "path = 3"), "line 5"),
         (GOOD.replace("body", "status = 99999\nbody"), "99999"),
+        (format!("{GOOD}\n[service.db]\nrun = \"db\""), "the command of service 'db' has no {port}"),
         ("name = ".to_owned(), "line 1"),
     ];
     for (text, want) in cases {

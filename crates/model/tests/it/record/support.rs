@@ -43,6 +43,7 @@ fn arm(name: &str) -> Arm {
         build_dir: None,
         port_env: false,
         circumstances: model::plan::Circumstances::default(),
+        services: Vec::new(),
         warmup: WarmupClass::Native,
         expect: Expect::default(),
     }
