@@ -252,11 +252,10 @@ fn workload(sheet: &Sheet) -> String {
         Reuse::Requests(requests) => format!(", a new one after {requests} requests"),
     };
     format!(
-        "{} over {} connections{depth}{each}; server on CPU {}, generator on CPU {}",
+        "{} over {} connections{depth}{each}; {}",
         plan.workload.describe(),
         job.connections,
-        plan.placement.server,
-        plan.placement.load
+        plan.placement.describe()
     )
 }
 

@@ -3,39 +3,41 @@ use std::collections::BTreeMap;
 use model::record::{HostUsage, Usage};
 use model::units::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use crate::file::Reader;
 use crate::group::Table;
 use crate::{Group, HostSnapshot, HostWatch, ObserveError, ResourceSnapshot, Snapshot};
 
-/// Everything that is watched in the turns of several targets: each of them, the generator, and the CPUs of both.
+/// Everything that is watched in the turns of several targets: each of them, the generator, and the CPUs of both. Where they
+/// are on two machines, each has a sampler for what is there.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     targets: Vec<Group>,
-    generator: Group,
+    generator: Option<Group>,
     /// What runs beside the targets, by name.
     services: Vec<(String, Group)>,
-    server_cpus: HostWatch,
-    load_cpus: HostWatch,
+    server_cpus: Option<HostWatch>,
+    load_cpus: Option<HostWatch>,
 }
 
 /// All of it at one moment, closely of one target.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    target: Snapshot,
+    target: Option<Snapshot>,
     /// The other targets, without their threads.
     idle: Vec<Snapshot>,
-    generator: Snapshot,
+    generator: Option<Snapshot>,
     services: Vec<(String, Snapshot)>,
-    server_cpus: HostSnapshot,
-    load_cpus: HostSnapshot,
+    server_cpus: Option<HostSnapshot>,
+    load_cpus: Option<HostSnapshot>,
     others: Snapshot,
     /// CPU time that this reading took.
     cost_ns: u64,
 }
 
-/// What happened between two readings.
-#[derive(Debug, Clone, PartialEq)]
+/// What happened between two readings; nothing of what is on another machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// The target's group.
     pub target: Usage,
@@ -54,6 +56,13 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// The servers' half of it, with the generator's half as `load` has it, which was read on another machine.
+    #[must_use]
+    pub fn with_load(self, load: Self) -> Self {
+        let observer_cpu_ns = self.observer_cpu_ns + load.observer_cpu_ns;
+        Self { generator: load.generator, load_cpus: load.load_cpus, observer_cpu_ns, ..self }
+    }
+
     /// The same without the time that the generator polled in vain, all its threads together: that is not work, and its
     /// CPUs were free for more. `busiest` is the share of the window for which its busiest thread worked.
     #[must_use]
@@ -84,8 +93,23 @@ impl Sampler {
     /// Prepares to watch `targets` on `server_cpus` and `generator` on `load_cpus`.
     #[must_use]
     pub fn new(targets: Vec<Group>, generator: Group, server_cpus: CpuSet, load_cpus: CpuSet) -> Self {
-        let (server_cpus, load_cpus) = (HostWatch::new(server_cpus), HostWatch::new(load_cpus));
-        Self { targets, generator, services: Vec::new(), server_cpus, load_cpus }
+        let load_cpus = Some(HostWatch::new(load_cpus));
+        Self { generator: Some(generator), load_cpus, ..Self::of_targets(targets, server_cpus) }
+    }
+
+    /// Prepares to watch `targets` on `server_cpus`, where the generator is on another machine.
+    #[must_use]
+    pub fn of_targets(targets: Vec<Group>, server_cpus: CpuSet) -> Self {
+        let server_cpus = Some(HostWatch::new(server_cpus));
+        Self { targets, generator: None, services: Vec::new(), server_cpus, load_cpus: None }
+    }
+
+    /// Prepares to watch `generator` on `load_cpus`, where the targets are on another machine.
+    #[must_use]
+    pub fn of_generator(generator: Group, load_cpus: CpuSet) -> Self {
+        let load_cpus = Some(HostWatch::new(load_cpus));
+        let (targets, services) = (Vec::new(), Vec::new());
+        Self { targets, generator: Some(generator), services, server_cpus: None, load_cpus }
     }
 
     /// The same, with services beside the targets, each told apart. What this process started is none of the others.
@@ -94,36 +118,35 @@ impl Sampler {
         Self { services, ..self }
     }
 
-    /// Reads everything once, target number `loaded` first and most closely.
+    /// Reads everything once, target number `loaded` first and most closely, if the targets are here.
     ///
     /// # Errors
     /// [`ObserveError::Ended`] where a target or the generator is gone.
-    ///
-    /// # Panics
-    /// Where there is no such target.
     pub fn read(&self, loaded: usize) -> Result<Reading, ObserveError> {
         let begin = own_cpu_ns();
         let mut reader = Reader::new();
         let table = Table::read(&mut reader)?;
-        let target = self.targets[loaded].snapshot_of(&table, &mut reader)?;
+        let whole = |group: &Group, reader: &mut Reader| group.snapshot_of(&table, reader);
+        let target = self.targets.get(loaded).map(|group| whole(group, &mut reader)).transpose()?;
         let others = self.targets.iter().enumerate().filter(|(index, _)| *index != loaded);
         let idle: Result<Vec<Snapshot>, ObserveError> =
             others.map(|(_, group)| group.processes_of(&table, &mut reader)).collect();
         let idle = idle?;
-        let generator = self.generator.snapshot_of(&table, &mut reader)?;
+        let generator = self.generator.as_ref().map(|group| whole(group, &mut reader)).transpose()?;
         let mut services = Vec::new();
         for (name, group) in &self.services {
             services.push((name.clone(), group.processes_of(&table, &mut reader)?));
         }
-        let known: Vec<&Snapshot> = idle.iter().chain([&target, &generator]).collect();
+        let known: Vec<&Snapshot> = idle.iter().chain(&target).chain(&generator).collect();
+        let counters = |watch: &Option<HostWatch>| watch.as_ref().map(HostWatch::snapshot).transpose();
         Ok(Reading {
             others: table.others(&known),
             target,
             idle,
             generator,
             services,
-            server_cpus: self.server_cpus.snapshot()?,
-            load_cpus: self.load_cpus.snapshot()?,
+            server_cpus: counters(&self.server_cpus)?,
+            load_cpus: counters(&self.load_cpus)?,
             cost_ns: own_cpu_ns().saturating_sub(begin),
         })
     }
@@ -145,19 +168,25 @@ impl Reading {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Observed {
         let others_ns = self.others.since(&earlier.others).cpu.total_ns;
-        let with_others = |usage: HostUsage| HostUsage { others_ns, ..usage };
+        let used_by = |now: &Option<Snapshot>, before: &Option<Snapshot>| {
+            now.as_ref().zip(before.as_ref()).map(|(now, before)| now.since(before)).unwrap_or_default()
+        };
+        let used_on = |now: &Option<HostSnapshot>, before: &Option<HostSnapshot>| {
+            let used = now.as_ref().zip(before.as_ref()).map(|(now, before)| now.since(before));
+            used.map(|usage| HostUsage { others_ns, ..usage }).unwrap_or_default()
+        };
         let idle = self.idle.iter().zip(&earlier.idle);
         let services = self.services.iter().zip(&earlier.services);
         let used = |((name, now), (_, before)): (&(String, Snapshot), &(String, Snapshot))| {
             (name.clone(), now.since(before).cpu.total_ns)
         };
         Observed {
-            target: self.target.since(&earlier.target),
+            target: used_by(&self.target, &earlier.target),
             idle_ns: idle.map(|(now, before)| now.since(before).cpu.total_ns).collect(),
             services_ns: services.map(used).collect(),
-            generator: self.generator.since(&earlier.generator),
-            server_cpus: with_others(self.server_cpus.since(&earlier.server_cpus)),
-            load_cpus: with_others(self.load_cpus.since(&earlier.load_cpus)),
+            generator: used_by(&self.generator, &earlier.generator),
+            server_cpus: used_on(&self.server_cpus, &earlier.server_cpus),
+            load_cpus: used_on(&self.load_cpus, &earlier.load_cpus),
             observer_cpu_ns: earlier.cost_ns + self.cost_ns,
         }
     }

@@ -61,6 +61,9 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Show how figures moved over the runs kept here
     History(HistoryArgs),
+    /// The other end of --on and --load-on, on the machine that they name
+    #[command(hide = true)]
+    Agent,
     /// Print the JSON Schema of an output
     Schema(SchemaArgs),
     /// Print a shell completion

@@ -12,6 +12,7 @@ pub(crate) mod preflight;
 pub(crate) mod progress;
 pub(crate) mod reach;
 mod remedies;
+pub(crate) mod remote;
 mod run_id;
 pub(crate) mod running;
 mod server;
@@ -36,6 +37,7 @@ use crate::config;
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use judged::Judged;
+use remote::Elsewhere;
 
 pub(crate) use arms::{command_arm, is_from_git};
 pub(crate) use server::placeholders;
@@ -56,6 +58,17 @@ enum Early {
     Broken(anyhow::Error),
 }
 
+impl Early {
+    /// The same as an error of ours.
+    fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::Arm(_, failure) => anyhow::anyhow!(failure.text),
+            Self::Interrupted => anyhow::anyhow!("interrupted"),
+            Self::Broken(error) => error,
+        }
+    }
+}
+
 impl<E: Into<anyhow::Error>> From<E> for Early {
     fn from(error: E) -> Self {
         Self::Broken(error.into())
@@ -70,8 +83,8 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
 pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
     let from_git = args.arms.iter().any(|words| is_from_git(words));
     let args = &config::filled(args, from_git).map_err(Stop::usage)?;
-    let allowed = allowed_cpus().map_err(Stop::usage)?;
-    let plan = planning::plan(args, &allowed).map_err(Stop::usage)?;
+    let elsewhere = Elsewhere::connect(args)?;
+    let plan = plan(args, &elsewhere).map_err(Stop::usage)?;
     let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;
     if args.list {
         return list(&plan, args.format);
@@ -80,13 +93,27 @@ pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format
     if args.verify {
         return verify::run(&plan, args.format);
     }
-    let dir = execute(args, &plan)?;
+    let dir = execute(args, &plan, elsewhere)?;
     let run = dir.read()?;
     let findings = judged.findings(&run)?;
     crate::print(&page(&run, &findings, args.format))?;
     judged::say(&findings);
     crate::say(&format!("run kept in {}", dir.path().display()));
     Ok(judged::exit(&findings))
+}
+
+/// The plan of a comparison on the machines that it names.
+fn plan(args: &CompareArgs, elsewhere: &Elsewhere) -> anyhow::Result<Plan> {
+    if !args.is_elsewhere() {
+        return planning::plan(args, &allowed_cpus()?);
+    }
+    if !args.no_why {
+        crate::say("causes are not looked for on other machines: the page ends with the verdict");
+    }
+    let plan = planning::placed(args, elsewhere.placement(args)?)?;
+    remote::check(&plan)?;
+    anyhow::ensure!(!args.verify, "--verify is for servers that run here: leave it out");
+    Ok(plan)
 }
 
 /// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.
@@ -119,19 +146,30 @@ fn list(plan: &Plan, format: Format) -> Outcome {
 }
 
 /// Runs the plan; the run directory has everything, also when it ended early.
-fn execute(args: &CompareArgs, plan: &Plan) -> Result<RunDir, Stop> {
+fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunDir, Stop> {
     let interrupt = Interrupt::listen()?;
     let (run_id, started) = run_id::now(plan.seed);
     let path = args.out.clone().unwrap_or_else(|| PathBuf::from(RUNS).join(&run_id));
     let dir = RunDir::create(&path).context("give another place with --out")?;
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let unbuilt = session::build(plan, &dir, &launcher)?;
-    keep_off_the_server(&plan.placement.load);
-    dir.write_host(&host(plan))?;
+    if elsewhere.load.is_none() {
+        keep_off_the_server(&plan.placement.load);
+    }
+    dir.write_host(
+        &elsewhere.server.as_ref().map_or_else(|| host(plan), |remote| remote.hello.machine.clone()),
+    )?;
+    elsewhere.begin(plan).map_err(Early::into_error)?;
     let manifest = session::manifest(plan, run_id, started);
     let services = services::Services::default();
-    let bench =
-        server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt, services: &services };
+    let bench = server::Bench {
+        plan,
+        dir: &dir,
+        launcher: &launcher,
+        interrupt: &interrupt,
+        services: &services,
+        elsewhere: &elsewhere,
+    };
     session::Session::new(bench, manifest).without(unbuilt).run()?;
     if plan.design.confirm && !interrupt.is_set() {
         confirm::run(&bench)?;
@@ -187,8 +225,15 @@ fn go_into(
     }
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let services = services::Services::default();
-    let bench =
-        server::Bench { plan, dir: &dir, launcher: &launcher, interrupt: &interrupt, services: &services };
+    let elsewhere = Elsewhere::default();
+    let bench = server::Bench {
+        plan,
+        dir: &dir,
+        launcher: &launcher,
+        interrupt: &interrupt,
+        services: &services,
+        elsewhere: &elsewhere,
+    };
     let unbuilt = if build { session::build(plan, &dir, &launcher)? } else { Vec::new() };
     let allowed = sched_getaffinity(None).context("cannot read the CPU set of this process")?;
     keep_off_the_server(&plan.placement.load);

@@ -83,6 +83,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::History(args) => history::run(args),
         Command::View(args) => view::run(args),
         Command::Report(args) => report_command::run(args),
+        Command::Agent => compare::remote::agent::run(),
         Command::Schema(args) => manual::schema(args),
         Command::Completions(args) => manual::completions(args),
         Command::Man(args) => manual::man(args),

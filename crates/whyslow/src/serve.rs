@@ -5,7 +5,7 @@ mod coroutines;
 mod futures;
 mod threads;
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 
@@ -28,8 +28,8 @@ pub(crate) fn handle(path: &str) -> Reply {
 
 /// Serves until it is ended by a signal.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
-        .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
+    let place = SocketAddr::new(args.address, args.port);
+    let listener = TcpListener::bind(place).with_context(|| format!("cannot listen on {place}"))?;
     let address = listener.local_addr().context("the listener has no address")?;
     crate::print(&format!("listening on {address}\n"))?;
     match args.model {

@@ -10,6 +10,7 @@ mod config;
 mod design;
 mod history;
 mod intervention;
+mod machine;
 mod nearest;
 mod order;
 mod placement;
@@ -31,6 +32,7 @@ pub use design::{
 };
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub use intervention::{Circumstances, Intervention};
+pub use machine::{Machine, Machines};
 pub use nearest::nearest;
 pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
@@ -98,6 +100,9 @@ pub enum PlanError {
         /// CPUs that are.
         allowed: String,
     },
+    /// Words that name no machine.
+    #[error("'{0}' names no machine: write ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT")]
+    Machine(String),
     /// A target file does not read.
     #[error("{file}: {reason}")]
     TargetFile {

@@ -2,7 +2,7 @@ use crate::units::CpuSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanError;
+use crate::plan::{Machine, Machines, PlanError};
 
 /// Which CPUs the server and the generator have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,9 @@ pub struct Placement {
     /// Nobody is then charged for waking it.
     #[serde(default)]
     pub polls: bool,
+    /// The machines that the sets are of.
+    #[serde(default)]
+    pub machines: Machines,
 }
 
 impl Placement {
@@ -45,7 +48,35 @@ impl Placement {
             (None, None) => allowed.halves(),
         };
         let shared = !server.intersection(&load).is_empty();
-        Ok(Self { server, load, shared, polls: !shared })
+        Ok(Self { server, load, shared, polls: !shared, machines: Machines::default() })
+    }
+
+    /// Places server and generator on two machines, each with the CPUs that may be used there: by default on all of them.
+    ///
+    /// # Errors
+    /// As [`Placement::choose`].
+    pub fn apart(
+        [on_servers, on_generators]: [&CpuSet; 2],
+        server: Option<&CpuSet>,
+        load: Option<&CpuSet>,
+        machines: Machines,
+    ) -> Result<Self, PlanError> {
+        check("--server-cpus", server, on_servers)?;
+        check("--load-cpus", load, on_generators)?;
+        let (server, load) = (server.unwrap_or(on_servers).clone(), load.unwrap_or(on_generators).clone());
+        Ok(Self { server, load, shared: false, polls: true, machines })
+    }
+
+    /// Who runs where, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let Machines { server, load } = &self.machines;
+        let of = |machine: &Option<Machine>| match machine {
+            Some(machine) => format!(" of {machine}"),
+            None if self.machines == Machines::default() => String::new(),
+            None => " of this machine".to_owned(),
+        };
+        format!("server on CPU {}{}, generator on CPU {}{}", self.server, of(server), self.load, of(load))
     }
 
     /// The server's CPUs where it shares none of them, else none.

@@ -1,10 +1,11 @@
 //! Flags of the commands that start servers and hold them against each other.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use model::plan::Service;
+use model::plan::{Machine, Service};
 use model::units::{CpuSet, Rate, Span};
 
 use super::{Format, RequestArgs};
@@ -19,6 +20,8 @@ Examples:
       what a branch and the work tree build; the second time nothing is built
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds
+  whyslow compare main='./old --bind {host}:{port}' pr='./new --bind {host}:{port}' --on ssh://me@big
+      servers on another machine, the generator here
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --fail-if 'pr syscalls > 1.05x' --comment comment.md
       two builds in CI: what to post on the pull request";
 
@@ -117,6 +120,16 @@ pub(crate) struct CompareArgs {
     /// CPUs of the generator [default: the others]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
+    /// Machine that the arms run on, reached by this system's ssh: their commands are of that machine, {host} is its address
+    #[arg(long, value_name = "ssh://[USER@]HOST")]
+    pub(crate) on: Option<Machine>,
+    /// Machine that the generator runs on, reached by this system's ssh
+    #[arg(long, value_name = "ssh://[USER@]HOST")]
+    pub(crate) load_on: Option<Machine>,
+    /// Address at which the generator reaches the servers' machine, where the two are not one [default: the one by which ssh
+    /// reached it]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server_address: Option<IpAddr>,
     /// Arm that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
@@ -167,6 +180,13 @@ pub(crate) struct CompareArgs {
     pub(crate) verify: bool,
 }
 
+impl CompareArgs {
+    /// Whether something runs on another machine.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.on.is_some() || self.load_on.is_some()
+    }
+}
+
 /// What is made of the findings of a comparison, beside the page.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct JudgedArgs {
@@ -192,7 +212,8 @@ Example:
 #[derive(Debug, Args)]
 #[command(after_help = LADDER_EXAMPLE)]
 #[command(mut_arg("arms", |arg| arg.hide(true)), mut_arg("commands", |arg| arg.hide(true)))]
-#[command(mut_arg("details", |arg| arg.hide(true)))]
+#[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("on", |arg| arg.hide(true)))]
+#[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
 pub(crate) struct LadderArgs {
     /// The target whose variants are climbed
     pub(crate) target: String,
@@ -229,6 +250,8 @@ Example:
 #[command(mut_arg("fail_if", |arg| arg.hide(true)), mut_arg("comment", |arg| arg.hide(true)))]
 #[command(mut_arg("junit", |arg| arg.hide(true)), mut_arg("verify", |arg| arg.hide(true)))]
 #[command(mut_arg("rigorous", |arg| arg.hide(true)), mut_arg("confirm", |arg| arg.hide(true)))]
+#[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
+#[command(mut_arg("on", |arg| arg.hide(true)))]
 pub(crate) struct BisectArgs {
     /// A commit at which it was fast and a later one at which it is slow
     #[arg(value_name = "GOOD..BAD")]

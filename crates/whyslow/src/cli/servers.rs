@@ -24,7 +24,10 @@ pub(crate) struct ServeArgs {
     /// Model of concurrency
     #[arg(long, value_enum)]
     pub(crate) model: Model,
-    /// Port on 127.0.0.1; 0 takes a free one and prints it
+    /// Address to listen on; any but loopback can be reached by others
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) address: std::net::IpAddr,
+    /// Port; 0 takes a free one and prints it
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
     /// Worker threads; the thread model has so many acceptors

@@ -136,7 +136,7 @@ impl Sum {
         self,
         condition: Condition,
         pooled: Pooled,
-        after: &ResourceSnapshot,
+        after: Option<&ResourceSnapshot>,
     ) -> Window {
         Window {
             condition,
@@ -145,7 +145,7 @@ impl Sum {
             generator: self.generator,
             server_cpus: self.server_cpus,
             load_cpus: self.load_cpus,
-            resources: self.before.map(|before| after.since(&before)),
+            resources: self.before.zip(after).map(|(before, after)| after.since(&before)),
             observer_cpu_ns: self.observer_cpu_ns,
             services: self.services,
             response_buckets: pooled.buckets,
@@ -275,7 +275,7 @@ impl Block<'_> {
 
     fn one(&mut self, index: usize, cycle: u32, asking: &Asking, sum: &mut Sum) -> Result<Taken, Early> {
         if sum.before.is_none() {
-            sum.before = Some(self.together.resources(index)?);
+            sum.before = self.together.resources(index)?;
         }
         self.together.turn(index, cycle, asking, &mut Unwatched)
     }
@@ -300,7 +300,7 @@ impl Block<'_> {
         let hlog = last.then(|| self.bench.dir.hlog_path(&self.records[index].round));
         let pooled = self.together.pooled(index, pool(number, index), hlog.as_deref())?;
         let after = self.together.resources(index)?;
-        Ok(sum.into_window(condition, pooled, &after))
+        Ok(sum.into_window(condition, pooled, after.as_ref()))
     }
 }
 

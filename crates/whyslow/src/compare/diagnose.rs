@@ -253,7 +253,7 @@ impl Course<'_> {
         let pooled = self.together.pooled(index, pool(index, kind), None)?;
         let stalls = pooled.stalls();
         let after = self.together.resources(index)?;
-        let mut pass = pass_of(kind, sum.into_window(self.condition, pooled, &after));
+        let mut pass = pass_of(kind, sum.into_window(self.condition, pooled, after.as_ref()));
         let watched = &mut self.watched[index];
         watch.finish(&mut pass, &watched.group, &stalls, self.bench.launcher);
         watched.record.passes.push(pass);
@@ -265,7 +265,7 @@ impl Course<'_> {
         let pooled = self.together.pooled(index, pool(index, PassKind::Untouched), None)?;
         let after = self.together.resources(index)?;
         let plain = std::mem::take(&mut self.watched[index].plain);
-        let window = plain.into_window(self.condition, pooled, &after);
+        let window = plain.into_window(self.condition, pooled, after.as_ref());
         self.watched[index].record.passes.insert(0, pass_of(PassKind::Untouched, window));
         Ok(())
     }

@@ -1,17 +1,21 @@
-//! The generator as a child process, so that the kernel accounts its CPU apart from ours.
+//! The generator as a child process, so that the kernel accounts its CPU apart from ours: here, or below the agent on another
+//! machine.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec};
 use model::job::{Command, Event, Job, Turn, TurnReport};
 use model::record::LoadReport;
 use model::units::CpuSet;
+use observe::Observed;
 
 use super::Early;
+use super::remote::{self, Remote};
 use crate::interrupt::Interrupt;
 
 /// Lines of its log that go with an error of its own.
@@ -32,10 +36,22 @@ impl Pooled {
 }
 
 /// A generator with its connections open; quiet but in its turns.
-pub(super) struct Generator {
+pub(super) enum Generator {
+    Here(Child),
+    There(Far),
+}
+
+/// A generator on this machine.
+pub(super) struct Child {
     process: Process,
     lines: BufReader<UnixStream>,
     log: PathBuf,
+}
+
+/// A generator on another machine, by its number there.
+pub(super) struct Far {
+    remote: Arc<Remote>,
+    number: u32,
 }
 
 impl Generator {
@@ -55,22 +71,34 @@ impl Generator {
             ..Spec::default()
         };
         let (process, stream) = launcher.start_talking(&spec).map_err(anyhow::Error::new)?;
-        let mut generator = Self { process, lines: BufReader::new(stream), log: log.to_owned() };
-        generator.say(job)?;
-        match generator.next(interrupt)? {
-            Event::Connected { .. } => Ok(generator),
+        let mut child = Child { process, lines: BufReader::new(stream), log: log.to_owned() };
+        child.say(job)?;
+        match child.next(interrupt)? {
+            Event::Connected { .. } => Ok(Self::Here(child)),
             other => Err(unexpected(&other)),
         }
     }
 
-    pub(super) fn supervisor_pid(&self) -> u32 {
-        self.process.supervisor_pid()
+    /// The same on another machine.
+    pub(super) fn start_there(job: &Job, cpus: &CpuSet, remote: &Arc<Remote>) -> Result<Self, Early> {
+        let command = remote::Command::Generate { job: Box::new(job.clone()), cpus: cpus.clone() };
+        match remote.ask(&command)? {
+            remote::Event::Generating(number) => Ok(Self::There(Far { remote: Arc::clone(remote), number })),
+            other => Err(remote.unexpected(&other)),
+        }
+    }
+
+    /// Its supervisor, where that is a process of this machine.
+    pub(super) fn supervisor_pid(&self) -> Option<u32> {
+        match self {
+            Self::Here(child) => Some(child.process.supervisor_pid()),
+            Self::There(_) => None,
+        }
     }
 
     /// Loads one endpoint for one turn; it is quiet again when this returns.
     pub(super) fn turn(&mut self, turn: Turn, interrupt: &Interrupt) -> Result<TurnReport, Early> {
-        self.say(&Command::Turn(turn))?;
-        match self.next(interrupt)? {
+        match self.exchange(&Command::Turn(turn), interrupt)? {
             Event::Turn(report) => Ok(report),
             other => Err(unexpected(&other)),
         }
@@ -83,8 +111,7 @@ impl Generator {
         hlog: Option<&Path>,
         interrupt: &Interrupt,
     ) -> Result<Pooled, Early> {
-        self.say(&Command::Report { pool, hlog: hlog.map(Path::to_owned) })?;
-        match self.next(interrupt)? {
+        match self.exchange(&Command::Report { pool, hlog: hlog.map(Path::to_owned) }, interrupt)? {
             Event::Report { report, response_buckets, silences_ns } => {
                 Ok(Pooled { load: *report, buckets: response_buckets, silences_ns })
             }
@@ -92,6 +119,51 @@ impl Generator {
         }
     }
 
+    /// Hands it a command and waits for its answer.
+    pub(super) fn exchange(&mut self, command: &Command, interrupt: &Interrupt) -> Result<Event, Early> {
+        match self {
+            Self::Here(child) => {
+                child.say(command)?;
+                child.next(interrupt)
+            }
+            Self::There(far) => far.exchange(command),
+        }
+    }
+
+    /// Keeps a reading of what it used so far, where it is on another machine.
+    pub(super) fn mark(&self) -> Result<(), Early> {
+        match self {
+            Self::Here(_) => Ok(()),
+            Self::There(far) => far.remote.done(&remote::Command::MarkLoad { generator: far.number }),
+        }
+    }
+
+    /// What it used since the reading kept there, where it is on another machine.
+    pub(super) fn since(&self) -> Result<Option<Observed>, Early> {
+        let Self::There(far) = self else { return Ok(None) };
+        match far.remote.ask(&remote::Command::SinceLoad { generator: far.number })? {
+            remote::Event::Observed(observed) => Ok(Some(*observed)),
+            other => Err(far.remote.unexpected(&other)),
+        }
+    }
+
+    /// Lets it end, and waits for that.
+    pub(super) fn finish(self) {
+        match self {
+            Self::Here(child) => {
+                // Its end of the stream tells it to; stopping also covers one that does not heed it.
+                let _ = child.lines.get_ref().shutdown(Shutdown::Write);
+                let _ = child.process.stop();
+            }
+            // Where the connection is lost, the agent ends it.
+            Self::There(far) => {
+                let _ = far.remote.done(&remote::Command::Finish { generator: far.number });
+            }
+        }
+    }
+}
+
+impl Child {
     fn say(&mut self, line: &impl serde::Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line).context("a command is JSON")?;
         text.push(b'\n');
@@ -117,12 +189,21 @@ impl Generator {
             launch::log_tail(&self.log, LOG_LINES).join(" ")
         )
     }
+}
 
-    /// Lets it end, and waits for that.
-    pub(super) fn finish(self) {
-        // Its end of the stream tells it to; stopping also covers one that does not heed it.
-        let _ = self.lines.get_ref().shutdown(Shutdown::Write);
-        let _ = self.process.stop();
+impl Far {
+    /// The latencies that it writes to a file there are written to the one that was asked for here.
+    fn exchange(&self, command: &Command) -> Result<Event, Early> {
+        let drive = remote::Command::Drive { generator: self.number, command: command.clone() };
+        match self.remote.ask(&drive)? {
+            remote::Event::Generated { event, hlog } => {
+                if let (Command::Report { hlog: Some(file), .. }, Some(text)) = (command, hlog) {
+                    model::record::write_atomically(file, text.as_bytes())?;
+                }
+                Ok(event)
+            }
+            other => Err(self.remote.unexpected(&other)),
+        }
     }
 }
 

@@ -120,7 +120,10 @@ impl Bench<'_> {
             return Some(AloneReason::Descriptors { needed, allowed });
         }
         let needed_bytes: u64 = pilots.iter().map(|piloted| piloted.rss_bytes).sum();
-        let available_bytes = available_bytes();
+        let available_bytes = match &self.elsewhere.server {
+            Some(remote) => remote.hello.available_bytes,
+            None => available_bytes(),
+        };
         if needed_bytes as f64 > available_bytes as f64 * MOST_MEMORY {
             return Some(AloneReason::Memory { needed_bytes, available_bytes });
         }
@@ -157,7 +160,7 @@ fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
 }
 
 /// Memory that can be had without taking any from what runs.
-fn available_bytes() -> u64 {
+pub(super) fn available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

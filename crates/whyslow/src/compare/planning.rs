@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use model::job::Reuse;
 use model::plan::{
-    Arm, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Service, Timing, Turns,
-    WarmupClass, Workload,
+    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Service, Timing,
+    Turns, WarmupClass, Workload,
 };
 use model::units::{CpuSet, Rate, Span};
 
@@ -33,15 +33,26 @@ const TIMEOUT: Span = Span::from_secs(60);
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
-/// The plan of a comparison, validated.
+/// The plan of a comparison on this machine, validated.
 pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan> {
+    if args.is_elsewhere() {
+        bail!("--on and --load-on are for 'whyslow compare': leave them out");
+    }
+    let placement = Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?;
+    placed(args, placement)
+}
+
+/// The plan of a comparison whose servers and generator have their places, validated.
+pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result<Plan> {
     check(args)?;
     let (mut arms, target_path) = arms::arms(args)?;
     let baseline = arms::baseline(args, &arms)?;
-    let placement = Placement::choose(allowed, args.server_cpus.as_ref(), args.load_cpus.as_ref())?;
     let workload = workload(args, target_path, &placement)?;
     if !workload.job.is_plain_get() {
         arms.iter_mut().for_each(expect_any_body);
+    }
+    if !placement.machines.are_one() {
+        arms.iter_mut().for_each(listen_for_others);
     }
     if args.rigorous {
         let again = format!("{}{}", arms[baseline].name, analyse::SECOND_BASELINE_SUFFIX);
@@ -58,7 +69,7 @@ pub(crate) fn plan(args: &CompareArgs, allowed: &CpuSet) -> anyhow::Result<Plan>
             blocks: blocks(args),
             turns: turns(args)?,
             second_baseline: args.rigorous,
-            why: !args.no_why,
+            why: !args.no_why && placement.machines.are_one(),
             confirm: args.confirm,
             brief: quick(args) && args.cycles.is_none(),
         },
@@ -107,6 +118,13 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
 fn expect_any_body(arm: &mut Arm) {
     if arm.source.is_ours() {
         arm.expect = Expect { status: arm.expect.status, ..Expect::default() };
+    }
+}
+
+/// What is built in listens where it is told.
+fn listen_for_others(arm: &mut Arm) {
+    if matches!(arm.source, ArmSource::BuiltIn { .. }) {
+        arm.run.extend(["--address".to_owned(), "{host}".to_owned()]);
     }
 }
 
@@ -241,8 +259,7 @@ pub(super) fn describe(plan: &Plan) -> String {
         Reuse::Requests(1) => text += "a new connection for each request\n",
         Reuse::Requests(requests) => text += &format!("a new connection after {requests} requests\n"),
     }
-    let Placement { server, load, .. } = &plan.placement;
-    text += &format!("server on CPU {server}, generator on CPU {load}\n");
+    text += &format!("{}\n", plan.placement.describe());
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
         let revision = arm.source.revision().map(|revision| format!("{}: ", revision.describe()));

@@ -62,12 +62,15 @@ impl Place<'_> {
     /// Where requests go.
     pub(crate) fn endpoint(&self) -> Endpoint {
         let Workload { reach, path, job, .. } = self.workload;
-        let (values, host) = (self.values(), self.address.ip().to_string());
+        let values = self.values();
         // Certificates name hosts, seldom addresses.
-        let (scheme, host) = if reach.tls { ("https", "localhost") } else { ("http", host.as_str()) };
+        let by_name = reach.tls && self.address.ip().is_loopback();
+        let host =
+            if by_name { format!("localhost:{}", self.address.port()) } else { self.address.to_string() };
+        let scheme = if reach.tls { "https" } else { "http" };
         Endpoint {
             name: self.arm.name.clone(),
-            url: format!("{scheme}://{host}:{}{path}", self.address.port()),
+            url: format!("{scheme}://{host}{path}"),
             unix: reach.unix.as_ref().map(|socket| fill(socket, &values).into()),
             // Requests that differ are answered with statuses that differ: none below 400 is an error.
             expected_status: match job.requests {
@@ -77,8 +80,10 @@ impl Place<'_> {
         }
     }
 
-    fn values(&self) -> Placeholders {
-        placeholders(self.arm, self.placement, self.address.port())
+    /// Values for the placeholders of its commands.
+    pub(crate) fn values(&self) -> Placeholders {
+        let values = placeholders(self.arm, self.placement, self.address.port());
+        Placeholders { host: self.address.ip().to_string(), ..values }
     }
 
     /// Whether it speaks HTTP/1.1 in clear on a port.

@@ -1,15 +1,18 @@
 //! One arm's server, from its start to the answer that shows it ready.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
 use observe::{Group, ObserveError};
+use serde::{Deserialize, Serialize};
 
 use super::Early;
-use super::reach::{Place, Starting, on_loopback};
+use super::reach::{Place, Starting};
+use super::remote::{Command, Elsewhere, Event, Remote};
 use super::services::{Around, Services};
 use crate::interrupt::Interrupt;
 
@@ -17,7 +20,8 @@ use crate::interrupt::Interrupt;
 const LOG_LINES: usize = 10;
 
 /// What a server is started for; its port and the name of its log depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Purpose {
     /// To be measured.
     Scored,
@@ -46,16 +50,28 @@ pub(super) struct Bench<'a> {
     pub(super) interrupt: &'a Interrupt,
     /// What runs beside the servers.
     pub(super) services: &'a Services,
+    /// The other machines, if there are any.
+    pub(super) elsewhere: &'a Elsewhere,
 }
 
 /// A server that answered as expected.
 pub(super) struct Server {
     /// Index into the plan's arms.
     pub(super) arm: usize,
-    /// Absent for a server that runs already.
-    process: Option<Process>,
+    held: Held,
     pub(super) address: SocketAddr,
+    /// Nobody, where it is on another machine.
     pub(super) group: Group,
+}
+
+/// By what a server is held.
+enum Held {
+    /// It was started here.
+    Process(Process),
+    /// It runs already.
+    Met,
+    /// It is on another machine, by its number there.
+    There(Arc<Remote>, u32),
 }
 
 impl<'a> Bench<'a> {
@@ -105,6 +121,9 @@ impl<'a> Bench<'a> {
     /// Starts the arm of `record` and waits until it answers as expected.
     pub(super) fn start(&self, purpose: Purpose, record: &mut RoundRecord) -> Result<Server, Early> {
         let arm = self.arm(&record.round);
+        if let Some(remote) = &self.elsewhere.server {
+            return start_there(remote, purpose, record);
+        }
         if let Some(running) = arm.source.running() {
             return self.meet(running, record);
         }
@@ -119,8 +138,8 @@ impl<'a> Bench<'a> {
         let port = free_port(port).map_err(failed)?;
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
-        let values = placeholders(arm, &self.plan.placement, port);
-        let values = Placeholders { services: self.services.places(), ..values };
+        let place = self.place(index, self.elsewhere.address(port));
+        let values = Placeholders { services: self.services.places(), ..place.values() };
         let mut spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
@@ -133,15 +152,14 @@ impl<'a> Bench<'a> {
         let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let limit = self.plan.timing.ready_limit.0;
         let starting = Starting { launcher: self.launcher, log: &asking, limit };
-        let address = on_loopback(port);
-        let ready = self.place(index, address).wait_ready(&mut process, &starting);
+        let ready = place.wait_ready(&mut process, &starting);
         (record.answer, record.ready_ms) = ready.map_err(failed)?;
         let group = Group::below(process.supervisor_pid())?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
         }
-        Ok(Server { arm: index, process: Some(process), address, group })
+        Ok(Server { arm: index, held: Held::Process(process), address: place.address, group })
     }
 
     /// The server of `record`, which runs already, once it has answered as expected.
@@ -155,7 +173,21 @@ impl<'a> Bench<'a> {
             Early::Arm(index, Failure { kind, text: error.to_string(), log: Vec::new() })
         })?;
         record.fairness = group.fairness()?;
-        Ok(Server { arm: index, process: None, address: running.address, group })
+        Ok(Server { arm: index, held: Held::Met, address: running.address, group })
+    }
+}
+
+/// Has an agent start the arm of `record`.
+fn start_there(remote: &Arc<Remote>, purpose: Purpose, record: &mut RoundRecord) -> Result<Server, Early> {
+    let arm = record.round.arm;
+    match remote.ask(&Command::Start { purpose, round: record.round.clone() })? {
+        Event::Started { server, address, record: started } => {
+            *record = *started;
+            let held = Held::There(Arc::clone(remote), server);
+            Ok(Server { arm, held, address, group: Group::unseen() })
+        }
+        Event::Failed(failure) => Err(Early::Arm(arm, failure)),
+        other => Err(remote.unexpected(&other)),
     }
 }
 
@@ -175,21 +207,36 @@ fn watched(running: &Running) -> Result<Group, ObserveError> {
 impl Server {
     /// Ends what was started for it.
     pub(super) fn stop(self) {
-        if let Some(process) = self.process {
-            let _ = process.stop();
+        match self.held {
+            Held::Process(process) => drop(process.stop()),
+            Held::Met => {}
+            // Where the connection is lost, the agent ends it.
+            Held::There(remote, server) => drop(remote.done(&Command::Stop { server })),
+        }
+    }
+
+    /// Its number on the other machine, if it is there.
+    pub(super) fn number(&self) -> Option<u32> {
+        match self.held {
+            Held::There(_, number) => Some(number),
+            Held::Process(_) | Held::Met => None,
         }
     }
 
     fn log(&self) -> Vec<String> {
-        self.process.as_ref().map(|process| log_tail(process.log(), LOG_LINES)).unwrap_or_default()
+        match &self.held {
+            Held::Process(process) => log_tail(process.log(), LOG_LINES),
+            Held::Met | Held::There(..) => Vec::new(),
+        }
     }
 
     /// How it ended although it was not asked to, if it did or does within `patience`.
     pub(super) fn crash(&mut self, patience: Duration) -> Option<Failure> {
-        let text = match &mut self.process {
-            Some(process) => format!("it {} under load", process.wait(patience)?),
-            None if self.group.is_alive() => return None,
-            None => "it ended under load".to_owned(),
+        let text = match &mut self.held {
+            Held::Process(process) => format!("it {} under load", process.wait(patience)?),
+            Held::Met if self.group.is_alive() => return None,
+            Held::Met => "it ended under load".to_owned(),
+            Held::There(remote, server) => return crash_there(remote, *server, patience),
         };
         Some(self.failure(FailureKind::Crashed, text))
     }
@@ -197,6 +244,15 @@ impl Server {
     /// What it failed by, with the end of its log.
     pub(super) fn failure(&self, kind: FailureKind, text: String) -> Failure {
         Failure { kind, text, log: self.log() }
+    }
+}
+
+/// Asks an agent how a server ended. A connection that is lost is found by the next command.
+fn crash_there(remote: &Remote, server: u32, patience: Duration) -> Option<Failure> {
+    let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    match remote.ask(&Command::Crash { server, patience_ms }) {
+        Ok(Event::Crash(failure)) => failure,
+        Ok(_) | Err(_) => None,
     }
 }
 

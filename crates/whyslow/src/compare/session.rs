@@ -91,6 +91,11 @@ impl<'a> Session<'a> {
         let pilot = if piloted { Ok(()) } else { self.pilot() };
         let outcome = pilot.and_then(|()| self.blocks()).and_then(|done| self.diagnose(done));
         self.progress.finish();
+        // Whatever ended it, a connection that is lost is the reason.
+        let outcome = match self.bench.elsewhere.check() {
+            Err(lost) if outcome.is_err() => Err(Early::Broken(lost)),
+            _ => outcome,
+        };
         let (status, error) = match outcome {
             Ok(()) => (RunStatus::Complete, None),
             Err(Early::Interrupted) => (RunStatus::Partial, None),
@@ -331,8 +336,10 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
 fn build_id(arm: &Arm, plan: &Plan) -> Build {
     let values = placeholders(arm, &plan.placement, 0);
     let argv: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
+    // A file of this name here is not the one of another machine.
+    let here = plan.placement.machines.server.is_none();
     let file = executable_of(&argv, arm.dir.as_deref().map(Path::new));
-    let hashed = file.ok().and_then(|file| sha256_file(&file).ok());
+    let hashed = file.ok().filter(|_| here).and_then(|file| sha256_file(&file).ok());
     let (sha256, bytes) = hashed.map_or((None, 0), |(sha256, bytes)| (Some(sha256), bytes));
     Build { arm: arm.name.clone(), sha256, bytes }
 }

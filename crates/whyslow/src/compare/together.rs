@@ -10,6 +10,7 @@ use observe::{Group, Observed, Reading, ResourceSnapshot, Sampler};
 
 use super::Early;
 use super::generator::{Generator, Pooled};
+use super::remote::{Command, Event, Remote};
 use super::server::{Bench, Server};
 
 /// Load before each turn that counts, to bring back what the caches lost in the turns of others.
@@ -54,12 +55,16 @@ impl Watching for Unwatched {
     fn end(&mut self) {}
 }
 
+/// The counters at one edge of a turn, as far as they are of this machine; those of others are kept there.
+pub(super) struct Edge(Option<Reading>);
+
 /// Servers with their generators: one generator for all that are asked in the same way.
 pub(super) struct Together<'a> {
     bench: Bench<'a>,
     pub(super) servers: Vec<Server>,
     generators: Vec<Generator>,
-    samplers: Vec<Sampler>,
+    /// Of each generator, what is read here of it and the servers: nothing where both are on other machines.
+    samplers: Vec<Option<Sampler>>,
     /// Of each server, its generator and which endpoint of it the server is.
     places: Vec<(usize, usize)>,
     turns: u32,
@@ -86,15 +91,14 @@ impl<'a> Together<'a> {
             places.push((index, jobs[index].endpoints.len()));
             jobs[index].endpoints.push(bench.place(server.arm, server.address).endpoint());
         }
-        let placement = &bench.plan.placement;
-        let groups: Vec<Group> = servers.iter().map(|server| server.group.clone()).collect();
+        if let Some(remote) = &bench.elsewhere.server {
+            let servers = servers.iter().filter_map(Server::number).collect();
+            remote.done(&Command::Watch { servers })?;
+        }
         let (mut generators, mut samplers) = (Vec::new(), Vec::new());
         for job in &jobs {
-            let generator = Generator::start(job, &placement.load, log, bench.launcher, bench.interrupt)?;
-            let group = Group::below(generator.supervisor_pid())?;
-            let sampler =
-                Sampler::new(groups.clone(), group, placement.server.clone(), placement.load.clone());
-            samplers.push(sampler.beside(bench.services.groups()));
+            let generator = generator(&bench, job, log)?;
+            samplers.push(sampler(&bench, &servers, &generator)?);
             generators.push(generator);
         }
         Ok(Self { bench, servers, generators, samplers, places, turns: 0 })
@@ -108,6 +112,20 @@ impl<'a> Together<'a> {
         asking: &Asking,
         watching: &mut dyn Watching,
     ) -> Result<Taken, Early> {
+        let taken = self.take(index, cycle, asking, watching);
+        if taken.is_err() {
+            self.bench.elsewhere.check()?;
+        }
+        taken
+    }
+
+    fn take(
+        &mut self,
+        index: usize,
+        cycle: u32,
+        asking: &Asking,
+        watching: &mut dyn Watching,
+    ) -> Result<Taken, Early> {
         let lead = Asking { length: LEAD.min(asking.length), pool: None, ..*asking };
         self.ask(index, &lead)?;
         let before = self.read(index)?;
@@ -115,9 +133,9 @@ impl<'a> Together<'a> {
         let report = self.ask(index, asking);
         watching.end();
         let report = report?;
-        let after = self.read(index)?;
+        let seen = self.since(index, &before)?;
         self.check(index, &report)?;
-        let observed = observed(&before, &after, &report);
+        let observed = observed(seen, &report);
         let slice = slice(cycle, self.turns, &report, &observed);
         self.turns += 1;
         Ok(Taken { report, observed, slice })
@@ -129,16 +147,19 @@ impl<'a> Together<'a> {
         self.generators[generator].report(pool, hlog, self.bench.interrupt)
     }
 
-    /// Resources of server number `index` now.
-    pub(super) fn resources(&self, index: usize) -> Result<ResourceSnapshot, Early> {
-        Ok(self.samplers[0].resources(index)?)
+    /// Resources of server number `index` now, if it is on this machine.
+    pub(super) fn resources(&self, index: usize) -> Result<Option<ResourceSnapshot>, Early> {
+        match &self.samplers[0] {
+            Some(sampler) if self.bench.elsewhere.server.is_none() => Ok(Some(sampler.resources(index)?)),
+            _ => Ok(None),
+        }
     }
 
     /// CPUs that server number `index` keeps busy while nobody asks anything, watched for `time`.
     pub(super) fn idle_share(&mut self, index: usize, time: Duration) -> Result<f64, Early> {
         let before = self.read(index)?;
         std::thread::sleep(time);
-        let used = self.read(index)?.since(&before).target;
+        let used = self.since(index, &before)?.target;
         Ok(used.cpu.total_ns as f64 / used.wall_ns.max(1) as f64)
     }
 
@@ -177,10 +198,47 @@ impl<'a> Together<'a> {
         self.generators[generator].turn(turn, self.bench.interrupt)
     }
 
-    fn read(&mut self, index: usize) -> Result<Reading, Early> {
+    /// Reads all counters before a turn; what is on other machines is read first.
+    fn read(&mut self, index: usize) -> Result<Edge, Early> {
         let (generator, _) = self.places[index];
-        match self.samplers[generator].read(index) {
-            Ok(reading) => Ok(reading),
+        self.generators[generator].mark()?;
+        if let Some(remote) = &self.bench.elsewhere.server {
+            match remote.ask(&Command::Mark { loaded: index })? {
+                Event::Done => {}
+                other => return Err(self.failed_there(index, remote, other)),
+            }
+        }
+        Ok(Edge(self.read_here(index)?))
+    }
+
+    /// What happened since `before`, wherever it did.
+    fn since(&mut self, index: usize, before: &Edge) -> Result<Observed, Early> {
+        let now = self.read_here(index)?;
+        let here = now.zip(before.0.as_ref()).map(|(now, before)| now.since(before)).unwrap_or_default();
+        let (generator, _) = self.places[index];
+        let load = self.generators[generator].since()?;
+        let servers = match &self.bench.elsewhere.server {
+            None => return Ok(load.map_or(here.clone(), |load| here.with_load(load))),
+            Some(remote) => match remote.ask(&Command::Since { loaded: index })? {
+                Event::Observed(observed) => *observed,
+                other => return Err(self.failed_there(index, remote, other)),
+            },
+        };
+        Ok(servers.with_load(load.unwrap_or(here)))
+    }
+
+    fn failed_there(&self, index: usize, remote: &Remote, event: Event) -> Early {
+        match event {
+            Event::Failed(failure) => Early::Arm(self.servers[index].arm, failure),
+            other => remote.unexpected(&other),
+        }
+    }
+
+    fn read_here(&mut self, index: usize) -> Result<Option<Reading>, Early> {
+        let (generator, _) = self.places[index];
+        let Some(sampler) = &self.samplers[generator] else { return Ok(None) };
+        match sampler.read(index) {
+            Ok(reading) => Ok(Some(reading)),
             Err(error) => Err(match self.servers[index].crash(EXIT_PATIENCE) {
                 Some(failure) => Early::Arm(self.servers[index].arm, failure),
                 None => self.bench.services.check().err().unwrap_or_else(|| error.into()).into(),
@@ -208,6 +266,30 @@ impl<'a> Together<'a> {
     }
 }
 
+/// Starts a generator for `job` where generators run.
+fn generator(bench: &Bench, job: &Job, log: &Path) -> Result<Generator, Early> {
+    let cpus = &bench.plan.placement.load;
+    match &bench.elsewhere.load {
+        Some(remote) => Generator::start_there(job, cpus, remote),
+        None => Generator::start(job, cpus, log, bench.launcher, bench.interrupt),
+    }
+}
+
+/// What is watched here of the servers and their generator.
+fn sampler(bench: &Bench, servers: &[Server], generator: &Generator) -> Result<Option<Sampler>, Early> {
+    let groups = || servers.iter().map(|server| server.group.clone()).collect();
+    let load = generator.supervisor_pid().map(Group::below).transpose()?;
+    let placement = &bench.plan.placement;
+    let (server_cpus, load_cpus) = (placement.server.clone(), placement.load.clone());
+    let sampler = match (load, &bench.elsewhere.server) {
+        (Some(load), None) => Sampler::new(groups(), load, server_cpus, load_cpus),
+        (Some(load), Some(_)) => Sampler::of_generator(load, load_cpus),
+        (None, None) => Sampler::of_targets(groups(), server_cpus),
+        (None, Some(_)) => return Ok(None),
+    };
+    Ok(Some(sampler.beside(bench.services.groups())))
+}
+
 /// The order of the servers in one cycle: a random one, then the same reversed, so that each comes first as often as last.
 pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..servers).collect();
@@ -219,9 +301,8 @@ pub(super) fn order(plan: &Plan, of: u64, cycle: u32, servers: usize) -> Vec<usi
 }
 
 /// What was seen between two quiet moments, over the time in which requests were under way.
-fn observed(before: &Reading, after: &Reading, report: &TurnReport) -> Observed {
+fn observed(mut observed: Observed, report: &TurnReport) -> Observed {
     let busy_ns = report.quiet_ns.saturating_sub(report.start_ns).max(1);
-    let mut observed = after.since(before);
     let cpu_ns = observed.target.cpu.total_ns / u64::from(observed.server_cpus.cpus.max(1));
     observed.target.wall_ns = at_work_ns(busy_ns, cpu_ns, observed.target.wall_ns);
     observed.generator.wall_ns = busy_ns;

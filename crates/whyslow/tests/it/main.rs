@@ -22,6 +22,7 @@ mod manual;
 mod messages;
 mod metrics;
 mod refusals;
+mod remote;
 mod report;
 mod reported;
 mod requests;

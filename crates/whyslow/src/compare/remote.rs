@@ -1,0 +1,313 @@
+//! Another machine: `whyslow agent` there, reached by the system's ssh, does what this process would do here
+//! ([why](../../../../docs/decisions/0063-another-machine-by-ssh.md)).
+
+pub(crate) mod agent;
+mod arrival;
+mod words;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use launch::{Launcher, Process, Spec, log_tail};
+use model::plan::{Machine, Machines, Placement, Plan};
+
+pub(super) use words::{Command, Event, Hello};
+
+use super::Early;
+use crate::cli::CompareArgs;
+use crate::interrupt::Interrupt;
+
+/// How often an agent is told that we are there.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+/// Lines of what ssh wrote that are searched for a reason.
+const LOG_LINES: usize = 20;
+/// Lines that a login shell may say before the script does.
+const MOST_GREETINGS: usize = 1000;
+/// How long ssh may take to say why it ends, and an agent to end all that it started.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Where servers and the generator run, where that is not here.
+#[derive(Default)]
+pub(super) struct Elsewhere {
+    pub(super) server: Option<Arc<Remote>>,
+    pub(super) load: Option<Arc<Remote>>,
+    /// The address at which servers are asked, where that is no loopback.
+    host: Option<IpAddr>,
+}
+
+impl Elsewhere {
+    /// Connects to the machines that the flags name.
+    pub(super) fn connect(args: &CompareArgs) -> anyhow::Result<Self> {
+        let connect = |machine: &Option<Machine>| -> anyhow::Result<Option<Arc<Remote>>> {
+            machine.as_ref().map(|machine| Remote::connect(machine).map(Arc::new)).transpose()
+        };
+        if args.on.is_some() && args.on == args.load_on {
+            bail!("--on and --load-on name the same machine: start whyslow there, without either");
+        }
+        let (server, load) = (connect(&args.on)?, connect(&args.load_on)?);
+        let reached = |remote: &Arc<Remote>, end: usize| remote.hello.ends.map(|ends| ends[end]);
+        let host = args.server_address.or_else(|| match (&server, &load) {
+            (Some(server), _) => reached(server, 1),
+            (None, Some(load)) => reached(load, 0),
+            (None, None) => None,
+        });
+        if host.is_none() && args.is_elsewhere() {
+            bail!(
+                "ssh does not tell at which address the servers' machine is reached: give it with --server-address"
+            );
+        }
+        Ok(Self { server, load, host })
+    }
+
+    /// The address at which servers are asked.
+    pub(super) fn host(&self) -> IpAddr {
+        self.host.unwrap_or(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The place of a server with this port.
+    pub(super) fn address(&self, port: u16) -> SocketAddr {
+        (self.host(), port).into()
+    }
+
+    /// Who runs where, of the CPUs that may be used there.
+    pub(super) fn placement(&self, args: &CompareArgs) -> anyhow::Result<Placement> {
+        let here = super::allowed_cpus()?;
+        let allowed = |remote: &Option<Arc<Remote>>| {
+            remote.as_ref().map_or_else(|| here.clone(), |remote| remote.hello.cpus.clone())
+        };
+        let machines = Machines { server: args.on.clone(), load: args.load_on.clone() };
+        let (server, load) = (args.server_cpus.as_ref(), args.load_cpus.as_ref());
+        Ok(Placement::apart([&allowed(&self.server), &allowed(&self.load)], server, load, machines)?)
+    }
+
+    /// An error where a connection has ended: what else goes wrong then is its consequence.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        [&self.server, &self.load].into_iter().flatten().try_for_each(|remote| remote.check())
+    }
+
+    /// Tells the agents what is run from now on.
+    pub(super) fn begin(&self, plan: &Plan) -> Result<(), Early> {
+        for remote in [&self.server, &self.load].into_iter().flatten() {
+            let command = Command::Plan { plan: Box::new(plan.clone()), host: self.host() };
+            remote.done(&command)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is not done on other machines, each in one sentence.
+pub(super) fn check(plan: &Plan) -> anyhow::Result<()> {
+    let started = |arm: &&model::plan::Arm| arm.source.running().is_some() || arm.build_dir.is_some();
+    if let Some(arm) = plan.arms.iter().find(started) {
+        bail!(
+            "with --on and --load-on an arm is a command of its machine, or built in: give the command that starts '{}'",
+            arm.name
+        );
+    }
+    if plan.workload.reach.unix.is_some() {
+        bail!("--unix names a socket of one machine: leave it out with --on and --load-on");
+    }
+    if let Some(service) = plan.services.first() {
+        bail!("service '{}' would not run beside its server: start it there yourself", service.name);
+    }
+    if plan.design.confirm {
+        bail!("--confirm changes servers that run here: leave it out with --on and --load-on");
+    }
+    Ok(())
+}
+
+/// Another machine with an agent at work. Dropping it ends everything there.
+pub(super) struct Remote {
+    machine: Machine,
+    pub(super) hello: Hello,
+    line: Mutex<Line>,
+    /// Dropped, it ends the thread that says that we are there.
+    _alive: Sender<()>,
+}
+
+/// The connection.
+struct Line {
+    machine: Machine,
+    process: Option<Process>,
+    lines: BufReader<UnixStream>,
+    /// The same stream, which two threads write lines to.
+    say: Arc<Mutex<UnixStream>>,
+    log: PathBuf,
+    interrupt: Interrupt,
+    /// Whether an answer is still to come that nobody waits for any more.
+    lost: bool,
+}
+
+impl Remote {
+    /// Reaches `machine`, puts this program there if it is not yet, and has its agent begin.
+    pub(super) fn connect(machine: &Machine) -> anyhow::Result<Self> {
+        let exe = std::env::current_exe().context("cannot find this program's own file")?;
+        let (sha256, bytes) = launch::sha256_file(&exe).context("cannot read this program's own file")?;
+        let mut line = Line::open(machine, &arrival::script(&sha256, bytes))?;
+        let has = line.met()?;
+        if !has {
+            crate::say(&format!("copying whyslow to {machine} ({} MiB)", bytes >> 20));
+            line.send(&exe)?;
+        }
+        let event = line.next().map_err(Early::into_error)?;
+        let Event::Hello(hello) = event else { bail!("the agent on {machine} does not say who it is") };
+        let ours = env!("CARGO_PKG_VERSION");
+        if hello.version != ours {
+            bail!(
+                "whyslow on {machine} is {}, here it is {ours}: remove ~/.cache/whyslow/agents there",
+                hello.version
+            );
+        }
+        let alive = keep_alive(line.say.clone());
+        Ok(Self { machine: machine.clone(), hello: *hello, line: Mutex::new(line), _alive: alive })
+    }
+
+    /// Asks the agent, and waits for its answer.
+    pub(super) fn ask(&self, command: &Command) -> Result<Event, Early> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.lost {
+            return Err(Early::Interrupted);
+        }
+        line.say(command)?;
+        match line.next()? {
+            Event::Refused(text) => Err(anyhow::anyhow!("{}: {text}", self.machine).into()),
+            event => Ok(event),
+        }
+    }
+
+    /// The same where there is nothing to be answered.
+    pub(super) fn done(&self, command: &Command) -> Result<(), Early> {
+        match self.ask(command)? {
+            Event::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Whether ssh is still there.
+    fn check(&self) -> anyhow::Result<()> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        match line.process.as_mut().and_then(Process::try_exit) {
+            Some(_) => Err(line.ended()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn unexpected(&self, event: &Event) -> Early {
+        anyhow::anyhow!("the agent on {} answered out of turn: {event:?}", self.machine).into()
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let line = self.line.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // The end of its input tells the agent to end all that it started; ssh ends after it.
+        let _ = line.lines.get_ref().shutdown(Shutdown::Write);
+        if let Some(mut process) = line.process.take() {
+            let _ = process.wait(LAST_WORDS);
+            let _ = process.stop();
+        }
+        let _ = std::fs::remove_file(&line.log);
+    }
+}
+
+impl Line {
+    fn open(machine: &Machine, script: &str) -> anyhow::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let log = arrival::log_file(NEXT.fetch_add(1, Ordering::Relaxed));
+        let spec = Spec { argv: arrival::ssh(machine, script)?, log: log.clone(), ..Spec::default() };
+        let interrupt = Interrupt::listen()?;
+        let (process, stream) = Launcher::this_program().start_talking(&spec)?;
+        let say = stream.try_clone().context("cannot share a socket")?;
+        Ok(Self {
+            machine: machine.clone(),
+            process: Some(process),
+            lines: BufReader::new(stream),
+            say: Arc::new(Mutex::new(say)),
+            log,
+            interrupt,
+            lost: false,
+        })
+    }
+
+    /// Waits for what the script tells of the machine; whether this program is there.
+    fn met(&mut self) -> anyhow::Result<bool> {
+        for _ in 0..MOST_GREETINGS {
+            let line = self.read().map_err(Early::into_error)?;
+            if let Some(has) = arrival::met(&self.machine, line.trim_end())? {
+                return Ok(has);
+            }
+        }
+        bail!(
+            "{} says other things than the script that was sent: is its shell one that talks?",
+            self.machine
+        )
+    }
+
+    /// Sends this program, which the script waits for.
+    fn send(&mut self, exe: &std::path::Path) -> anyhow::Result<()> {
+        let mut file = File::open(exe).context("cannot read this program's own file")?;
+        let mut say = self.say.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = say.write_all(b"go\n").and_then(|()| std::io::copy(&mut file, &mut *say));
+        drop(say);
+        sent.map(drop).map_err(|_| self.ended())
+    }
+
+    fn say(&mut self, command: &Command) -> anyhow::Result<()> {
+        say(&self.say, command)?.map_err(|_| self.ended())
+    }
+
+    fn next(&mut self) -> Result<Event, Early> {
+        let line = self.read()?;
+        let event = serde_json::from_str(&line);
+        Ok(event.with_context(|| format!("the agent on {} said '{}'", self.machine, line.trim_end()))?)
+    }
+
+    fn read(&mut self) -> Result<String, Early> {
+        if self.lines.buffer().is_empty() && !self.interrupt.wait_readable(self.lines.get_ref()) {
+            self.lost = true;
+            return Err(Early::Interrupted);
+        }
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line);
+        if read.is_err() || line.is_empty() {
+            return Err(self.ended().into());
+        }
+        Ok(line)
+    }
+
+    /// Why there is no connection any more.
+    fn ended(&mut self) -> anyhow::Error {
+        self.lost = true;
+        if let Some(process) = &mut self.process {
+            process.wait(LAST_WORDS);
+        }
+        anyhow::anyhow!(arrival::complaint(&self.machine, &log_tail(&self.log, LOG_LINES)))
+    }
+}
+
+/// Writes one line.
+fn say(stream: &Mutex<UnixStream>, command: &Command) -> anyhow::Result<std::io::Result<()>> {
+    let mut text = serde_json::to_vec(command).context("a command is JSON")?;
+    text.push(b'\n');
+    Ok(stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text))
+}
+
+/// Says again and again that we are there, until what it gives is dropped.
+fn keep_alive(stream: Arc<Mutex<UnixStream>>) -> Sender<()> {
+    let (alive, ended) = channel();
+    std::thread::spawn(move || {
+        while ended.recv_timeout(ALIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
+            // Where it cannot be written, the next command cannot either, and says so.
+            let _ = say(&stream, &Command::Alive);
+        }
+    });
+    alive
+}

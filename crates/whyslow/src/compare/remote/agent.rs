@@ -1,0 +1,301 @@
+//! `whyslow agent`: the other end, on the machine of the servers or of the generator. All that it started ends with it, and it
+//! ends with its standard input, or when nothing has come there for a while.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Stdin};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use anyhow::Context;
+use launch::Launcher;
+use model::job::{self, Job};
+use model::plan::Plan;
+use model::record::RunDir;
+use model::units::CpuSet;
+use observe::{Group, Observed, Reading, Sampler};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::time::Timespec;
+
+use super::words::{Command, Event, Hello};
+use super::{Elsewhere, arrival};
+use crate::compare::Early;
+use crate::compare::generator::Generator;
+use crate::compare::pilot::available_bytes;
+use crate::compare::server::{Bench, Purpose, Server};
+use crate::compare::services::Services;
+use crate::compare::together::EXIT_PATIENCE;
+use crate::exit::{Exit, Outcome};
+use crate::interrupt::Interrupt;
+
+/// How long nothing may come before the other side counts as gone: it says that it is there six times in this time.
+const SILENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn run() -> Outcome {
+    let interrupt = Interrupt::listen()?;
+    let commands = heard();
+    say(&Event::Hello(Box::new(hello()?)))?;
+    let Ok(Command::Plan { plan, host }) = commands.recv() else { return Ok(Exit::Done) };
+    let folder = Folder(arrival::beside(&std::env::current_exe().context("cannot find its own file")?));
+    let dir = RunDir::create(&folder.0)?;
+    let launcher = Launcher::this_program().until(interrupt.flag().clone());
+    let (services, elsewhere) = (Services::default(), Elsewhere { host: Some(host), ..Elsewhere::default() });
+    let plan = on_this_machine(*plan)?;
+    let bench = Bench {
+        plan: &plan,
+        dir: &dir,
+        launcher: &launcher,
+        interrupt: &interrupt,
+        services: &services,
+        elsewhere: &elsewhere,
+    };
+    let mut agent = Agent {
+        bench,
+        servers: BTreeMap::new(),
+        next: 0,
+        watched: Vec::new(),
+        sampler: None,
+        mark: None,
+        generators: BTreeMap::new(),
+    };
+    say(&Event::Done)?;
+    for command in commands {
+        let event = agent.answer(command).unwrap_or_else(refused);
+        say(&event)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What this machine is, and how it is reached.
+fn hello() -> anyhow::Result<Hello> {
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    Ok(Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: observe::fingerprint(),
+        cpus: crate::compare::allowed_cpus()?,
+        available_bytes: available_bytes(),
+        ends: arrival::ends(&connection),
+    })
+}
+
+/// The plan, with what is built in as this machine has it.
+fn on_this_machine(mut plan: Plan) -> anyhow::Result<Plan> {
+    let exe = std::env::current_exe().context("cannot find its own file")?;
+    let built_in = |arm: &&mut model::plan::Arm| matches!(arm.source, model::plan::ArmSource::BuiltIn { .. });
+    for arm in plan.arms.iter_mut().filter(built_in) {
+        arm.run[0] = exe.to_string_lossy().into_owned();
+    }
+    Ok(plan)
+}
+
+/// A folder that is gone with it.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is a server's doing, such as a folder without rights.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The commands that come. Where none do any more, whatever is waited for is given up.
+fn heard() -> Receiver<Command> {
+    let (give, take) = channel();
+    std::thread::spawn(move || {
+        listen(&give);
+        // Our own handler takes note, and wakes who waits.
+        let _ = kill_process(getpid(), Signal::TERM);
+    });
+    take
+}
+
+fn listen(give: &Sender<Command>) {
+    let mut lines = BufReader::new(std::io::stdin());
+    while is_there(&lines) {
+        let mut line = String::new();
+        if lines.read_line(&mut line).is_err() || line.is_empty() {
+            return;
+        }
+        match serde_json::from_str(&line) {
+            Ok(Command::Alive) => {}
+            Ok(command) => {
+                if give.send(command).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let line = line.trim_end();
+                return crate::say(&format!("the agent does not understand '{line}': {error}"));
+            }
+        }
+    }
+}
+
+/// Waits until something comes; false where nothing does for too long.
+fn is_there(lines: &BufReader<Stdin>) -> bool {
+    if !lines.buffer().is_empty() {
+        return true;
+    }
+    let limit = Timespec { tv_sec: SILENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut stdin = [PollFd::new(lines.get_ref(), PollFlags::IN)];
+    loop {
+        match poll(&mut stdin, Some(&limit)) {
+            Ok(count) => return count > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn say(event: &Event) -> anyhow::Result<()> {
+    let line = serde_json::to_string(event).context("an event is JSON")?;
+    crate::print(&format!("{line}\n"))
+}
+
+fn refused(early: Early) -> Event {
+    Event::Refused(format!("{:#}", early.into_error()))
+}
+
+struct Agent<'a> {
+    bench: Bench<'a>,
+    servers: BTreeMap<u32, Server>,
+    /// Number of the next server or generator.
+    next: u32,
+    /// Numbers of the servers watched, in their order.
+    watched: Vec<u32>,
+    sampler: Option<Sampler>,
+    mark: Option<Reading>,
+    generators: BTreeMap<u32, Driven>,
+}
+
+/// A generator with what watches it.
+struct Driven {
+    generator: Generator,
+    sampler: Sampler,
+    mark: Option<Reading>,
+}
+
+impl Agent<'_> {
+    fn answer(&mut self, command: Command) -> Result<Event, Early> {
+        match command {
+            Command::Alive => Ok(Event::Done),
+            Command::Plan { .. } => Err(anyhow::anyhow!("there is a plan already").into()),
+            Command::Start { purpose, round } => self.start(purpose, &round),
+            Command::Watch { servers } => self.watch(servers),
+            Command::Mark { loaded } => self.read(loaded, |agent, reading| {
+                agent.mark = Some(reading);
+                Ok(Event::Done)
+            }),
+            Command::Since { loaded } => self.read(loaded, |agent, now| observed(&now, agent.mark.as_ref())),
+            Command::Crash { server, patience_ms } => {
+                let server = self.servers.get_mut(&server).context("there is no such server")?;
+                Ok(Event::Crash(server.crash(Duration::from_millis(patience_ms))))
+            }
+            Command::Stop { server } => {
+                if let Some(server) = self.servers.remove(&server) {
+                    server.stop();
+                }
+                Ok(Event::Done)
+            }
+            Command::Generate { job, cpus } => self.generate(&job, &cpus),
+            Command::Drive { generator, command } => self.drive(generator, command),
+            Command::MarkLoad { generator } => {
+                let driven = self.driven(generator)?;
+                driven.mark = Some(driven.sampler.read(0)?);
+                Ok(Event::Done)
+            }
+            Command::SinceLoad { generator } => {
+                let driven = self.driven(generator)?;
+                observed(&driven.sampler.read(0)?, driven.mark.as_ref())
+            }
+            Command::Finish { generator } => {
+                if let Some(driven) = self.generators.remove(&generator) {
+                    driven.generator.finish();
+                }
+                Ok(Event::Done)
+            }
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    fn start(&mut self, purpose: Purpose, round: &model::plan::Round) -> Result<Event, Early> {
+        let mut record = self.bench.blank(round);
+        match self.bench.start(purpose, &mut record) {
+            Ok(started) => {
+                let (server, address) = (self.number(), started.address);
+                self.servers.insert(server, started);
+                Ok(Event::Started { server, address, record: Box::new(record) })
+            }
+            Err(Early::Arm(_, failure)) => Ok(Event::Failed(failure)),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn watch(&mut self, servers: Vec<u32>) -> Result<Event, Early> {
+        let group = |number: &u32| self.servers.get(number).map(|server| server.group.clone());
+        let groups: Option<Vec<Group>> = servers.iter().map(group).collect();
+        let groups = groups.context("there is no such server")?;
+        self.sampler = Some(Sampler::of_targets(groups, self.bench.plan.placement.server.clone()));
+        self.watched = servers;
+        Ok(Event::Done)
+    }
+
+    /// Reads the counters; a server that is gone is told of as one that failed.
+    fn read(
+        &mut self,
+        loaded: usize,
+        then: impl FnOnce(&mut Self, Reading) -> Result<Event, Early>,
+    ) -> Result<Event, Early> {
+        let read = self.sampler.as_ref().context("nothing is watched")?.read(loaded);
+        match read {
+            Ok(reading) => then(self, reading),
+            Err(error) => {
+                let server = self.watched.get(loaded).and_then(|number| self.servers.get_mut(number));
+                match server.and_then(|server| server.crash(EXIT_PATIENCE)) {
+                    Some(failure) => Ok(Event::Failed(failure)),
+                    None => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    fn generate(&mut self, job: &Job, cpus: &CpuSet) -> Result<Event, Early> {
+        let number = self.number();
+        let log = self.bench.dir.path().join("logs").join(format!("generator-{number}.log"));
+        let generator = Generator::start(job, cpus, &log, self.bench.launcher, self.bench.interrupt)?;
+        let group = Group::below(generator.supervisor_pid().context("it is not here")?)?;
+        let sampler = Sampler::of_generator(group, cpus.clone());
+        self.generators.insert(number, Driven { generator, sampler, mark: None });
+        Ok(Event::Generating(number))
+    }
+
+    fn driven(&mut self, number: u32) -> anyhow::Result<&mut Driven> {
+        self.generators.get_mut(&number).context("there is no such generator")
+    }
+
+    /// Hands a command on, and its answer back, with the text of the file that the generator wrote here.
+    fn drive(&mut self, number: u32, command: job::Command) -> Result<Event, Early> {
+        let (interrupt, file) = (self.bench.interrupt, self.bench.dir.path().join("latencies.hlog"));
+        let driven = self.driven(number)?;
+        let (command, kept) = match command {
+            job::Command::Report { pool, hlog: Some(_) } => {
+                (job::Command::Report { pool, hlog: Some(file.clone()) }, true)
+            }
+            other => (other, false),
+        };
+        let event = driven.generator.exchange(&command, interrupt)?;
+        let hlog =
+            kept.then(|| std::fs::read_to_string(&file)).transpose().context("cannot read latencies")?;
+        Ok(Event::Generated { event, hlog })
+    }
+}
+
+fn observed(now: &Reading, before: Option<&Reading>) -> Result<Event, Early> {
+    let observed: Observed = now.since(before.context("there is no reading before")?);
+    Ok(Event::Observed(Box::new(observed)))
+}

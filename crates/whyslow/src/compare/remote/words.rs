@@ -1,0 +1,83 @@
+//! What is said between this machine and the agent on another: one JSON object a line, each command answered by one event.
+
+use std::net::{IpAddr, SocketAddr};
+
+use model::job::{self, Job};
+use model::plan::{Plan, Round};
+use model::record::{Failure, Host, RoundRecord};
+use model::units::CpuSet;
+use observe::Observed;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::server::Purpose;
+
+/// What an agent is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(in crate::compare) enum Command {
+    /// The other side is there: not answered. An agent that hears nothing for a while ends.
+    Alive,
+    /// What is run from now on, and the address at which its servers are asked. Answered by [`Event::Done`].
+    Plan { plan: Box<Plan>, host: IpAddr },
+    /// Start the arm of a round and wait until it is ready: [`Event::Started`] or [`Event::Failed`].
+    Start { purpose: Purpose, round: Round },
+    /// Watch these servers from now on, in this order: [`Event::Done`].
+    Watch { servers: Vec<u32> },
+    /// Keep a reading of the counters, closely of one of the servers watched: [`Event::Done`] or [`Event::Failed`].
+    Mark { loaded: usize },
+    /// What happened since the reading kept: [`Event::Observed`] or [`Event::Failed`].
+    Since { loaded: usize },
+    /// How a server ended, if it did or does within a time: [`Event::Crash`].
+    Crash { server: u32, patience_ms: u64 },
+    /// End a server: [`Event::Done`].
+    Stop { server: u32 },
+    /// Start a generator and have it connect: [`Event::Generating`].
+    Generate { job: Box<Job>, cpus: CpuSet },
+    /// Have a generator do something: [`Event::Generated`].
+    Drive { generator: u32, command: job::Command },
+    /// Keep a reading of the counters of a generator and its CPUs: [`Event::Done`].
+    MarkLoad { generator: u32 },
+    /// What happened there since the reading kept: [`Event::Observed`].
+    SinceLoad { generator: u32 },
+    /// End a generator: [`Event::Done`].
+    Finish { generator: u32 },
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::compare) enum Event {
+    /// It is there: said first, without being asked.
+    Hello(Box<Hello>),
+    /// Done, and nothing to say.
+    Done,
+    /// A server is ready.
+    Started { server: u32, address: SocketAddr, record: Box<RoundRecord> },
+    /// A server failed; the others go on.
+    Failed(Failure),
+    /// What happened between two readings.
+    Observed(Box<Observed>),
+    /// How a server ended, if it did.
+    Crash(Option<Failure>),
+    /// A generator has its connections open.
+    Generating(u32),
+    /// What a generator answered, and the latencies that it would have written to a file.
+    Generated { event: job::Event, hlog: Option<String> },
+    /// It cannot be done; one sentence.
+    Refused(String),
+}
+
+/// A machine as its agent finds it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::compare) struct Hello {
+    /// Version of whyslow.
+    pub(in crate::compare) version: String,
+    /// Its facts.
+    pub(in crate::compare) machine: Host,
+    /// CPUs that may be used.
+    pub(in crate::compare) cpus: CpuSet,
+    /// Memory that can be had without taking any from what runs.
+    pub(in crate::compare) available_bytes: u64,
+    /// The two ends of the connection by which it is reached, ours first, as ssh tells them there.
+    pub(in crate::compare) ends: Option<[IpAddr; 2]>,
+}

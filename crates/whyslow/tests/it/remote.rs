@@ -1,0 +1,286 @@
+//! Servers and generators on another machine, which is this one behind an sshd of the test's own; and an ssh that is none, for
+//! what goes wrong on the way.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{FIXTURE, SHORT, Said, WHYSLOW, fresh_folder, within};
+
+const SSHD: &str = "/usr/sbin/sshd";
+/// For what a crowded machine does within seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Blocks that decide, each as short as can be.
+const DECIDING: [&str; 12] = [
+    "--blocks",
+    "8",
+    "--cycles",
+    "2",
+    "--warmup",
+    "100ms",
+    "--warmup-cap",
+    "200ms",
+    "--connections",
+    "4",
+    "--equal-rates",
+    "none",
+];
+
+/// "Another machine".
+struct There {
+    sshd: Child,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl There {
+    /// An sshd with keys of its own on a port of loopback, where processes can be had that see no others; nothing where there is
+    /// no sshd, which is said.
+    #[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+    fn start() -> Option<Self> {
+        let folder = fresh_folder().canonicalize().unwrap();
+        let keys = ["host", "key"].iter().all(|name| {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.join(name))
+                .status();
+            made.is_ok_and(|status| status.success())
+        });
+        if !Path::new(SSHD).exists() || !keys {
+            eprintln!("skipped: no sshd is installed (openssh-server)");
+            return None;
+        }
+        // What its service makes at the start of a system; only root needs it, and may.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        write_settings(&folder, port);
+        let (own, log) = (apart(), std::fs::File::create(folder.join("sshd.log")).unwrap());
+        let config = folder.join("sshd_config").display().to_string();
+        let words = [own, &[SSHD, "-D", "-e", "-f", &config]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stderr(log);
+        let mut there = Self { sshd: command.spawn().unwrap(), folder, port };
+        let listens = within(LIMIT, || {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+                || there.sshd.try_wait().unwrap().is_some()
+        });
+        if !listens || there.sshd.try_wait().unwrap().is_some() {
+            let said = std::fs::read_to_string(there.folder.join("sshd.log")).unwrap();
+            eprintln!("skipped: no sshd can be started here: {said}");
+            return None;
+        }
+        Some(there)
+    }
+
+    fn url(&self) -> String {
+        format!("ssh://127.0.0.1:{}", self.port)
+    }
+
+    /// `whyslow compare` of two servers whose program is one of this machine alone.
+    fn compare(&self, arms: &[(&str, &str)], flags: &[&str]) -> Command {
+        let server = self.folder.join("server-there");
+        if !server.exists() {
+            std::fs::hard_link(FIXTURE, &server).unwrap();
+        }
+        let mut command = Command::new(WHYSLOW);
+        command.arg("compare");
+        for (name, fault) in arms {
+            command.arg(format!("{name}='{}' {{port}} {fault}", server.display()));
+        }
+        command.args(flags).args(["--out", "run"]).current_dir(&self.folder);
+        command.env("WHYSLOW_SSH", format!("ssh -F '{}'", self.folder.join("ssh_config").display()));
+        command
+    }
+
+    /// Processes of the other machine that are no part of its sshd: agents and servers.
+    fn busy(&self) -> Vec<String> {
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let there = |path: &PathBuf| {
+            std::fs::read_link(path.join("exe")).is_ok_and(|exe| exe.starts_with(&self.folder))
+        };
+        entries.map(|entry| entry.path()).filter(there).map(|path| path.display().to_string()).collect()
+    }
+}
+
+impl Drop for There {
+    fn drop(&mut self) {
+        let _ = self.sshd.kill();
+        let _ = self.sshd.wait();
+    }
+}
+
+/// Words that start a program among processes of its own, where that is allowed.
+fn apart() -> &'static [&'static str] {
+    let own: &[&str] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let possible = Command::new(own[0]).args(&own[1..]).arg("true").output();
+    if possible.is_ok_and(|output| output.status.success()) { own } else { &[] }
+}
+
+fn write_settings(folder: &Path, port: u16) {
+    let place = folder.display();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
+    write("authorized", read("key.pub"));
+    write("known", format!("[127.0.0.1]:{port} {}", read("host.pub")));
+    write(
+        "sshd_config",
+        format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\nStrictModes no\n\
+             UsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             SetEnv XDG_CACHE_HOME={place}/cache\n"
+        ),
+    );
+    write(
+        "ssh_config",
+        format!(
+            "IdentityFile {place}/key\nIdentitiesOnly yes\nIdentityAgent none\nUserKnownHostsFile {place}/known\n\
+             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\nLogLevel ERROR\n"
+        ),
+    );
+}
+
+fn run(mut command: Command) -> Said {
+    Said::of(command.output().unwrap())
+}
+
+/// The verdict on CPU time per request.
+fn on_cpu(json: &Value) -> &Value {
+    let rows = json["comparisons"].as_array().unwrap();
+    rows.iter().find(|row| row["metric"] == "cpu_per_request").unwrap()
+}
+
+#[test]
+fn servers_on_another_machine_and_a_generator_there_find_who_is_slower() {
+    let Some(there) = There::start() else { return };
+    let arms = [("fast", "none"), ("slow", "busy")];
+    let url = there.url();
+    // The two share a machine here, which those of the user do not.
+    let apart = ["--server-cpus", "0", "--load-cpus", "1"];
+    let flags = |flag| [&[flag, url.as_str(), "--format", "json"][..], &apart, &DECIDING].concat();
+    let said = run(there.compare(&arms, &flags("--on")));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.err.contains("copying whyslow to ssh://127.0.0.1"), "{said:?}");
+    let json = said.json();
+    assert_eq!(on_cpu(&json)["verdict"], "slower", "{json}");
+    let text = json["text"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!(" of {url}, generator on CPU ")), "{text}");
+    assert!(there.busy().is_empty(), "left behind: {:?}", there.busy());
+
+    std::fs::remove_dir_all(there.folder.join("run")).unwrap();
+    let said = run(there.compare(&arms, &flags("--load-on")));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.err.contains("copying"), "it is there by now: {said:?}");
+    assert_eq!(on_cpu(&said.json())["verdict"], "slower", "{said:?}");
+    let cache = std::fs::read_dir(there.folder.join("cache/whyslow/agents")).unwrap();
+    assert_eq!(cache.count(), 1, "the program, and no folder of a run");
+}
+
+/// A comparison with its servers there, in its second block.
+fn in_second_block(there: &There) -> Child {
+    let url = there.url();
+    let apart = ["--server-cpus", "0", "--load-cpus", "1", "--connections", "4"];
+    let flags =
+        [&["--on", &url, "--blocks", "8", "--cycles", "15", "--warmup", "200ms"][..], &apart].concat();
+    let mut command = there.compare(&[("a", "none"), ("b", "none")], &flags);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = there.folder.join("run/logs/b001-p0-generator.log");
+    let begun = within(LIMIT, || log.exists() || child.try_wait().unwrap().is_some());
+    assert!(begun && log.exists(), "the second block was not reached");
+    // An agent, and two supervisors with a server each.
+    let busy = within(LIMIT, || there.busy().len() >= 5);
+    assert!(busy, "{:?}", there.busy());
+    child
+}
+
+#[test]
+fn killed_it_leaves_nothing_running_on_the_other_machine() {
+    let Some(there) = There::start() else { return };
+    let mut child = in_second_block(&there);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
+}
+
+#[test]
+fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
+    let Some(there) = There::start() else { return };
+    let child = in_second_block(&there);
+    // The sshd, with all its connections: as where the other machine goes off.
+    let marked = there.folder.join("ssh_config").display().to_string();
+    let ssh = |pid: &str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(b"ssh\0") && String::from_utf8_lossy(&line).contains(&marked)
+    };
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let found: Vec<String> = pids.filter(|pid| ssh(pid)).collect();
+    assert_eq!(found.len(), 1, "once for the machine");
+    assert!(Command::new("kill").args(["-KILL", &found[0]]).status().unwrap().success());
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains(&format!("the connection to {} ended", there.url())), "{said:?}");
+    assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
+}
+
+/// What is said where ssh is a script of the test's own.
+fn with_ssh(script: &str, flags: &[&str]) -> Said {
+    let folder = fresh_folder();
+    let ssh = folder.join("ssh");
+    std::fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(WHYSLOW);
+    command.arg("compare").args(flags).args(SHORT).current_dir(&folder);
+    command.env("WHYSLOW_SSH", ssh);
+    run(command)
+}
+
+#[test]
+fn what_goes_wrong_on_the_way_is_one_sentence() {
+    let arch = std::env::consts::ARCH;
+    let has = format!("echo 'whyslow-host Linux {arch} has'");
+    let needs = format!("echo 'whyslow-host Linux {arch} needs'; read go");
+    let refused = "me@big: Permission denied (publickey,password).";
+    let old = r#"{"hello":{"version":"0.0.1","machine":{"tool_version":"","cpu_model":"","cpus":1,"allowed_cpus":"0","memory_bytes":1,"kernel":"","governor":null,"hypervisor":null,"mitigations":{},"cgroup":{},"sysctls":{},"descriptors":1},"cpus":"0","available_bytes":1,"ends":null}}"#;
+    for (script, told) in [
+        (format!("echo '{refused}' >&2; exit 255"), "asks for a password or refuses the key"),
+        (
+            "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; exit 255".to_owned(),
+            "has another key than ssh knows",
+        ),
+        (
+            "echo 'ssh: connect to host big port 22: Connection refused' >&2; exit 255".to_owned(),
+            "ssh://me@big cannot be reached: ssh: connect to host big port 22: Connection refused",
+        ),
+        ("echo 'whyslow-host Linux sparc64 needs'".to_owned(), "ssh://me@big is Linux on sparc64"),
+        (
+            format!("{needs}; echo 'head: write error: No space left on device' >&2; exit 1"),
+            "has no space for whyslow's own file",
+        ),
+        (format!("echo Welcome; {has}; echo '{old}'; cat"), "whyslow on ssh://me@big is 0.0.1"),
+        (format!("{has}; echo nonsense"), "the agent on ssh://me@big said 'nonsense'"),
+        ("exit 3".to_owned(), "the connection to ssh://me@big ended"),
+    ] {
+        let said = with_ssh(&script, &["threads", "futures", "--on", "ssh://me@big"]);
+        assert_eq!(said.code, Some(1), "{script}: {said:?}");
+        assert!(said.err.contains(told), "{script}: {said:?}");
+        assert_eq!(said.err.matches("error: ").count(), 1, "{script}: {said:?}");
+    }
+}
+
+#[test]
+fn flags_that_do_not_go_with_another_machine_are_refused() {
+    for (flags, told) in [
+        (&["--on", "ssh://me@big", "--load-on", "ssh://me@big"][..], "name the same machine"),
+        (&["--on", "big"], "'big' names no machine"),
+    ] {
+        let said = with_ssh("exit 3", flags);
+        assert_ne!(said.code, Some(0), "{said:?}");
+        assert!(said.err.contains(told), "{said:?}");
+    }
+}
