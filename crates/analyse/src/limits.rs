@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::{CauseId, Condition};
-use model::record::Window;
+use model::record::{Link, Window};
 
 use crate::attribution::Attribution;
 use crate::facts::busy::{
@@ -52,6 +52,9 @@ struct Seen<'a> {
     resent: f64,
     /// Share of what the link carries that was sent, where that is too much.
     link: Option<f64>,
+    /// The link, where it is one between two machines, and the mean response in nanoseconds.
+    between: Option<Link>,
+    response_ns: f64,
     alone: &'a Alone,
 }
 
@@ -59,7 +62,7 @@ struct Seen<'a> {
 type Limit = fn(&Seen) -> Option<String>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Limit; 11] = [
+const LIMITS: [Limit; 13] = [
     own_cpu,
     one_thread,
     others,
@@ -67,7 +70,9 @@ const LIMITS: [Limit; 11] = [
     acknowledgements,
     blocked,
     accept_queue,
+    between,
     retransmits,
+    round_trip,
     generator,
     link,
     stalls,
@@ -124,6 +129,8 @@ impl<'a> Seen<'a> {
             refused: median(|window| per_request(window, refused(&window.server_cpus.tcp)))?,
             resent: median(|window| per_request(window, window.server_cpus.tcp.retransmits))?,
             link: gates::failed(gates, "wire", arm).and_then(|gate| gate.value),
+            between: sheet.run.host.link,
+            response_ns: median(|window| window.load.response_ns.mean)?,
             alone,
         })
     }
@@ -221,6 +228,25 @@ fn generator(seen: &Seen) -> Option<String> {
     (seen.generator >= GENERATOR_BUSY).then(|| {
         format!("the generator ({} busy; the server {})", percent(seen.generator), percent(seen.own))
     })
+}
+
+fn between(seen: &Seen) -> Option<String> {
+    let (carried, link) = seen.link.zip(seen.between)?;
+    let most = link.bytes_per_s / 1e6;
+    Some(format!(
+        "the link between the machines ({} of the {most:.1} MB/s that it carries)",
+        percent(carried)
+    ))
+}
+
+/// Responses that are for the most part the way there and back: whoever asks waits, and not for the server.
+fn round_trip(seen: &Seen) -> Option<String> {
+    let link = seen.between.filter(|link| link.round_trip_ns as f64 >= MOST * seen.response_ns)?;
+    Some(format!(
+        "the way between the machines ({} there and back, of a mean response of {}): more --connections would ask for more",
+        model::units::format_ns(link.round_trip_ns as f64),
+        model::units::format_ns(seen.response_ns)
+    ))
 }
 
 fn link(seen: &Seen) -> Option<String> {

@@ -69,6 +69,7 @@ pub fn fingerprint() -> Host {
             .unwrap_or(u64::MAX),
         unit_costs: None,
         loopback_bytes_per_s: None,
+        link: None,
     }
 }
 

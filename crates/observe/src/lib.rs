@@ -45,7 +45,7 @@ pub use error::{ObserveError, Untraceable};
 pub use fingerprint::fingerprint;
 pub use group::Group;
 pub use host::{HostSnapshot, HostWatch, busy_share};
-pub use link::loopback_bytes_per_s;
+pub use link::{listen_for_link, loopback_bytes_per_s, measure_link};
 pub use parse::{callgrind_self_costs, machine_log};
 pub use profile::{Profiler, Samples};
 pub use resources::{ResourceSnapshot, listening_process};

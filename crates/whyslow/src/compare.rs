@@ -156,10 +156,8 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
     if elsewhere.load.is_none() {
         keep_off_the_server(&plan.placement.load);
     }
-    dir.write_host(
-        &elsewhere.server.as_ref().map_or_else(|| host(plan), |remote| remote.hello.machine.clone()),
-    )?;
     elsewhere.begin(plan).map_err(Early::into_error)?;
+    dir.write_host(&host_of(plan, &elsewhere).map_err(Early::into_error)?)?;
     let manifest = session::manifest(plan, run_id, started);
     let services = services::Services::default();
     let bench = server::Bench {
@@ -175,6 +173,21 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
         confirm::run(&bench)?;
     }
     Ok(dir)
+}
+
+/// The facts of the machine of the servers; with the link to it where the generator is on another.
+fn host_of(plan: &Plan, elsewhere: &Elsewhere) -> Result<model::record::Host, Early> {
+    if plan.placement.machines.are_one() {
+        return Ok(host(plan));
+    }
+    let link = elsewhere.link()?;
+    crate::say(&format!(
+        "the link between the machines: {} there and back, {:.0} MB/s",
+        model::units::format_ns(link.round_trip_ns as f64),
+        link.bytes_per_s / 1e6
+    ));
+    let machine = elsewhere.server.as_ref().map(|remote| remote.hello.machine.clone());
+    Ok(model::record::Host { link: Some(link), ..machine.unwrap_or_else(observe::fingerprint) })
 }
 
 /// The facts of this machine; with what one of each costs here, where causes are to be ranked.

@@ -148,7 +148,11 @@ pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
 /// `wire`: the link has room, or the rate is the link's.
 pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
     let mut gate = PerArm::new("wire", MAX_WIRE, true);
-    let Some(most) = sheet.run.host.loopback_bytes_per_s.filter(|most| *most > 0.0) else {
+    let host = &sheet.run.host;
+    if let Some(link) = host.link {
+        return between_machines(sheet, gate, link.bytes_per_s);
+    }
+    let Some(most) = host.loopback_bytes_per_s.filter(|most| *most > 0.0) else {
         return gate.rows(|_| String::new());
     };
     for arm in &sheet.plan().arms {
@@ -169,4 +173,35 @@ pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
         });
     }
     gate.rows(|worst| format!("at most {} of what loopback carries here was sent", percent(worst)))
+}
+
+/// What a segment takes on the wire beside its bytes: the heads of Ethernet, IP and TCP with timestamps.
+const HEADS_BYTES: f64 = 66.0;
+/// Bytes of a full segment on Ethernet.
+const SEGMENT_BYTES: f64 = 1448.0;
+
+/// The same where the link is one between two machines, which carries so many bytes per second for all CPUs together, of one
+/// connection's full segments. Small answers are for the most part heads.
+fn between_machines(sheet: &Sheet, mut gate: PerArm, most: f64) -> Vec<Gate> {
+    for arm in &sheet.plan().arms {
+        let carried = sheet.median(&arm.name, sheet.main, |window| {
+            let ns = window.load.window_ns as f64;
+            let heads = window.server_cpus.tcp.segments_out as f64 * HEADS_BYTES;
+            (ns > 0.0).then(|| (window.load.bytes_read as f64 + heads) * 1e9 / ns)
+        });
+        let most = most * (1.0 + HEADS_BYTES / SEGMENT_BYTES);
+        let Some(share) = carried.map(|carried| carried / most.max(1.0)) else { continue };
+        gate.add(&arm.name, share, &[Metric::Rate], || {
+            format!(
+                "'{}' sent {:.1} MB/s, {} of what the link between the machines carries: the rate is the link's. Ask for a \
+                 smaller answer; CPU per request stands",
+                arm.name,
+                share * most / 1e6,
+                percent(share)
+            )
+        });
+    }
+    gate.rows(|worst| {
+        format!("at most {} of what the link between the machines carries was sent", percent(worst))
+    })
 }

@@ -3,7 +3,7 @@
 
 use analyse::analyse;
 use model::record::{
-    Counts, DiagnosticRecord, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
+    Counts, DiagnosticRecord, Frame, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
 };
 
 use crate::support::{change, pair};
@@ -129,6 +129,26 @@ fn limits(limited: Limited, expected: &str) {
     for arm in &findings.arms {
         assert_eq!(arm.limiter.as_deref(), Some(expected), "{}", arm.name);
     }
+}
+
+#[test]
+fn a_link_between_machines_limits_by_what_it_carries_and_by_how_long_it_is() {
+    let limited = |link: Link| {
+        let mut run = run(IDLE);
+        run.host.link = Some(link);
+        let findings = analyse(&run);
+        findings.arms[0].limiter.clone().unwrap()
+    };
+    // 98000 answers of 130 bytes a second; what a link carries is counted with its heads.
+    let narrow = limited(Link { round_trip_ns: 100, bytes_per_s: 14e6 });
+    assert_eq!(narrow, "the link between the machines (87 % of the 14.0 MB/s that it carries)");
+    let long = limited(Link { round_trip_ns: 100_000_000, bytes_per_s: 14e9 });
+    assert!(
+        long.starts_with("the way between the machines (100 ms there and back, of a mean response of"),
+        "{long}"
+    );
+    let neither = limited(Link { round_trip_ns: 100, bytes_per_s: 14e9 });
+    assert_eq!(neither, "not its CPU (40 % busy): a wait of its own, unknown");
 }
 
 #[test]

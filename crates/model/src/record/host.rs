@@ -38,6 +38,18 @@ pub struct Host {
     /// Bytes per second that one loopback connection carries here; absent where it was not measured.
     #[serde(default)]
     pub loopback_bytes_per_s: Option<f64>,
+    /// The link between the machines of server and generator, where these are two.
+    #[serde(default)]
+    pub link: Option<Link>,
+}
+
+/// The link between two machines, measured over one TCP connection in the direction of the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// The shortest of some round trips, in nanoseconds.
+    pub round_trip_ns: u64,
+    /// Bytes per second that it carries.
+    pub bytes_per_s: f64,
 }
 
 impl Host {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec, log_tail};
 use model::plan::{Machine, Machines, Placement, Plan};
+use model::record::Link;
 
 pub(super) use words::{Command, Event, Hello};
 
@@ -72,6 +73,24 @@ impl Elsewhere {
         self.host.unwrap_or(Ipv4Addr::LOCALHOST.into())
     }
 
+    /// The link between the machines, measured before anything else goes over it.
+    pub(super) fn link(&self) -> Result<Link, Early> {
+        let place = match &self.server {
+            None => listen(self.host())?,
+            Some(remote) => match remote.ask(&Command::Listen)? {
+                Event::Listening(place) => place,
+                other => return Err(remote.unexpected(&other)),
+            },
+        };
+        match &self.load {
+            None => Ok(measure(place)?),
+            Some(remote) => match remote.ask(&Command::Measure { place })? {
+                Event::Link(link) => Ok(link),
+                other => Err(remote.unexpected(&other)),
+            },
+        }
+    }
+
     /// The place of a server with this port.
     pub(super) fn address(&self, port: u16) -> SocketAddr {
         (self.host(), port).into()
@@ -101,6 +120,23 @@ impl Elsewhere {
         }
         Ok(())
     }
+}
+
+/// Listens where servers will.
+fn listen(host: IpAddr) -> anyhow::Result<SocketAddr> {
+    observe::listen_for_link(host).with_context(|| {
+        format!("servers cannot listen on {host}: --server-address takes an address of their machine")
+    })
+}
+
+/// Measures the link to where servers will listen.
+fn measure(place: SocketAddr) -> anyhow::Result<Link> {
+    observe::measure_link(place).with_context(|| {
+        format!(
+            "the generator does not reach {place}: let firewalls pass ports of the servers' machine, or give another of its \
+             addresses with --server-address"
+        )
+    })
 }
 
 /// What is not done on other machines, each in one sentence.

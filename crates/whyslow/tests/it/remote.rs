@@ -37,27 +37,34 @@ struct There {
     port: u16,
 }
 
+/// A folder with keys and settings for an sshd on a port of `address`; nothing where there is no sshd, which is said.
+#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+fn prepared(address: &str) -> Option<(PathBuf, u16)> {
+    let folder = fresh_folder().canonicalize().unwrap();
+    let keys = ["host", "key"].iter().all(|name| {
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(folder.join(name))
+            .status();
+        made.is_ok_and(|status| status.success())
+    });
+    if !Path::new(SSHD).exists() || !keys {
+        eprintln!("skipped: no sshd is installed (openssh-server)");
+        return None;
+    }
+    // What its service makes at the start of a system; only root needs it, and may.
+    let _ = std::fs::create_dir_all("/run/sshd");
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    write_settings(&folder, address, port);
+    Some((folder, port))
+}
+
 impl There {
     /// An sshd with keys of its own on a port of loopback, where processes can be had that see no others; nothing where there is
     /// no sshd, which is said.
     #[expect(clippy::print_stderr, reason = "a test that is left out says why")]
     fn start() -> Option<Self> {
-        let folder = fresh_folder().canonicalize().unwrap();
-        let keys = ["host", "key"].iter().all(|name| {
-            let made = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-                .arg(folder.join(name))
-                .status();
-            made.is_ok_and(|status| status.success())
-        });
-        if !Path::new(SSHD).exists() || !keys {
-            eprintln!("skipped: no sshd is installed (openssh-server)");
-            return None;
-        }
-        // What its service makes at the start of a system; only root needs it, and may.
-        let _ = std::fs::create_dir_all("/run/sshd");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        write_settings(&folder, port);
+        let (folder, port) = prepared("127.0.0.1")?;
         let (own, log) = (apart(), std::fs::File::create(folder.join("sshd.log")).unwrap());
         let config = folder.join("sshd_config").display().to_string();
         let words = [own, &[SSHD, "-D", "-e", "-f", &config]].concat();
@@ -120,16 +127,16 @@ fn apart() -> &'static [&'static str] {
     if possible.is_ok_and(|output| output.status.success()) { own } else { &[] }
 }
 
-fn write_settings(folder: &Path, port: u16) {
+fn write_settings(folder: &Path, address: &str, port: u16) {
     let place = folder.display();
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
     write("authorized", read("key.pub"));
-    write("known", format!("[127.0.0.1]:{port} {}", read("host.pub")));
+    write("known", format!("[{address}]:{port} {}", read("host.pub")));
     write(
         "sshd_config",
         format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\nStrictModes no\n\
+            "Port {port}\nListenAddress {address}\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\nStrictModes no\n\
              UsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
              SetEnv XDG_CACHE_HOME={place}/cache\n"
         ),
@@ -226,6 +233,43 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains(&format!("the connection to {} ended", there.url())), "{said:?}");
     assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
+    let Some((folder, port)) = prepared("10.232.0.2") else { return };
+    let limited = "ip link set dev lo up; tc qdisc add dev lo root tbf rate 2mbit burst 16kb latency 50ms";
+    let possible = Command::new("unshare").args(["--net", "sh", "-euc", limited]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: no link with a limited rate can be made here (unshare --net, tc)");
+    }
+    let on = format!("ssh://10.232.0.2:{port}");
+    let flags =
+        ["compare", "threads", "coroutines", "--on", &on, "--equal-rates", "none", "--format", "json"];
+    let few = ["--server-cpus", "0", "--load-cpus", "1"];
+    let script = include_str!("remote.sh");
+    let said = Command::new("unshare")
+        .args(["--net", "sh", "-euc", script, "sh"])
+        .args(flags)
+        .args(few)
+        .args(SHORT)
+        .env("WHYSLOW", WHYSLOW)
+        .env("PORT", port.to_string())
+        .env("WHYSLOW_SSH", format!("ssh -F '{}'", folder.join("ssh_config").display()))
+        .current_dir(&folder)
+        .output();
+    let said = Said::of(said.unwrap());
+    assert!(said.err.contains("the link between the machines: "), "{said:?}");
+    let json = said.json();
+    let link = &json["host"]["link"];
+    // 2 Mbit/s are 250 kB/s.
+    assert!((150e3..260e3).contains(&link["bytes_per_s"].as_f64().unwrap()), "{link}");
+    let gates = json["gates"].to_string();
+    assert!(
+        gates.contains("of what the link between the machines carries: the rate is the link's"),
+        "{gates}"
+    );
 }
 
 /// What is said where ssh is a script of the test's own.

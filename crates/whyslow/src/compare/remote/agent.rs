@@ -181,6 +181,8 @@ impl Agent<'_> {
         match command {
             Command::Alive => Ok(Event::Done),
             Command::Plan { .. } => Err(anyhow::anyhow!("there is a plan already").into()),
+            Command::Listen => Ok(Event::Listening(super::listen(self.bench.elsewhere.host())?)),
+            Command::Measure { place } => Ok(Event::Link(super::measure(place)?)),
             Command::Start { purpose, round } => self.start(purpose, &round),
             Command::Watch { servers } => self.watch(servers),
             Command::Mark { loaded } => self.read(loaded, |agent, reading| {

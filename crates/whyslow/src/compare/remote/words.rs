@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::job::{self, Job};
 use model::plan::{Plan, Round};
-use model::record::{Failure, Host, RoundRecord};
+use model::record::{Failure, Host, Link, RoundRecord};
 use model::units::CpuSet;
 use observe::Observed;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,10 @@ pub(in crate::compare) enum Command {
     Alive,
     /// What is run from now on, and the address at which its servers are asked. Answered by [`Event::Done`].
     Plan { plan: Box<Plan>, host: IpAddr },
+    /// Listen for whoever measures the link to here: [`Event::Listening`].
+    Listen,
+    /// Measure the link to a place that listens for that: [`Event::Link`].
+    Measure { place: SocketAddr },
     /// Start the arm of a round and wait until it is ready: [`Event::Started`] or [`Event::Failed`].
     Start { purpose: Purpose, round: Round },
     /// Watch these servers from now on, in this order: [`Event::Done`].
@@ -51,6 +55,10 @@ pub(in crate::compare) enum Event {
     Hello(Box<Hello>),
     /// Done, and nothing to say.
     Done,
+    /// Where the link to here is measured.
+    Listening(SocketAddr),
+    /// A link as it was measured.
+    Link(Link),
     /// A server is ready.
     Started { server: u32, address: SocketAddr, record: Box<RoundRecord> },
     /// A server failed; the others go on.
