@@ -6,7 +6,7 @@ use model::job::{Endpoint, Job, Protocol, Requests, Reuse};
 
 use crate::list::Asked;
 use crate::schedule::Pace;
-use crate::{Identity, List, LoadError, Request, Roots, Target, Tls};
+use crate::{Identity, List, LoadError, Request, Roots, Scenario, Target, Tls};
 
 /// Requests in flight on one connection at most; a session keeps a stamp for each.
 pub const MAX_PIPELINE: u32 = 1024;
@@ -29,6 +29,8 @@ pub struct Config {
     pub request: Request,
     /// What is asked instead, in turn or at random; a log brings its own schedule, which is to be set as `pace`.
     pub list: Option<Arc<List>>,
+    /// Users who go through steps instead; a rate is then one of users.
+    pub scenario: Option<Arc<Scenario>>,
     /// Worker threads, each with an equal part of the connections and of the arrivals.
     pub threads: u32,
     /// Connections over all threads, at least one for each thread.
@@ -82,6 +84,7 @@ impl Config {
         Self {
             request: Request::get(&target),
             list: None,
+            scenario: None,
             target,
             tls: Tls::default(),
             threads: 2,

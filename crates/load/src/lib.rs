@@ -7,6 +7,7 @@
 //! | `driver` | threads, epoll, sockets, clocks | no |
 //! | `tls` | whom to trust, and why a handshake failed | no |
 //! | `list` | weighted lists and access logs | yes |
+//! | `scenario` | users and their steps | yes |
 //! | `merge` | shards into one | yes |
 //! | `repeat` | windows one after another into one | yes |
 //! | `summary` | tallies into a [`model::record::LoadReport`] | yes |
@@ -25,6 +26,7 @@ mod list;
 mod merge;
 mod repeat;
 mod request;
+mod scenario;
 pub mod schedule;
 pub mod session;
 mod summary;
@@ -42,6 +44,7 @@ pub use list::{Asked, List, MAX_ENTRIES, logged};
 pub use merge::{MergeError, Merged, hlog, merge, second_line, shard_log};
 pub use repeat::in_turn;
 pub use request::Request;
+pub use scenario::Scenario;
 pub use supply::{Requests, Supply};
 pub use target::{Address, Scheme, Target};
 pub use tls::{Identity, Roots, Tls};

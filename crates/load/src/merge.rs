@@ -23,6 +23,8 @@ const NAME: &str = "name_";
 const EVENTS: [&str; 2] = ["first_event", "event_gap"];
 /// Tags of what connections and answers consist of, in the order of [`Log::phases`].
 const PHASES: [&str; 3] = ["connect", "tls", "first_byte"];
+/// Tag of the times of users who had every step.
+const USERS: &str = "users";
 /// Part of the window by which its begins may lie apart: more, and the shards measured different times.
 const SKEW: f64 = 0.01;
 
@@ -83,6 +85,7 @@ pub fn shard_log(outcome: &Outcome, seconds: &[String]) -> String {
         let some = latencies.filter(|latencies| !latencies.is_empty());
         more.extend(some.map(|latencies| whole_line(outcome, latencies, Some(tag))));
     }
+    more.extend(outcome.users_took.iter().map(|took| whole_line(outcome, took, Some(USERS))));
     more.extend_from_slice(seconds);
     window_log(outcome, &whole_line(outcome, &outcome.response, None), &more)
 }
@@ -166,6 +169,8 @@ struct Log<'a> {
     events: [Option<Latencies>; 2],
     /// As [`PHASES`] names them.
     phases: [Option<Latencies>; 3],
+    /// Times of users.
+    users: Option<Latencies>,
     /// By the place of their names among the sorted ones.
     names: BTreeMap<usize, Latencies>,
     /// Read one at a time: an hour of them side by side would take a gigabyte.
@@ -184,6 +189,7 @@ impl<'a> Log<'a> {
                 send_lag: None,
                 events: [None, None],
                 phases: [None, None, None],
+                users: None,
                 names: BTreeMap::new(),
                 seconds: Vec::new(),
             },
@@ -193,6 +199,7 @@ impl<'a> Log<'a> {
             match entry.tag {
                 Some(SECOND) => log.seconds.push(entry),
                 Some(SERVICE) => log.service = Some(decode(&entry).map_err(wrong)?),
+                Some(USERS) => log.users = Some(decode(&entry).map_err(wrong)?),
                 Some(SEND_LAG) => log.send_lag = Some(decode(&entry).map_err(wrong)?),
                 Some(tag) if EVENTS.contains(&tag) => {
                     log.events[usize::from(tag == EVENTS[1])] = Some(decode(&entry).map_err(wrong)?);
@@ -262,6 +269,7 @@ fn measured(
     }
     records.iter().for_each(|record| add_record(&mut sum, record));
     for (record, log) in records.iter().zip(logs) {
+        sum.add_users(record.report.users.as_ref(), log.users.as_ref());
         if let (Some(events), [Some(first), Some(gap)]) = (&record.report.events, &log.events) {
             let events = Events { count: events.count, first: first.clone(), gap: gap.clone() };
             sum.events.get_or_insert_default().add(&events);

@@ -42,6 +42,7 @@ fn measured(windows: &[Outcome], records: &[&ShardRecord]) -> Measured {
         sum.seconds.extend(&window.report.seconds);
         add_record(&mut sum, &window.shard);
         sum.add_phases(&window.phases);
+        sum.add_users(window.report.users.as_ref(), window.users_took.as_ref());
         if let Some(events) = &window.events {
             sum.events.get_or_insert_default().add(events);
         }

@@ -31,6 +31,7 @@ pub(crate) fn first(report: &LoadReport) -> Document {
     page.extend(name_table(report));
     let mut points: Vec<String> = schedule(report).into_iter().collect();
     points.push(failed(report));
+    points.extend(users(report));
     points.extend(growth(report));
     points.extend(report.warnings.iter().map(|warning| warning.text.clone()));
     points.push("intervals, errors by kind, the generator's CPU: --details".to_owned());
@@ -45,6 +46,23 @@ fn failed(report: &LoadReport) -> String {
     let kinds = report.errors.kinds().into_iter().chain(late).filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {count}")).collect();
     format!("errors: {}", if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
+}
+
+/// What became of the users of a scenario.
+fn users(report: &LoadReport) -> Option<String> {
+    let users = report.users.as_ref()?;
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format_ns(ns as f64));
+    let took = &users.took_ns;
+    Some(format!(
+        "users: {} came, {} finished (all steps: p50 {}, p90 {}, max {}), {} failed, {} under way at the end",
+        users.begun,
+        users.finished,
+        time(took.p50),
+        time(took.p90),
+        format_ns(took.max as f64),
+        users.failed,
+        users.under_way,
+    ))
 }
 
 fn summary(report: &LoadReport) -> String {
@@ -189,10 +207,11 @@ fn intervals(report: &LoadReport) -> Option<String> {
 fn facts(report: &LoadReport) -> Vec<String> {
     let errors = report.errors.kinds().map(|(kind, count)| format!("{kind} {count}"));
     let cpu = &report.cpu_ns_per_request;
-    let mut facts = vec![
+    let mut facts: Vec<String> = users(report).into_iter().collect();
+    facts.extend([
         format!("errors: {}; unfinished {}, unsent {}", errors.join(", "), report.unfinished, report.unsent),
         format!("generator CPU: {} user, {} system per request", format_ns(cpu.user), format_ns(cpu.system)),
-    ];
+    ]);
     if report.resent > 0 {
         facts.push(format!(
             "sent once more: {}, as the server closed an idle connection at that moment; timed from when they were due",
@@ -210,9 +229,7 @@ fn facts(report: &LoadReport) -> Vec<String> {
 /// The rate that was asked for, and how much of it was answered.
 fn schedule(report: &LoadReport) -> Option<String> {
     let (rate, ratio) = report.schedule.rate_per_s.zip(report.rate_ratio)?;
+    let what = if report.users.is_some() { "users" } else { "requests" };
     let arrival = report.schedule.arrival.as_deref().unwrap_or("constant");
-    Some(format!(
-        "schedule: {rate} requests/s, {arrival} arrivals; {:.2} % of it was answered",
-        ratio * 100.0
-    ))
+    Some(format!("schedule: {rate} {what}/s, {arrival} arrivals; {:.2} % of it was answered", ratio * 100.0))
 }

@@ -36,6 +36,7 @@ pub fn load_report(rate_per_s: f64) -> LoadReport {
         rate_per_s,
         pieces: Some(Pieces::default()),
         phases: None,
+        users: None,
         rate_ratio: None,
         errors: Errors::default(),
         errors_by_status: std::collections::BTreeMap::new(),

@@ -46,6 +46,8 @@ enum Row {
     Closed,
     /// CPU per request with 16 requests in flight on each connection
     Pipeline,
+    /// CPU per request of users with two steps, beside single requests
+    Scenario,
     /// CPU per request in an open loop at 20 000 requests/s
     Open,
     /// Send lag at 50 000 requests/s, beside how late this host's timers are
@@ -58,9 +60,10 @@ enum Row {
     Hour,
 }
 
-const ROWS: [Row; 7] = [Row::Closed, Row::Pipeline, Row::Open, Row::Lag, Row::Many, Row::Witness, Row::Hour];
+const ROWS: [Row; 8] =
+    [Row::Closed, Row::Pipeline, Row::Scenario, Row::Open, Row::Lag, Row::Many, Row::Witness, Row::Hour];
 /// Their names, in the order of the page.
-const NAMES: [&str; 7] = ["closed", "pipeline", "open", "lag", "many", "witness", "hour"];
+const NAMES: [&str; 8] = ["closed", "pipeline", "scenario", "open", "lag", "many", "witness", "hour"];
 
 /// Arguments of `bench load`.
 #[derive(Debug, Parser)]
@@ -106,6 +109,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let section = match row {
             Row::Closed => bench.closed()?,
             Row::Pipeline => bench.pipeline()?,
+            Row::Scenario => bench.scenario()?,
             Row::Open => bench.open()?,
             Row::Lag => bench.lag()?,
             Row::Many => bench.many()?,
@@ -180,6 +184,13 @@ impl Bench {
         let taken = self.tools(&load, &tool::PIPELINED)?;
         let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.7)];
         Ok(self.compared("Closed loop, 16 in flight on each connection", &taken, taken.rows(), &bars))
+    }
+
+    /// What users cost, who take a value of each second answer.
+    fn scenario(&self) -> anyhow::Result<String> {
+        let taken = self.tools(&Load::closed(self.window_s), &tool::STEPS)?;
+        let bars = [taken.bar(Tool::Steps, Tool::Whyslow, 1.5)];
+        Ok(self.compared("Users with two steps beside single requests", &taken, taken.rows(), &bars))
     }
 
     /// The open loop, with the published figures of tools that are not run.

@@ -30,6 +30,7 @@ use conductor::Crew;
 
 use crate::list::ListFeed;
 use crate::merge::Together;
+use crate::scenario::Visitors;
 use crate::session::{Events, Feed, Span};
 use crate::summary::{Facts, Measured, outcome};
 use crate::{Config, Latencies, LoadError, Requests, Supply};
@@ -97,6 +98,8 @@ pub struct Outcome {
     pub events: Option<Events>,
     /// Where the time of connections and answers went.
     pub phases: Phases,
+    /// How long the users of a scenario took for all of its steps.
+    pub users_took: Option<Latencies>,
     /// Everything that shards are merged from, beside the histograms.
     pub shard: ShardRecord,
 }
@@ -128,14 +131,20 @@ pub fn run(
     run_fed(config, supplies(config), stop, events)
 }
 
-/// The requests of a list, for each thread; none where there is no list.
+/// The requests of a scenario or a list, for each thread; none where there is neither.
 fn supplies(config: &Config) -> Vec<Supply> {
-    let Some(list) = &config.list else { return Vec::new() };
-    let feed = |thread| -> Box<dyn Feed> {
-        Box::new(ListFeed::new(Arc::clone(list), config.seed, prepare::part(config, thread)))
+    let feed = |thread| -> Option<Box<dyn Feed>> {
+        let part = prepare::part(config, thread);
+        match (&config.scenario, &config.list) {
+            (Some(scenario), _) => {
+                Some(Box::new(Visitors::new(Arc::clone(scenario), config.seed, part, config.threads)))
+            }
+            (None, Some(list)) => Some(Box::new(ListFeed::new(Arc::clone(list), config.seed, part))),
+            (None, None) => None,
+        }
     };
     (0..config.threads)
-        .map(|thread| Supply { requests: Requests::Each(feed(thread)), address: None })
+        .filter_map(|thread| Some(Supply { requests: Requests::Each(feed(thread)?), address: None }))
         .collect()
 }
 
@@ -155,7 +164,10 @@ pub fn run_fed(
     let plan = prepare::prepare(config)?;
     let crew = Crew::of_window(config, plan)?;
     let mut measured: Measured = conductor::conduct(crew, supplies, stop, events)?;
-    measured.name(config.list.as_ref().map_or(&[], |list| list.names()));
+    match &config.scenario {
+        Some(scenario) => measured.name_steps(scenario),
+        None => measured.name(config.list.as_ref().map_or(&[], |list| list.names())),
+    }
     let start_ns = wall_ns(measured.span.start_ns);
     let together = Together {
         shards: vec![config.shard.index],

@@ -7,7 +7,7 @@ use model::job::{Endpoint, Job};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::clock::as_ns;
-use crate::schedule::{Arrival, Intensity, Pace, Part};
+use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use crate::session::{Spec, Upgrade};
 use crate::tls::Client;
 use crate::{Address, Config, LoadError, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Scheme};
@@ -109,6 +109,15 @@ fn check(config: &Config) -> Result<(), LoadError> {
             config.per_connection.is_none_or(|requests| requests > 0 && config.http2.is_none()),
             "requests per connection must be at least 1, and HTTP/2 has no such limit",
         ),
+        (
+            config.scenario.is_none() || (config.pipeline == 1 && !is_per_connection(&config.pace)),
+            "the users of a scenario wait for each answer, on any connection: leave --pipeline and --schedule out",
+        ),
+        (
+            config.scenario.is_none()
+                || (!config.websocket && !config.grpc && config.events.is_none() && config.list.is_none()),
+            "a scenario goes over HTTP alone, and not with a list",
+        ),
         (config.requests != Some(0), "at least one request must be asked for"),
         (!config.window.is_zero(), "the window must be longer than nothing"),
         (
@@ -139,6 +148,11 @@ fn check(config: &Config) -> Result<(), LoadError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether each connection has a schedule of its own.
+fn is_per_connection(pace: &Pace) -> bool {
+    matches!(pace, Pace::Open { dispatch: Dispatch::Connection, .. })
 }
 
 /// The sentence of the first rule that is not kept.

@@ -14,7 +14,7 @@ use model::plan::SplitMix64;
 use crate::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use crate::session::{Batch, Feed, FeedError};
 use crate::{LoadError, Request, Target};
-use rendered::Rendered;
+pub(crate) use rendered::Rendered;
 
 /// Requests at most in a list: a day's log of a busy server, rendered in memory.
 pub const MAX_ENTRIES: usize = 10_000_000;
@@ -168,7 +168,7 @@ impl List {
     /// Adds the request of arrival `k` to a batch.
     fn ask(&self, seed: u64, k: u64, scratch: &mut Vec<u8>, batch: &mut Batch) {
         let index = self.index(seed, k);
-        let place = Place { seed, arrival: k, data: self.data.as_deref() };
+        let place = Place { seed, arrival: k, data: self.data.as_deref(), taken: &[] };
         let label = self.labels.get(index).copied().flatten();
         batch.write(label, |out| self.requests[index].write(&place, scratch, out));
     }

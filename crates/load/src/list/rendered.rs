@@ -8,7 +8,7 @@ use crate::{LoadError, Request, Target};
 
 /// One request of a list, as far as it can be rendered ahead of time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Rendered {
+pub(crate) enum Rendered {
     /// Always the same.
     Fixed(Vec<u8>),
     /// Filled for each arrival.
@@ -16,7 +16,7 @@ pub(super) enum Rendered {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Filled {
+pub(crate) struct Filled {
     head: Vec<Part>,
     body: Vec<Piece>,
     chunked: bool,
@@ -33,7 +33,7 @@ enum Part {
 }
 
 impl Rendered {
-    pub(super) fn new(request: &job::Request, data: Option<&Data>, target: &Target) -> Result<Self, String> {
+    pub(crate) fn new(request: &job::Request, data: Option<&Data>, target: &Target) -> Result<Self, String> {
         job::fill::check(request, data)?;
         let plain = Request::of(request, target);
         let split = |text: &str| pieces(text.as_bytes(), data);
@@ -78,7 +78,7 @@ impl Rendered {
     }
 
     /// Appends the request for one arrival; `scratch` is for its body.
-    pub(super) fn write(&self, place: &Place<'_>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, place: &Place<'_>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
         match self {
             Self::Fixed(bytes) => out.extend_from_slice(bytes),
             Self::Filled(filled) => filled.write(place, scratch, out),
@@ -98,7 +98,7 @@ impl Filled {
         for (nth, part) in self.head.iter().enumerate() {
             match part {
                 Part::Plain(piece) => piece.write(place, nth as u64, out),
-                Part::InTarget(piece @ Piece::Column(_)) => {
+                Part::InTarget(piece @ (Piece::Column(_) | Piece::Taken(_))) => {
                     piece.write(place, nth as u64, scratch);
                     out.extend_from_slice(&in_target(&scratch[body_bytes..]));
                     scratch.truncate(body_bytes);

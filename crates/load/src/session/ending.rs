@@ -53,6 +53,7 @@ impl Session {
         for intended_ns in std::mem::take(&mut self.again) {
             self.tally.unsent(intended_ns, end);
         }
+        self.end_users(end);
         self.censor_due(end);
         self.tally.close(end);
         self.dispatcher.replace(Dispatcher::silent());

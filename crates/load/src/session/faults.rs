@@ -82,19 +82,19 @@ impl Session {
             self.abandon(lane, at);
             return Fate::Replace;
         }
-        let state = &mut self.lanes[lane as usize];
         let mut fault = fault;
-        while state.cursor.held > state.unwritten {
-            self.rings.pop(lane, &mut state.cursor);
+        while self.oldest(lane).is_some() {
+            self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
             self.occupancy.add(at, -1);
-            let label = self.source.give_up(lane);
+            let label = self.lose(lane, at);
             self.tally.fault(fault, label, at);
             fault = Fault::Read;
         }
+        let state = &mut self.lanes[lane as usize];
         if state.offset > 0 {
             self.rings.pop(lane, &mut state.cursor);
             state.unwritten -= 1;
-            let label = self.source.give_up(lane);
+            let label = self.lose(lane, at);
             self.tally.fault(fault, label, at);
         }
         self.abandon(lane, at);
@@ -108,7 +108,11 @@ impl Session {
         let sent = state.cursor.held - state.unwritten;
         self.occupancy.add(at, -i64::from(sent));
         while state.cursor.held > 0 {
-            self.again.push_back(self.rings.pop(lane, &mut state.cursor).intended_ns);
+            let due_ns = self.rings.pop(lane, &mut state.cursor).intended_ns;
+            // Whose request it was asks again; any other may be asked in the place of this one.
+            if !self.source.each().is_some_and(|each| each.again(lane, due_ns)) {
+                self.again.push_back(due_ns);
+            }
         }
         if let Some(each) = self.source.each() {
             each.clear(lane);
@@ -118,6 +122,7 @@ impl Session {
         state.side.clear();
         (state.begun_ns, state.free_ns) = (0, 0);
         state.open = false;
+        self.note_users();
     }
 
     /// Gives up requests that are too old at `now`; `replace` is told of each connection that this costs.
@@ -139,7 +144,7 @@ impl Session {
             }
             self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
             self.occupancy.add(now, -1);
-            let label = self.source.give_up(lane);
+            let label = self.lose(lane, now);
             self.tally.timeout(oldest, label, now);
             if self.tally.covers(now) {
                 self.note_begun(lane, oldest, now);

@@ -18,6 +18,16 @@ impl Session {
             }
             self.assign(lane, intended_ns);
         }
+        self.user_begun();
+    }
+
+    /// Whether the next answer on `lane` is to be heard, where any is.
+    #[inline]
+    pub(super) fn hears(&self, lane: u32) -> bool {
+        match &self.source {
+            Source::Same(_) => false,
+            Source::Each(each) => each.hears(lane),
+        }
     }
 
     /// Whether a connection with room may ask now.

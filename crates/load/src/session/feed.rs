@@ -1,6 +1,7 @@
 use std::fmt::Debug;
 
 use super::answer::Body;
+use super::users::{Next, User};
 
 /// Longest body of an answer that [`Feed::heard`] is given; the rest is read and left out, so that no answer costs
 /// memory without bound.
@@ -65,6 +66,36 @@ pub trait Feed: Debug + Send {
     fn times_batches(&self) -> bool {
         false
     }
+
+    /// Whether each request is of a user, whom [`Batch::of_user`] names: then [`Feed::next`] brings the first request of a new
+    /// one, and what follows is told of answers.
+    fn has_users(&self) -> bool {
+        false
+    }
+
+    /// There are to be no more users at a time than that.
+    fn limit_users(&mut self, _most: u32) {}
+
+    /// Whether another user may come now.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Users who have come and not ended.
+    fn under_way(&self) -> usize {
+        0
+    }
+
+    /// The request that `user` is at, again or for the first time.
+    fn resume(&mut self, _user: User, _batch: &mut Batch) {}
+
+    /// The request of `user`, due at `due_ns`, was answered well at `at`. What of an answer is to be heard is there.
+    fn answered(&mut self, _user: User, _heard: Option<&Heard>, _due_ns: u64, _at: u64) -> Next {
+        Next::Finished { took_ns: 0 }
+    }
+
+    /// A request of `user` went wrong, and the user is gone.
+    fn lost(&mut self, _user: User) {}
 }
 
 /// Why a feed cannot go on.
@@ -80,6 +111,10 @@ pub(super) struct Asked {
     pub(super) head: bool,
     /// Which label it has, if any.
     pub(super) label: Option<u16>,
+    /// Whose it is, if anyone's.
+    pub(super) user: Option<User>,
+    /// Whether its answer is to be heard, where any is.
+    pub(super) hears: bool,
 }
 
 /// Requests that go out together on one connection.
@@ -101,7 +136,15 @@ impl Batch {
         write(&mut self.bytes);
         let request = &self.bytes[begin..];
         if !request.is_empty() {
-            self.requests.push(Asked { bytes: request.len(), head: request.starts_with(b"HEAD "), label });
+            let (bytes, head) = (request.len(), request.starts_with(b"HEAD "));
+            self.requests.push(Asked { bytes, head, label, user: None, hears: true });
+        }
+    }
+
+    /// The request that was added last is of `user`; without `hears` its answer is not kept.
+    pub(crate) fn of_user(&mut self, user: User, hears: bool) {
+        if let Some(asked) = self.requests.last_mut() {
+            (asked.user, asked.hears) = (Some(user), hears);
         }
     }
 

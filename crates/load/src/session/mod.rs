@@ -29,6 +29,7 @@ mod silence;
 mod source;
 mod streams;
 mod tally;
+mod users;
 mod websocket;
 
 pub(crate) use answer::Body;
@@ -44,6 +45,7 @@ pub use protocol::{Asked, End, Hopeless, Http1, Protocol, WebSocket};
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
+pub use users::{Next, User, Users};
 pub use websocket::{FrameError, Upgrade, message};
 
 use crate::histogram::Latencies;
@@ -149,6 +151,10 @@ pub struct Session {
     expiry_ns: u64,
     /// When the next request that waits is not to wait any longer.
     release_ns: u64,
+    /// When the next request of a user is due; never where there are no users.
+    step_ns: u64,
+    /// Whether no other user may come.
+    full: bool,
     completed: u64,
     /// Whether nothing more is sent, and answers are only waited for.
     draining: bool,
@@ -169,7 +175,10 @@ impl Session {
     /// The same with requests from `feed` in the place of the one of `spec`.
     #[must_use]
     pub fn fed(spec: Spec, feed: Box<dyn Feed>) -> Self {
-        let (each, lanes) = (Each::new(feed, spec.lanes), spec.lanes as usize);
+        let (mut each, lanes) = (Each::new(feed, spec.lanes), spec.lanes as usize);
+        if spec.pace == Pace::Closed {
+            each.limit_users(spec.lanes);
+        }
         let (most, listens, labels) = (each.most(), each.listens(), each.labels());
         let mut session = Self::with_source(spec, Source::Each(Box::new(each)), most);
         session.tally.label(labels);
@@ -197,6 +206,8 @@ impl Session {
             occupancy: Occupancy::default(),
             expiry_ns: NEVER,
             release_ns: NEVER,
+            step_ns: NEVER,
+            full: false,
             completed: 0,
             draining: false,
             goes_on: false,
@@ -259,9 +270,13 @@ impl Session {
         }
         self.end_rests(now);
         while self.dispatch_ns() <= now {
+            let is_step = self.step_ns != NEVER && self.step_ns <= self.arrival_ns();
             let Some(lane) = self.dispatcher.leave() else { return };
             self.lanes[lane as usize].idle = false;
-            if self.has_room(lane) {
+            if self.has_room(lane) && is_step {
+                self.assign_step(lane);
+                self.note_room(lane);
+            } else if self.has_room(lane) {
                 let intended_ns = self.take(lane);
                 match self.source {
                     Source::Same(_) => self.assign(lane, intended_ns),
@@ -278,7 +293,16 @@ impl Session {
         if self.draining {
             return NEVER;
         }
-        let due_ns = self.dispatcher.due_ns();
+        match self.step_ns {
+            NEVER => self.arrival_ns(),
+            _ => self.arrival_ns().min(self.due_step_ns()),
+        }
+    }
+
+    /// When an arrival, or a request that was returned, can be sent.
+    #[inline]
+    fn arrival_ns(&self) -> u64 {
+        let due_ns = if self.full { NEVER } else { self.dispatcher.due_ns() };
         match (self.again.is_empty(), self.quota) {
             (true, 0) => NEVER,
             (true, _) if self.tally.is_over_by(due_ns) => NEVER,
@@ -420,7 +444,8 @@ impl Session {
         let mut from = 0;
         loop {
             self.expect_answer(lane);
-            let heard = self.heard.get_mut(lane as usize);
+            let hears = self.hears(lane);
+            let heard = self.heard.get_mut(lane as usize).filter(|_| hears);
             match self.lanes[lane as usize].reader.next(buf, &mut from, &mut self.heads, heard) {
                 Ok(Some(answer)) => {
                     if self.answered(lane, answer, at) == Fate::Replace {
@@ -448,10 +473,11 @@ impl Session {
         }
         let early = state.unwritten == state.cursor.held;
         let mut stamp = self.rings.pop(lane, &mut state.cursor);
-        let (label, timed) = self.source.each().map_or((None, true), |each| {
-            let (label, last) = each.pop(lane);
-            (label, last || !each.times_batches())
+        let (asked, timed) = self.source.each().map_or((None, true), |each| {
+            let popped = each.pop(lane);
+            (popped.map(|(asked, _)| asked), popped.is_none_or(|(_, last)| last || !each.times_batches()))
         });
+        let label = asked.and_then(|asked| asked.label);
         if early {
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
@@ -466,7 +492,13 @@ impl Session {
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);
         self.note_pieces(lane, stamp, at, timed);
-        self.hear(lane);
+        match asked.and_then(|asked| asked.user) {
+            None => self.hear(lane),
+            Some(user) => {
+                let well = !self.tally.is_error(answer.status);
+                self.user_answered(lane, user, label, well, stamp.intended_ns, at);
+            }
+        }
         let state = &self.lanes[lane as usize];
         let used_up = state.left == 0 && state.cursor.held == 0;
         if early || used_up || !answer.keep_alive {
@@ -514,6 +546,7 @@ impl Session {
         self.quota == 0
             && self.occupancy.now == 0
             && self.again.is_empty()
+            && self.step_ns == NEVER
             && self.lanes.iter().all(|lane| lane.cursor.held == 0)
     }
 }

@@ -3,9 +3,12 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::dispatch::NEVER;
 use super::feed::{Asked, Batch, Feed, FeedError, Heard};
+use super::users::{Next, User};
 
 /// Most bytes that one write offers: more than a socket's default send buffer takes is only copied in vain.
 const BATCH_BYTES: usize = 64 * 1024;
+/// Room for the body of an answer that a connection keeps when the answer has been heard.
+const KEPT_BODY_BYTES: usize = 64 * 1024;
 
 /// The bytes of the requests.
 #[derive(Debug)]
@@ -59,7 +62,7 @@ impl Source {
 
     /// The oldest request of `lane` is given up: its label.
     pub(crate) fn give_up(&mut self, lane: u32) -> Option<u16> {
-        self.each().and_then(|each| each.pop(lane).0)
+        self.each().and_then(|each| each.pop(lane)?.0.label)
     }
 
     pub(crate) fn each(&mut self) -> Option<&mut Each> {
@@ -80,6 +83,8 @@ pub(crate) struct Each {
     tired: Vec<u32>,
     /// Until when connections rest.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When the next requests of users are due.
+    steps: BinaryHeap<Reverse<(u64, User)>>,
     failure: Option<FeedError>,
 }
 
@@ -136,6 +141,7 @@ impl Each {
             batch: Batch::default(),
             tired: Vec::new(),
             resting: BinaryHeap::new(),
+            steps: BinaryHeap::new(),
             failure: None,
         }
     }
@@ -154,12 +160,86 @@ impl Each {
             self.failure.get_or_insert(FeedError(text));
             return 0;
         }
+        self.put(lane);
+        count as u32
+    }
+
+    /// Puts the batch into the outbox of `lane`.
+    fn put(&mut self, lane: u32) {
         let outbox = &mut self.outboxes[lane as usize];
         outbox.rest = Rest::Due;
         outbox.bytes.extend_from_slice(&self.batch.bytes);
+        let count = self.batch.requests.len();
         let requests = self.batch.requests.iter().enumerate();
         outbox.held.extend(requests.map(|(index, asked)| (*asked, index + 1 == count)));
-        count as u32
+    }
+
+    /// Puts the request of a user that is due first into the outbox of `lane`, and says when it was due.
+    pub(crate) fn fetch_step(&mut self, lane: u32) -> Option<u64> {
+        let Reverse((due_ns, user)) = self.steps.pop()?;
+        self.batch.clear();
+        self.feed.resume(user, &mut self.batch);
+        self.put(lane);
+        Some(due_ns)
+    }
+
+    /// When the next request of a user is due.
+    pub(crate) fn step_ns(&self) -> u64 {
+        self.steps.peek().map_or(NEVER, |Reverse((due_ns, _))| *due_ns)
+    }
+
+    /// The requests of users that are due at any time, and forgets them.
+    pub(crate) fn take_steps(&mut self) -> BinaryHeap<Reverse<(u64, User)>> {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// The request of `lane` that was due at `due_ns` is to be sent again; false where it is no user's.
+    pub(crate) fn again(&mut self, lane: u32, due_ns: u64) -> bool {
+        let user = self.pop(lane).and_then(|(asked, _)| asked.user);
+        user.map(|user| self.steps.push(Reverse((due_ns, user)))).is_some()
+    }
+
+    /// `user` is answered well: what comes next is noted.
+    pub(crate) fn user_answered(
+        &mut self,
+        user: User,
+        heard: Option<&mut Heard>,
+        due_ns: u64,
+        at: u64,
+    ) -> Next {
+        let next = self.feed.answered(user, heard.as_deref(), due_ns, at);
+        if let Some(heard) = heard.filter(|heard| heard.body.capacity() > KEPT_BODY_BYTES) {
+            heard.body = Vec::new();
+        }
+        if let Next::After { wait_ns } = next {
+            self.steps.push(Reverse((at.saturating_add(wait_ns), user)));
+        }
+        next
+    }
+
+    pub(crate) fn lose(&mut self, user: User) {
+        self.feed.lost(user);
+    }
+
+    pub(crate) fn has_users(&self) -> bool {
+        self.feed.has_users()
+    }
+
+    pub(crate) fn limit_users(&mut self, most: u32) {
+        self.feed.limit_users(most);
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.feed.has_room()
+    }
+
+    pub(crate) fn under_way(&self) -> usize {
+        self.feed.under_way()
+    }
+
+    /// Whether the next answer on `lane` is to be heard.
+    pub(crate) fn hears(&self, lane: u32) -> bool {
+        self.outboxes[lane as usize].held.front().is_none_or(|(asked, _)| asked.hears)
     }
 
     /// Takes back the last `surplus` requests of the batch that was just fetched for `lane`.
@@ -174,10 +254,9 @@ impl Each {
         }
     }
 
-    /// The oldest request of `lane` is answered or given up: its label, and whether it was the last of its batch.
-    pub(crate) fn pop(&mut self, lane: u32) -> (Option<u16>, bool) {
-        let popped = self.outboxes[lane as usize].held.pop_front();
-        popped.map_or((None, true), |(asked, last)| (asked.label, last))
+    /// The oldest request of `lane` is answered or given up: it, and whether it was the last of its batch.
+    pub(super) fn pop(&mut self, lane: u32) -> Option<(Asked, bool)> {
+        self.outboxes[lane as usize].held.pop_front()
     }
 
     /// Forgets what `lane` holds.

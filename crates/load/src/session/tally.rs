@@ -8,6 +8,7 @@ use super::in_pieces::InPieces;
 use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
+use super::users::Users;
 use crate::histogram::{Latencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
@@ -126,6 +127,8 @@ pub struct Tally {
     pub events: Option<Box<Events>>,
     /// Requests sent once more, in the window: they met a server's closing of an idle connection.
     pub resent: u64,
+    /// What became of users, where requests have any.
+    pub users: Option<Box<Users>>,
     /// Sent and not answered when the window ended.
     pub unfinished: u64,
     /// Due and not sent when the window ended.
@@ -180,6 +183,7 @@ impl Tally {
             errors: Errors::default(),
             by_status: BTreeMap::new(),
             events: None,
+            users: None,
             resent: 0,
             unfinished: 0,
             unsent: 0,
@@ -323,7 +327,7 @@ impl Tally {
     }
 
     #[inline]
-    fn is_error(&self, status: u16) -> bool {
+    pub(super) fn is_error(&self, status: u16) -> bool {
         const FIRST_ERROR_STATUS: u16 = 400;
         self.expected_status.map_or(status >= FIRST_ERROR_STATUS, |expected| status != expected)
     }
@@ -378,6 +382,40 @@ impl Tally {
         if self.owns(stamp) {
             let from_ns = if self.split.is_some() { stamp.sent_ns } else { stamp.intended_ns };
             self.in_pieces.get_or_insert_default().note(from_ns, begun_ns, end);
+        }
+    }
+
+    /// What is counted of users, where there is a window.
+    pub(super) fn open_users(&mut self) -> Option<&mut Users> {
+        self.span?;
+        Some(self.users.get_or_insert_default())
+    }
+
+    /// A user ended at a request that went wrong.
+    pub(super) fn user_failed(&mut self, at: u64) {
+        if self.covers(at) {
+            self.users.get_or_insert_default().failed += 1;
+        }
+    }
+
+    /// A user has had every step.
+    pub(super) fn user_finished(&mut self, took_ns: u64, at: u64) {
+        if self.covers(at) {
+            let users = self.users.get_or_insert_default();
+            users.finished += 1;
+            users.took.saturating_record(took_ns);
+        }
+    }
+
+    /// An answer that was right by its status had not the value that was to be taken from it.
+    pub(super) fn value_missing(&mut self, value: (u16, u16), label: Option<u16>, at: u64) {
+        if self.covers(at) {
+            self.errors.value += 1;
+            self.second.errors += 1;
+            self.labelled(label).into_iter().for_each(|label| label.errors += 1);
+            let users = self.users.get_or_insert_default();
+            users.failed += 1;
+            *users.missing.entry(value).or_default() += 1;
         }
     }
 

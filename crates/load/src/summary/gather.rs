@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
-use model::record::{Errors, Pieces, Second, status_name};
+use model::record::{Errors, Pieces, Second, UserFigures, status_name};
 
+use crate::Scenario;
 use crate::driver::{Phases, Report};
 use crate::histogram::{Latencies, Pool, latencies, resident};
 use crate::session::{
-    Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, of_both,
+    Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, Users, of_both,
 };
 
 /// Seconds as they come from the workers, added up as soon as every worker has ended the same one.
@@ -47,6 +48,10 @@ pub(crate) struct Measured {
     /// First and last bytes that did not come together, until they are among the phases.
     pub(crate) in_pieces: InPieces,
     pub(crate) phases: Phases,
+    /// What became of the users of a scenario.
+    pub(crate) users: Option<Users>,
+    /// Values that answers did not have, in words.
+    pub(crate) missing: BTreeMap<String, u64>,
     pub(crate) errors: Errors,
     pub(crate) by_status: BTreeMap<String, u64>,
     pub(crate) events: Option<Events>,
@@ -93,6 +98,8 @@ impl Measured {
             bytes_read: 0,
             pieces: Pieces::default(),
             in_pieces: InPieces::default(),
+            users: None,
+            missing: BTreeMap::new(),
             phases: Phases { connect: latencies(), tls: latencies(), first_byte: None },
             errors: Errors::default(),
             by_status: BTreeMap::new(),
@@ -127,6 +134,29 @@ impl Measured {
     pub(crate) fn name(&mut self, names: &[String]) {
         let labels = std::mem::take(&mut self.labels);
         self.by_name = names.iter().cloned().zip(labels).collect();
+    }
+
+    /// Gives the steps of a scenario, and the values that they take, their names.
+    pub(crate) fn name_steps(&mut self, scenario: &Scenario) {
+        self.name(scenario.names());
+        let missing = self.users.iter().flat_map(|users| &users.missing);
+        self.missing = missing.map(|((step, take), count)| (scenario.value(*step, *take), *count)).collect();
+    }
+
+    /// Adds what is reported of users.
+    pub(crate) fn add_users(&mut self, figures: Option<&UserFigures>, took: Option<&Latencies>) {
+        let Some(figures) = figures else { return };
+        self.users.get_or_insert_default().add(&Users {
+            begun: figures.begun,
+            finished: figures.finished,
+            failed: figures.failed,
+            under_way: figures.under_way,
+            took: took.cloned().unwrap_or_else(latencies),
+            missing: BTreeMap::new(),
+        });
+        for (value, count) in &figures.missing {
+            *self.missing.entry(value.clone()).or_default() += count;
+        }
     }
 
     /// Adds phases.
@@ -230,6 +260,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.requests += tally.requests;
     sum.answers += tally.answers;
     sum.bytes_read += tally.bytes_read;
+    tally.users.iter().for_each(|users| sum.users.get_or_insert_default().add(users));
     sum.pieces += tally.pieces;
     tally.in_pieces.iter().for_each(|pieces| sum.in_pieces.add(pieces));
     if let Some(opening) = report.opening {

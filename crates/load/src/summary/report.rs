@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use model::record::{
     Connections, Cpu, EventFigures, LoadReport, NamedRequests, PerConnection, Percentiles, PhaseFigures,
-    ScheduleFacts, ShardRecord,
+    ScheduleFacts, ShardRecord, UserFigures,
 };
 
 use super::correlation::{effective, spearman};
@@ -78,6 +78,7 @@ pub(crate) fn outcome(facts: &Facts, measured: Measured, together: Together) -> 
         silences: measured.silences.unwrap_or_default(),
         events: measured.events,
         phases: measured.phases,
+        users_took: measured.users.map(|users| users.took),
         shard,
     }
 }
@@ -108,6 +109,14 @@ fn report(facts: &Facts, measured: &Measured) -> LoadReport {
             tls_ns: Some(&measured.phases.tls).filter(|tls| !tls.is_empty()).map(percentiles),
             first_byte_ns: measured.phases.first_byte.as_ref().map(percentiles),
             last_byte_ns: service.clone(),
+        }),
+        users: measured.users.as_ref().map(|users| UserFigures {
+            begun: users.begun,
+            finished: users.finished,
+            failed: users.failed,
+            under_way: users.under_way,
+            missing: measured.missing.clone(),
+            took_ns: percentiles(&users.took),
         }),
         rate_ratio: rate_ratio(facts, measured),
         errors: measured.errors,

@@ -31,10 +31,11 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
 
 /// Most important first.
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     partial,
     connections,
     errors,
+    values,
     parse,
     rate,
     busy,
@@ -85,8 +86,28 @@ fn errors(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "errors",
         format!(
-            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
-            errors.connect, errors.read, errors.write, errors.timeout, errors.status, errors.parse
+            "Requests failed: connect {}, read {}, write {}, timeout {}, status {}, parse {}, value {}. Latencies hold the answered ones and the timeouts; look at the server's log.",
+            errors.connect,
+            errors.read,
+            errors.write,
+            errors.timeout,
+            errors.status,
+            errors.parse,
+            errors.value
+        ),
+    )
+}
+
+/// A scenario took what was not there.
+fn values(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let missing = &report.users.as_ref()?.missing;
+    let (value, _) = missing.iter().max_by_key(|(_, count)| **count)?;
+    let (count, more) = (missing.values().sum::<u64>(), missing.len() - 1);
+    let others = if more == 0 { String::new() } else { format!(", and so with {more} other values") };
+    warning(
+        "values",
+        format!(
+            "{count} users ended early, for an answer had not what the next steps need: {value}{others}. Look at what the server answers, or take it from elsewhere."
         ),
     )
 }
@@ -246,7 +267,7 @@ fn few_requests(report: &LoadReport, _: &Measured) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::session::{SLICES, Slice, Span};
@@ -266,13 +287,17 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 17] = [
+    const CASES: [Case; 18] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
             measured.connect_error = Some("refused".to_owned());
         }),
         ("errors", "read 1, write 0", "look at the server's log", |report, _| report.errors.read = 1),
+        ("values", "'login' had no token (JSON /token)", "Look at what the server answers", |report, _| {
+            let missing = BTreeMap::from([("'login' had no token (JSON /token)".to_owned(), 3)]);
+            report.users = Some(model::record::UserFigures { missing, ..Default::default() });
+        }),
         ("malformed", "not what was asked for: it", "Look at what the server sends.", |_, measured| {
             measured.malformed = Some("it".to_owned());
         }),

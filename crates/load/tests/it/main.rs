@@ -14,6 +14,7 @@ mod merge;
 mod phases;
 mod reach;
 mod repeat;
+mod scenario;
 mod schedule;
 mod serving;
 mod session;

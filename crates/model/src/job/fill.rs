@@ -25,6 +25,9 @@ pub struct Data {
     pub columns: Vec<String>,
     /// Rows of one cell for each column; at least one row.
     pub rows: Vec<Vec<String>>,
+    /// Names of values that answers give: placeholders of a scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<String>,
 }
 
 impl Data {
@@ -64,7 +67,7 @@ impl Data {
         if rows.is_empty() {
             return Err(wrong(0, "it has no row below its header".to_owned()));
         }
-        Ok(Self { columns, rows })
+        Ok(Self { columns, rows, taken: Vec::new() })
     }
 }
 
@@ -75,6 +78,8 @@ pub enum Piece {
     Text(Vec<u8>),
     /// The cell of a column.
     Column(usize),
+    /// A value that an answer gave.
+    Taken(usize),
     /// The number of the request, from 0.
     Number,
     /// A random UUID (version 4).
@@ -97,6 +102,8 @@ pub struct Place<'a> {
     pub arrival: u64,
     /// Where columns come from.
     pub data: Option<&'a Data>,
+    /// Values that answers gave, in the order of [`Data::taken`].
+    pub taken: &'a [Vec<u8>],
 }
 
 impl Piece {
@@ -112,6 +119,7 @@ impl Piece {
         match self {
             Self::Text(text) => out.extend_from_slice(text),
             Self::Column(column) => out.extend_from_slice(place.cell(*column).as_bytes()),
+            Self::Taken(value) => out.extend_from_slice(place.taken.get(*value).map_or(&[], Vec::as_slice)),
             Self::Number => decimal(place.arrival, out),
             Self::Uuid => uuid(&mut random(), out),
             Self::Random { low, high } => {
@@ -162,7 +170,7 @@ fn uuid(random: &mut SplitMix64, out: &mut Vec<u8>) {
     }
 }
 
-fn is_word(name: &str) -> bool {
+pub(super) fn is_word(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
@@ -170,9 +178,11 @@ fn is_word(name: &str) -> bool {
 /// What `{name}` stands for, if anything.
 fn known(name: &str, data: Option<&Data>) -> Option<Piece> {
     let column = data.and_then(|data| data.columns.iter().position(|column| column == name));
+    let taken = data.and_then(|data| data.taken.iter().position(|value| value == name));
     let words: Vec<&str> = name.split(' ').collect();
     match words[..] {
         _ if column.is_some() => column.map(Piece::Column),
+        _ if taken.is_some() => taken.map(Piece::Taken),
         ["n"] => Some(Piece::Number),
         ["uuid"] => Some(Piece::Uuid),
         ["random", low, high] => {
@@ -229,9 +239,13 @@ pub fn pieces(text: &[u8], data: Option<&Data>) -> Result<Vec<Piece>, String> {
 }
 
 fn unknown(name: &str, data: Option<&Data>) -> String {
-    let columns = data.map_or(String::new(), |data| data.columns.join(", "));
+    let names = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let columns = data.map_or_else(String::new, |data| names(&data.columns));
+    let taken = data.filter(|data| !data.taken.is_empty());
+    let values = taken
+        .map_or_else(String::new, |data| format!(" and no value that a step takes ({})", names(&data.taken)));
     format!(
-        "{{{name}}} is no column of the data (it has {columns}): write {{{{{name}}}}} for the word in braces"
+        "{{{name}}} is no column of the data (it has {columns}){values}: write {{{{{name}}}}} for the word in braces"
     )
 }
 

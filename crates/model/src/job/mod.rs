@@ -12,6 +12,7 @@
 pub(crate) mod body;
 pub mod fill;
 pub mod read;
+pub mod scenario;
 mod summary;
 mod turn;
 

@@ -49,6 +49,9 @@ pub struct Errors {
     pub status: u64,
     /// Answers that are not HTTP.
     pub parse: u64,
+    /// Answers without a value that a scenario takes from them.
+    #[serde(default)]
+    pub value: u64,
 }
 
 impl Errors {
@@ -60,7 +63,7 @@ impl Errors {
 
     /// Each kind by its name in the JSON, with its count.
     #[must_use]
-    pub fn kinds(&self) -> [(&'static str, u64); 6] {
+    pub fn kinds(&self) -> [(&'static str, u64); 7] {
         [
             ("connect", self.connect),
             ("read", self.read),
@@ -68,6 +71,7 @@ impl Errors {
             ("timeout", self.timeout),
             ("status", self.status),
             ("parse", self.parse),
+            ("value", self.value),
         ]
     }
 }
@@ -80,6 +84,7 @@ impl AddAssign for Errors {
         self.timeout += more.timeout;
         self.status += more.status;
         self.parse += more.parse;
+        self.value += more.value;
     }
 }
 
@@ -193,6 +198,24 @@ pub struct NamedRequests {
     pub response_ns: Percentiles,
 }
 
+/// What became of the users of a scenario.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UserFigures {
+    /// Users who came in the window.
+    pub begun: u64,
+    /// Users who had every step in it.
+    pub finished: u64,
+    /// Users who ended in it at a step that went wrong.
+    pub failed: u64,
+    /// Users who were under way when it ended.
+    pub under_way: u64,
+    /// Values that answers did not have, in words, with how often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, u64>,
+    /// From the instant at which the first step was due to the last answer, of those who finished; thinking included.
+    pub took_ns: Percentiles,
+}
+
 /// Where the time goes on the way to an answer, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseFigures {
@@ -238,6 +261,9 @@ pub struct LoadReport {
     /// Where the time of connections and answers went; absent in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<PhaseFigures>,
+    /// Users, where requests were those of a scenario: then the schedule's rate is one of users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<UserFigures>,
     /// Achieved over intended rate; absent in a closed loop.
     pub rate_ratio: Option<f64>,
     /// Errors in the window.

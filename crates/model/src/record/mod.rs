@@ -35,7 +35,8 @@ pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
 pub use host::{Host, Link};
 pub use load::{
     Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,
-    Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, Warning, status_name,
+    Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, UserFigures, Warning,
+    status_name,
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus};

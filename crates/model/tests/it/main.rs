@@ -4,4 +4,5 @@
 mod plan;
 mod record;
 mod requests;
+mod scenario;
 mod units;

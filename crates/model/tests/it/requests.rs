@@ -164,7 +164,7 @@ fn data() -> Data {
 
 fn filled(text: &str, arrival: u64, seed: u64) -> String {
     let data = data();
-    let place = Place { seed, arrival, data: Some(&data) };
+    let place = Place { seed, arrival, data: Some(&data), taken: &[] };
     let mut out = Vec::new();
     for (nth, piece) in pieces(text.as_bytes(), Some(&data)).unwrap().iter().enumerate() {
         piece.write(&place, nth as u64, &mut out);

@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use load::{Scenario, Target};
 use model::job::fill::check;
 use model::job::read::{Given, read};
+use model::job::scenario;
 use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
 use model::plan::Reach;
 use model::units::Span;
@@ -61,6 +63,11 @@ pub(crate) struct RequestArgs {
     /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
     #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) script: Option<PathBuf>,
+    /// Send what this scenario says (TOML): steps that each user goes through in order, with values taken from answers and time
+    /// to think. Then -R is users a second, without it each connection has one user after the other, and --requests N is a number
+    /// of users
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "replay", "ws", "grpc", "sse", "body"], help_heading = ASKING)]
+    pub(crate) scenario: Option<PathBuf>,
     /// Send the requests of this access log (combined format), in load with its own timing; elsewhere each is drawn as often
     /// as it is in there
     #[arg(long, value_name = "LOG", conflicts_with_all = ["script", "data"], help_heading = ASKING)]
@@ -140,6 +147,11 @@ impl RequestArgs {
                 "--script is for load: {command} takes its requests from --requests FILE, whose placeholders vary them"
             );
         }
+        if self.scenario.is_some() {
+            bail!(
+                "--scenario is for load: {command} holds single requests against each other, from --requests FILE"
+            );
+        }
         if self.speed.is_some() {
             bail!(
                 "--speed is of a log's own timing, which only load keeps: in {command} the conditions say when requests are due"
@@ -180,7 +192,8 @@ impl RequestArgs {
             CountOrFile::Count(_) => None,
         });
         let file = one("files", files)?;
-        for (flag, other) in [("--replay", &self.replay), ("--script", &self.script)] {
+        let others = [("--replay", &self.replay), ("--script", &self.script), ("--scenario", &self.scenario)];
+        for (flag, other) in others {
             if let (Some(_), Some(_)) = (file, other) {
                 bail!("--requests FILE cannot be used with {flag}: both say what is asked");
             }
@@ -269,6 +282,19 @@ impl RequestArgs {
             authorities: self.cacert.clone(),
             identity: self.cert.clone().zip(self.key.clone()),
         }
+    }
+
+    /// The scenario, where there is one, as requests to `target`.
+    pub(crate) fn scenario(&self, target: &Target) -> anyhow::Result<Option<Scenario>> {
+        let Some(file) = &self.scenario else { return Ok(None) };
+        if self.method != "GET" {
+            bail!("-X {} says nothing of a scenario, whose steps have their own methods", self.method);
+        }
+        let data = self.data.as_deref().map(table).transpose()?;
+        let (name, text) = (file.display().to_string(), text(file)?);
+        let read = scenario::Scenario::read(&name, &text, &self.pattern()?, data.as_ref());
+        let rendered = Scenario::new(&read.context("--scenario")?, target);
+        Ok(Some(rendered.with_context(|| format!("--scenario {name}"))?))
     }
 
     /// What the flags say of every request.

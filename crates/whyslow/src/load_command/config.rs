@@ -37,6 +37,9 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
     if let Some(file) = &args.request.replay {
         replay(file, args.request.speed.unwrap_or(1.0), &mut config)?;
     }
+    if let Some(scenario) = args.request.scenario(&config.target)? {
+        (config.scenario, config.list) = (Some(Arc::new(scenario)), None);
+    }
     args.sharding.apply(&mut config)?;
     Ok(config)
 }

@@ -151,3 +151,40 @@ fn a_file_that_cannot_be_used_is_refused_in_one_sentence_before_anything_is_sent
         assert!(said.err.contains(words), "{flags:?}: {said:?}");
     }
 }
+
+#[test]
+fn the_scenario_of_the_page_gives_each_user_what_its_login_gave() {
+    let folder = fresh_folder();
+    let page = std::fs::read_to_string(repository("docs/scenarios.md")).unwrap();
+    let shop = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    std::fs::write(folder.join("shop.toml"), shop).unwrap();
+    std::fs::write(folder.join("users.csv"), "id\n7\n8\n").unwrap();
+    let recorder = Recorder::start(|request| match request.starts_with(b"POST /login ") {
+        true => b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{\"token\": \"t-1\"}".to_vec(),
+        false => ANSWER.to_vec(),
+    });
+    let url = recorder.url();
+    let scenario =
+        ["load", "-t1", "-c2", "--scenario", "shop.toml", "--data", "users.csv", "--requests", "10"];
+    let said = whyslow_in(&folder, &[&scenario[..], &["--format", "json", &url]].concat());
+    let report = said.json();
+    assert_schema("load", &report);
+    let users = &report["users"];
+    assert_eq!((&users["begun"], &users["finished"]), (&10.into(), &10.into()), "{report}");
+    assert_eq!(report["requests_by_name"]["order"]["requests"], 10);
+    let connections = recorder.finish();
+    let requests = connections.iter().flatten().map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+    let orders: Vec<String> = requests.filter(|request| request.starts_with("GET /orders?of=")).collect();
+    assert_eq!(orders.len(), 10);
+    assert!(orders.iter().all(|order| order.contains("Authorization: Bearer t-1\r\n")), "{}", orders[0]);
+    let text = whyslow_in(&folder, &[&scenario[..], &["--format", "text", "http://127.0.0.1:1/"]].concat());
+    assert_eq!(text.code, Some(2), "nobody is there: {text:?}");
+    for (more, words) in [
+        (&["--requests", "shop.toml"][..], "both say what is asked"),
+        (&["-X", "PUT"], "whose steps have their own methods"),
+        (&["--pipeline", "2"], "leave --pipeline and --schedule out"),
+    ] {
+        let refused = whyslow_in(&folder, &[&scenario[..], more, &[&url]].concat());
+        assert!(refused.code == Some(2) && refused.err.contains(words), "{refused:?}");
+    }
+}

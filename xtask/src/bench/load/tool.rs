@@ -17,6 +17,9 @@ pub(super) const PIPELINED: [Tool; 2] = [Tool::Whyslow, Tool::Wrk];
 /// Tools with a schedule that does not wait for answers, or nearly so.
 pub(super) const OPEN: [Tool; 3] = [Tool::Whyslow, Tool::InLots, Tool::Oha];
 
+/// Single requests, and users who have them as steps.
+pub(super) const STEPS: [Tool; 2] = [Tool::Whyslow, Tool::Steps];
+
 /// How often the memory of a running tool is read: its peak is kept by the kernel, so that only the last reading counts.
 const LOOK: Duration = Duration::from_millis(100);
 /// Clock ticks of `/proc/PID/stat` in a second. Source: `proc(5)`; USER_HZ is 100 on every Linux.
@@ -31,6 +34,8 @@ pub(super) enum Tool {
     Whyslow,
     /// whyslow where requests may wait for each other for [`SLACK`].
     InLots,
+    /// whyslow with users of two steps, the second of which needs a value of the first one's answer.
+    Steps,
     Wrk,
     H2load,
     Oha,
@@ -72,6 +77,7 @@ impl Tool {
         match self {
             Self::Whyslow => "whyslow load",
             Self::InLots => "whyslow load --slack 1ms",
+            Self::Steps => "whyslow load --scenario",
             Self::Wrk => "wrk",
             Self::H2load => "h2load",
             Self::Oha => "oha",
@@ -80,7 +86,7 @@ impl Tool {
 
     pub(super) fn is_here(self) -> bool {
         match self {
-            Self::Whyslow | Self::InLots => true,
+            Self::Whyslow | Self::InLots | Self::Steps => true,
             // wrk has no option that only prints and succeeds; its version ends with 1.
             Self::Wrk => Command::new("wrk").arg("--version").output().is_ok(),
             Self::H2load => exists("h2load"),
@@ -89,7 +95,7 @@ impl Tool {
     }
 
     fn is_ours(self) -> bool {
-        matches!(self, Self::Whyslow | Self::InLots)
+        matches!(self, Self::Whyslow | Self::InLots | Self::Steps)
     }
 
     /// Its name and version, in its own words.
@@ -110,12 +116,14 @@ impl Tool {
         let url = format!("http://{address}/plaintext");
         let program = whyslow::release().join("whyslow");
         let line = match self {
-            Self::Whyslow | Self::InLots => {
+            Self::Whyslow | Self::InLots | Self::Steps => {
                 let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
                 let slack = if self == Self::InLots { format!("--slack {SLACK}") } else { String::new() };
                 let program = program.display();
+                let steps =
+                    if self == Self::Steps { format!("--scenario {}", scenario()?) } else { String::new() };
                 format!(
-                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} -d {seconds}s --format json {url}"
+                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} {steps} -d {seconds}s --format json {url}"
                 )
             }
             Self::Wrk if *pipeline > 1 => {
@@ -170,7 +178,7 @@ impl Tool {
     fn requests(self, text: &str) -> Option<f64> {
         let json = || serde_json::from_str::<serde_json::Value>(text).ok();
         match self {
-            Self::Whyslow | Self::InLots => json()?["requests"].as_f64(),
+            Self::Whyslow | Self::InLots | Self::Steps => json()?["requests"].as_f64(),
             // "1234567 requests in 6.00s, 155.42MB read"
             Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
             // "requests: 1234567 total, …, 1234560 succeeded, …"
@@ -185,14 +193,26 @@ impl Tool {
 
 /// wrk pipelines by a script only.
 fn script(pipeline: u32) -> anyhow::Result<String> {
-    let file = root().join("target/bench/load/pipeline.lua");
     let text = format!(
         "init = function()\n  local all = {{}}\n  for i = 1, {pipeline} do all[i] = wrk.format() end\n  \
          batch = table.concat(all)\nend\nrequest = function() return batch end\n"
     );
+    written("pipeline.lua", &text)
+}
+
+/// Two steps of a user.
+fn scenario() -> anyhow::Result<String> {
+    let text = "[[step]]\nname = 'first'\nrequest = 'GET /plaintext'\ntake.who = { after = 'Hello, ', before = '!' }\n\n\
+                [[step]]\nname = 'second'\nrequest = 'GET /plaintext'\nheaders = { X-Who = '{who}' }\n";
+    written("steps.toml", text)
+}
+
+/// Writes a file for a generator and says where.
+fn written(name: &str, text: &str) -> anyhow::Result<String> {
+    let file = root().join("target/bench/load").join(name);
     std::fs::create_dir_all(file.parent().expect("it lies in a folder"))
         .and_then(|()| std::fs::write(&file, text))
-        .context("cannot write wrk's script")?;
+        .with_context(|| format!("cannot write {name}"))?;
     Ok(file.to_string_lossy().into_owned())
 }
 
