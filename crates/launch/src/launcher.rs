@@ -50,6 +50,9 @@ pub struct Spec {
     pub log: PathBuf,
     /// Bytes added to its environment, as the value of [`ENV_PADDING`].
     pub env_padding_bytes: u64,
+    /// A command that removes what is not below the target, such as its container; it is run when the target is to end,
+    /// also where the measuring program was killed. None where it is empty.
+    pub afterwards: Vec<String>,
 }
 
 impl Spec {
@@ -140,7 +143,7 @@ impl Launcher {
         match first_report(&mut reports) {
             Ok(pid) => {
                 let process = Process::new(pid, supervisor, reports, spec.log.clone(), started);
-                Ok(process.until(self.stop.clone()))
+                Ok(process.until(self.stop.clone()).with_afterwards(!spec.afterwards.is_empty()))
             }
             Err(reason) => {
                 end(supervisor);
@@ -166,6 +169,8 @@ impl Launcher {
             .arg(output)
             .arg(spec.cpus.as_ref().map_or_else(|| supervise::NONE.to_owned(), ToString::to_string))
             .arg(own.as_deref().unwrap_or(Path::new(supervise::NONE)))
+            .arg(spec.afterwards.len().to_string())
+            .args(&spec.afterwards)
             .args(spec.argv.iter().map(|word| filled(word)))
             .envs(spec.env.iter().map(|(name, value)| (name, filled(value))))
             .env(ENV_PADDING, "x".repeat(padding))

@@ -20,6 +20,7 @@
 
 mod build;
 mod cache;
+mod container;
 mod error;
 mod git;
 mod launcher;
@@ -38,6 +39,7 @@ mod verify;
 
 pub use build::{BuildStep, Built};
 pub use cache::{Cache, Entry};
+pub use container::{Contained, Container, EngineError, image};
 pub use error::{LaunchError, ProbeError};
 pub use git::{GitError, Repository, WORK_TREE};
 pub use launcher::{ENV_PADDING, Launcher, OWN_FOLDER, Spec, role};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::protocol::{Report, Reports};
-use crate::supervise::{GRACE, KILL_LIMIT};
+use crate::supervise::{AFTERWARDS_LIMIT, GRACE, KILL_LIMIT};
 
 /// Beyond what a supervisor needs to kill everything: time to be scheduled on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,6 +63,10 @@ pub struct Process {
     stopped: Option<Stopped>,
     /// Set once nobody wants to wait for it any more.
     stop: Option<Arc<AtomicBool>>,
+    /// The first process of the container that serves in its place.
+    container: Option<u32>,
+    /// How long what it has removed at its end may take to be gone.
+    afterwards: Duration,
 }
 
 impl Process {
@@ -74,7 +78,25 @@ impl Process {
         started: Instant,
     ) -> Self {
         let control = supervisor.stdin.take();
-        Self { pid, supervisor, control, reports, log, started, exit: None, stopped: None, stop: None }
+        let (exit, stopped, stop, container, afterwards) = (None, None, None, None, Duration::ZERO);
+        Self { pid, supervisor, control, reports, log, started, exit, stopped, stop, container, afterwards }
+    }
+
+    /// The same of a target that has something removed at its end.
+    pub(crate) fn with_afterwards(mut self, has: bool) -> Self {
+        // It is run once more where the first time did not end everything.
+        self.afterwards = if has { 2 * AFTERWARDS_LIMIT } else { Duration::ZERO };
+        self
+    }
+
+    /// Takes note of who serves in its place.
+    pub(crate) fn serves_in(&mut self, first_process: u32) {
+        self.container = Some(first_process);
+    }
+
+    /// The process at or below which all are that serve.
+    pub(crate) fn root(&self) -> u32 {
+        self.container.unwrap_or_else(|| self.supervisor_pid())
     }
 
     pub(crate) fn until(mut self, stop: Option<Arc<AtomicBool>>) -> Self {
@@ -142,7 +164,7 @@ impl Process {
 
     /// Waits for the supervisor's last words and for itself.
     fn collect(&mut self, grace: Duration) -> Stopped {
-        let deadline = Instant::now() + grace + KILL_LIMIT + PATIENCE;
+        let deadline = Instant::now() + grace + KILL_LIMIT + PATIENCE + self.afterwards;
         while self.stopped.is_none() {
             match self.reports.next(deadline) {
                 Some(Ok(report)) => self.note(&report),

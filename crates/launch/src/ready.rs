@@ -84,7 +84,7 @@ impl Elsewhere {
     fn is_settled(&mut self, process: &Process, addr: SocketAddr) -> bool {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
-            let ports = listeners(process.supervisor_pid());
+            let ports = listeners(process.root());
             let elsewhere = !ports.is_empty() && ports.iter().all(|own| own.port() != addr.port());
             self.since = elsewhere.then(|| self.since.unwrap_or(self.looked));
         }
@@ -164,7 +164,7 @@ pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 
 /// Makes sure that the answer came from the target and not from somebody else on its port.
 fn own_answer(process: &Process, addr: SocketAddr, waited: Duration) -> Result<(), LaunchError> {
-    let ports = listeners(process.supervisor_pid());
+    let ports = listeners(process.root());
     if ports.is_empty() || ports.iter().any(|own| own.port() == addr.port()) {
         return Ok(());
     }
@@ -174,7 +174,7 @@ fn own_answer(process: &Process, addr: SocketAddr, waited: Duration) -> Result<(
 
 /// Where it listens instead.
 fn instead(process: &Process, addr: SocketAddr) -> Option<String> {
-    let ports = listeners(process.supervisor_pid());
+    let ports = listeners(process.root());
     if ports.is_empty() {
         return Some(format!("it listens on no TCP port, {addr} was expected"));
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::protocol::{Report, wait_readable};
 use crate::{shim, tree};
 
 /// First argument of this role. Arguments: log file, [`TALKING`] or [`LOGGED`], CPU list or `-`, the target's own directory
-/// or `-`, then the words of the target.
+/// or `-`, how many words the command has that is run at the end, those words, then the words of the target.
 pub(crate) const ROLE: &str = "__supervise";
 
 /// The target's standard input and output are the socket that is the supervisor's standard error.
@@ -36,6 +36,8 @@ pub(crate) const NONE: &str = "-";
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// How long to go on killing before a process counts as stuck in the kernel.
 pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// How long the command at the end may take: engines of containers need a second on a busy machine.
+pub(crate) const AFTERWARDS_LIMIT: Duration = Duration::from_secs(20);
 /// Between two rounds of SIGKILL: a process that forked in between is caught by the next.
 const KILL_AGAIN: Duration = Duration::from_millis(10);
 
@@ -44,17 +46,27 @@ struct Order<'a> {
     log: &'a OsString,
     output: &'a OsString,
     cpus: &'a OsString,
+    /// What removes that which is not below the target; empty where there is nothing such.
+    afterwards: &'a [OsString],
     words: &'a [OsString],
+}
+
+impl<'a> Order<'a> {
+    /// The order and the target's own directory.
+    fn read(args: &'a [OsString]) -> Option<(Self, &'a OsString)> {
+        let [log, output, cpus, own, count, rest @ ..] = args else { return None };
+        let (afterwards, words) = rest.split_at_checked(count.to_str()?.parse().ok()?)?;
+        Some((Self { log, output, cpus, afterwards, words }, own))
+    }
 }
 
 /// Runs the role. Its standard input is the parent's hold on it, its standard output takes the reports.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
-    let [log, output, cpus, own, words @ ..] = args else { return ExitCode::FAILURE };
-    let order = Order { log, output, cpus, words };
+    let Some((order, own)) = Order::read(args) else { return ExitCode::FAILURE };
     let own = OwnFolder::make(own);
     match own.and_then(|own| Ok((Supervisor::start(&order)?, own))) {
         Ok((supervisor, own)) => {
-            supervisor.serve(own);
+            supervisor.serve(own, order.afterwards);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -108,6 +120,9 @@ struct Supervisor {
     /// How the process that ended last did so, once the target itself has ended well: what it left behind serves in its
     /// place, until that ends too.
     in_background: Option<Exit>,
+    /// The command that is run at the end, and how it ended.
+    helper: Option<Pid>,
+    helped: Option<Exit>,
 }
 
 impl Supervisor {
@@ -116,18 +131,25 @@ impl Supervisor {
         let (wakeups, told_to_end) = wake_on_signals()?;
         let target = start_target(order)?;
         report(&Report::Started(target.as_raw_nonzero().get().unsigned_abs()));
-        Ok(Self { target, wakeups, told_to_end, alone: false, in_background: None })
+        let (in_background, helper, helped) = (None, None, None);
+        Ok(Self { target, wakeups, told_to_end, alone: false, in_background, helper, helped })
     }
 
     /// Waits until all are to end, ends them, and lets go of what they had.
-    fn serve(mut self, own: OwnFolder) {
+    fn serve(mut self, own: OwnFolder, afterwards: &[OsString]) {
         let mut wish = Wish::Wait;
         while wish == Wish::Wait {
             wish = self.wait(None, true);
         }
+        // What is not below us comes first: the target may only be waiting for it, and then ends by itself.
+        let ended = !afterwards.is_empty() && self.run_to_end(afterwards) && self.await_all(GRACE);
         let (mut killed, mut left) = (0, 0);
-        if wish == Wish::Kill || !self.end_gently() {
+        if !ended && (wish == Wish::Kill || !self.end_gently()) {
             (killed, left) = self.kill_all();
+        }
+        if !afterwards.is_empty() && (!ended || wish == Wish::Kill) {
+            // The target may have been about to make what is to be removed.
+            self.run_to_end(afterwards);
         }
         drop(own);
         report(&Report::Stopped { killed, left });
@@ -167,11 +189,42 @@ impl Supervisor {
 
     /// The target has ended when its process has, or, where that ended well, when all have that it left behind.
     fn note_end(&mut self, pid: Pid, exit: Exit) {
-        if self.in_background.is_some() || (pid == self.target && exit == Exit::Code(0)) {
+        if self.helper == Some(pid) {
+            self.helped = Some(exit);
+        } else if self.in_background.is_some() || (pid == self.target && exit == Exit::Code(0)) {
             self.in_background = Some(exit);
         } else if pid == self.target {
             report(&Report::Ended(exit));
         }
+    }
+
+    /// Runs a command to its end, or for [`AFTERWARDS_LIMIT`]; whether it ended well. What ends meanwhile is reaped: engines
+    /// of containers wait until it is gone.
+    fn run_to_end(&mut self, words: &[OsString]) -> bool {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).process_group(0).stdin(Stdio::null());
+        let Ok(child) = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else { return false };
+        self.helper = pid_of(&child);
+        (self.helped, self.alone) = (None, false);
+        let deadline = Instant::now() + AFTERWARDS_LIMIT;
+        while self.helped.is_none() && Instant::now() < deadline {
+            self.wait(Some(deadline), false);
+        }
+        let Some(exit) = self.helped else {
+            let _ = self.helper.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
+            return false;
+        };
+        exit.is_success()
+    }
+
+    /// Waits until nothing below us is left, `patience` at most.
+    fn await_all(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        self.reap();
+        while !self.alone && Instant::now() < deadline {
+            self.wait(Some(deadline), false);
+        }
+        self.alone
     }
 
     /// SIGTERM to all, then [`GRACE`]; `false` where something is still there.
@@ -273,8 +326,11 @@ fn start_target(order: &Order<'_>) -> io::Result<Pid> {
     if !reason.is_empty() {
         return Err(io::Error::other(reason));
     }
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    Ok(pid.expect("the kernel's process ids are positive"))
+    Ok(pid_of(&child).expect("the kernel's process ids are positive"))
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 fn output(order: &Order<'_>, log: &File) -> io::Result<Stdio> {

@@ -6,7 +6,8 @@ use std::time::Instant;
 use model::record::Fairness;
 
 use crate::file::{self, Reader, cannot_read, numbered};
-use crate::parse::{self, Stat, Status};
+use crate::host::Cgroups;
+use crate::parse::{self, Hierarchy, Stat, Status};
 use crate::snapshot::{ProcessSample, Snapshot, ThreadSample, children};
 use crate::{ObserveError, sys};
 
@@ -17,6 +18,8 @@ pub struct Group {
     /// When the root began: another process with its number is not it.
     start: u64,
     kind: Kind,
+    /// Whether it was started by us, and may be stopped.
+    ours: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +28,7 @@ enum Kind {
     With,
     /// The descendants of the root only.
     Below,
-    /// All processes of a cgroup and of those below it; there is no root.
+    /// All processes of a cgroup and of those below it; a container's has a root, a unit's has none.
     Cgroup(PathBuf),
     /// Nobody: a server that cannot be seen.
     Unseen,
@@ -67,18 +70,32 @@ impl Group {
     }
 
     fn in_cgroup(folder: PathBuf) -> Self {
-        Self { root: 0, start: 0, kind: Kind::Cgroup(folder) }
+        Self { root: 0, start: 0, kind: Kind::Cgroup(folder), ours: false }
+    }
+
+    /// All processes of the container `id`, which was started by us, and whose first process is `pid`: those of its cgroup,
+    /// in either version of cgroups; where it has none of its own, the first process with all descendants.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoProcess`]
+    pub fn of_container(pid: u32, id: &str) -> Result<Self, ObserveError> {
+        let first = Self { ours: true, ..Self::of(pid)? };
+        Ok(match container_folder(&Cgroups::of(pid).hierarchies, id) {
+            Some(folder) => Self { kind: Kind::Cgroup(folder), ..first },
+            None => first,
+        })
     }
 
     /// Nobody, who uses nothing: for a server whose processes cannot be seen.
     #[must_use]
     pub fn unseen() -> Self {
-        Self { root: 0, start: 0, kind: Kind::Unseen }
+        Self { root: 0, start: 0, kind: Kind::Unseen, ours: false }
     }
 
     fn new(root: u32, kind: Kind) -> Result<Self, ObserveError> {
         let start = read_stat(&mut Reader::new(), root).ok_or(ObserveError::NoProcess(root))?.start;
-        Ok(Self { root, start, kind })
+        let ours = kind == Kind::Below;
+        Ok(Self { root, start, kind, ours })
     }
 
     /// Reads all counters of all members. The CPU clocks come first, right after the time.
@@ -194,10 +211,10 @@ impl Group {
         }))
     }
 
-    /// Whether its processes were started here, below a supervisor of ours.
+    /// Whether its processes were started here, below a supervisor of ours or in a container.
     #[must_use]
     pub fn is_supervised(&self) -> bool {
-        self.kind == Kind::Below
+        self.ours
     }
 
     /// The process that the group was made of.
@@ -293,6 +310,14 @@ impl Group {
         }
         Ok(table.closure(self.root, self.kind == Kind::With))
     }
+}
+
+/// The folder of the container `id` among those of its first process: engines name it after the container. What a manager in
+/// the container divides it into lies below.
+fn container_folder(hierarchies: &[Hierarchy], id: &str) -> Option<PathBuf> {
+    let named = |folder: &String| folder.rsplit('/').next().is_some_and(|name| name.contains(id));
+    // From the innermost out: the outermost is the whole container.
+    hierarchies.iter().find_map(|hierarchy| hierarchy.folders().into_iter().rfind(named)).map(PathBuf::from)
 }
 
 /// The folder with one of `names` at `top` or below it that holds processes; another one where none does.
@@ -454,6 +479,26 @@ mod tests {
         assert!(group.snapshot().unwrap().processes.contains_key(&std::process::id()));
         std::fs::remove_dir_all(&top).unwrap();
         assert!(!group.is_alive());
+    }
+
+    #[test]
+    fn the_folder_of_a_container_is_the_outermost_that_is_named_after_it_in_either_version() {
+        let of = |controllers: &[&str], mount: &str, path: &str| Hierarchy {
+            controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
+            mount: mount.to_owned(),
+            path: path.to_owned(),
+        };
+        let first = of(&["cpu"], "/sys/fs/cgroup/cpu", "/libpod_parent/libpod-c0ffee");
+        let second = of(&[], "/sys/fs/cgroup", "/machine.slice/libpod-c0ffee.scope/container/init.scope");
+        let folder = |hierarchies: &[Hierarchy]| container_folder(hierarchies, "c0ffee");
+        assert_eq!(folder(&[first]), Some("/sys/fs/cgroup/cpu/libpod_parent/libpod-c0ffee".into()));
+        assert_eq!(
+            folder(std::slice::from_ref(&second)),
+            Some("/sys/fs/cgroup/machine.slice/libpod-c0ffee.scope".into())
+        );
+        assert_eq!(container_folder(&[second], "decaf"), None);
+        let own = Group::of_container(std::process::id(), "no-such-container").unwrap();
+        assert!(own.is_supervised() && own.pids().unwrap().contains(&std::process::id()));
     }
 
     #[test]

@@ -184,7 +184,7 @@ pub(crate) fn own_hierarchies() -> Vec<Hierarchy> {
 pub(crate) struct Cgroups {
     /// Its `/proc/PID/cgroup`, which names them as this process would.
     names: String,
-    hierarchies: Vec<Hierarchy>,
+    pub(crate) hierarchies: Vec<Hierarchy>,
 }
 
 impl Cgroups {

@@ -450,14 +450,18 @@ pub(crate) fn run(findings: &Findings) -> Vec<String> {
         format!("run {}, seed {}", findings.run_id, findings.seed),
         format!("host: {}", host(&findings.host)),
     ];
-    let revisions = findings.arms.iter().filter_map(|arm| Some((arm, revision(arm)?)));
-    lines.extend(revisions.map(|(arm, revision)| format!("{} is {revision}", arm.name)));
+    let sources = findings.arms.iter().filter_map(|arm| Some((arm, source(arm)?)));
+    lines.extend(sources.map(|(arm, source)| format!("{} is {source}", arm.name)));
     lines.push(format!("repeat with: {}", shell_words(&findings.command)));
     lines
 }
 
-/// The commit of an arm from git, and what it was asked for as.
-pub(crate) fn revision(arm: &ArmFindings) -> Option<String> {
+/// The commit of an arm from git or the image of a container, and what it was asked for as.
+pub(crate) fn source(arm: &ArmFindings) -> Option<String> {
+    if let Some(image) = &arm.image {
+        let digest = image.digest.as_ref().map(|digest| format!(", {digest}")).unwrap_or_default();
+        return Some(format!("{}: image {}{digest}", image.asked, image.text));
+    }
     let revision = arm.revision.as_ref()?;
     Some(match revision.asked.as_str() {
         "." => format!("the work tree: {}", revision.text),

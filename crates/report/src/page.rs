@@ -509,12 +509,12 @@ fn environment(findings: &Findings, _: &PageRun) -> Document {
     compare::section(&mut blocks, "Failed", list(compare::failures(findings)));
     let rows = findings.arms.iter().map(|arm| {
         let build = arm.build_id.as_deref().map_or_else(dash, |id| id.chars().take(12).collect());
-        [arm.name.clone(), arm.command.clone(), compare::revision(arm).unwrap_or_else(dash), build]
+        [arm.name.clone(), arm.command.clone(), compare::source(arm).unwrap_or_else(dash), build]
     });
     compare::section(
         &mut blocks,
         "Programs",
-        vec![Block::table(["arm", "command", "commit", "SHA-256 begins"], rows.collect())],
+        vec![Block::table(["arm", "command", "commit or image", "SHA-256 begins"], rows.collect())],
     );
     compare::section(&mut blocks, "Host", vec![host_table(findings)]);
     blocks

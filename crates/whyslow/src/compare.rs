@@ -3,6 +3,7 @@
 mod arms;
 mod block;
 mod confirm;
+mod contained;
 mod diagnose;
 mod generator;
 pub(crate) mod judged;
@@ -160,11 +161,13 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
     dir.write_host(&host_of(plan, &elsewhere).map_err(Early::into_error)?)?;
     let manifest = session::manifest(plan, run_id, started);
     let services = services::Services::default();
+    let run_id = manifest.run_id.clone();
     let bench = server::Bench {
         plan,
         dir: &dir,
         launcher: &launcher,
         interrupt: &interrupt,
+        run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
     };
@@ -239,11 +242,13 @@ fn go_into(
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let services = services::Services::default();
     let elsewhere = Elsewhere::default();
+    let run_id = manifest.run_id.clone();
     let bench = server::Bench {
         plan,
         dir: &dir,
         launcher: &launcher,
         interrupt: &interrupt,
+        run_id: &run_id,
         services: &services,
         elsewhere: &elsewhere,
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::plan::{Arm, ArmSource, Revision};
+use model::plan::{Arm, ArmSource, Image, Revision};
 use model::record::{Background, LoadReport, Percentiles, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,30 @@ impl RevisionFindings {
     }
 }
 
+/// The image that an arm ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageFindings {
+    /// What was asked for, with its engine, such as `podman:shop:2.1`.
+    pub asked: String,
+    /// SHA-256 of its configuration, hexadecimal: the same files and command have the same.
+    pub id: String,
+    /// SHA-256 of its manifest, as registries name it; absent where the engine knew none.
+    pub digest: Option<String>,
+    /// The id as the engines print it.
+    pub text: String,
+}
+
+impl ImageFindings {
+    fn of(image: &Image) -> Self {
+        Self {
+            asked: image.name(),
+            id: image.id.clone(),
+            digest: image.digest.clone(),
+            text: image.short_id().to_owned(),
+        }
+    }
+}
+
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
 /// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -140,7 +164,10 @@ pub struct ArmFindings {
     /// The state of a repository that it was built from.
     #[serde(default)]
     pub revision: Option<RevisionFindings>,
-    /// SHA-256 of its executable.
+    /// The image that it ran, where it is one.
+    #[serde(default)]
+    pub image: Option<ImageFindings>,
+    /// SHA-256 of its executable, or the id of its image.
     pub build_id: Option<String>,
     /// Whether it gave figures.
     pub ok: bool,
@@ -223,6 +250,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         variant,
         command: arm.what(),
         revision: arm.source.revision().map(RevisionFindings::of),
+        image: arm.source.image().map(ImageFindings::of),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
@@ -289,7 +317,7 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
     match source {
         ArmSource::BuiltIn { model } => (Some(model.clone()), None),
         ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
-        ArmSource::Command | ArmSource::Git(_) | ArmSource::Running(_) => (None, None),
+        ArmSource::Command | ArmSource::Git(_) | ArmSource::Image(_) | ArmSource::Running(_) => (None, None),
     }
 }
 

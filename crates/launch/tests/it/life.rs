@@ -69,6 +69,38 @@ fn children_in_sessions_of_their_own_are_stopped_too() {
 }
 
 #[test]
+fn what_is_not_below_a_target_is_removed_first_and_again_where_that_did_not_end_it() {
+    let file = fresh_log();
+    let path = file.display().to_string();
+    let with = |text: &str, afterwards: &str| {
+        let words = ["sh", "-c", afterwards, &path].map(str::to_owned);
+        Spec { afterwards: words.to_vec(), ..script(text) }
+    };
+    let lines = || std::fs::read_to_string(&file).unwrap_or_default().lines().count();
+
+    let waits = format!("echo up; until [ -e {path} ]; do sleep 0.02; done");
+    let process = launcher().start(&with(&waits, "echo gone >> $0")).unwrap();
+    log_lines(process.log(), 1);
+    let stopped = process.stop();
+    assert_eq!(
+        (stopped.exit, stopped.killed, stopped.left),
+        (Some(Exit::Code(0)), 0, 0),
+        "it ended by itself"
+    );
+    assert_eq!(lines(), 1);
+
+    let process = launcher().start(&with("echo up; exec sleep 60", "echo gone >> $0; exit 1")).unwrap();
+    log_lines(process.log(), 1);
+    assert_eq!(process.stop().exit, Some(Exit::Signal(SIGTERM)));
+    assert_eq!(lines(), 3, "what it left undone was done again");
+
+    let process = launcher().start(&with("echo up; exec sleep 60", "echo gone >> $0; exit 1")).unwrap();
+    log_lines(process.log(), 1);
+    drop(process);
+    assert_eq!(lines(), 5, "also where nobody says stop");
+}
+
+#[test]
 fn dropping_kills_at_once() {
     let marker = marker("drop");
     let process =

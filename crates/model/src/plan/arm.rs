@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Circumstances, Expect, PlanError, Service, ServicePlace, WarmupClass};
+use crate::plan::{Circumstances, Expect, Image, PlanError, Service, ServicePlace, WarmupClass};
 
 /// Longest arm name: it becomes part of file names.
 const MAX_NAME_CHARS: usize = 64;
@@ -29,6 +29,8 @@ pub enum ArmSource {
     Command,
     /// A state of a git repository, checked out and built in a cache.
     Git(Revision),
+    /// An image that a container engine of this machine runs.
+    Image(Image),
     /// A server that runs already: it is neither started nor stopped.
     Running(Running),
 }
@@ -73,6 +75,15 @@ impl ArmSource {
     pub fn running(&self) -> Option<&Running> {
         match self {
             Self::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The image, where it is one.
+    #[must_use]
+    pub fn image(&self) -> Option<&Image> {
+        match self {
+            Self::Image(image) => Some(image),
             _ => None,
         }
     }
@@ -163,9 +174,13 @@ impl Arm {
     /// What starts it, or where it runs.
     #[must_use]
     pub fn what(&self) -> String {
-        match self.source.running() {
-            Some(running) => format!("http://{}", running.address),
-            None => self.run.join(" "),
+        match &self.source {
+            ArmSource::Running(running) => format!("http://{}", running.address),
+            ArmSource::Image(image) => {
+                let words = [image.engine.word(), "run", &image.asked];
+                words.into_iter().chain(self.run.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+            }
+            _ => self.run.join(" "),
         }
     }
 
@@ -186,7 +201,8 @@ impl Arm {
         if self.source.running().is_some() {
             return Ok(());
         }
-        if self.run.is_empty() {
+        // An image may have a command of its own.
+        if self.run.is_empty() && self.source.image().is_none() {
             return Err(PlanError::Words { arm: name.clone() });
         }
         let env_has_port = self.env.values().any(|value| value.contains("{port}"));

@@ -9,6 +9,7 @@ mod cause;
 mod config;
 mod design;
 mod history;
+mod image;
 mod intervention;
 mod machine;
 mod nearest;
@@ -31,6 +32,7 @@ pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
 };
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
+pub use image::{Engine, Image};
 pub use intervention::{Circumstances, Intervention};
 pub use machine::{Machine, Machines};
 pub use nearest::nearest;

@@ -20,9 +20,9 @@ pub enum RunStatus {
 pub struct Build {
     /// The arm's name.
     pub arm: String,
-    /// SHA-256 of the executable, hexadecimal; absent where it could not be read.
+    /// SHA-256 of the executable, or the id of the image, hexadecimal; absent where it could not be read.
     pub sha256: Option<String>,
-    /// Bytes of the executable.
+    /// Bytes of the executable; 0 where it could not be read, and of an image.
     pub bytes: u64,
 }
 

@@ -18,6 +18,8 @@ Examples:
       two builds of one service
   whyslow compare main=git:main pr=git:. --build make --run './server --port {port}'
       what a branch and the work tree build; the second time nothing is built
+  whyslow compare main=podman:shop:2.0 pr=podman:shop:2.1 --run './server --port {port}'
+      two images in containers (WHYSLOW_PODMAN_FLAGS and WHYSLOW_PODMAN_RUN_FLAGS have more words for podman and for its run)
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds
   whyslow compare main='./old --bind {host}:{port}' pr='./new --bind {host}:{port}' --on ssh://me@big
@@ -29,8 +31,9 @@ Examples:
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is),
-    /// states of the git repository here (NAME=git:REF, NAME=git:. for the work tree) or servers that run already
-    /// (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers, quick
+    /// states of the git repository here (NAME=git:REF, NAME=git:. for the work tree), images (NAME='podman:IMAGE COMMAND with
+    /// {port}', NAME=docker:IMAGE) or servers that run already (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers,
+    /// quick
     #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
@@ -42,7 +45,7 @@ pub(crate) struct CompareArgs {
     /// Of arms from git: the shell line that builds one, in its folder; {build} is a folder for what it makes
     #[arg(long, value_name = "COMMAND")]
     pub(crate) build: Option<String>,
-    /// Of arms from git: the command that starts one, in its folder
+    /// Of arms from git: the command that starts one, in its folder; of images: what stands behind IMAGE
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
     /// What the command line leaves open [default, for arms from git: whyslow.toml here or above in the repository]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use model::plan::{Arm, ArmSource, Circumstances, Expect, PlanError, WarmupClass, split_command};
+use model::plan::{Arm, ArmSource, Circumstances, Engine, Expect, PlanError, WarmupClass, split_command};
 
-use super::running;
+use super::{contained, running};
 use crate::catalogue::{BUILT_IN, Catalogue};
 use crate::cli::CompareArgs;
 use crate::revision::{self, Recipe};
@@ -43,9 +43,16 @@ pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<Strin
         }
     }
     running::watch(&mut arms, args)?;
-    let recipe = args.build.is_some() || args.run.is_some();
-    if recipe && !arms.iter().any(|arm| arm.source.revision().is_some()) {
-        bail!("--build and --run are for arms from git: write NAME=git:REF, or put the command after NAME=");
+    let from_git = arms.iter().any(|arm| arm.source.revision().is_some());
+    let of_image = arms.iter().any(|arm| arm.source.image().is_some());
+    if args.build.is_some() && !from_git {
+        bail!("--build is for arms from git: write NAME=git:REF, or put the command after NAME=");
+    }
+    if args.run.is_some() && !from_git && !of_image {
+        bail!(
+            "--run is for arms from git and from images: write NAME=git:REF or NAME=podman:IMAGE, or put the command after \
+             NAME="
+        );
     }
     Ok((arms, path))
 }
@@ -68,23 +75,11 @@ fn named(
     if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
         return running::arm(name, what, expect);
     }
-    if in_container(what) {
-        bail!(
-            "'{what}' would run in a container, which whyslow does not start: start it yourself, in the host's network, and give \
-             its address and its process ({name}=http://127.0.0.1:PORT --watch-pid {name}=PID)"
-        );
+    if let Some((engine, words)) = Engine::of(what) {
+        return Ok((contained::arm(name, engine, words, args, expect)?, None));
     }
+    contained::refuse(name, what)?;
     Ok((command_arm(name, what, args.port_env, expect)?, None))
-}
-
-/// Whether a server would run in a container: its processes are no children of the command that starts it.
-fn in_container(what: &str) -> bool {
-    const IMAGES: [&str; 3] = ["docker:", "podman:", "compose:"];
-    let mut words = what.split_whitespace();
-    let engine = words.next().and_then(|word| word.rsplit('/').next());
-    let starts = matches!(words.next(), Some("run" | "compose" | "start"));
-    IMAGES.iter().any(|image| what.starts_with(image))
-        || matches!(engine, Some("docker" | "podman")) && starts
 }
 
 /// An arm made of a command line.

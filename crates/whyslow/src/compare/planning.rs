@@ -263,7 +263,8 @@ pub(super) fn describe(plan: &Plan) -> String {
     for (index, arm) in plan.arms.iter().enumerate() {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
         let revision = arm.source.revision().map(|revision| format!("{}: ", revision.describe()));
-        text += &format!("  {}{role}: {}{}\n", arm.name, revision.unwrap_or_default(), arm.what());
+        let which = revision.or(arm.source.image().map(|image| format!("image {}: ", image.short_id())));
+        text += &format!("  {}{role}: {}{}\n", arm.name, which.unwrap_or_default(), arm.what());
     }
     text
 }

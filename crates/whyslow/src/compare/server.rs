@@ -4,13 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
+use launch::{Contained, LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
 use observe::{Group, ObserveError};
 use serde::{Deserialize, Serialize};
 
 use super::Early;
+use super::contained::{self, Started};
 use super::reach::{Place, Starting};
 use super::remote::{Command, Elsewhere, Event, Remote};
 use super::services::{Around, Services};
@@ -48,6 +49,8 @@ pub(super) struct Bench<'a> {
     pub(super) dir: &'a RunDir,
     pub(super) launcher: &'a Launcher,
     pub(super) interrupt: &'a Interrupt,
+    /// Name of the run.
+    pub(super) run_id: &'a str,
     /// What runs beside the servers.
     pub(super) services: &'a Services,
     /// The other machines, if there are any.
@@ -148,13 +151,15 @@ impl<'a> Bench<'a> {
         if purpose == Purpose::Diagnostic {
             crate::runtimes::let_be_profiled(&mut spec.env);
         }
-        let mut process = self.launcher.start(&spec).map_err(failed)?;
-        let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let limit = self.plan.timing.ready_limit.0;
+        let started = contained::start(self.launcher, arm, spec, self.run_id, limit).map_err(failed)?;
+        let Started { mut process, container } = started;
+        let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let starting = Starting { launcher: self.launcher, log: &asking, limit };
         let ready = place.wait_ready(&mut process, &starting);
-        (record.answer, record.ready_ms) = ready.map_err(failed)?;
-        let group = Group::below(process.supervisor_pid())?;
+        (record.answer, record.ready_ms) = ready.map_err(|error| failed(contained::explained(arm, error)))?;
+        let group = started_group(&process, container.as_ref());
+        let group = group.map_err(|error| Early::Arm(index, not_seen(&error, &process)))?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
@@ -189,6 +194,20 @@ fn start_there(remote: &Arc<Remote>, purpose: Purpose, record: &mut RoundRecord)
         Event::Failed(failure) => Err(Early::Arm(arm, failure)),
         other => Err(remote.unexpected(&other)),
     }
+}
+
+/// What was started: all below its supervisor, or in its container.
+fn started_group(process: &Process, container: Option<&Contained>) -> Result<Group, ObserveError> {
+    match container {
+        Some(Contained { id, pid }) => Group::of_container(*pid, id),
+        None => Group::below(process.supervisor_pid()),
+    }
+}
+
+/// A server that is gone again.
+fn not_seen(error: &ObserveError, process: &Process) -> Failure {
+    let log = log_tail(process.log(), LOG_LINES);
+    Failure { kind: FailureKind::Crashed, text: error.to_string(), log }
 }
 
 /// The processes whose CPU time is a running server's: those named must be there; where it was to be found by itself and

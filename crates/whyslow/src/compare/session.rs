@@ -334,6 +334,10 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
 }
 
 fn build_id(arm: &Arm, plan: &Plan) -> Build {
+    // What an image runs is told by its id; a program of this name here is another one.
+    if let Some(image) = arm.source.image() {
+        return Build { arm: arm.name.clone(), sha256: Some(image.id.clone()), bytes: 0 };
+    }
     let values = placeholders(arm, &plan.placement, 0);
     let argv: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
     // A file of this name here is not the one of another machine.

@@ -11,6 +11,7 @@ use model::plan::{Arm, Placeholders, Placement, Plan, Workload};
 use model::record::{RequestAnswers, status_name};
 use serde::Serialize;
 
+use super::contained;
 use super::reach::{Place, Starting, on_loopback};
 use super::server::placeholders;
 use super::services::InTurn;
@@ -19,6 +20,8 @@ use crate::exit::{Exit, Outcome};
 
 /// A status from which on an answer is an error.
 const FIRST_ERROR: u16 = 400;
+/// What stands for a run in the name of a container.
+const VERIFYING: &str = "verify";
 /// Longest wait for the first right answer.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
@@ -151,13 +154,13 @@ fn checks(
     let services = beside.places(arm, &launcher, placement, limit)?;
     let values = Placeholders { services, ..placeholders(arm, placement, port) };
     let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
-    let mut process = launcher.start(&spec)?;
+    let mut process = contained::start(&launcher, arm, spec, VERIFYING, limit)?.process;
     let address = on_loopback(port);
     let place = Place { workload, arm, placement, address };
     let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log, limit });
     let checks = ready.map(|_| every(&place));
     let _ = process.stop();
-    checks.context("it is not ready")
+    checks.map_err(|error| contained::explained(arm, error)).context("it is not ready")
 }
 
 /// Every check of a server that is ready.

@@ -205,6 +205,7 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
     let target = match arm.map(|arm| &arm.source) {
         Some(model::plan::ArmSource::BuiltIn { model }) => model.clone(),
         Some(model::plan::ArmSource::Target { name, .. }) => name.clone(),
+        Some(model::plan::ArmSource::Image(image)) => image.name(),
         Some(_) | None => String::new(),
     };
     let metric = serde_json::to_value(figure.metric).context("a metric is a word")?;

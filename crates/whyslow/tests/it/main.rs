@@ -8,6 +8,7 @@ mod case;
 #[path = "../../../observe/tests/it/cgroup.rs"]
 mod cgroup;
 mod compare;
+mod containers;
 mod doctor;
 mod dropin;
 mod ended;

@@ -92,10 +92,16 @@ const CASES: &[(&[&str], &str)] = &[
         &["compare", "a=http://example.org/", "threads"],
         "'example.org' in 'http://example.org/' is not an address",
     ),
-    (&["compare", "a=podman:shop:2.1", "threads"], "'podman:shop:2.1' would run in a container"),
+    (&["compare", "a=podman:", "threads"], "'podman:' names no image: write a=podman:IMAGE"),
+    (&["compare", "a=docker:--rm", "threads"], "'docker:--rm' names no image"),
+    (
+        &["compare", "a=podman:shop ./server --port {port} --data {tmp}", "threads"],
+        "'a' runs in a container, which has no {tmp}",
+    ),
+    (&["compare", "a=compose:shop.yml#web", "threads"], "whyslow starts no compose files: start it yourself"),
     (
         &["compare", "a=docker run --rm -p {port}:80 shop", "threads"],
-        "start it yourself, in the host's network",
+        "write a='docker:IMAGE COMMAND with {port}'",
     ),
     (
         &["compare", "a=https://127.0.0.1:1/", "threads"],

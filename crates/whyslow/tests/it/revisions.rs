@@ -176,7 +176,7 @@ fn what_cannot_be_had_is_refused_before_anything_is_started() {
             vec!["compare", "main=git:main", "pr=git:."],
             "'main' comes from git: say how it is started with --run",
         ),
-        (vec!["compare", "--build", "make"], "--build and --run are for arms from git"),
+        (vec!["compare", "--build", "make"], "--build is for arms from git"),
         (vec!["compare", "a=git:main", "b=git:.", "--run", "./s"], "the command of 'a' has no {port}"),
     ];
     for (args, want) in cases {

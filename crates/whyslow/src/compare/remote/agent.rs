@@ -32,6 +32,9 @@ use crate::interrupt::Interrupt;
 /// How long nothing may come before the other side counts as gone: it says that it is there six times in this time.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// What stands for the name of the run, which is kept on the other machine.
+const AGENT: &str = "agent";
+
 pub(crate) fn run() -> Outcome {
     let interrupt = Interrupt::listen()?;
     let commands = heard();
@@ -47,6 +50,7 @@ pub(crate) fn run() -> Outcome {
         dir: &dir,
         launcher: &launcher,
         interrupt: &interrupt,
+        run_id: AGENT,
         services: &services,
         elsewhere: &elsewhere,
     };
