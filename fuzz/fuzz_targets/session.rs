@@ -6,8 +6,15 @@ mod framing;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     use framing::Spoken;
-    const SPOKEN: [Spoken; 6] =
-        [Spoken::Http1, Spoken::Head, Spoken::WebSocket, Spoken::Events, Spoken::Http2, Spoken::Grpc];
+    const SPOKEN: [Spoken; 7] = [
+        Spoken::Http1,
+        Spoken::Head,
+        Spoken::WebSocket,
+        Spoken::Events,
+        Spoken::Http2,
+        Spoken::Grpc,
+        Spoken::Http3,
+    ];
     if let Some((first, rest)) = bytes.split_first() {
         framing::check(rest, SPOKEN[usize::from(*first) % SPOKEN.len()]);
     }

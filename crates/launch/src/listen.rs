@@ -6,18 +6,31 @@ use crate::tree;
 
 /// State of a listening socket in `/proc/net/tcp`. Source: Linux, include/net/tcp_states.h, TCP_LISTEN.
 const LISTEN: &str = "0A";
+/// State of a socket in `/proc/net/udp` that takes datagrams from anyone. Source: the same, TCP_CLOSE.
+const UNCONNECTED: &str = "07";
 
 /// The TCP addresses on which `root` and its descendants listen; empty also where `/proc` does not let us see.
 #[must_use]
 pub fn listeners(root: u32) -> BTreeSet<SocketAddr> {
+    sockets_of(root, ["tcp", "tcp6"], LISTEN)
+}
+
+/// Whether `root` or one of its descendants takes datagrams on `port`.
+pub(crate) fn takes_datagrams(root: u32, port: u16) -> bool {
+    sockets_of(root, ["udp", "udp6"], UNCONNECTED).iter().any(|own| own.port() == port)
+}
+
+/// The addresses of sockets in such a state.
+fn sockets_of(root: u32, tables: [&str; 2], state: &str) -> BTreeSet<SocketAddr> {
     let inodes: BTreeSet<u64> = std::iter::once(root)
         .chain(tree::descendants(root).iter().map(|member| member.pid))
         .flat_map(sockets)
         .collect();
-    ["tcp", "tcp6"]
+    tables
         .iter()
         .flat_map(|table| {
-            listening(&fs::read_to_string(format!("/proc/{root}/net/{table}")).unwrap_or_default())
+            let text = fs::read_to_string(format!("/proc/{root}/net/{table}")).unwrap_or_default();
+            in_state(&text, state)
         })
         .filter(|(_, inode)| inodes.contains(inode))
         .map(|(address, _)| address)
@@ -34,16 +47,16 @@ fn sockets(pid: u32) -> Vec<u64> {
         .collect()
 }
 
-/// Addresses and inodes of the listening sockets in a `/proc/net/tcp` or `tcp6` table. Source: proc_pid_net(5).
-fn listening(table: &str) -> Vec<(SocketAddr, u64)> {
-    table.lines().skip(1).filter_map(listening_line).collect()
+/// Addresses and inodes of the sockets of one state in a table such as `/proc/net/tcp`. Source: proc_pid_net(5).
+fn in_state(table: &str, state: &str) -> Vec<(SocketAddr, u64)> {
+    table.lines().skip(1).filter_map(|line| line_in_state(line, state)).collect()
 }
 
-fn listening_line(line: &str) -> Option<(SocketAddr, u64)> {
+fn line_in_state(line: &str, wanted: &str) -> Option<(SocketAddr, u64)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
     let (ip, port) = local.split_once(':')?;
-    (*state == LISTEN).then_some(())?;
+    (*state == wanted).then_some(())?;
     Some((SocketAddr::new(address(ip)?, u16::from_str_radix(port, 16).ok()?), inode.parse().ok()?))
 }
 
@@ -79,7 +92,16 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn only_listening_sockets_are_read() {
         let expected = vec![("127.0.0.1:8080".parse().unwrap(), 4242), ("[::1]:80".parse().unwrap(), 4244)];
-        assert_eq!(listening(TABLE), expected);
+        assert_eq!(in_state(TABLE, LISTEN), expected);
+    }
+
+    #[test]
+    fn our_own_datagrams_are_seen() {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        assert!(takes_datagrams(std::process::id(), port));
+        drop(socket);
+        assert!(!takes_datagrams(std::process::id(), port));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
 
 use model::plan::SplitMix64;
@@ -12,7 +12,7 @@ const FIRST_PORT: u16 = 10_000;
 /// Ports drawn before the choice is left to the kernel: with a quarter of them taken, all fail once in 10^38 times.
 const DRAWS: u32 = 64;
 
-/// A port on 127.0.0.1 that nothing listens on, drawn by `seed`.
+/// A port on 127.0.0.1 that nothing listens on, nor takes datagrams on, drawn by `seed`.
 ///
 /// It lies outside the range from which the kernel takes the local ports of connections: there, a connection to a port
 /// that nobody listens on yet can meet itself, and a generator's connection can take the port before the server does.
@@ -46,7 +46,7 @@ pub fn port_free(port: u16) -> bool {
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
         listen(&socket, 1)
     };
-    socket().is_ok()
+    socket().is_ok() && UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 /// Reads `ip_local_port_range`; Linux's default where it does not read. Source: ip(7).

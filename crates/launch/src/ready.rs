@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use model::plan::Expect;
 use model::record::{Answer, status_name};
 
+use crate::listen::takes_datagrams;
 use crate::program::sha256;
 use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
 
@@ -86,6 +87,7 @@ impl Elsewhere {
             self.looked = Instant::now();
             let ports = listeners(process.root());
             let elsewhere = !ports.is_empty() && ports.iter().all(|own| own.port() != addr.port());
+            let elsewhere = elsewhere && !takes_datagrams(process.supervisor_pid(), addr.port());
             self.since = elsewhere.then(|| self.since.unwrap_or(self.looked));
         }
         self.since.is_some_and(|since| since.elapsed() >= ELSEWHERE_LIMIT)
@@ -127,7 +129,9 @@ impl Seen {
         match self.wrong {
             Some((what, _)) => LaunchError::WrongAnswer { what, log },
             None => {
-                let seen = instead(process, addr).unwrap_or_else(|| format!("on {addr} {}", self.last));
+                let other = instead(process, addr)
+                    .filter(|_| !takes_datagrams(process.supervisor_pid(), addr.port()));
+                let seen = other.unwrap_or_else(|| format!("on {addr} {}", self.last));
                 LaunchError::NotReady { waited, seen, log }
             }
         }
@@ -166,6 +170,9 @@ pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 fn own_answer(process: &Process, addr: SocketAddr, waited: Duration) -> Result<(), LaunchError> {
     let ports = listeners(process.root());
     if ports.is_empty() || ports.iter().any(|own| own.port() == addr.port()) {
+        return Ok(());
+    }
+    if takes_datagrams(process.supervisor_pid(), addr.port()) {
         return Ok(());
     }
     let seen = format!("another process answers on {addr}, and it listens on {}", list(&ports));

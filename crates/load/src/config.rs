@@ -40,6 +40,8 @@ pub struct Config {
     /// Requests in flight on each connection of HTTP/2, each on a stream of its own; `None` for HTTP/1.1. Over TLS it
     /// is agreed on (ALPN), else taken for granted (prior knowledge).
     pub http2: Option<u32>,
+    /// Requests in flight on each connection of HTTP/3, each on a stream of its own; `None` for another protocol.
+    pub http3: Option<u32>,
     /// Whether WebSocket is spoken: each request is a message that holds the request's body. Its method is GET.
     pub websocket: bool,
     /// Whether each request of HTTP/2 is a call of gRPC, whose answer is its `grpc-status`.
@@ -91,6 +93,7 @@ impl Config {
             connections: 10,
             pipeline: 1,
             http2: None,
+            http3: None,
             websocket: false,
             grpc: false,
             events: None,
@@ -112,6 +115,12 @@ impl Config {
 }
 
 impl Config {
+    /// Streams of each connection, where the protocol has any.
+    #[must_use]
+    pub fn streams(&self) -> Option<u32> {
+        self.http2.or(self.http3)
+    }
+
     /// What a job asks of one of its endpoints, in a closed loop.
     ///
     /// # Errors
@@ -138,6 +147,7 @@ impl Config {
         match job.protocol {
             Protocol::Http1 { pipeline } => config.pipeline = pipeline,
             Protocol::Http2 { streams } => config.http2 = Some(streams),
+            Protocol::Http3 { streams } => config.http3 = Some(streams),
             Protocol::Events { most } => config.events = Some(most),
             Protocol::Grpc { streams } => (config.grpc, config.http2) = (true, Some(streams)),
             Protocol::WebSocket { in_flight } => (config.websocket, config.pipeline) = (true, in_flight),
@@ -158,7 +168,7 @@ impl Config {
         config.per_connection = match job.reuse {
             Reuse::Requests(requests) => Some(requests),
             // Whoever says that a connection closes closes it, whatever the server does.
-            Reuse::All => (config.request.closes() && config.http2.is_none()).then_some(1),
+            Reuse::All => (config.request.closes() && config.streams().is_none()).then_some(1),
         };
         config.timeout = Some(job.timeout.0);
         Ok(config)

@@ -100,11 +100,19 @@ pub enum LoadError {
         /// Whether connections had been opened before.
         after: bool,
     },
-    /// The server does not speak HTTP/2.
-    #[error("what {address} says is not HTTP/2: is this the right port, and does the server speak it?")]
-    Http2 {
+    /// QUIC cannot be spoken from here.
+    #[error("HTTP/3 cannot be spoken from here: {why}")]
+    Quic {
+        /// What is missing.
+        why: String,
+    },
+    /// The server does not speak what it is asked to.
+    #[error("what {address} says is not {protocol}: is this the right port, and does the server speak it?")]
+    Foreign {
         /// Where.
         address: String,
+        /// What it was asked to speak.
+        protocol: &'static str,
     },
     /// Nothing was answered that could be read.
     #[error("{address} does not answer as it is asked: {why}")]

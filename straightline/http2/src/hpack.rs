@@ -4,8 +4,8 @@
 
 mod decode;
 mod encode;
-mod huffman;
-mod integer;
+pub mod huffman;
+pub mod integer;
 mod table;
 
 pub use decode::{Decoder, HpackError};

@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &str, &[&str]); 13] = [
     ("model", "crates/model", &[]),
     ("stats", "crates/stats", &[]),
     ("launch", "crates/launch", &["model", "http1"]),
-    ("load", "crates/load", &["model", "stats", "http1"]),
+    ("load", "crates/load", &["model", "stats", "http1", "http2"]),
     ("observe", "crates/observe", &["model"]),
     ("analyse", "crates/analyse", &["model", "stats"]),
     ("report", "crates/report", &["model", "analyse"]),

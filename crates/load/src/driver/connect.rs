@@ -29,6 +29,10 @@ pub(crate) struct Slot {
     began_ns: u64,
     connected_ns: u64,
     pause_ns: u64,
+    /// When its link next has something to do by itself, as far as that is noted; 0 for never.
+    pub(crate) timer_ns: u64,
+    /// Whether its link is to be tended before the worker waits.
+    pub(crate) touched: bool,
 }
 
 impl Slot {

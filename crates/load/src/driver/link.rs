@@ -1,12 +1,14 @@
-//! One connection's way to its server: bytes as they are, or through TLS.
+//! One connection's way to its server: bytes as they are, or through TLS or QUIC.
 
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use super::quic::Quic;
 use super::secured::Secured;
 use super::socket::{self, Moved};
 use super::stamps::Stamps;
+use crate::Address;
 use crate::tls::Client;
 
 /// Why a connection could not be opened.
@@ -44,13 +46,16 @@ fn may_have_more(moved: &Moved, room: usize, closing: bool) -> bool {
 pub(crate) enum Link {
     Plain(OwnedFd),
     Tls(Box<Secured>),
+    Quic(Box<Quic>),
 }
 
 impl Link {
-    pub(crate) fn new(socket: OwnedFd, client: Option<&Client>) -> Result<Self, Refusal> {
-        Ok(match client {
-            None => Self::Plain(socket),
-            Some(client) => Self::Tls(Box::new(Secured::new(socket, client)?)),
+    /// On a socket to `address` of the kind that `client` asks for.
+    pub(crate) fn new(socket: OwnedFd, client: Option<&Client>, address: &Address) -> Result<Self, Refusal> {
+        Ok(match (client, client.and_then(|client| client.quic.as_ref()), address) {
+            (None, ..) => Self::Plain(socket),
+            (_, Some(quic), Address::Tcp(remote)) => Self::Quic(Box::new(Quic::new(socket, quic, *remote)?)),
+            (Some(client), ..) => Self::Tls(Box::new(Secured::new(socket, client)?)),
         })
     }
 
@@ -69,14 +74,17 @@ impl Link {
                 socket::connected(secured.socket())?;
                 secured.shake()
             }
+            Self::Quic(quic) => quic.establish(),
         }
     }
 
     /// The socket has something new to say.
     #[inline]
     pub(crate) fn rouse(&mut self) {
-        if let Self::Tls(secured) = self {
-            secured.rouse();
+        match self {
+            Self::Plain(_) => {}
+            Self::Tls(secured) => secured.rouse(),
+            Self::Quic(quic) => quic.rouse(),
         }
     }
 
@@ -90,6 +98,7 @@ impl Link {
                 (moved, more)
             }
             Self::Tls(secured) => secured.read(buf, closing),
+            Self::Quic(quic) => quic.read(buf),
         }
     }
 
@@ -119,14 +128,33 @@ impl Link {
         match self {
             Self::Plain(socket) => socket::write(socket, buf),
             Self::Tls(secured) => secured.write(buf),
+            Self::Quic(quic) => quic.write(buf),
         }
     }
 
-    /// Sends what TLS still holds of earlier writes.
+    /// Sends what TLS or QUIC still holds.
     #[inline]
     pub(crate) fn flush(&mut self) {
-        if let Self::Tls(secured) = self {
-            secured.flush();
+        match self {
+            Self::Plain(_) => {}
+            Self::Tls(secured) => secured.flush(),
+            Self::Quic(quic) => quic.flush(),
+        }
+    }
+
+    /// Does what is due by itself; true if something was.
+    pub(crate) fn tick(&mut self) -> bool {
+        match self {
+            Self::Plain(_) | Self::Tls(_) => false,
+            Self::Quic(quic) => quic.tick(),
+        }
+    }
+
+    /// When something is due by itself; `u64::MAX` if never.
+    pub(crate) fn wake_ns(&mut self) -> u64 {
+        match self {
+            Self::Plain(_) | Self::Tls(_) => u64::MAX,
+            Self::Quic(quic) => quic.wake_ns(),
         }
     }
 
@@ -135,6 +163,7 @@ impl Link {
         match self {
             Self::Plain(_) => None,
             Self::Tls(secured) => secured.reason(),
+            Self::Quic(quic) => quic.reason(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod cpu;
 mod http2;
 mod link;
 mod prepare;
+pub(crate) mod quic;
 mod secured;
 mod socket;
 mod stamps;

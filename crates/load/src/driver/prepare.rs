@@ -1,6 +1,7 @@
 //! What is checked and set before anything is sent.
 
-use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use model::job::{Endpoint, Job};
@@ -20,6 +21,8 @@ const WORKER_DESCRIPTORS: u64 = 2;
 const HTTP1: &str = "http/1.1";
 /// HTTP/2 as ALPN names it. Source: RFC 9113, section 3.1.
 const HTTP2: &str = "h2";
+/// HTTP/3 as ALPN names it. Source: RFC 9114, section 3.1.
+const HTTP3: &str = "h3";
 /// How long one of several addresses is tried.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -42,6 +45,8 @@ pub(crate) enum Spoken {
     Http1,
     /// HTTP/2 with so many streams on each connection.
     Http2(u32),
+    /// HTTP/3 with as many.
+    Http3(u32),
     /// HTTP/1.1 whose answers are streams of events, complete after so many where that is said.
     Events(Option<u64>),
     /// gRPC on as many.
@@ -53,23 +58,36 @@ pub(crate) enum Spoken {
 pub(crate) fn prepare(config: &Config) -> Result<Plan, LoadError> {
     check(config)?;
     let request = request(config)?;
-    let spoken = match (config.http2, config.websocket) {
-        (Some(streams), _) if config.grpc => Spoken::Grpc(streams),
-        (Some(streams), _) => Spoken::Http2(streams),
-        (None, true) => Spoken::WebSocket(config.upgrade()?),
-        (None, false) => config.events.map_or(Spoken::Http1, Spoken::Events),
-    };
-    let tls = match config.target.scheme {
-        Scheme::Http => None,
-        Scheme::Https => Some(config.tls.client(&config.target, protocol(config))?),
-    };
+    let spoken = spoken(config)?;
+    let tls = client(config)?;
     config.sources.iter().try_for_each(check_source)?;
     allow_descriptors(std::slice::from_ref(config))?;
-    let address = choose_address(config)?;
+    let address = choose_address(config, tls.as_ref())?;
     let sources = sources_for(config, &address);
     check_ports(config, &address, sources.len())?;
     let specs = (0..config.threads).map(|thread| spec(config, thread, request.clone())).collect();
     Ok(Plan { address, sources, tls, specs, spoken })
+}
+
+fn spoken(config: &Config) -> Result<Spoken, LoadError> {
+    Ok(match (config.http2, config.http3) {
+        (_, Some(streams)) => Spoken::Http3(streams),
+        (Some(streams), _) if config.grpc => Spoken::Grpc(streams),
+        (Some(streams), _) => Spoken::Http2(streams),
+        (None, None) if config.websocket => Spoken::WebSocket(config.upgrade()?),
+        (None, None) => config.events.map_or(Spoken::Http1, Spoken::Events),
+    })
+}
+
+/// What connections over TLS or QUIC are begun with.
+fn client(config: &Config) -> Result<Option<Client>, LoadError> {
+    match (config.target.scheme, config.http3) {
+        (Scheme::Http, _) => Ok(None),
+        (Scheme::Https, None) => config.tls.client(&config.target, protocol(config)).map(Some),
+        (Scheme::Https, Some(streams)) => {
+            config.tls.quic_client(&config.target, protocol(config), streams).map(Some)
+        }
+    }
 }
 
 /// One request as it goes over the wire, or as HTTP/1.1 would write it.
@@ -91,7 +109,7 @@ pub fn check_job(job: &Job) -> Result<(), LoadError> {
     };
     let config = Config::of_job(job, &endpoint)?;
     check(&config)?;
-    config.tls.client(&config.target, protocol(&config)).map(drop)
+    client(&config).map(drop)
 }
 
 fn check(config: &Config) -> Result<(), LoadError> {
@@ -136,8 +154,8 @@ fn check(config: &Config) -> Result<(), LoadError> {
     ];
     first_broken(&rules)?;
     check_protocol(config)?;
-    if let Some(streams) = config.http2 {
-        check_http2(config, streams)?;
+    if let Some(streams) = config.streams() {
+        check_streams(config, streams)?;
     }
     match &config.pace {
         Pace::Open { intensity: Intensity::Recorded(_), arrival: Arrival::Poisson, .. } => {
@@ -166,6 +184,23 @@ fn first_broken(rules: &[(bool, &'static str)]) -> Result<(), LoadError> {
 /// What protocols in the place of plain HTTP do not go with.
 fn check_protocol(config: &Config) -> Result<(), LoadError> {
     first_broken(&[
+        (
+            config.http3.is_none()
+                || (config.http2.is_none() && !config.websocket && config.events.is_none()),
+            "HTTP/3 goes neither with HTTP/2 nor with WebSocket, gRPC or streams of events",
+        ),
+        (
+            config.http3.is_none() || config.per_connection.is_none(),
+            "HTTP/3 has no limit of requests per connection: leave --requests-per-connection out",
+        ),
+        (
+            config.http3.is_none() || config.target.scheme == Scheme::Https,
+            "HTTP/3 is never without TLS: write https://",
+        ),
+        (
+            config.http3.is_none() || !matches!(config.target.addresses[..], [Address::Unix(_)]),
+            "HTTP/3 goes over UDP, and not over a unix socket",
+        ),
         (
             !config.websocket || (config.list.is_none() && config.http2.is_none()),
             "WebSocket goes neither with a list nor with HTTP/2",
@@ -196,19 +231,23 @@ fn check_protocol(config: &Config) -> Result<(), LoadError> {
 
 /// What is offered to a server over TLS.
 fn protocol(config: &Config) -> &'static str {
-    if config.http2.is_some() { HTTP2 } else { HTTP1 }
+    match (config.http2, config.http3) {
+        (_, Some(_)) => HTTP3,
+        (Some(_), None) => HTTP2,
+        (None, None) => HTTP1,
+    }
 }
 
-/// What HTTP/2 does not go with.
-fn check_http2(config: &Config, streams: u32) -> Result<(), LoadError> {
+/// What streams do not go with.
+fn check_streams(config: &Config, streams: u32) -> Result<(), LoadError> {
     let lanes = u64::from(config.connections) * u64::from(streams);
     let framed =
         config.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"));
     let rules = [
         ((1..=MAX_PIPELINE).contains(&streams), "there must be from 1 to 1024 streams on each connection"),
         (lanes <= u64::from(MAX_CONNECTIONS), "there must be at most 1000000 streams over all connections"),
-        (config.pipeline == 1, "HTTP/2 has streams in the place of a pipeline: use --streams"),
-        (!framed, "HTTP/2 frames bodies by itself: leave Transfer-Encoding out"),
+        (config.pipeline == 1, "HTTP/2 and HTTP/3 have streams in the place of a pipeline: use --streams"),
+        (!framed, "HTTP/2 and HTTP/3 frame bodies by themselves: leave Transfer-Encoding out"),
         (!config.request.expects_continue(), "Expect: 100-continue goes only with HTTP/1.1"),
     ];
     first_broken(&rules)
@@ -221,7 +260,7 @@ fn spec(config: &Config, thread: u32, request: Vec<u8>) -> Spec {
     let part = part(config, thread);
     Spec {
         lanes: u32::try_from(share(u64::from(config.connections))).expect("a part of a number of 32 bits")
-            * config.http2.unwrap_or(1),
+            * config.streams().unwrap_or(1),
         depth: config.pipeline,
         per_connection: config.per_connection,
         hold: config.request.expects_continue().then(|| head_bytes(&request)),
@@ -307,15 +346,15 @@ fn check_ports(config: &Config, address: &Address, sources: usize) -> Result<(),
 
 /// The first address that accepts, of those that the sources can reach. A single one is not tried beforehand, so that
 /// the server sees no connection more than was asked for.
-fn choose_address(config: &Config) -> Result<Address, LoadError> {
+fn choose_address(config: &Config, tls: Option<&Client>) -> Result<Address, LoadError> {
     let reachable =
         |address: &&Address| config.sources.is_empty() || !sources_for(config, address).is_empty();
     let addresses: Vec<&Address> = config.target.addresses.iter().filter(reachable).collect();
     let mut failure = None;
     for address in &addresses {
         match address {
-            Address::Tcp(tcp) if addresses.len() > 1 => match TcpStream::connect_timeout(tcp, PROBE) {
-                Ok(_) => return Ok((*address).clone()),
+            Address::Tcp(tcp) if addresses.len() > 1 => match probe(*tcp, tls) {
+                Ok(()) => return Ok((*address).clone()),
                 Err(source) => failure = failure.or(Some((address, source))),
             },
             _ => return Ok((*address).clone()),
@@ -325,4 +364,16 @@ fn choose_address(config: &Config) -> Result<Address, LoadError> {
         "no source address is of the same family as the server's address: name one that is",
     ))?;
     Err(LoadError::Connect { address: address.to_string(), why: source.to_string() })
+}
+
+/// Whether anyone is there.
+fn probe(address: SocketAddr, tls: Option<&Client>) -> io::Result<()> {
+    match tls.and_then(|client| client.quic.as_ref()) {
+        None => TcpStream::connect_timeout(&address, PROBE).map(drop),
+        Some(client) => match super::quic::probe(address, client, PROBE) {
+            Err(super::link::Refusal::System(error)) => Err(error),
+            // Whoever refuses us is there.
+            Ok(()) | Err(super::link::Refusal::Tls(_)) => Ok(()),
+        },
+    }
 }

@@ -20,14 +20,7 @@ pub(crate) fn open(address: &Address, source: Option<IpAddr>) -> io::Result<Owne
         Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
         Address::Unix(_) => AddressFamily::UNIX,
     };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    if let Some(source) = source {
-        const ANY_PORT: u16 = 0;
-        // The port is chosen when the server is known: one that another connection has to another server will do.
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::IpBindAddressNoPort, &true)?;
-        bind(&socket, &SocketAddr::new(source, ANY_PORT))?;
-    }
+    let socket = bound(family, SocketType::STREAM, source)?;
     let started = match address {
         Address::Tcp(address) => {
             sockopt::set_tcp_nodelay(&socket, true)?;
@@ -39,6 +32,28 @@ pub(crate) fn open(address: &Address, source: Option<IpAddr>) -> io::Result<Owne
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A socket for datagrams to and from `remote` alone, bound to `source` if there is one.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn open_udp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<OwnedFd> {
+    let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = bound(family, SocketType::DGRAM, source)?;
+    connect(&socket, &remote)?;
+    Ok(socket)
+}
+
+fn bound(family: AddressFamily, kind: SocketType, source: Option<IpAddr>) -> io::Result<OwnedFd> {
+    let socket = socket_with(family, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    if let Some(source) = source {
+        const ANY_PORT: u16 = 0;
+        // The port is chosen when the server is known: one that another connection has to another server will do.
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::IpBindAddressNoPort, &true)?;
+        bind(&socket, &SocketAddr::new(source, ANY_PORT))?;
+    }
+    Ok(socket)
 }
 
 /// Whether a socket that became writable is connected.

@@ -1,6 +1,7 @@
 //! One thread: an epoll loop that carries bytes between sockets and a [`Session`].
 
 mod connecting;
+mod timers;
 mod waiting;
 
 use std::net::IpAddr;
@@ -21,11 +22,12 @@ use super::socket::Moved;
 use super::stamps::Stamps;
 use crate::histogram::{Latencies, Pool, latencies};
 use crate::session::{
-    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Protocol, SecondTally, Session, Span,
-    Spec, WebSocket,
+    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Http3, Protocol, SecondTally, Session,
+    Span, Spec, WebSocket,
 };
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
+use timers::Timers;
 use waiting::{Lateness, Vain};
 
 /// Bytes of the one read buffer of a worker: several pipelined answers, and little of the second-level cache.
@@ -129,6 +131,11 @@ pub(crate) fn work(setup: Setup<'_>) {
             let http2 = http2(&setup, streams);
             speak(setup, http2);
         }
+        Spoken::Http3(streams) => {
+            let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
+            let http3 = Http3::new(setup.spec.lanes, streams, alike);
+            speak(setup, http3);
+        }
         Spoken::Grpc(streams) => {
             let grpc = http2(&setup, streams).of_grpc();
             speak(setup, grpc);
@@ -162,6 +169,7 @@ struct Worker<'a, P> {
     stamps: Option<Stamps>,
     /// Connections whose last read filled the buffer.
     unread: Vec<u32>,
+    timers: Timers,
     phase: Phase,
     /// The window that was ready for or begun last, and the last one that has ended, by their numbers.
     window: u64,
@@ -206,6 +214,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             buf: vec![0; READ_BYTES].into(),
             stamps,
             unread: Vec::new(),
+            timers: Timers::default(),
             phase: Phase::Opening,
             window,
             ended_window: 0,
@@ -238,6 +247,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             }
             self.housekeep(now);
             self.transmit(now);
+            self.tend();
             self.wait()?;
             self.handle_events();
             if let Some(error) = self.hopeless.take().or_else(|| self.unspoken()) {
@@ -250,7 +260,9 @@ impl<'a, P: Protocol> Worker<'a, P> {
     #[inline]
     fn unspoken(&mut self) -> Option<LoadError> {
         Some(match self.protocol.take_hopeless()? {
-            Hopeless::NotSpoken => LoadError::Http2 { address: self.setup.address.to_string() },
+            Hopeless::NotSpoken(protocol) => {
+                LoadError::Foreign { address: self.setup.address.to_string(), protocol }
+            }
             Hopeless::Unsendable => LoadError::Request("what is to be sent is not a request of HTTP/1.1"),
         })
     }
@@ -404,6 +416,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         self.session.expire(now, |lane| given_up.push(lane));
         given_up.into_iter().for_each(|lane| self.give_up(lane, now));
         self.end_attempts(now);
+        self.tick(now);
         while let Some(lane) = self.opener.next(now) {
             self.open(lane, now);
         }
@@ -453,6 +466,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
 
     #[inline]
     fn write(&mut self, connection: u32, mut at: u64) {
+        self.touch(connection);
         loop {
             let bytes = self.protocol.outgoing(&self.session, connection);
             let slot = &mut self.slots[connection as usize];
@@ -497,6 +511,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
 
     #[inline]
     fn handle_event(&mut self, lane: u32, flags: epoll::EventFlags) {
+        self.touch(lane);
         let slot = &mut self.slots[lane as usize];
         if let Some(link) = &mut slot.link {
             link.rouse();
@@ -535,6 +550,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
     /// Reads until nothing is left, and answers at once to what that makes possible.
     #[inline]
     fn read_all(&mut self, lane: u32, closing: bool) {
+        self.touch(lane);
         for _ in 0..READS_IN_A_ROW {
             let Some(link) = &mut self.slots[lane as usize].link else { return };
             let kept = self.protocol.unstash(&mut self.session, lane, &mut self.buf);

@@ -33,8 +33,8 @@ pub enum Asked {
 /// Why no connection will ever be any good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hopeless {
-    /// The server speaks something else.
-    NotSpoken,
+    /// The server speaks something else than this.
+    NotSpoken(&'static str),
     /// A request is none of this protocol.
     Unsendable,
 }
@@ -44,6 +44,8 @@ pub enum Hopeless {
 pub trait Protocol: fmt::Debug {
     /// Whether each answer is what one read brings, so that the kernel's stamp of the read is the answer's.
     const STAMPED: bool;
+    /// Whether its connections have timers of their own.
+    const TIMED: bool = false;
 
     /// Lanes of one connection; lane n is of connection n / lanes.
     fn lanes(&self) -> u32 {

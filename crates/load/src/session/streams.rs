@@ -29,7 +29,7 @@ impl Session {
         self.malformed(lane, malformed, at)
     }
 
-    /// The connection of `lane` is over; `malformed` says that the server did not speak HTTP/2. Whether a request failed by
+    /// The connection of `lane` is over; `malformed` says that the server did not speak the protocol. Whether a request failed by
     /// that.
     pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> bool {
         let state = &self.lanes[lane as usize];

@@ -37,9 +37,9 @@ impl Facts {
             url: config.target.url.clone(),
             threads: config.threads,
             connections: u64::from(config.connections),
-            pipeline: config.http2.unwrap_or(config.pipeline),
+            pipeline: config.streams().unwrap_or(config.pipeline),
             lookup_ns: config.target.lookup_ns,
-            whole_connections: config.http2.is_none(),
+            whole_connections: config.streams().is_none(),
             schedule: schedule_facts(config),
         }
     }

@@ -14,6 +14,7 @@ use rustls::{ConfigBuilder, RootCertStore};
 
 pub(crate) use explain::explain;
 
+use crate::driver::quic;
 use crate::{LoadError, Target};
 
 /// How TLS is spoken to a target.
@@ -53,6 +54,8 @@ pub(crate) struct Client {
     pub(crate) name: ServerName<'static>,
     /// The protocol that is spoken, by its ALPN name.
     pub(crate) protocol: &'static str,
+    /// Where it is spoken below HTTP/3.
+    pub(crate) quic: Option<quic::Client>,
 }
 
 impl Tls {
@@ -67,7 +70,23 @@ impl Tls {
         })?;
         let mut config = self.identify(self.trust()?)?;
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-        Ok(Client { config: Arc::new(config), name, protocol })
+        Ok(Client { config: Arc::new(config), name, protocol, quic: None })
+    }
+
+    /// The same for HTTP/3 with so many streams on each connection.
+    ///
+    /// # Errors
+    /// Those of [`Tls::client`].
+    pub(crate) fn quic_client(
+        &self,
+        target: &Target,
+        protocol: &'static str,
+        streams: u32,
+    ) -> Result<Client, LoadError> {
+        let client = self.client(target, protocol)?;
+        let quic = quic::Client::new(&client.config, target.host(), streams)
+            .map_err(|why| LoadError::Quic { why })?;
+        Ok(Client { quic: Some(quic), ..client })
     }
 
     fn trust(&self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, LoadError> {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use load::{LoadError, ask};
 use model::job::{Endpoint, Job, Protocol, Request, Requests};
+use rustls::version::TLS13;
 
+use crate::quic;
+use crate::serving::certificates::Authority;
 use crate::serving::streams::{self, Conduct};
 use crate::serving::{self, Manner, requests};
 
@@ -49,6 +52,24 @@ fn answers_are_heard_over_http2() {
     for one in &heard {
         assert_eq!((one.status, one.body.len()), (200, 70_000));
         assert!(one.head.starts_with(b"HTTP/1.1 200 \r\n") && one.head.ends_with(b"\r\n\r\n"), "{one:?}");
+    }
+    assert_eq!(count.paths().len(), 3, "{:?}", count.paths());
+}
+
+#[test]
+fn answers_are_heard_over_http3() {
+    let authority = Authority::new("ask-http3");
+    let tls = authority.server(&authority.certify("localhost", 4000), &TLS13, false);
+    let (address, count) = quic::serve(tls, Conduct { body: 70_000, ..Conduct::default() });
+    let mut job = job(Protocol::Http3 { streams: 8 });
+    job.tls.authorities = Some(authority.file());
+    // Of the two addresses of this name one is tried first on which nobody is.
+    let endpoint = endpoint(format!("https://localhost:{}/", address.port()));
+    let heard = ask(&job, &endpoint, 3, PATIENCE, &AtomicBool::new(false)).unwrap();
+    assert_eq!((heard.len(), count.requests()), (3, 3));
+    for one in &heard {
+        assert_eq!((one.status, one.body.len()), (200, 70_000));
+        assert_eq!(one.head, b"HTTP/1.1 200 \r\nserver: witness\r\n\r\n");
     }
     assert_eq!(count.paths().len(), 3, "{:?}", count.paths());
 }

@@ -2,9 +2,10 @@
 
 use load::Http2;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
+use load::session::http3::piece::Piece;
 use load::session::{
-    Asked, End, EventStreams, Fate, Http1, Protocol, Session, Span, Spec, Upgrade, WebSocket, enveloped,
-    message,
+    Asked, End, EventStreams, Fate, Http1, Http3, Protocol, Session, Span, Spec, Upgrade, WebSocket,
+    enveloped, message,
 };
 
 /// When every request was sent, on the clock of these tests.
@@ -42,6 +43,8 @@ pub(crate) enum Spoken {
     Events,
     Http2,
     Grpc,
+    /// HTTP/3, whose input says in two bytes to which stream each of its parts belongs.
+    Http3,
 }
 
 /// Reads `bytes` at once and in pieces: the same must come of it, no more may be kept than a head is long, and every
@@ -81,6 +84,7 @@ fn read(bytes: &[u8], piece: usize, spoken: Spoken) -> Verdict {
             drive(WebSocket(upgrade), spec(&hello, ASKED, false), UPGRADED, bytes, piece)
         }
         Spoken::Http2 => drive(http2(GET), spec(GET, 1, false), &[], bytes, piece),
+        Spoken::Http3 => drive_streams(bytes, piece),
         Spoken::Grpc => drive(http2(&post).of_grpc(), spec(&post, 1, false), &[], bytes, piece),
     }
 }
@@ -107,6 +111,52 @@ fn drive<P: Protocol>(mut protocol: P, spec: Spec, begin: &[u8], bytes: &[u8], p
         // What it answers is not read by anyone.
         assert!(protocol.outgoing(&session, 0).len() <= KEPT_UNSENT_BYTES);
         if fate == Fate::Replace {
+            kept = false;
+            break;
+        }
+    }
+    if kept {
+        let _ = protocol.ended(&mut session, 0, End::Closed, BEGIN + 2);
+    }
+    verdict(session, kept)
+}
+
+/// Sends [`ASKED`] requests over HTTP/3 and reads the parts that `bytes` are made of, of each so many bytes at a time: its
+/// first byte says of which stream it is and whether it ends or resets it, the second how long it is.
+fn drive_streams(bytes: &[u8], piece: usize) -> Verdict {
+    const END: u64 = 1 << 40;
+    const STREAMS: [u64; 8] = [0, 4, 8, 12, 3, 7, 11, 15];
+    let mut session = Session::new(spec(GET, 1, false));
+    let mut protocol = Http3::new(ASKED, ASKED, Some(GET));
+    let take = |session: &mut Session, protocol: &mut Http3, pieces: &[Piece<'_>]| {
+        let mut buf = Vec::new();
+        pieces.iter().for_each(|piece| piece.write(&mut buf));
+        let fate = protocol.received(session, 0, &buf, buf.len(), BEGIN);
+        assert!(protocol.outgoing(session, 0).len() <= KEPT_UNSENT_BYTES);
+        fate == Fate::Keep
+    };
+    assert_eq!(protocol.opened(&mut session, 0, BEGIN), Fate::Keep);
+    let rooms: Vec<Piece<'_>> = STREAMS[..4].iter().map(|stream| Piece::Room { stream: *stream }).collect();
+    assert!(take(&mut session, &mut protocol, &rooms));
+    session.begin_window(Span { start_ns: BEGIN - 100, end_ns: END });
+    session.pace(BEGIN);
+    write(&mut protocol, &mut session);
+    let (mut kept, mut rest) = (true, bytes);
+    while let [selector, length, after @ ..] = rest {
+        let stream = STREAMS[usize::from(*selector) % STREAMS.len()];
+        let (content, after) = after.split_at(after.len().min(usize::from(*length)));
+        rest = after;
+        let ends = selector & 8 != 0;
+        let mut parts: Vec<Piece<'_>> =
+            content.chunks(piece).map(|bytes| Piece::Data { stream, bytes, last: false }).collect();
+        match parts.last_mut() {
+            Some(Piece::Data { last, .. }) => *last = ends,
+            _ => parts.push(Piece::Data { stream, bytes: &[], last: ends }),
+        }
+        if selector & 16 != 0 {
+            parts = vec![Piece::Reset { stream, code: 0x10c }];
+        }
+        if !parts.iter().all(|part| take(&mut session, &mut protocol, &[*part])) {
             kept = false;
             break;
         }

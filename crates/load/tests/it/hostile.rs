@@ -220,6 +220,23 @@ const PIECES: [&[u8]; 8] = [
     b"\x00\x00\x02\x01\x05\x00\x00\x00\x07\x88\x80",
 ];
 
+/// Streams of HTTP/3, each with two bytes before it that `framing.rs` explains: the control stream and answers, and parts of
+/// others.
+const WHOLE_STREAMS: [&[u8]; 3] =
+    [b"\x04\x03\x00\x04\x00", b"\x08\x05\x01\x03\x00\x00\xd9", b"\x09\x0a\x01\x03\x00\x00\xd9\x00\x03abc"];
+const STREAM_PARTS: [&[u8]; 10] = [
+    b"\x02\x05\x01\x03\x00\x00\xd9",
+    b"\x0a\x04\x00\x02hi",
+    b"\x0b\x00",
+    b"\x0b\x05\x01\x03\x00\x00\xc1",
+    b"\x05\x02\x02\x20",
+    b"\x06\x03\x21\x01\x02",
+    b"\x04\x03\x07\x01\x08",
+    b"\x11\x00",
+    b"\x03\x08\x40\x21\x02xy\x01\x03\x00",
+    b"\x07\x01\x03",
+];
+
 /// What one input is made of: whole answers, parts of others, and bytes that were exchanged.
 fn generated(random: &mut SplitMix64, spoken: Spoken) -> Vec<u8> {
     let text = |texts: &[&'static str]| texts.iter().map(|text| text.as_bytes()).collect::<Vec<_>>();
@@ -227,6 +244,7 @@ fn generated(random: &mut SplitMix64, spoken: Spoken) -> Vec<u8> {
         Spoken::Http1 | Spoken::Head => (text(&WHOLE), text(&PARTS)),
         Spoken::WebSocket => (MESSAGES.to_vec(), FRAMES.to_vec()),
         Spoken::Events => (STREAMS.to_vec(), EVENTS.to_vec()),
+        Spoken::Http3 => (WHOLE_STREAMS.to_vec(), STREAM_PARTS.to_vec()),
         Spoken::Http2 | Spoken::Grpc => (CALLS.to_vec(), PIECES.to_vec()),
     };
     let mut bytes = Vec::new();
@@ -262,8 +280,15 @@ fn no_bytes_at_all_do_more_than_end_a_connection() {
     let number =
         |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));
     let (time, first) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 0));
-    const SPOKEN: [Spoken; 6] =
-        [Spoken::Http1, Spoken::Head, Spoken::WebSocket, Spoken::Events, Spoken::Http2, Spoken::Grpc];
+    const SPOKEN: [Spoken; 7] = [
+        Spoken::Http1,
+        Spoken::Head,
+        Spoken::WebSocket,
+        Spoken::Events,
+        Spoken::Http2,
+        Spoken::Grpc,
+        Spoken::Http3,
+    ];
     let start = Instant::now();
     let (mut inputs, mut answered, mut refused) = (0, [0; SPOKEN.len()], [0; SPOKEN.len()]);
     while inputs < INPUTS || start.elapsed() < time {

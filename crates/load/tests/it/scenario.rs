@@ -249,7 +249,8 @@ fn a_scenario_goes_only_with_what_it_can() {
     let scenario = Arc::new(Scenario::new(&scenario.unwrap(), &target).unwrap());
     let intensity = Intensity::Flat { per_s: 10.0 };
     let own = Pace::Open { intensity, arrival: Arrival::Constant, dispatch: Dispatch::Connection };
-    let changes: [(&dyn Fn(&mut Config), &str); 3] = [
+    type Change<'a> = &'a dyn Fn(&mut Config);
+    let changes: [(Change<'_>, &str); 3] = [
         (&|config| config.pipeline = 2, "leave --pipeline and --schedule out"),
         (&|config| config.pace = own.clone(), "leave --pipeline and --schedule out"),
         (&|config| config.websocket = true, "goes over HTTP alone"),

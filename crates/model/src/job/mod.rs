@@ -119,6 +119,11 @@ pub enum Protocol {
         /// Requests in flight on each connection, each on a stream of its own.
         streams: u32,
     },
+    /// HTTP/3, over QUIC.
+    Http3 {
+        /// Requests in flight on each connection, each on a stream of its own.
+        streams: u32,
+    },
     /// HTTP/1.1 whose answers are streams of server-sent events.
     Events {
         /// Events after which an answer is complete; all of the stream where nothing is said.
@@ -228,7 +233,13 @@ impl Job {
     /// Whether answers have a status of HTTP; messages of WebSocket have none, and calls of gRPC their own.
     #[must_use]
     pub fn has_statuses(&self) -> bool {
-        matches!(self.protocol, Protocol::Http1 { .. } | Protocol::Http2 { .. } | Protocol::Events { .. })
+        matches!(
+            self.protocol,
+            Protocol::Http1 { .. }
+                | Protocol::Http2 { .. }
+                | Protocol::Http3 { .. }
+                | Protocol::Events { .. }
+        )
     }
 
     /// The job with requests of HTTP in the place of messages.
@@ -242,10 +253,16 @@ impl Job {
         Self { protocol, ..self }
     }
 
-    /// Whether HTTP/2 is spoken.
+    /// Whether requests share a connection by streams, as in HTTP/2 and HTTP/3.
     #[must_use]
-    pub fn is_http2(&self) -> bool {
-        matches!(self.protocol, Protocol::Http2 { .. } | Protocol::Grpc { .. })
+    pub fn has_streams(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2 { .. } | Protocol::Http3 { .. } | Protocol::Grpc { .. })
+    }
+
+    /// Whether it is spoken over UDP.
+    #[must_use]
+    pub fn is_udp(&self) -> bool {
+        matches!(self.protocol, Protocol::Http3 { .. })
     }
 
     /// Requests in flight on each connection.
@@ -254,7 +271,7 @@ impl Job {
         match self.protocol {
             Protocol::Http1 { pipeline } => pipeline,
             Protocol::Events { .. } => 1,
-            Protocol::Http2 { streams } | Protocol::Grpc { streams } => streams,
+            Protocol::Http2 { streams } | Protocol::Http3 { streams } | Protocol::Grpc { streams } => streams,
             Protocol::WebSocket { in_flight } => in_flight,
         }
     }
@@ -266,6 +283,7 @@ impl Job {
             Protocol::Http1 { .. } => Protocol::Http1 { pipeline: depth },
             streams @ Protocol::Events { .. } => streams,
             Protocol::Http2 { .. } => Protocol::Http2 { streams: depth },
+            Protocol::Http3 { .. } => Protocol::Http3 { streams: depth },
             Protocol::Grpc { .. } => Protocol::Grpc { streams: depth },
             Protocol::WebSocket { .. } => Protocol::WebSocket { in_flight: depth },
         };

@@ -234,7 +234,7 @@ impl Plan {
             (1..=MAX_CONNECTIONS).contains(connections),
             "between 1 and 1000000",
         )?;
-        let flag = if job.is_http2() { "--streams" } else { "--pipeline" };
+        let flag = if job.has_streams() { "--streams" } else { "--pipeline" };
         range(flag, &depth, (1..=MAX_PIPELINE).contains(&depth), "between 1 and 1024")?;
         range("--window", &window, (MIN_WINDOW..=MAX_WINDOW).contains(&window), "between 1s and 1h")?;
         range("--warmup", &warmup, warmup <= warmup_cap, "at most --warmup-cap")?;

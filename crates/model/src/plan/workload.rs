@@ -109,6 +109,7 @@ impl Workload {
         let over = match self.job.protocol {
             Protocol::Http1 { .. } | Protocol::Events { .. } => [""; 2],
             Protocol::Http2 { .. } => [" over HTTP/2", " and TLS"],
+            Protocol::Http3 { .. } => [" over HTTP/3"; 2],
             Protocol::Grpc { .. } => [" over gRPC", " and TLS"],
             Protocol::WebSocket { .. } => [" over WebSocket", " and TLS"],
         };

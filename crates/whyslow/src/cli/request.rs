@@ -85,7 +85,10 @@ pub(crate) struct RequestArgs {
     /// Speak HTTP/2: agreed on over TLS (ALPN), else taken for granted (prior knowledge)
     #[arg(long, help_heading = REACHING)]
     pub(crate) http2: bool,
-    /// With --http2 or --grpc: requests in flight on each connection
+    /// Speak HTTP/3, over QUIC: the URL begins with https://, or the servers that are started here speak TLS
+    #[arg(long, conflicts_with_all = ["http2", "ws", "grpc", "sse", "unix", "requests_per_connection"], help_heading = REACHING)]
+    pub(crate) http3: bool,
+    /// With --http2, --http3 or --grpc: requests in flight on each connection
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = REACHING)]
     pub(crate) streams: u32,
     /// Speak WebSocket, as a URL with ws:// does too: each request is a message with --body as its text ('hello' where there is none), and what the server
@@ -168,10 +171,10 @@ impl RequestArgs {
         self.replay.is_some() || self.requests.iter().any(|given| matches!(given, CountOrFile::File(_)))
     }
 
-    /// How servers that are started here are reached: over TLS where any flag says something of it.
+    /// How servers that are started here are reached: over TLS where any flag says something of it, or HTTP/3, which is never without.
     pub(crate) fn reach(&self) -> Reach {
         Reach {
-            tls: self.insecure || self.cacert.is_some() || self.cert.is_some(),
+            tls: self.http3 || self.insecure || self.cacert.is_some() || self.cert.is_some(),
             unix: self.unix.as_ref().map(|socket| socket.to_string_lossy().into_owned()),
         }
     }
@@ -243,6 +246,7 @@ impl RequestArgs {
         };
         let protocol = match () {
             () if self.grpc.is_some() => Protocol::Grpc { streams: self.streams },
+            () if self.http3 => Protocol::Http3 { streams: self.streams },
             () if self.http2 => Protocol::Http2 { streams: self.streams },
             () if self.sse => Protocol::Events { most: self.events },
             () if self.ws => Protocol::WebSocket { in_flight: size.pipeline },
@@ -263,15 +267,15 @@ impl RequestArgs {
     }
 
     fn check_protocol(&self, size: Size) -> anyhow::Result<()> {
-        let streams = self.http2 || self.grpc.is_some();
+        let streams = self.http2 || self.http3 || self.grpc.is_some();
         if streams && size.pipeline != 1 {
-            bail!("HTTP/2 has streams in the place of a pipeline: use --streams");
+            bail!("HTTP/2 and HTTP/3 have streams in the place of a pipeline: use --streams");
         }
         if self.sse && size.pipeline != 1 {
             bail!("--sse has one stream on each connection: leave --pipeline out");
         }
         if !streams && self.streams != 1 {
-            bail!("--streams is of HTTP/2: add --http2 or --grpc");
+            bail!("--streams is of HTTP/2 and HTTP/3: add --http2, --http3 or --grpc");
         }
         Ok(())
     }

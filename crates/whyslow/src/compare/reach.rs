@@ -89,7 +89,7 @@ impl Place<'_> {
     /// Whether it speaks HTTP/1.1 in clear on a port.
     pub(crate) fn is_plain(&self) -> bool {
         let Workload { reach, job, .. } = self.workload;
-        !reach.tls && reach.unix.is_none() && !job.is_http2()
+        !reach.tls && reach.unix.is_none() && !job.has_streams()
     }
 
     /// Waits until the server shows that it is ready; gives its answer, where it was asked for one, and milliseconds from
@@ -268,7 +268,7 @@ fn start(body: &[u8]) -> Vec<u8> {
 
 fn probe_error(error: LoadError) -> ProbeError {
     match error {
-        LoadError::Tls { .. } | LoadError::Http2 { .. } | LoadError::Unanswered { .. } => {
+        LoadError::Tls { .. } | LoadError::Foreign { .. } | LoadError::Unanswered { .. } => {
             ProbeError::NotHttp(error.to_string())
         }
         other => ProbeError::Connect(std::io::Error::other(other.to_string())),
@@ -281,7 +281,7 @@ fn reply(heard: &Heard, job: &Job) -> Reply {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let fields = headers(&heard.head).map(|(name, value)| (text(name), text(value))).collect();
     let head = parse_head(&heard.head, to_head, &HeadLimits::DEFAULT);
-    // A stream of HTTP/2 ends without its connection.
-    let closed = !job.is_http2() && matches!(head, Ok(Some(head)) if !head.keep_alive);
+    // A stream of HTTP/2 or HTTP/3 ends without its connection.
+    let closed = !job.has_streams() && matches!(head, Ok(Some(head)) if !head.keep_alive);
     Reply::new(heard.status, fields, closed, &heard.body)
 }

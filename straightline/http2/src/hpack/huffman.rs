@@ -1,4 +1,4 @@
-//! The Huffman code of HPACK.
+//! The Huffman code of HPACK and QPACK.
 //!
 //! The code is canonical: codes of one length count up in the order of their symbols, and the first of each length follows
 //! the last of the one before. So the lengths say it all.
@@ -88,13 +88,13 @@ const fn fill_quick(mut code: Code) -> Code {
 }
 
 /// Length of the code of `text`, in bytes.
-pub(super) fn encoded_bytes(text: &[u8]) -> usize {
+pub fn encoded_bytes(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum();
     bits.div_ceil(8)
 }
 
 /// Appends the code of `text`, its last byte filled up with ones.
-pub(super) fn encode(out: &mut Vec<u8>, text: &[u8]) {
+pub fn encode(out: &mut Vec<u8>, text: &[u8]) {
     let (mut bits, mut held) = (0u64, 0u32);
     for byte in text {
         let length = u32::from(LENGTHS[usize::from(*byte)]);
@@ -111,7 +111,7 @@ pub(super) fn encode(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Appends the text that `bytes` stand for; `None` if they stand for none.
-pub(super) fn decode(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
+pub fn decode(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
     let (mut bits, mut held) = (0u64, 0u32);
     let mut rest = bytes.iter();
     loop {

@@ -1,4 +1,4 @@
-//! Integers with a prefix.
+//! Integers with a prefix, as HPACK and QPACK have them.
 
 /// Most bytes after the prefix: enough for every length that is allowed anywhere, so that no shift overflows.
 const CONTINUATION_BYTES: u32 = 4;
@@ -8,7 +8,7 @@ const CONTINUATION_BYTES: u32 = 4;
 ///
 /// Source: RFC 7541, section 5.1.
 #[inline]
-pub(super) fn read(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
+pub fn read(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
     let mask = (1usize << bits) - 1;
     let (first, mut rest) = bytes.split_first()?;
     let mut value = usize::from(*first) & mask;
@@ -28,7 +28,7 @@ pub(super) fn read(bytes: &[u8], bits: u32) -> Option<(usize, &[u8])> {
 
 /// Appends an integer whose first byte begins with `flags`.
 #[inline]
-pub(super) fn write(out: &mut Vec<u8>, flags: u8, bits: u32, value: usize) {
+pub fn write(out: &mut Vec<u8>, flags: u8, bits: u32, value: usize) {
     let mask = (1usize << bits) - 1;
     if value < mask {
         return out.push(flags | value as u8);

@@ -168,7 +168,7 @@ impl Http2 {
             malformed &= !session.stream_lost(lane, malformed, at);
         }
         if lost.malformed && session.completed() == 0 {
-            self.hopeless.get_or_insert(Hopeless::NotSpoken);
+            self.hopeless.get_or_insert(Hopeless::NotSpoken("HTTP/2"));
         }
         Fate::Replace
     }

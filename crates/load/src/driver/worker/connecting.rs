@@ -1,10 +1,13 @@
 //! How a worker's connections are opened, and given up.
 
+use std::io;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 
 use rustix::event::epoll;
 
 use super::Worker;
+use crate::Address;
 use crate::driver::clock::now_ns;
 use crate::driver::link::{Link, Refusal};
 use crate::driver::socket;
@@ -22,19 +25,33 @@ impl<P: Protocol> Worker<'_, P> {
         // Edges, asked for once: no call per request. A short read says that nothing is left.
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        let opened = socket::open(&self.setup.address, source).and_then(|socket| {
+        let opened = self.socket(source).and_then(|socket| {
             if self.stamps.is_some() {
                 Stamps::ask(&socket, true);
             }
             epoll::add(&self.epoll, &socket, data, flags).map(|()| socket).map_err(Into::into)
         });
-        match opened.map_err(Refusal::from).and_then(|socket| Link::new(socket, self.setup.tls)) {
+        match opened.map_err(Refusal::from).and_then(|socket| self.link(socket)) {
             Ok(link) => {
+                let slot = &mut self.slots[lane as usize];
                 slot.link = Some(link);
                 self.opener.begun(lane, slot, now);
             }
             Err(refusal) => self.open_failed(lane, refusal, now),
         }
+    }
+
+    fn socket(&self, source: Option<IpAddr>) -> io::Result<OwnedFd> {
+        match &self.setup.address {
+            Address::Tcp(remote) if self.setup.tls.is_some_and(|client| client.quic.is_some()) => {
+                socket::open_udp(*remote, source)
+            }
+            address => socket::open(address, source),
+        }
+    }
+
+    fn link(&self, socket: OwnedFd) -> Result<Link, Refusal> {
+        Link::new(socket, self.setup.tls, &self.setup.address)
     }
 
     /// The address that a lane's connection comes from: each in turn.

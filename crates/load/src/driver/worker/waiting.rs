@@ -183,7 +183,8 @@ impl<P: Protocol> Worker<'_, P> {
             Phase::Window => self.span.end_ns.saturating_add(1),
             Phase::Draining => self.last_ns.saturating_add(1),
         };
-        let wake_ns = self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns());
+        let wake_ns =
+            self.session.wake_ns().min(edge_ns).min(self.opener.wake_ns()).min(self.timers.wake_ns());
         if !self.unread.is_empty() || wake_ns == 0 {
             return 0;
         }

@@ -30,10 +30,19 @@ pub(crate) struct Conduct {
     pub(crate) reset_every: Option<usize>,
     /// Every so many requests one is not answered.
     pub(crate) silent_every: Option<usize>,
+    /// After so many requests none is answered any more.
+    pub(crate) frozen_after: Option<usize>,
     /// After so many requests a connection is ended in good order.
     pub(crate) goodbye_after: Option<usize>,
     /// How calls of gRPC are answered, where they are.
     pub(crate) call: Option<Call>,
+}
+
+impl Conduct {
+    /// Whether the request of this number comes too late.
+    pub(crate) fn is_frozen(&self, number: usize) -> bool {
+        self.frozen_after.is_some_and(|after| number > after)
+    }
 }
 
 /// How calls of gRPC are answered.
@@ -90,17 +99,17 @@ impl Call {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    connections: AtomicUsize,
-    requests: AtomicUsize,
-    received: AtomicUsize,
-    most_at_once: AtomicUsize,
-    paths: Mutex<BTreeMap<String, usize>>,
+pub(crate) struct Counts {
+    pub(crate) connections: AtomicUsize,
+    pub(crate) requests: AtomicUsize,
+    pub(crate) received: AtomicUsize,
+    pub(crate) most_at_once: AtomicUsize,
+    pub(crate) paths: Mutex<BTreeMap<String, usize>>,
 }
 
 /// What a server saw.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Count(Arc<Counts>);
+pub(crate) struct Count(pub(crate) Arc<Counts>);
 
 impl Count {
     pub(crate) fn connections(&self) -> usize {
@@ -274,7 +283,7 @@ impl Open {
             return false;
         }
         let every = |every: Option<usize>| every.is_some_and(|every| self.number.is_multiple_of(every));
-        if every(conduct.silent_every) {
+        if every(conduct.silent_every) || conduct.is_frozen(self.number) {
             // It is kept open until the client gives it up.
             return self.respond.poll_reset(cx).is_ready();
         }

@@ -1,0 +1,240 @@
+//! One connection of HTTP/3: which stream is whose, and what comes on it.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::answer::{Answer, Heads, Http3Error, Wrong};
+use super::code;
+use super::control::{Inbound, Server, ours};
+use super::piece::Piece;
+use super::request::Framed;
+use crate::session::Heard;
+
+/// Our control stream: the first that a client begins in one direction. Source: RFC 9000, section 2.1.
+const CONTROL_STREAM: u64 = 2;
+/// Lowest bits of a stream's number: who begins it, and whether it goes one way.
+const KIND: u64 = 0b11;
+const OURS: u64 = 0b00;
+const OF_SERVER: u64 = 0b11;
+/// Streams of a server that are open at once at most: three that it needs, and some of unknown kinds.
+pub(crate) const MOST_INBOUND: u32 = 16;
+
+/// What came of a stream; all but the first end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Its answer has begun.
+    Begun,
+    /// It was answered with this status.
+    Answered(u16),
+    /// It was answered with what is no answer.
+    Malformed(Http3Error),
+    /// It was reset, or will never be answered.
+    Reset,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// What is to be sent, as pieces.
+    pub(super) out: Vec<u8>,
+    /// Bytes of streams that have come, for the caller to take.
+    pub(super) came: usize,
+    lanes: Box<[Lane]>,
+    /// The lane of each stream that is under way.
+    of_stream: HashMap<u64, u32>,
+    /// Streams that may be begun.
+    rooms: VecDeque<u64>,
+    /// Lanes that have a request and no stream for it.
+    waiting: VecDeque<u32>,
+    inbound: HashMap<u64, Inbound>,
+    server: Server,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// The stream that is under way.
+    stream: Option<u64>,
+    answer: Answer,
+    /// Whether any of it has come.
+    begun: bool,
+    bodiless: bool,
+    /// The answer as it comes, where somebody wants to hear it.
+    heard: Option<Box<Heard>>,
+}
+
+impl Connection {
+    /// Begins with so many lanes. With `hears` answers are kept for [`Connection::take_heard`].
+    pub(super) fn new(lanes: u32, hears: bool) -> Self {
+        let mut out = Vec::new();
+        Piece::Data { stream: CONTROL_STREAM, bytes: &ours(), last: false }.write(&mut out);
+        Self {
+            out,
+            came: 0,
+            lanes: (0..lanes).map(|_| Lane { heard: hears.then(Box::default), ..Lane::default() }).collect(),
+            of_stream: HashMap::new(),
+            rooms: VecDeque::new(),
+            waiting: VecDeque::new(),
+            inbound: HashMap::new(),
+            server: Server::default(),
+        }
+    }
+
+    /// Whether the server takes another request now.
+    pub(super) fn has_room(&self) -> bool {
+        self.server.leaves_at.is_none() && !self.rooms.is_empty()
+    }
+
+    /// Whether the server has said farewell and answered what it was to answer.
+    pub(super) fn is_over(&self) -> bool {
+        self.server.leaves_at.is_some() && self.of_stream.is_empty()
+    }
+
+    /// The request of `lane` waits until there is room.
+    pub(super) fn wait(&mut self, lane: u32) {
+        self.waiting.push_back(lane);
+    }
+
+    /// A lane that waited and has room now.
+    pub(super) fn next_waiting(&mut self) -> Option<u32> {
+        if self.has_room() { self.waiting.pop_front() } else { None }
+    }
+
+    /// Begins a stream, for which there is room.
+    pub(super) fn ask(&mut self, lane: u32, request: &Framed) {
+        let Some(stream) = self.rooms.pop_front() else { return };
+        Piece::Data { stream, bytes: &request.bytes, last: true }.write(&mut self.out);
+        self.of_stream.insert(stream, lane);
+        let place = &mut self.lanes[lane as usize];
+        (place.stream, place.begun, place.bodiless) = (Some(stream), false, request.head);
+        place.answer = Answer::default();
+    }
+
+    /// The whole answer of a stream that has ended, where answers are kept.
+    pub(super) fn take_heard(&mut self, lane: u32) -> Option<Heard> {
+        self.lanes[lane as usize].heard.as_deref_mut().map(std::mem::take)
+    }
+
+    /// Gives up the stream of `lane`, of which the server is told, or its wait for one.
+    pub(super) fn cancel(&mut self, lane: u32) {
+        self.give_up(lane, code::REQUEST_CANCELLED);
+        self.waiting.retain(|other| *other != lane);
+    }
+
+    fn give_up(&mut self, lane: u32, code: u64) {
+        if let Some(stream) = self.lanes[lane as usize].stream.take() {
+            self.of_stream.remove(&stream);
+            Piece::Reset { stream, code }.write(&mut self.out);
+        }
+    }
+
+    /// Says why the connection is to be closed, and nothing else any more.
+    pub(super) fn close(&mut self, code: u64) {
+        Piece::Close { code }.write(&mut self.out);
+    }
+
+    /// Takes in pieces; `tell` is told what came of each stream of ours.
+    ///
+    /// # Errors
+    /// The code with which the connection is over.
+    pub(super) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        heads: &mut Heads,
+        mut tell: impl FnMut(u32, Came),
+    ) -> Result<(), u64> {
+        while let Some(piece) = Piece::next(&mut bytes) {
+            if let Piece::Data { bytes, .. } = piece {
+                self.came += bytes.len();
+            }
+            match piece {
+                Piece::Room { stream } => self.rooms.push_back(stream),
+                Piece::Data { stream, bytes, last } if stream & KIND == OURS => {
+                    if let Some((lane, how)) = self.answered(stream, bytes, last, heads)? {
+                        tell(lane, how);
+                    }
+                }
+                Piece::Data { stream, bytes, last } if stream & KIND == OF_SERVER => {
+                    self.told(stream, bytes, last, &mut tell)?;
+                }
+                // We have allowed no such stream.
+                Piece::Data { .. } => return Err(code::STREAM_CREATION),
+                Piece::Reset { stream, .. } if stream & KIND == OURS => {
+                    if let Some(lane) = self.of_stream.remove(&stream) {
+                        self.lanes[lane as usize].stream = None;
+                        tell(lane, Came::Reset);
+                    }
+                }
+                Piece::Reset { stream, .. } => {
+                    let inbound = self.inbound.remove(&stream);
+                    if inbound.is_some_and(|inbound| !inbound.may_be_reset()) {
+                        return Err(code::CLOSED_CRITICAL_STREAM);
+                    }
+                }
+                Piece::Close { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// More of an answer has come: to which lane, and what that means where it means anything.
+    #[inline]
+    fn answered(
+        &mut self,
+        stream: u64,
+        bytes: &[u8],
+        last: bool,
+        heads: &mut Heads,
+    ) -> Result<Option<(u32, Came)>, u64> {
+        // What was given up may still be answered.
+        let Some(lane) = self.of_stream.get(&stream).copied() else { return Ok(None) };
+        let place = &mut self.lanes[lane as usize];
+        match place.answer.take(bytes, last, place.bodiless, heads, place.heard.as_deref_mut()) {
+            Ok(None) => Ok((!std::mem::replace(&mut place.begun, true)).then_some((lane, Came::Begun))),
+            Ok(Some(status)) => {
+                place.stream = None;
+                self.of_stream.remove(&stream);
+                Ok(Some((lane, Came::Answered(status))))
+            }
+            Err(Wrong::Answer(error)) => {
+                self.give_up(lane, code::MESSAGE_ERROR);
+                Ok(Some((lane, Came::Malformed(error))))
+            }
+            Err(Wrong::Connection(code)) => Err(code),
+        }
+    }
+
+    /// More of a stream of the server's own has come.
+    fn told(
+        &mut self,
+        stream: u64,
+        bytes: &[u8],
+        last: bool,
+        tell: &mut impl FnMut(u32, Came),
+    ) -> Result<(), u64> {
+        let before = self.server.leaves_at;
+        if self.inbound.len() >= MOST_INBOUND as usize && !self.inbound.contains_key(&stream) {
+            return Err(code::EXCESSIVE_LOAD);
+        }
+        self.inbound.entry(stream).or_default().take(bytes, last, &mut self.server)?;
+        if last {
+            self.inbound.remove(&stream);
+        }
+        if self.server.leaves_at != before {
+            self.refuse(tell);
+        }
+        Ok(())
+    }
+
+    /// The server answers nothing from some stream on.
+    #[cold]
+    fn refuse(&mut self, tell: &mut impl FnMut(u32, Came)) {
+        let from = self.server.leaves_at.unwrap_or(u64::MAX);
+        let mut refused: Vec<(u64, u32)> =
+            self.of_stream.iter().map(|(stream, lane)| (*stream, *lane)).collect();
+        refused.retain(|(stream, _)| *stream >= from);
+        refused.sort_unstable();
+        for (_, lane) in refused {
+            self.give_up(lane, code::REQUEST_CANCELLED);
+            tell(lane, Came::Reset);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Fields in the compressed form of HTTP/3, with the static table alone: we announce no room for another, so that no server
+//! may use one, and need none for requests that are compressed once.
+//!
+//! Source: RFC 9204.
+
+use http2::hpack::{huffman, integer};
+
+use super::code;
+use super::table::TABLE;
+
+/// Most bytes of all fields of one answer, each counted with [`FIELD_BYTES`] more, as for HTTP/1.1 the longest head.
+pub(super) const FIELDS_BYTES: usize = 64 * 1024;
+/// What a field costs beside its name and value. Source: RFC 9114, section 4.2.2.
+const FIELD_BYTES: usize = 32;
+
+/// First bits of what a field can be. Source: RFC 9204, sections 4.5.2 to 4.5.6.
+const INDEXED: u8 = 0b1000_0000;
+const NAME_INDEXED: u8 = 0b0100_0000;
+const LITERAL: u8 = 0b0010_0000;
+/// Says of an index that it is of the static table, for a field and for a name.
+const STATIC_FIELD: u8 = 0b0100_0000;
+const STATIC_NAME: u8 = 0b0001_0000;
+
+/// Why fields cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// They cannot be decoded, which costs the connection.
+    Code(u64),
+    /// They are more than we have said that we take.
+    TooMany,
+}
+
+const UNDECODABLE: Wrong = Wrong::Code(code::DECOMPRESSION_FAILED);
+
+/// Reads a block of fields; `field` is given each name and value.
+pub(super) fn decode(block: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), Wrong> {
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let mut rest = after_prefix(block).ok_or(UNDECODABLE)?;
+    let mut room = FIELDS_BYTES;
+    while !rest.is_empty() {
+        names.clear();
+        values.clear();
+        let (name, value) = next(&mut rest, &mut names, &mut values).ok_or(UNDECODABLE)?;
+        room = room.checked_sub(name.len() + value.len() + FIELD_BYTES).ok_or(Wrong::TooMany)?;
+        field(name, value);
+    }
+    Ok(())
+}
+
+/// What is before the fields says that none is of a table that we do not have.
+fn after_prefix(block: &[u8]) -> Option<&[u8]> {
+    let (inserts, rest) = integer::read(block, 8)?;
+    let (_base, rest) = integer::read(rest, 7)?;
+    (inserts == 0).then_some(rest)
+}
+
+/// Takes a name and a value from the front of `bytes`.
+fn next<'o, 'b: 'o>(
+    bytes: &mut &'b [u8],
+    names: &'o mut Vec<u8>,
+    values: &'o mut Vec<u8>,
+) -> Option<(&'o [u8], &'o [u8])> {
+    let first = *bytes.first()?;
+    if first & INDEXED != 0 {
+        let index = number(bytes, 6)?;
+        let (name, value) = TABLE.get(index).filter(|_| first & STATIC_FIELD != 0)?;
+        return Some((name.as_bytes(), value.as_bytes()));
+    }
+    let name = if first & NAME_INDEXED != 0 {
+        let index = number(bytes, 4)?;
+        let (name, _) = TABLE.get(index).filter(|_| first & STATIC_NAME != 0)?;
+        name.as_bytes()
+    } else if first & LITERAL != 0 {
+        string(bytes, 3, names)?
+    } else {
+        return None;
+    };
+    Some((name, string(bytes, 7, values)?))
+}
+
+fn number(bytes: &mut &[u8], bits: u32) -> Option<usize> {
+    let (value, rest) = integer::read(bytes, bits)?;
+    *bytes = rest;
+    Some(value)
+}
+
+/// Takes a string whose length has a prefix of `bits` bits, with the bit before them for Huffman's code.
+fn string<'o, 'b: 'o>(bytes: &mut &'b [u8], bits: u32, out: &'o mut Vec<u8>) -> Option<&'o [u8]> {
+    let coded = bytes.first()? & 1 << bits != 0;
+    let length = number(bytes, bits)?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    if !coded {
+        return Some(text);
+    }
+    huffman::decode(out, text)?;
+    Some(out)
+}
+
+/// Begins a block of fields.
+pub(super) fn begin(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Appends one field.
+pub(super) fn encode(out: &mut Vec<u8>, name: &str, value: &str) {
+    if let Some(index) = TABLE.iter().position(|field| *field == (name, value)) {
+        return integer::write(out, INDEXED | STATIC_FIELD, 6, index);
+    }
+    match TABLE.iter().position(|(known, _)| *known == name) {
+        Some(index) => integer::write(out, NAME_INDEXED | STATIC_NAME, 4, index),
+        None => {
+            integer::write(out, LITERAL, 3, name.len());
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+    integer::write(out, 0, 7, value.len());
+    out.extend_from_slice(value.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(block: &[u8]) -> Result<Vec<(String, String)>, Wrong> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        decode(block, |name, value| fields.push((text(name), text(value)))).map(|()| fields)
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let long = "x".repeat(3000);
+        let fields = [(":method", "GET"), (":path", "/a?b"), ("x-own", long.as_str()), ("accept", "*/*")];
+        let mut block = Vec::new();
+        begin(&mut block);
+        fields.iter().for_each(|(name, value)| encode(&mut block, name, value));
+        let wanted = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(decoded(&block).unwrap(), wanted);
+        for cut in 2..block.len() {
+            let fields = decoded(&block[..cut]);
+            assert!(fields.is_err() || wanted.starts_with(&fields.unwrap()), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_first_example_of_the_rfc_is_read() {
+        // RFC 9204, appendix B.1.
+        let block = [&[0x00, 0x00, 0x51, 0x0b][..], b"/index.html"].concat();
+        assert_eq!(decoded(&block).unwrap(), [(":path".to_owned(), "/index.html".to_owned())]);
+        // RFC 7541, appendix C.4.1: the value in Huffman's code.
+        let coded = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
+        let block = [&[0x00, 0x00, 0x50, 0x80 | 12][..], &coded].concat();
+        assert_eq!(decoded(&block).unwrap(), [(":authority".to_owned(), "www.example.com".to_owned())]);
+    }
+
+    #[test]
+    fn a_table_that_we_do_not_have_is_not_used() {
+        let blocks: [&[u8]; 7] = [
+            &[],
+            &[1, 0, 0xc0 | 25],
+            // Of the dynamic table: a field, a name, both after the base.
+            &[0, 0, 0x80],
+            &[0, 0, 0x40, 0],
+            &[0, 0, 0x10],
+            &[0, 0, 0x00, 0],
+            // No such index.
+            &[0, 0, 0xff, 36],
+        ];
+        for block in blocks {
+            assert_eq!(decoded(block), Err(UNDECODABLE), "{block:?}");
+        }
+    }
+
+    #[test]
+    fn fields_are_bounded_by_what_they_come_to() {
+        // 85 is the longest field of the table: two bytes for a hundred.
+        let block = [&[0, 0][..], &[0xff, 22].repeat(1000)].concat();
+        assert_eq!(decoded(&block), Err(Wrong::TooMany));
+    }
+}
