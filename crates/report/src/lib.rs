@@ -21,6 +21,7 @@ mod markdown;
 mod metrics;
 mod packed;
 mod page;
+mod remote_write;
 mod resources;
 mod screen;
 mod style;
@@ -42,7 +43,8 @@ pub use json::{
     bisect_json, capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema,
     ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
 };
-pub use metrics::{LiveFigures, load_csv, load_live, load_otlp, load_prometheus};
+pub use metrics::{LiveFigures, load_csv, load_live, load_live_otlp, load_otlp, load_prometheus};
+pub use remote_write::load_remote_write;
 pub use style::Style;
 
 use analyse::capacity::Capacity;

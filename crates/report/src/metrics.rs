@@ -100,27 +100,106 @@ impl LiveFigures {
 /// Source: Prometheus documentation, "Exposition formats", version 0.0.4.
 #[must_use]
 pub fn load_live(figures: &LiveFigures) -> String {
-    let labels = |more: &str| labelled(&figures.url, more);
     let mut text = String::new();
-    for (name, kind, help, value) in [
-        ("live_requests_total", "counter", "Requests answered in the window so far.", figures.requests),
-        ("live_errors_total", "counter", "Errors in the window so far.", figures.errors),
-        ("live_measuring", "gauge", "1 while the window is open.", u64::from(figures.measuring)),
-    ] {
-        let name = format!("whyslow_load_{name}");
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{} {value}", labels(""));
+    let mut told = "";
+    for Series { name, kind, help, le, value, .. } in series(figures) {
+        if let Some((kind, help)) = kind.zip(help).filter(|_| told != name) {
+            let whole = name.strip_suffix("_bucket").unwrap_or(name);
+            let _ = writeln!(text, "# HELP {whole} {help}\n# TYPE {whole} {kind}");
+            told = name;
+        }
+        let le = le.map_or_else(String::new, |le| format!(",le=\"{le}\""));
+        let _ = writeln!(text, "{name}{} {value}", labelled(&figures.url, &le));
     }
-    let name = "whyslow_load_live_response_seconds";
-    let _ =
-        writeln!(text, "# HELP {name} From when a request was due to its answer.\n# TYPE {name} histogram");
+    text
+}
+
+/// One number of a running load, as Prometheus names it.
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    /// Type and help of the first of a family.
+    kind: Option<&'static str>,
+    help: Option<&'static str>,
+    /// Upper edge of a bucket.
+    pub(crate) le: Option<String>,
+    pub(crate) value: f64,
+}
+
+/// All numbers of a running load.
+pub(crate) fn series(figures: &LiveFigures) -> Vec<Series> {
+    let single = |name, kind, help, value: u64| Series {
+        name,
+        kind: Some(kind),
+        help: Some(help),
+        le: None,
+        value: value as f64,
+    };
+    let mut all = vec![
+        single(
+            "whyslow_load_live_requests_total",
+            "counter",
+            "Requests answered in the window so far.",
+            figures.requests,
+        ),
+        single("whyslow_load_live_errors_total", "counter", "Errors in the window so far.", figures.errors),
+        single(
+            "whyslow_load_live_measuring",
+            "gauge",
+            "1 while the window is open.",
+            u64::from(figures.measuring),
+        ),
+    ];
     let mut below = 0;
     let edges = BUCKETS_S.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
     for (edge, count) in edges.zip(figures.buckets) {
         below += count;
-        let _ = writeln!(text, "{name}_bucket{} {below}", labels(&format!(",le=\"{edge}\"")));
+        all.push(Series {
+            le: Some(edge),
+            ..single(
+                "whyslow_load_live_response_seconds_bucket",
+                "histogram",
+                "From when a request was due to its answer.",
+                below,
+            )
+        });
     }
-    let _ = writeln!(text, "{name}_sum{} {}\n{name}_count{} {below}", labels(""), figures.sum_s, labels(""));
-    text
+    let rest = |name, value| Series { name, kind: None, help: None, le: None, value };
+    all.push(rest("whyslow_load_live_response_seconds_sum", figures.sum_s));
+    all.push(rest("whyslow_load_live_response_seconds_count", below as f64));
+    all
+}
+
+/// A load that goes on, as one line of OTLP/JSON: what a collector has of it is named as Prometheus has it.
+///
+/// Source: OpenTelemetry protocol 1.x, "OTLP/HTTP JSON" and metrics.proto.
+#[must_use]
+pub fn load_live_otlp(figures: &LiveFigures, start_unix_ns: u64, now_unix_ns: u64) -> String {
+    let point = |value: Value| {
+        let mut point = json!({"attributes": [attribute("url", &figures.url)],
+            "startTimeUnixNano": start_unix_ns.to_string(), "timeUnixNano": now_unix_ns.to_string()});
+        if let (Some(point), Value::Object(value)) = (point.as_object_mut(), value) {
+            point.extend(value);
+        }
+        point
+    };
+    let sum = |name: &str, help: &str, count: u64, unit: &str| {
+        json!({"name": format!("whyslow.load.live.{name}"), "description": help, "unit": unit, "sum": {
+            "dataPoints": [point(json!({"asInt": count.to_string()}))],
+            "aggregationTemporality": CUMULATIVE, "isMonotonic": true}})
+    };
+    let counts: Vec<String> = figures.buckets.iter().map(u64::to_string).collect();
+    let count: u64 = figures.buckets.iter().sum();
+    let response = point(json!({"count": count.to_string(), "sum": figures.sum_s, "bucketCounts": counts,
+        "explicitBounds": BUCKETS_S}));
+    let metrics = [
+        sum("requests", "Requests answered in the window so far.", figures.requests, ""),
+        sum("errors", "Errors in the window so far.", figures.errors, ""),
+        json!({"name": "whyslow.load.live.measuring", "description": "1 while the window is open.",
+            "gauge": {"dataPoints": [point(json!({"asInt": u8::from(figures.measuring).to_string()}))]}}),
+        json!({"name": "whyslow.load.live.response", "description": "From when a request was due to its answer.",
+            "unit": "s", "histogram": {"dataPoints": [response], "aggregationTemporality": CUMULATIVE}}),
+    ];
+    line(&json!(metrics))
 }
 
 /// The figures as one line of OTLP/JSON: what a collector's `otlpjsonfile` receiver reads and what its HTTP endpoint
@@ -153,6 +232,10 @@ pub fn load_otlp(report: &LoadReport, end_unix_ns: u64) -> String {
     for (name, row) in times(report) {
         metrics.push(summary(name, row, &attributes, &start, &end));
     }
+    line(&json!(metrics))
+}
+
+fn line(metrics: &Value) -> String {
     let resource = json!({"attributes": [attribute("service.name", "whyslow")]});
     let line = json!({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": {"name": "whyslow.load"}, "metrics": metrics}]}]});
     format!("{line}\n")

@@ -2,10 +2,13 @@
 
 pub(crate) mod config;
 mod deadline;
+mod heat;
 mod keep;
 pub(crate) mod pace;
+pub(crate) mod push;
 mod scrape;
 mod scripted;
+mod so_far;
 mod soak;
 mod turns;
 mod watch;
@@ -20,8 +23,10 @@ use crate::interrupt::Interrupt;
 use keep::Seconds;
 pub(crate) use keep::keep_figures;
 use model::record::LoadReport;
+use push::Push;
 use scrape::Scrape;
 use scripted::{Given, Scripted};
+use so_far::SoFar;
 use soak::Soak;
 use watch::Watch;
 
@@ -39,15 +44,17 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let metrics = args.keep.metrics_port.as_deref().map(scrape::address).transpose().map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
-    let scrape = metrics.map(|address| Scrape::open(address, &config.target.url)).transpose();
+    let figures = SoFar::of(&config.target.url);
+    let scrape = metrics.map(|address| Scrape::open(address, figures.clone())).transpose();
     let scrape = scrape.map_err(Stop::usage)?;
+    let pushes = pushes(args, &figures).map_err(Stop::usage)?;
     let mut soak = Soak::open(args, &config).map_err(Stop::usage)?;
     let mut seconds = Seconds::new(args.hlog.is_some());
     let mut measured = windows(args, || {
         let mut note = |event: &load::Event| {
             seconds.follow(event);
             keeper.note(*event);
-            scrape.iter().for_each(|scrape| scrape.follow(event));
+            figures.follow(event);
             soak.iter_mut().for_each(|soak| soak.follow(event));
         };
         let window = measure(args, &config, scripted.as_mut(), &mut note, &interrupt)?;
@@ -55,6 +62,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         Ok(window)
     })?;
     scrape.into_iter().for_each(Scrape::close);
+    pushes.into_iter().for_each(Push::close);
     measured.report.server = soak.as_ref().and_then(Soak::figures);
     keep::keep(args, &seconds, &measured)?;
     keeper.save(&measured)?;
@@ -63,6 +71,12 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         scripted.done(&measured)?;
     }
     judge(&bounds, &measured.report)
+}
+
+/// Begins to send figures to whoever is to have them.
+fn pushes(args: &LoadArgs, figures: &SoFar) -> anyhow::Result<Vec<Push>> {
+    let receivers = [args.figures.otlp_receiver()?, args.keep.remote_write_receiver()?];
+    receivers.into_iter().flatten().map(|receiver| Push::begin(receiver, figures.clone())).collect()
 }
 
 /// As many windows as were asked for, together; fewer if one was stopped.

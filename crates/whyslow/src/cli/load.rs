@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::{ArgAction, Args, ValueEnum};
 use model::units::{CpuSet, Rate, Span};
 
 use super::{Arrival, Format, RequestArgs};
 use crate::load_command::pace::Ramp;
+use crate::load_command::push::{self, Receiver};
 use crate::sharding::ShardingArgs;
 
 /// Windows of one load at most: each leaves its histograms, a few hundred KiB, until the last is over.
@@ -226,9 +228,23 @@ pub(crate) struct FigureArgs {
     /// Write the figures in Prometheus' text format
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus: Option<PathBuf>,
-    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line)
-    #[arg(long, value_name = "FILE")]
+    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line); or send them to the collector at this http:// URL, in
+    /// load while it runs, too
+    #[arg(long, value_name = "FILE|URL")]
     pub(crate) otlp: Option<PathBuf>,
+}
+
+impl FigureArgs {
+    /// Whether `--otlp` is a URL.
+    pub(crate) fn sends_otlp(&self) -> bool {
+        self.otlp.as_ref().and_then(|otlp| otlp.to_str()).is_some_and(|otlp| otlp.contains("://"))
+    }
+
+    /// The collector of `--otlp`, where that is no file.
+    pub(crate) fn otlp_receiver(&self) -> anyhow::Result<Option<Receiver>> {
+        let url = self.otlp.as_ref().and_then(|otlp| otlp.to_str()).filter(|_| self.sends_otlp());
+        url.map(|url| Receiver::read(push::Format::Otlp, url).context("--otlp")).transpose()
+    }
 }
 
 /// What becomes of the figures.
@@ -248,4 +264,16 @@ pub(crate) struct KeepArgs {
     /// address
     #[arg(long, value_name = "PORT|ADDRESS")]
     pub(crate) metrics_port: Option<String>,
+    /// While the load runs, send its figures to the Prometheus that takes remote writes at this URL, such as
+    /// <http://127.0.0.1:9090/api/v1/write>
+    #[arg(long, value_name = "URL")]
+    pub(crate) remote_write: Option<String>,
+}
+
+impl KeepArgs {
+    /// The Prometheus of `--remote-write`.
+    pub(crate) fn remote_write_receiver(&self) -> anyhow::Result<Option<Receiver>> {
+        let url = self.remote_write.as_deref();
+        url.map(|url| Receiver::read(push::Format::RemoteWrite, url).context("--remote-write")).transpose()
+    }
 }

@@ -20,7 +20,15 @@ pub(crate) fn keep_figures(files: &FigureArgs, measured: &Measured) -> anyhow::R
     write(files.hgrm.as_ref(), || export::hgrm(&measured.response))?;
     write(files.csv.as_ref(), || report::load_csv(report))?;
     write(files.prometheus.as_ref(), || report::load_prometheus(report))?;
-    write(files.otlp.as_ref(), || report::load_otlp(report, unix_ns(SystemTime::now())))
+    let otlp = || report::load_otlp(report, unix_ns(SystemTime::now()));
+    match files.otlp_receiver()? {
+        None => write(files.otlp.as_ref(), otlp),
+        Some(collector) => {
+            // What was measured is worth more than who hears of it.
+            collector.post(otlp().as_bytes()).unwrap_or_else(|error| collector.complain(&error));
+            Ok(())
+        }
+    }
 }
 
 fn write(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> anyhow::Result<()> {

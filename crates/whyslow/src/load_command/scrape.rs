@@ -1,13 +1,12 @@
 //! Figures of a running load for a Prometheus that comes for them: `--metrics-port`.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use load::{Event, Latencies};
-use report::LiveFigures;
 use straightline::{Running, Server};
+
+use super::so_far::SoFar;
 
 /// Time that a scrape under way has to end in once the load is over.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -15,8 +14,6 @@ const DRAIN: Duration = Duration::from_millis(100);
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 /// Media type of Prometheus' text format. Source: Prometheus documentation, "Exposition formats".
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Nanoseconds of a second.
-const NS_PER_S: f64 = 1e9;
 
 /// Reads `--metrics-port`: a port of 127.0.0.1, or an address of this machine alone.
 pub(crate) fn address(text: &str) -> anyhow::Result<SocketAddr> {
@@ -30,17 +27,12 @@ pub(crate) fn address(text: &str) -> anyhow::Result<SocketAddr> {
     }
 }
 
-/// The figures so far, and who hands them out.
-pub(super) struct Scrape {
-    figures: Arc<Mutex<LiveFigures>>,
-    running: Running,
-}
+/// Who hands the figures out.
+pub(super) struct Scrape(Running);
 
 impl Scrape {
     /// Listens on `address` for as long as the load lasts.
-    pub(super) fn open(address: SocketAddr, url: &str) -> anyhow::Result<Self> {
-        let figures = Arc::new(Mutex::new(LiveFigures::of(url)));
-        let shared = Arc::clone(&figures);
+    pub(super) fn open(address: SocketAddr, figures: SoFar) -> anyhow::Result<Self> {
         let server = Server::bind(address)
             .with_context(|| format!("cannot listen on {address}: choose another with --metrics-port"))?;
         crate::say(&format!("figures for Prometheus: http://{}/metrics", server.local_addr()));
@@ -50,47 +42,19 @@ impl Scrape {
                 let response = response.header("Cache-Control", "no-store")?;
                 match (request.method(), request.path()) {
                     ("GET" | "HEAD", "/metrics") => {
-                        let text = report::load_live(&locked(&shared));
+                        let text = report::load_live(&figures.copy());
                         response.header("Content-Type", TEXT)?.send(text.as_bytes())
                     }
                     _ => response.status(404).send(b"the figures are at /metrics\n"),
                 }
             })
             .context("--metrics-port")?;
-        Ok(Self { figures, running })
-    }
-
-    /// Takes in what happened.
-    pub(super) fn follow(&self, event: &Event) {
-        let mut figures = locked(&self.figures);
-        match event {
-            Event::WindowStart { .. } => figures.measuring = true,
-            Event::WindowEnd { .. } => figures.measuring = false,
-            Event::Second { second, response, .. } => {
-                figures.requests += second.requests;
-                figures.errors += second.errors;
-                add(&mut figures, response);
-            }
-            _ => {}
-        }
+        Ok(Self(running))
     }
 
     /// The load is over.
     pub(super) fn close(self) {
-        self.running.drain(DRAIN);
-    }
-}
-
-fn locked(figures: &Mutex<LiveFigures>) -> MutexGuard<'_, LiveFigures> {
-    // Nothing panics while it holds the lock.
-    figures.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Adds the responses of one second, in one pass over them.
-fn add(figures: &mut LiveFigures, response: &Latencies) {
-    for step in response.iter_recorded() {
-        let (seconds, count) = (step.value_iterated_to() as f64 / NS_PER_S, step.count_at_value());
-        figures.answered(seconds, count);
+        self.0.drain(DRAIN);
     }
 }
 

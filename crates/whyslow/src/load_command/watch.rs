@@ -11,10 +11,13 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::widgets::{Paragraph, Sparkline};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 
+use super::heat::Heat;
 use crate::compare::progress::Progress;
 
-/// Lines of the live view: a line of figures, the curve of the rate, a line of totals.
-const LINES: u16 = 8;
+/// Lines of the live view: a line of figures, the curve of the rate, responses over time, a line of totals.
+const LINES: u16 = 14;
+/// Of them the curve has so many; responses over time have what is left.
+const CURVE_LINES: u16 = 4;
 /// Seconds of the curve that are kept: more than any terminal has columns for.
 const KEPT: usize = 512;
 
@@ -77,6 +80,8 @@ pub(super) struct Live {
 struct Figures {
     /// Requests of each second.
     seconds: VecDeque<u64>,
+    /// Responses of each second of the window.
+    heat: Heat,
     last: model::record::Second,
     phase: &'static str,
     errors: u64,
@@ -93,9 +98,10 @@ impl Live {
 
     fn follow(&mut self, event: &Event) {
         if self.figures.note(event) {
-            let (lines, rates) = (self.figures.lines(), self.figures.seconds.make_contiguous());
+            let lines = self.figures.lines();
+            let (rates, heat) = (self.figures.seconds.make_contiguous(), &self.figures.heat);
             // A terminal that cannot be drawn on costs the view, not the load.
-            let _ = self.terminal.draw(|frame| draw(frame, &lines, rates));
+            let _ = self.terminal.draw(|frame| draw(frame, &lines, rates, heat));
         }
     }
 
@@ -107,7 +113,7 @@ impl Live {
 impl Figures {
     fn new() -> Self {
         let (seconds, last) = (VecDeque::with_capacity(KEPT), model::record::Second::default());
-        Self { seconds, last, phase: "warm-up", errors: 0, requests: 0 }
+        Self { seconds, heat: Heat::default(), last, phase: "warm-up", errors: 0, requests: 0 }
     }
 
     /// Takes in what happened; says whether there is something new to show.
@@ -115,7 +121,8 @@ impl Figures {
         match event {
             Event::WarmupSecond { completed } => self.last.requests = *completed,
             Event::WindowStart { .. } => self.phase = "window",
-            Event::Second { second, .. } => {
+            Event::Second { second, response, .. } => {
+                self.heat.note(response);
                 self.last = *second;
                 self.requests += second.requests;
                 self.errors += second.errors;
@@ -140,12 +147,15 @@ impl Figures {
     }
 }
 
-fn draw(frame: &mut Frame, lines: &[String; 2], rates: &[u64]) {
-    let rows = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)];
-    let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+fn draw(frame: &mut Frame, lines: &[String; 2], rates: &[u64], heat: &Heat) {
+    let rows =
+        [Constraint::Length(1), Constraint::Length(CURVE_LINES), Constraint::Fill(1), Constraint::Length(1)];
+    let [top, middle, below, bottom] = Layout::vertical(rows).areas(frame.area());
     frame.render_widget(Paragraph::new(lines[0].as_str()), top);
     let shown = rates.len().saturating_sub(usize::from(middle.width));
     frame.render_widget(Sparkline::default().data(&rates[shown..]), middle);
+    let picture = heat.lines(usize::from(below.height), usize::from(below.width));
+    frame.render_widget(Paragraph::new(picture.join("\n")), below);
     frame.render_widget(Paragraph::new(lines[1].as_str()), bottom);
 }
 
@@ -179,10 +189,16 @@ mod tests {
 
     #[test]
     fn the_newest_seconds_are_drawn_between_the_two_lines() {
-        let mut terminal = Terminal::new(TestBackend::new(10, 3)).expect("a terminal in memory");
+        let mut terminal = Terminal::new(TestBackend::new(14, 7)).expect("a terminal in memory");
         let rates: Vec<u64> = (0..30).map(|second| if second < 25 { 0 } else { 8 }).collect();
         let lines = ["above".to_owned(), "below".to_owned()];
-        terminal.draw(|frame| draw(frame, &lines, &rates)).expect("it draws");
-        terminal.backend().assert_buffer_lines(["above     ", "     █████", "below     "]);
+        let mut heat = Heat::default();
+        let mut response = load::latencies();
+        response.record_n(1_000_000, 9).expect("it fits");
+        heat.note(&response);
+        terminal.draw(|frame| draw(frame, &lines, &rates, &heat)).expect("it draws");
+        let curve = ["         █████"; CURVE_LINES as usize];
+        let rest = ["  724 µs █    ", "below         "];
+        terminal.backend().assert_buffer_lines([&["above         "], &curve[..], &rest[..]].concat());
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -93,26 +94,130 @@ fn an_address_that_others_reach_is_refused() {
     }
 }
 
+/// Head and body of each request that was posted.
+type Posted = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
+/// A server that takes what is posted: its port, and what that was.
+fn receiver() -> (u16, Posted) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, posted) = (listener.local_addr().unwrap().port(), Posted::default());
+    let shared = Arc::clone(&posted);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+            let mut body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            shared.lock().unwrap().push((head, body));
+            stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        }
+    });
+    (port, posted)
+}
+
 #[test]
+fn a_collector_is_sent_the_figures_and_at_the_end_the_report() {
+    let ((_server, url), (port, posted)) = (server(), receiver());
+    let collector = format!("http://127.0.0.1:{port}");
+    let said = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--otlp", &collector, &url]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let posted = posted.lock().unwrap();
+    assert!(posted.len() >= 2, "live figures at the end, and the report");
+    let metrics = |body: &[u8]| {
+        let json: Value = serde_json::from_slice(body).unwrap();
+        json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap().clone()
+    };
+    for (head, _) in &*posted {
+        assert!(head.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    }
+    let live = metrics(&posted[posted.len() - 2].1);
+    let named = |name: &str| live.iter().find(|metric| metric["name"] == name).unwrap().clone();
+    let sum = named("whyslow.load.live.requests")["sum"].clone();
+    assert_eq!((&sum["aggregationTemporality"], &sum["isMonotonic"]), (&2.into(), &true.into()));
+    // Whole numbers of 64 bits are strings in the JSON of Protocol Buffers.
+    let requests: u64 = sum["dataPoints"][0]["asInt"].as_str().unwrap().parse().unwrap();
+    assert!((390..=400).contains(&requests), "200 a second for 2 s, but for what was on its way: {requests}");
+    let response = named("whyslow.load.live.response")["histogram"]["dataPoints"][0].clone();
+    let lengths = ["bucketCounts", "explicitBounds"].map(|list| response[list].as_array().unwrap().len());
+    assert_eq!(lengths[0], lengths[1] + 1, "{response}");
+    let in_buckets: u64 = response["bucketCounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|count| count.as_str().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!((in_buckets, response["count"].as_str().unwrap()), (requests, &*requests.to_string()));
+    let report = metrics(&posted[posted.len() - 1].1);
+    assert!(report.iter().any(|metric| metric["name"] == "whyslow.load.rate_per_second"), "{report:?}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_costs_a_sentence_and_not_the_load() {
+    let (_server, url) = server();
+    let nobody = format!("http://127.0.0.1:{}/api/v1/write", free_port());
+    let said = whyslow(&["load", "-t1", "-c1", "-d", "1s", "--remote-write", &nobody, &url]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.err.matches("figures cannot be sent to 127.0.0.1:").count(), 1, "{said:?}");
+    for flag in ["--otlp", "--remote-write"] {
+        let refused = whyslow(&["load", flag, "https://127.0.0.1:1", &url]);
+        assert!(refused.code == Some(2) && refused.err.contains("http:// alone"), "{refused:?}");
+    }
+}
+
+/// Starts a Prometheus with `flags` in `folder`, where there is one.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+fn prometheus(folder: &std::path::Path, port: u16, config: &str, flags: &[&str]) -> Option<Ends> {
+    std::fs::write(folder.join("prometheus.yml"), config).unwrap();
+    let mut command = Command::new("prometheus");
+    command
+        .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .args(flags)
+        .current_dir(folder)
+        .stderr(Stdio::null());
+    let Ok(prometheus) = command.spawn() else {
+        eprintln!("skipped: prometheus is not installed");
+        return None;
+    };
+    Some(Ends(prometheus))
+}
+
+/// The first value of a query.
+fn query(port: u16, text: &str) -> Option<f64> {
+    let answer = get(port, &format!("/api/v1/query?query={text}"))?;
+    let json: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
+    json["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()
+}
+
+#[test]
+fn a_real_prometheus_takes_remote_writes() {
+    let (folder, port) = (fresh_folder(), free_port());
+    let flags = ["--web.enable-remote-write-receiver"];
+    let Some(_prometheus) = prometheus(&folder, port, "global: {}\n", &flags) else { return };
+    let ready = || get(port, "/-/ready").is_some_and(|text| text.starts_with("HTTP/1.1 200"));
+    assert!(within(Duration::from_secs(20), ready), "it does not start");
+    let (_server, url) = server();
+    let receiver = format!("http://127.0.0.1:{port}/api/v1/write");
+    let said = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--remote-write", &receiver, &url]);
+    assert!(said.code == Some(0) && !said.err.contains("cannot be sent"), "{said:?}");
+    let requests = query(port, "max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
+    assert!((390.0..=400.0).contains(&requests), "all that were answered: {requests}");
+    let buckets = "whyslow_load_live_response_seconds_bucket";
+    let p50 = query(port, &format!("histogram_quantile(0.5,max_over_time({buckets}[1m]))")).unwrap();
+    assert!(p50 > 0.0 && p50 < 0.1, "{p50}");
+}
+
+#[test]
 fn a_real_prometheus_has_what_the_report_has() {
     let (folder, ports) = (fresh_folder(), [free_port(), free_port()]);
     let config = format!(
         "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\nscrape_configs:\n- job_name: load\n  static_configs: [{{targets: ['127.0.0.1:{}']}}]\n",
         ports[0]
     );
-    std::fs::write(folder.join("prometheus.yml"), config).unwrap();
-    let mut command = Command::new("prometheus");
-    command
-        .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
-        .arg(format!("--web.listen-address=127.0.0.1:{}", ports[1]))
-        .current_dir(&folder)
-        .stderr(Stdio::null());
-    let Ok(prometheus) = command.spawn() else {
-        eprintln!("skipped: prometheus is not installed");
-        return;
-    };
-    let _prometheus = Ends(prometheus);
+    let Some(_prometheus) = prometheus(&folder, ports[1], &config, &[]) else { return };
     // Some seconds go by before it looks for what it is to scrape.
     let target = format!("http://127.0.0.1:{}/metrics", ports[0]);
     let looks = || get(ports[1], "/api/v1/targets").is_some_and(|text| text.contains(&target));
@@ -120,14 +225,9 @@ fn a_real_prometheus_has_what_the_report_has() {
     let (_server, url) = server();
     let output = load(&url, ports[0], "3s").wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let query = |text: &str| {
-        let answer = get(ports[1], &format!("/api/v1/query?query={text}"))?;
-        let json: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
-        json["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()
-    };
-    let requests = query("max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
+    let requests = query(ports[1], "max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
     assert!((398.0..=600.0).contains(&requests), "two seconds were over when it last came: {requests}");
     let buckets = "whyslow_load_live_response_seconds_bucket";
-    let p50 = query(&format!("histogram_quantile(0.5,max_over_time({buckets}[1m]))")).unwrap();
+    let p50 = query(ports[1], &format!("histogram_quantile(0.5,max_over_time({buckets}[1m]))")).unwrap();
     assert!(p50 > 0.0 && p50 < 0.1, "{p50}");
 }
