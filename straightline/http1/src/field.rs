@@ -192,6 +192,11 @@ pub(crate) fn fields(buf: &[u8], from: usize) -> impl Iterator<Item = (&[u8], &[
     })
 }
 
+/// Whether a field of this name says where its message ends, or whether another follows.
+pub(crate) fn frames(name: &[u8]) -> bool {
+    is_name(name, b"connection") || is_name(name, b"content-length") || is_name(name, b"transfer-encoding")
+}
+
 /// What the fields that frame a message have said so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Framed {

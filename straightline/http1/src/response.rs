@@ -1,6 +1,6 @@
 //! The head of a response, as a client reads it.
 
-use crate::field::{Body, FieldError, Framed, Next, fields, line_end, next_line};
+use crate::field::{Body, FieldError, Framed, Next, frames, line_end, next_line};
 use crate::limits::HeadLimits;
 use std::fmt;
 
@@ -107,20 +107,38 @@ fn parse_window(
     let Some((status, minor_version, mut at)) = status_line(buf)? else { return Ok(None) };
     let mut framed = Framed::of_response();
     let mut left = limits.headers;
+    let mut last: &[u8] = b"";
     let head_bytes = loop {
-        match next_line(buf, at)? {
-            Next::Partial => return Ok(None),
-            Next::End(end) => break end,
-            Next::Field(line, next) => {
+        match next_line(buf, at) {
+            Ok(Next::Partial) => return Ok(None),
+            Ok(Next::End(end)) => break end,
+            Ok(Next::Field(line, next)) => {
                 left = left.checked_sub(1).ok_or(ResponseError::TooManyHeaders)?;
                 framed.note(line.name, line.value)?;
-                at = next;
+                (at, last) = (next, line.name);
             }
+            Err(FieldError::Folded) => match folded(buf, at, last)? {
+                None => return Ok(None),
+                Some(next) => at = next,
+            },
+            Err(error) => return Err(error.into()),
         }
     };
     let framing = framing(framed.body(minor_version)?, status, request_was_head);
     let keep_alive = framed.keep_alive(minor_version) && framing != Framing::UntilClose;
     Ok(Some(ResponseHead { status, minor_version, framing, keep_alive, head_bytes }))
+}
+
+/// Where the line after the one at `from` begins, which goes on with field `name`. A reader of responses takes it as more of the
+/// value; a field that frames the message, which another reader may take otherwise, is refused all the same.
+///
+/// Source: RFC 9112, section 5.2.
+#[cold]
+fn folded(buf: &[u8], from: usize, name: &[u8]) -> Result<Option<usize>, FieldError> {
+    if name.is_empty() || frames(name) {
+        return Err(FieldError::Folded);
+    }
+    line_end(buf, from)
 }
 
 fn framing(body: Body, status: u16, request_was_head: bool) -> Framing {
@@ -188,10 +206,32 @@ fn unfinished_status_line(buf: &[u8]) -> Result<Option<(u16, u8, usize)>, Respon
 }
 
 /// The fields of a head that [`parse_head`] accepted, in order: names as they came, values without blank space
-/// around them.
+/// around them. Of a value that is folded over several lines it is the first, unless [`unfold`] made one of them.
 ///
 /// `head` begins with the status line. Of bytes that were never accepted it yields what it can and then stops.
 pub fn headers(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let from = line_end(head, 0).ok().flatten().unwrap_or(head.len());
-    fields(head, from)
+    let mut at = line_end(head, 0).ok().flatten().unwrap_or(head.len());
+    std::iter::from_fn(move || {
+        loop {
+            match next_line(head, at) {
+                Ok(Next::Field(line, next)) => {
+                    at = next;
+                    return Some((line.name, line.value));
+                }
+                Err(FieldError::Folded) => at = line_end(head, at).ok().flatten()?,
+                _ => return None,
+            }
+        }
+    })
+}
+
+/// Makes one line of each value that is folded over several in a head that [`parse_head`] accepted: the line ends become spaces.
+///
+/// Source: RFC 9112, section 5.2.
+pub fn unfold(head: &mut [u8]) {
+    for at in 2..head.len() {
+        if let [b'\r', b'\n', b' ' | b'\t'] = head[at - 2..=at] {
+            head[at - 2..at].fill(b' ');
+        }
+    }
 }

@@ -170,6 +170,7 @@ impl Body for Heard {
         self.status = status;
         self.head.clear();
         self.head.extend_from_slice(head);
+        http1::response::unfold(&mut self.head);
         self.body.clear();
     }
 

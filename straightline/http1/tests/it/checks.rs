@@ -109,6 +109,11 @@ fn has_bare_lf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\n") || bytes.windows(2).any(|pair| pair[0] != b'\r' && pair[1] == b'\n')
 }
 
+/// Whether a field goes on in the next line, which a reader of responses takes as more of it.
+fn has_fold(head: &[u8]) -> bool {
+    head.windows(3).any(|three| matches!(three, [b'\r', b'\n', b' ' | b'\t']))
+}
+
 /// Checks a response head, as the answer to HEAD and to another method.
 pub(crate) fn response(bytes: &[u8]) -> Outcome {
     let parse = |bytes: &[u8]| response::parse_head(bytes, false, &HeadLimits::DEFAULT);
@@ -119,6 +124,9 @@ pub(crate) fn response(bytes: &[u8]) -> Outcome {
     let mut theirs = httparse::Response::new(&mut headers);
     let status = theirs.parse(bytes);
     match &ours {
+        Ok(Some(head)) if has_fold(&bytes[..head.head_bytes]) => {
+            assert!(!is_complete(&status), "httparse takes no fold unless asked to");
+        }
         Ok(Some(head)) if head.minor_version <= 1 => same_response(bytes, head, &theirs, status),
         Ok(Some(_)) => {
             assert_eq!(status, Err(httparse::Error::Version), "a version that httparse does not know")

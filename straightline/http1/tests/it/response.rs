@@ -3,7 +3,7 @@
 use crate::parsing::{every_prefix, response};
 use crate::request::{REFUSED_FIELDS, wire};
 use http1::response::ResponseError::{self, *};
-use http1::response::{Framing, ResponseHead, headers, parse_head};
+use http1::response::{Framing, ResponseHead, headers, parse_head, unfold};
 use http1::{FieldError, HeadLimits};
 
 /// Input, status, framing, and whether the connection can be used again.
@@ -18,6 +18,8 @@ const ACCEPTED: &[(&str, u16, Framing, bool)] = &[
     ("HTTP/1.1 200 \nContent-Length: 1\n\n", 200, Framing::Length(1), true),
     ("HTTP/1.1 200\nContent-Length: 1\n\n", 200, Framing::Length(1), true),
     ("HTTP/1.1 200 é\t a~ \nContent-Length: 1\n\n", 200, Framing::Length(1), true),
+    ("HTTP/1.1 200 OK\nX: a\n b\n\t c\nContent-Length: 1\n\n", 200, Framing::Length(1), true),
+    ("HTTP/1.1 200 OK\nX:\n \nContent-Length: 1\n\n", 200, Framing::Length(1), true),
     ("HTTP/1.1 999 ?\nContent-Length: 1\n\n", 999, Framing::Length(1), true),
     ("HTTP/1.0 200 OK\nContent-Length: 1\n\n", 200, Framing::Length(1), false),
     ("HTTP/1.0 200 OK\nContent-Length: 1\nConnection: Keep-Alive\n\n", 200, Framing::Length(1), true),
@@ -55,13 +57,23 @@ const REFUSED: &[(&str, ResponseError)] = &[
     ("HTTP/1.1 200 OK␊\n", Reason),
     ("HTTP/1.1 200 OK␍ \n", Reason),
     ("HTTP/1.1 200 O\u{0}K\n\n", Reason),
+    ("HTTP/1.1 200 OK\n first: line\n\n", ResponseError::Field(FieldError::Folded)),
+    ("HTTP/1.1 200 OK\nContent-Length:\n 5\n\n", ResponseError::Field(FieldError::ContentLengthInvalid)),
+    ("HTTP/1.1 200 OK\nContent-Length: 5\n 6\n\n", ResponseError::Field(FieldError::Folded)),
+    ("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n , gzip\n\n", ResponseError::Field(FieldError::Folded)),
+    ("HTTP/1.1 200 OK\nConnection: a,\n\tclose\n\n", ResponseError::Field(FieldError::Folded)),
+    ("HTTP/1.1 200 OK\nX: a\n b\u{0}\n\n", ResponseError::Field(FieldError::Control)),
+    ("HTTP/1.1 200 OK\nX: a\n b␊\n", ResponseError::Field(FieldError::BareLf)),
 ];
 
 /// All inputs of this table with the reason for each that is refused.
 fn refused() -> Vec<(Vec<u8>, ResponseError)> {
     let lines = REFUSED.iter().map(|(text, error)| (wire(text), *error));
+    // A value may go on in the next line of a response.
+    let folds = |fields: &str| fields.starts_with("X: a\n") && fields[5..].starts_with([' ', '\t']);
     let fields = REFUSED_FIELDS
         .iter()
+        .filter(|(fields, _)| !folds(fields))
         .map(|(fields, error)| (wire(&format!("HTTP/1.1 200 OK\n{fields}\n")), ResponseError::Field(*error)));
     let old = wire("HTTP/1.0 200 OK\nTransfer-Encoding: chunked\n\n");
     lines.chain(fields).chain([(old, ResponseError::Field(FieldError::TransferEncodingOn10))]).collect()
@@ -109,6 +121,13 @@ fn fields_are_listed_in_order() {
     let bytes = wire("HTTP/1.1 200 OK\nA:1\nb:\t x y \nA:\n\nbody: no\n");
     let fields: Vec<_> = headers(&bytes).collect();
     assert_eq!(fields, [(&b"A"[..], &b"1"[..]), (b"b", b"x y"), (b"A", b"")]);
+    let mut folded = wire("HTTP/1.1 200 OK\nA: 1\n 2\n\t3 \nB:\n b\n\n");
+    let firsts: Vec<_> = headers(&folded).map(|(_, value)| value).collect();
+    assert_eq!(firsts, [&b"1"[..], b""]);
+    unfold(&mut folded);
+    let whole: Vec<_> = headers(&folded).map(|(_, value)| value).collect();
+    assert_eq!(whole, [&b"1   2  \t3"[..], b"b"]);
+    assert!(folded.ends_with(b"\r\n\r\n"));
     assert_eq!(headers(b"HTTP/1.1 200").count(), 0);
     assert_eq!(headers(b"").count(), 0);
 }
