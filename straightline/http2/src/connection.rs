@@ -6,6 +6,7 @@ mod respond;
 use crate::PREFACE;
 use crate::budget::Budget;
 use crate::frame::{self, ErrorCode, FrameHead, HEAD_BYTES, PAYLOAD_BYTES, STREAM_MASK, WINDOW_BEGINS};
+use crate::head::Fields;
 use crate::hpack::{Decoder, Encoder};
 use crate::limits::Limits;
 use crate::settings::{self, Settings};
@@ -103,8 +104,11 @@ pub struct Connection {
     resets: Budget,
     controls: Budget,
     broken: bool,
-    /// Where fields are compressed.
+    /// Where fields are gathered, and where they are compressed.
+    fields: Fields,
     block: Vec<u8>,
+    /// Memory for the next head.
+    spare_head: Vec<u8>,
 }
 
 impl Connection {
@@ -136,7 +140,9 @@ impl Connection {
             resets: Budget::new(limits.resets_per_s, now_ns),
             controls: Budget::new(limits.controls_per_s, now_ns),
             broken: false,
+            fields: Fields::default(),
             block: Vec::new(),
+            spare_head: Vec::new(),
             limits,
         }
     }

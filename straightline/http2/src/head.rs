@@ -21,6 +21,9 @@ const PATH: usize = 3;
 pub(crate) const OF_CONNECTIONS: [&[u8]; 5] =
     [b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"];
 
+/// Memory that is kept from request to request for each part of the fields, in bytes: what is longer is rare.
+const KEPT_BYTES: usize = 1024;
+
 /// Why the fields are no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -34,7 +37,7 @@ pub(crate) struct Head {
     pub(crate) content_length: Option<u64>,
 }
 
-/// Gathers the fields of one request, or its trailers.
+/// Gathers the fields of one request, or its trailers, and then those of the next.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     /// Bytes that may still come.
@@ -48,17 +51,24 @@ pub(crate) struct Fields {
     pseudo: [Option<Range<usize>>; 4],
     lines: Vec<u8>,
     cookie: Vec<u8>,
-    host: Option<Vec<u8>>,
+    host: Vec<u8>,
+    has_host: bool,
     content_length: Option<u64>,
 }
 
 impl Fields {
-    pub(crate) fn of_request(most_bytes: usize) -> Self {
-        Self { left: most_bytes, ..Self::default() }
-    }
-
-    pub(crate) fn of_trailers(most_bytes: usize) -> Self {
-        Self { left: most_bytes, trailers: true, ..Self::default() }
+    /// Begins to gather, of trailers or of a request, at most so many bytes.
+    pub(crate) fn begin(&mut self, most_bytes: usize, trailers: bool) {
+        let mut kept =
+            [&mut self.said, &mut self.lines, &mut self.cookie, &mut self.host].map(std::mem::take);
+        for memory in &mut kept {
+            memory.clear();
+            if memory.capacity() > KEPT_BYTES {
+                *memory = Vec::new();
+            }
+        }
+        let [said, lines, cookie, host] = kept;
+        *self = Self { left: most_bytes, trailers, said, lines, cookie, host, ..Self::default() };
     }
 
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
@@ -91,7 +101,8 @@ impl Fields {
             _ => return Err(Malformed),
         };
         let out_of_place = self.begun || self.trailers || self.pseudo[which].is_some();
-        if out_of_place || value.is_empty() || value.iter().any(|byte| matches!(byte, 0..=0x20 | 0x7f)) {
+        let is_spaced = value.iter().fold(false, |spaced, byte| spaced | matches!(byte, 0..=0x20 | 0x7f));
+        if out_of_place || value.is_empty() || is_spaced {
             return Err(Malformed);
         }
         let start = self.said.len();
@@ -102,15 +113,18 @@ impl Fields {
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         self.begun = true;
-        if name.is_empty() || !name.iter().all(is_name) || !is_value(value) {
+        if !is_name(name) || !is_value(value) {
             return Err(Malformed);
         }
         match name {
             _ if OF_CONNECTIONS.contains(&name) => return Err(Malformed),
             b"te" if value != b"trailers" => return Err(Malformed),
             b"host" | b"content-length" if self.trailers => return Err(Malformed),
-            b"host" if self.host.is_some() => return Err(Malformed),
-            b"host" => self.host = Some(value.to_vec()),
+            b"host" if self.has_host => return Err(Malformed),
+            b"host" => {
+                self.has_host = true;
+                self.host.extend_from_slice(value);
+            }
             b"content-length" => self.promise(value)?,
             b"cookie" if !self.trailers => {
                 // Source: RFC 9113, section 8.2.3.
@@ -139,24 +153,26 @@ impl Fields {
     }
 
     /// The head of a request. One that is too long has no text.
-    pub(crate) fn into_head(mut self) -> Result<Head, Malformed> {
+    /// It is written into the memory of `text`.
+    pub(crate) fn head(&self, mut text: Vec<u8>) -> Result<Head, Malformed> {
         if self.malformed {
             return Err(Malformed);
         }
         if self.too_long {
             return Ok(Head::default());
         }
-        let host = self.host.take();
+        let host = self.has_host.then_some(&*self.host);
         let (method, authority) = (self.said(METHOD).ok_or(Malformed)?, self.said(AUTHORITY));
         let target = self.target(method, authority)?;
-        if authority.is_some() && host.as_deref().is_some_and(|host| Some(host) != authority) {
+        if authority.is_some() && host.is_some_and(|host| Some(host) != authority) {
             return Err(Malformed);
         }
-        let mut text = Vec::with_capacity(64 + self.said.len() + self.lines.len() + self.cookie.len());
+        text.clear();
+        text.reserve(64 + self.said.len() + self.lines.len() + self.cookie.len() + self.host.len());
         for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
             text.extend_from_slice(part);
         }
-        if let Some(host) = authority.or(host.as_deref()) {
+        if let Some(host) = authority.or(host) {
             line(&mut text, b"host", host);
         }
         text.extend_from_slice(&self.lines);
@@ -179,28 +195,42 @@ impl Fields {
     }
 
     /// Trailers, as lines of text; nothing of those that are too long.
-    pub(crate) fn into_lines(self) -> Result<Vec<u8>, Malformed> {
+    pub(crate) fn lines(&self) -> Result<Vec<u8>, Malformed> {
         match self.malformed {
             true => Err(Malformed),
             false if self.too_long => Ok(Vec::new()),
-            false => Ok(self.lines),
+            false => Ok(self.lines.clone()),
         }
     }
 }
 
 fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 4);
     for part in [name, b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
     }
 }
 
-/// Whether a byte may be in a name: a token's, without upper case.
-fn is_name(byte: &u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+/// Bytes that may be in a name: a token's, without upper case.
+static IN_NAMES: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        allowed[byte as usize] = matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    allowed
+};
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| IN_NAMES[usize::from(*byte)])
 }
 
 /// Source: RFC 9113, section 8.2.1, and for control characters RFC 9110, section 5.5.
 fn is_value(value: &[u8]) -> bool {
     let spaced = matches!(value, [b' ' | b'\t', ..] | [.., b' ' | b'\t']);
-    !spaced && !value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
+    // All of it is looked at, for that is done many bytes at a time.
+    let controls =
+        value.iter().fold(false, |found, byte| found | (byte.is_ascii_control() & (*byte != b'\t')));
+    !spaced && !controls
 }

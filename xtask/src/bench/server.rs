@@ -43,6 +43,8 @@ const LATENCY_PEERS: [&str; 13] = [
     "wai",
     "cohttp-lwt",
 ];
+/// Whom it is compared with where clients speak HTTP/2.
+const HTTP2_PEERS: [&str; 1] = ["hyper-futures@http2"];
 /// Those of a quick run: the ones that a bar is set by.
 const QUICK_PEERS: [&str; 3] = ["may-mini", "hyper-futures", "epoll-limit"];
 
@@ -62,6 +64,8 @@ enum Row {
     KeepAlive,
     /// CPU per request, 16 requests in flight on each connection
     Pipeline,
+    /// CPU per request, HTTP/2 with 16 streams on each connection
+    Http2,
     /// CPU per request, ten requests on each connection
     Closing,
     /// p99.9 at 70 % of the slower one's knee, 10 000 connections
@@ -74,14 +78,23 @@ enum Row {
     Models,
 }
 
-const ROWS: [Row; 7] =
-    [Row::KeepAlive, Row::Pipeline, Row::Closing, Row::Latency, Row::Memory, Row::Upload, Row::Models];
+const ROWS: [Row; 8] = [
+    Row::KeepAlive,
+    Row::Pipeline,
+    Row::Http2,
+    Row::Closing,
+    Row::Latency,
+    Row::Memory,
+    Row::Upload,
+    Row::Models,
+];
 
 impl Row {
     fn name(self) -> &'static str {
         match self {
             Self::KeepAlive => "keep-alive",
             Self::Pipeline => "pipeline",
+            Self::Http2 => "http2",
             Self::Closing => "closing",
             Self::Latency => "latency",
             Self::Memory => "memory",
@@ -92,6 +105,7 @@ impl Row {
 
     fn peers(self, quick: bool) -> &'static [&'static str] {
         match (self, quick) {
+            (Self::Http2, _) => &HTTP2_PEERS,
             (_, true) => &QUICK_PEERS,
             (Self::Latency, false) => &LATENCY_PEERS,
             (_, false) => &PEERS,
@@ -186,6 +200,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let section = match row {
             Row::KeepAlive => compared::keep_alive(&scale, &cpus)?,
             Row::Pipeline => compared::pipeline(&scale, &cpus)?,
+            Row::Http2 => compared::http2(&scale, &cpus)?,
             Row::Latency => compared::latency(&scale, &cpus)?,
             Row::Closing => closing::section(&scale, &cpus)?,
             Row::Memory => memory::section(&scale, &cpus)?,

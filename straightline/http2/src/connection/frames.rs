@@ -2,7 +2,7 @@
 
 use super::{Connection, Event, Fault, LAST_CALL, Outcome, Pending};
 use crate::frame::{self, ErrorCode, FrameHead, STREAM_MASK, WINDOW_MAX};
-use crate::head::{Fields, Malformed};
+use crate::head::Malformed;
 use crate::settings::SETTING_BYTES;
 use crate::stream::{Ended, Gone, Stream};
 
@@ -184,16 +184,17 @@ impl Connection {
         let (id, end_stream) = (said.stream, said.end_stream);
         let most = self.limits.header_list_bytes as usize;
         let begun = self.streams.has(id);
-        let mut fields = if begun { Fields::of_trailers(most) } else { Fields::of_request(most) };
+        self.fields.begin(most, begun);
+        let fields = &mut self.fields;
         let decoded = self.decoder.decode(block, |name, value| fields.push(name, value));
         decoded.map_err(|_| {
             Fault::Connection(ErrorCode::CompressionError, "the compressed fields stand for nothing")
         })?;
         if said.circular {
-            fields.spoil();
+            self.fields.spoil();
         }
         if begun {
-            return self.trailers(id, end_stream, fields);
+            return self.trailers(id, end_stream);
         }
         if !self.is_idle(id) {
             return match self.how_ended(id) {
@@ -202,10 +203,10 @@ impl Connection {
             };
         }
         self.last = id;
-        self.request(id, end_stream, fields, out)
+        self.request(id, end_stream, out)
     }
 
-    fn request(&mut self, id: u32, end_stream: bool, fields: Fields, out: &mut Vec<u8>) -> Outcome {
+    fn request(&mut self, id: u32, end_stream: bool, out: &mut Vec<u8>) -> Outcome {
         if id > self.refuse_after {
             self.remember(id, Ended::ByServer);
             return Ok(Event::Nothing);
@@ -218,7 +219,7 @@ impl Connection {
             self.forget(answered, Ended::ByServer);
         }
         let malformed = Fault::Stream(id, ErrorCode::ProtocolError);
-        let Ok(head) = fields.into_head() else { return Err(malformed) };
+        let Ok(head) = self.fields.head(std::mem::take(&mut self.spare_head)) else { return Err(malformed) };
         if end_stream && head.content_length.is_some_and(|length| length > 0) {
             return Err(malformed);
         }
@@ -229,7 +230,7 @@ impl Connection {
         Ok(Event::Request(id))
     }
 
-    fn trailers(&mut self, id: u32, end_stream: bool, fields: Fields) -> Outcome {
+    fn trailers(&mut self, id: u32, end_stream: bool) -> Outcome {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Event::Nothing) };
         if let Some(who) = stream.gone {
             return after_the_end(id, who);
@@ -237,7 +238,7 @@ impl Connection {
         if stream.client_ended {
             return Err(Fault::Stream(id, ErrorCode::StreamClosed));
         }
-        match fields.into_lines() {
+        match self.fields.lines() {
             Ok(lines) if end_stream => stream.trailers = lines,
             Ok(_) | Err(Malformed) => return Err(Fault::Stream(id, ErrorCode::ProtocolError)),
         }

@@ -2,15 +2,24 @@
 
 use super::{Connection, Sent};
 use crate::frame::{self, ErrorCode, PAYLOAD_BYTES};
-use crate::head::OF_CONNECTIONS;
 use crate::limits::EBB_BYTES;
 use crate::stream::{Ended, Gone};
+
+/// Memory for a head that a connection keeps, in bytes: that of nearly every request.
+const HEAD_KEPT_BYTES: usize = 1024;
 
 impl Connection {
     /// The head of the request on a stream, as text of HTTP/1.1, without `Transfer-Encoding`; empty if it is longer than it
     /// may be.
     pub fn take_head(&mut self, id: u32) -> Vec<u8> {
         self.streams.get_mut(id).map(|stream| std::mem::take(&mut stream.head)).unwrap_or_default()
+    }
+
+    /// Takes back the memory of a head that nobody needs any more, for the next one.
+    pub fn give_head(&mut self, head: Vec<u8>) {
+        if head.capacity() <= HEAD_KEPT_BYTES {
+            self.spare_head = head;
+        }
     }
 
     /// Who ended a stream before its time, if anyone did.
@@ -84,17 +93,9 @@ impl Connection {
         block.clear();
         self.encoder.begin(block);
         if let Some(status) = status {
-            self.encoder.field(block, b":status", &status);
+            self.encoder.status(block, status);
         }
-        let mut lower = [0; NAME_BYTES];
-        for (name, value) in fields_of(lines) {
-            let Some(lower) = lower.get_mut(..name.len()) else { continue };
-            lower.copy_from_slice(name);
-            lower.make_ascii_lowercase();
-            if !OF_CONNECTIONS.contains(&&*lower) {
-                self.encoder.field(block, lower, value);
-            }
-        }
+        self.encoder.lines(block, lines);
         frame::fields(out, id, end, block);
     }
 
@@ -154,16 +155,4 @@ impl Connection {
         self.forget(id, how);
         self.give_back(unread, out);
     }
-}
-
-/// Longest name of a field that is sent, in bytes; longer ones are no names that anyone knows.
-const NAME_BYTES: usize = 256;
-
-/// The fields in lines of text.
-fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        (!name.is_empty()).then_some((name, value))
-    })
 }

@@ -27,20 +27,25 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// One field of a dynamic table: its name, and its value behind it.
+/// One field of a dynamic table: its name, its value behind it, and behind that the line of an answer that it was made of, if any.
 #[derive(Clone, Debug)]
 struct Entry {
     text: Box<[u8]>,
     name_bytes: usize,
+    field_bytes: usize,
 }
 
 impl Entry {
     fn bytes(&self) -> usize {
-        self.text.len() + ENTRY_BYTES
+        self.field_bytes + ENTRY_BYTES
     }
 
     fn parts(&self) -> (&[u8], &[u8]) {
-        self.text.split_at(self.name_bytes)
+        self.text[..self.field_bytes].split_at(self.name_bytes)
+    }
+
+    fn line(&self) -> &[u8] {
+        &self.text[self.field_bytes..]
     }
 }
 
@@ -48,13 +53,15 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     entries: VecDeque<Entry>,
+    /// How many were ever added: each has the number that this was then, from 1 on.
+    added: u64,
     bytes: usize,
     most_bytes: usize,
 }
 
 impl Table {
     pub(super) const fn new(most_bytes: usize) -> Self {
-        Self { entries: VecDeque::new(), bytes: 0, most_bytes }
+        Self { entries: VecDeque::new(), added: 0, bytes: 0, most_bytes }
     }
 
     pub(super) fn most_bytes(&self) -> usize {
@@ -78,14 +85,36 @@ impl Table {
     ///
     /// Source: RFC 7541, section 4.4.
     pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
-        let bytes = name.len() + value.len() + ENTRY_BYTES;
-        let entry = (bytes <= self.most_bytes)
-            .then(|| Entry { text: [name, value].concat().into(), name_bytes: name.len() });
-        self.evict(bytes);
-        if let Some(entry) = entry {
-            self.bytes += bytes;
-            self.entries.push_front(entry);
-        }
+        self.add_of_line(name, value, b"");
+    }
+
+    /// Adds a field that was made of a line; its number, if it was kept.
+    pub(super) fn add_of_line(&mut self, name: &[u8], value: &[u8], line: &[u8]) -> Option<u64> {
+        let field_bytes = name.len() + value.len();
+        let entry = (field_bytes + ENTRY_BYTES <= self.most_bytes).then(|| Entry {
+            text: [name, value, line].concat().into(),
+            name_bytes: name.len(),
+            field_bytes,
+        });
+        self.evict(field_bytes + ENTRY_BYTES);
+        let entry = entry?;
+        self.bytes += entry.bytes();
+        self.entries.push_front(entry);
+        self.added += 1;
+        Some(self.added)
+    }
+
+    /// Index and line of the field that has a number, while it is there.
+    #[inline]
+    pub(super) fn numbered(&self, number: u64) -> Option<(usize, &[u8])> {
+        let place = usize::try_from(self.added.checked_sub(number)?).ok()?;
+        self.entries.get(place).map(|entry| (STATIC.len() + 1 + place, entry.line()))
+    }
+
+    /// The number of a field that was made of `line`.
+    pub(super) fn number_of(&self, line: &[u8]) -> Option<u64> {
+        let place = self.entries.iter().position(|entry| entry.line() == line)?;
+        Some(self.added - place as u64)
     }
 
     /// The field of an index of both tables, from 1 on.

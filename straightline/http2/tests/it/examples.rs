@@ -118,6 +118,61 @@ fn c_5_and_c_6_answers_that_push_each_other_out() {
     }
 }
 
+/// Lines of answers as a server writes them, and what they stand for; of connections and of nothing for none.
+const LINES: [(&str, Option<(&str, &str)>); 10] = [
+    ("Server: some", Some(("server", "some"))),
+    ("Server: other", Some(("server", "other"))),
+    ("Content-Type: text/plain", Some(("content-type", "text/plain"))),
+    ("X-Spaced:   a b  ", Some(("x-spaced", "a b"))),
+    ("Content-Length: 13", Some(("content-length", "13"))),
+    ("Content-Length: 1234567", Some(("content-length", "1234567"))),
+    ("Accept-Encoding: gzip, deflate", Some(("accept-encoding", "gzip, deflate"))),
+    ("Set-Cookie: a=b", Some(("set-cookie", "a=b"))),
+    ("Connection: keep-alive", None),
+    (": nameless", None),
+];
+
+#[test]
+fn lines_at_the_same_places_or_at_others_read_back_whatever_the_table_holds() {
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(4096));
+    let mut random = 7u32;
+    let mut below = |bound: usize| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 16) as usize % bound
+    };
+    let mut same = Vec::new();
+    for round in 0..5_000 {
+        if below(50) == 0 {
+            encoder.grant([0, 40, 150, 4096][below(4)]);
+        }
+        // Most answers are like the one before; a line of each is of this answer alone.
+        if round == 0 || below(4) == 0 {
+            same = (0..below(20)).map(|_| LINES[below(LINES.len())]).collect();
+        }
+        let date = format!("{}", round / 7);
+        let mut text: String = same.iter().map(|(line, _)| format!("{line}\r\n")).collect();
+        text.push_str(&format!("Date: {date}\r\n"));
+        let status = [*b"200", *b"404", *b"418"][below(3)];
+        let mut wanted = vec![(":status", std::str::from_utf8(&status).unwrap())];
+        wanted.extend(same.iter().filter_map(|(_, field)| *field));
+        wanted.push(("date", &date));
+        let mut block = Vec::new();
+        encoder.begin(&mut block);
+        encoder.status(&mut block, status);
+        encoder.lines(&mut block, text.as_bytes());
+        assert_eq!(decode(&mut decoder, &block), fields(&wanted), "{round}: {text:?}");
+    }
+    // What an answer has in common with the one before takes a byte each.
+    encoder.grant(4096);
+    let lengths = [(); 3].map(|()| {
+        let mut block = Vec::new();
+        encoder.begin(&mut block);
+        encoder.lines(&mut block, b"Server: some\r\nContent-Type: text/plain\r\nDate: now\r\n");
+        block.len()
+    });
+    assert_eq!(lengths[1..], [3, 3], "{lengths:?}");
+}
+
 #[test]
 fn what_is_written_reads_back_and_shrinks() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(4096));

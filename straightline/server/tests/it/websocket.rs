@@ -2,6 +2,8 @@
 //!
 //! Source: <https://github.com/crossbario/autobahn-testsuite>, by number; each case is in the words of RFC 6455.
 
+mod text;
+
 use crate::support::{Client, MODELS, Model, PATIENCE, Random, TestServer};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -296,11 +298,18 @@ fn section_5_messages_come_in_parts() {
             NORMAL,
         ),
         ("5.9", vec![whole(CONTINUE, a), whole(TEXT, b)], vec![], 1002),
+        ("5.10, 5.11", vec![whole(CONTINUE, a), whole(TEXT, b), whole(PING, b"p")], vec![], 1002),
         ("5.12", vec![frame(CONTINUE, a), whole(TEXT, b)], vec![], 1002),
         (
             "5.15",
             vec![frame(TEXT, a), whole(CONTINUE, b), frame(CONTINUE, a), whole(TEXT, b)],
             vec![(TEXT, ab)],
+            1002,
+        ),
+        (
+            "5.16, 5.17",
+            [(); 2].map(|()| vec![frame(CONTINUE, a), frame(TEXT, a), whole(CONTINUE, b)].concat()).into(),
+            vec![],
             1002,
         ),
         ("5.18", vec![frame(TEXT, a), whole(TEXT, b)], vec![], 1002),
@@ -336,85 +345,24 @@ fn section_5_messages_come_in_parts() {
 }
 
 #[test]
-fn section_6_text_is_utf_8() {
-    let bye = || close(NORMAL, b"");
-    let mut cases = Vec::new();
-    let kosme = "κόσμε".as_bytes();
-    cases.push(("6.5", vec![whole(TEXT, kosme), bye()], vec![(TEXT, kosme)], NORMAL));
-    cases.push((
-        "6.2.4",
-        vec![
-            kosme
-                .chunks(1)
-                .enumerate()
-                .flat_map(|(n, byte)| frame(if n == 0 { TEXT } else { CONTINUE }, byte))
-                .collect(),
-            whole(CONTINUE, b""),
-            bye(),
-        ],
-        vec![(TEXT, kosme)],
-        NORMAL,
-    ));
-    for good in [
-        &b"\x7f"[..],
-        b"\xc2\x80",
-        b"\xdf\xbf",
-        b"\xe0\xa0\x80",
-        b"\xed\x9f\xbf",
-        b"\xee\x80\x80",
-        b"\xef\xbf\xbd",
-        b"\xef\xbf\xbe",
-        b"\xef\xbf\xbf",
-        b"\xf0\x90\x80\x80",
-        b"\xf4\x8f\xbf\xbf",
-        b"\0",
-    ] {
-        cases.push(("6.7, 6.9, 6.22, 6.23", vec![whole(TEXT, good), bye()], vec![(TEXT, good)], NORMAL));
-    }
-    for bad in [
-        &b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80edited"[..],
-        b"\xf8\x88\x80\x80\x80",
-        b"\xfc\x84\x80\x80\x80\x80",
-        b"\xf7\xbf\xbf\xbf",
-        b"\xf4\x90\x80\x80",
-        b"\x80",
-        b"\xbf",
-        b"\x80\xbf\x80",
-        b"\xc0 ",
-        b"\xdf",
-        b"\xe0\x80",
-        b"\xef\xbf",
-        b"\xf0\x80\x80",
-        b"\xfe",
-        b"\xff",
-        b"\xc0\xaf",
-        b"\xe0\x80\xaf",
-        b"\xf0\x82\x82\xac",
-        b"\xc1\xbf",
-        b"\xc0\x80",
-        b"\xed\xa0\x80",
-        b"\xed\xbf\xbf",
-        b"\xed\xa0\x80\xed\xb0\x80",
-    ] {
-        cases.push(("6.3, 6.8, 6.10 to 6.21", vec![whole(TEXT, bad)], vec![], 1007));
-        let (first, rest) = bad.split_at(1);
-        cases.push(("the same in parts", vec![frame(TEXT, first), whole(CONTINUE, rest)], vec![], 1007));
-    }
-    // 6.4: found as soon as it came, while the message goes on.
-    cases.push(("6.4", vec![frame(TEXT, kosme), frame(CONTINUE, b"\xf4\x90\x80\x80")], vec![], 1007));
-    check(cases);
-}
-
-#[test]
 fn section_7_closes_are_answered_once() {
     let bye = || close(NORMAL, b"");
+    let long = [b'B'; 256 * 1024];
     let mut cases = vec![
         ("7.1.1", vec![whole(TEXT, b"Hello World!"), bye()], vec![(TEXT, &b"Hello World!"[..])], NORMAL),
         ("7.1.2", vec![bye(), bye()], vec![], NORMAL),
         ("7.1.3", vec![bye(), whole(PING, b"")], vec![], NORMAL),
         ("7.1.4", vec![bye(), whole(TEXT, b"late")], vec![], NORMAL),
+        (
+            "7.1.6",
+            vec![whole(TEXT, &long), whole(TEXT, b"Hello World!"), bye(), whole(PING, b"")],
+            vec![(TEXT, &long), (TEXT, b"Hello World!")],
+            NORMAL,
+        ),
         ("7.1.5", vec![frame(TEXT, b"part"), bye(), whole(CONTINUE, b"late")], vec![], NORMAL),
         ("7.3.2", vec![whole(CLOSE, b"a")], vec![], 1002),
+        ("7.3.3", vec![close(NORMAL, b"")], vec![], NORMAL),
+        ("7.3.4", vec![close(NORMAL, b"Hello World!")], vec![], NORMAL),
         ("7.3.5", vec![close(NORMAL, &[b'*'; 123])], vec![], NORMAL),
         ("7.3.6", vec![close(NORMAL, &[b'*'; 124])], vec![], 1002),
         ("7.5.1", vec![close(NORMAL, b"\xce\xba\xed\xa0\x80")], vec![], 1007),

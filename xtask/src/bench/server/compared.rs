@@ -33,6 +33,19 @@ pub(super) fn pipeline(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
     ))
 }
 
+pub(super) fn http2(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
+    let words = ["--http2", "--streams", "16", "--connections", "64", "--equal-rates", "none"];
+    let run = compare(scale, cpus, Row::Http2, &words)?;
+    let bars = "Bar: total at most 0.7 of `hyper-futures@http2`.";
+    Ok(cpu_section(
+        "CPU per request, HTTP/2 with 16 streams on each of 64 connections",
+        bars,
+        Row::Http2,
+        scale,
+        &run,
+    ))
+}
+
 fn compare(scale: &Scale, cpus: &Cpus, row: Row, words: &[&str]) -> anyhow::Result<Run> {
     let (blocks, warmup) = (scale.blocks.to_string(), format!("{}s", scale.warmup_s));
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -29,17 +29,23 @@ pub(super) fn serve(session: Rc<Session>, id: u32) {
 
 /// Answers a request; what its client is told if that came to no end.
 fn answer_one(session: &Rc<Session>, id: u32) -> ErrorCode {
-    let worker = session.conn.worker();
     let text = session.core.borrow_mut().take_head(id);
+    let code = answer_head(session, id, &text);
+    session.core.borrow_mut().give_head(text);
+    code
+}
+
+fn answer_head(session: &Rc<Session>, id: u32, text: &[u8]) -> ErrorCode {
+    let worker = session.conn.worker();
     let mut slots = NO_SLOTS;
-    let parsed = parse(&text, &mut slots, &worker.limits().head);
+    let parsed = parse(text, &mut slots, &worker.limits().head);
     let head = match &parsed {
         Ok(Some(head)) if head.head_bytes == text.len() => head,
         Ok(_) => return refuse(session, id, 431, "the fields are longer than they may be"),
         Err(error) => return refuse(session, id, error.status(), &error.to_string()),
     };
     worker.counters().requests.add(1);
-    let view = head.view(&text, &slots);
+    let view = head.view(text, &slots);
     let stream = Stream::new(Rc::clone(session), id, view.has_method(b"CONNECT"));
     let output = RefCell::new(Output::over(worker.take_output()));
     let code = {
