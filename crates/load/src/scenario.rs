@@ -23,6 +23,8 @@ const MAX_HELD_BYTES: usize = 256 * 1024 * 1024;
 pub struct Scenario {
     steps: Vec<Step>,
     names: Vec<String>,
+    /// The only status that is right for each of them, where it has one of its own.
+    expected: Vec<Option<u16>>,
     data: job::Data,
 }
 
@@ -47,6 +49,7 @@ impl Scenario {
         Ok(Self {
             steps: scenario.steps.iter().enumerate().map(step).collect::<Result<_, LoadError>>()?,
             names: scenario.steps.iter().map(|step| step.request.name.clone()).collect(),
+            expected: scenario.steps.iter().map(|step| step.request.expected_status).collect(),
             data: scenario.data.clone(),
         })
     }
@@ -157,8 +160,8 @@ impl Feed for Visitors {
         Ok(())
     }
 
-    fn labels(&self) -> u16 {
-        self.scenario.names.len() as u16
+    fn labels(&self) -> Vec<Option<u16>> {
+        self.scenario.expected.clone()
     }
 
     fn window_begins(&mut self) {

@@ -36,6 +36,8 @@ pub fn ask(
         true => {
             let requests = Asked::named(&one.requests, &config.target.path);
             let list = List::drawn(&requests, one.data.clone().map(Arc::new), &config.target)?;
+            // The list is sent; a path that is filled there, as by `{random 1 9}`, can have a space.
+            config.request.path.clone_from(&config.target.path);
             Box::new(ListFeed::new(Arc::new(list), config.seed, prepare::part(&config, 0)))
         }
     };
@@ -72,7 +74,7 @@ impl Feed for Listening {
         self.feed.next(batch)
     }
 
-    fn labels(&self) -> u16 {
+    fn labels(&self) -> Vec<Option<u16>> {
         self.feed.labels()
     }
 

@@ -28,6 +28,8 @@ pub struct List {
     /// Where the name of each request is in `names`; empty where none has one.
     labels: Vec<Option<u16>>,
     names: Vec<String>,
+    /// The only status that is right for each name, where it has one of its own.
+    expected: Vec<Option<u16>>,
     data: Option<Arc<Data>>,
     order: Order,
     /// Lines of a log that hold no request: their clients connected and said nothing that was HTTP.
@@ -63,6 +65,8 @@ impl List {
         names.retain(|name| !name.is_empty());
         let label = |named: &NamedRequest| Some(names.binary_search(&named.name).ok()? as u16);
         let labels = requests.iter().map(label).collect();
+        let of_name = |name: &String| requests.iter().find(|named| named.name == *name)?.expected_status;
+        let expected = names.iter().map(of_name).collect();
         let rendered = requests.iter().enumerate().map(|(index, named)| {
             Rendered::new(&named.request, data.as_deref(), target).map_err(at(index + 1))
         });
@@ -77,7 +81,7 @@ impl List {
             sum
         };
         let order = Order::Drawn { up_to: requests.iter().map(share).collect() };
-        Ok(Self { requests: rendered, labels, names, data, order, skipped: 0 })
+        Ok(Self { requests: rendered, labels, names, expected, data, order, skipped: 0 })
     }
 
     /// The names that have rows, in the order of their labels.
@@ -116,7 +120,8 @@ impl List {
         let sequence = seconds.into_iter().map(|(_, index)| index).collect();
         let order = Order::Logged { sequence, instants_s: instants_s.into() };
         let requests = known.rendered.into_iter().map(Rendered::Fixed).collect();
-        Ok(Self { requests, labels: Vec::new(), names: Vec::new(), data: None, order, skipped })
+        let (labels, names, expected) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { requests, labels, names, expected, data: None, order, skipped })
     }
 
     /// The schedule that goes with the list, if it has one of its own.
@@ -282,8 +287,8 @@ impl Feed for ListFeed {
         Ok(())
     }
 
-    fn labels(&self) -> u16 {
-        self.list.names.len() as u16
+    fn labels(&self) -> Vec<Option<u16>> {
+        self.list.expected.clone()
     }
 
     fn window_begins(&mut self) {

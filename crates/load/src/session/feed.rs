@@ -57,9 +57,10 @@ pub trait Feed: Debug + Send {
         false
     }
 
-    /// How many labels its requests have: what is answered to each label is counted apart.
-    fn labels(&self) -> u16 {
-        0
+    /// The labels of its requests, each with the only status that is right for it, where that is not the server's: what is
+    /// answered to each label is counted apart.
+    fn labels(&self) -> Vec<Option<u16>> {
+        Vec::new()
     }
 
     /// Whether only the last answer of a batch is timed, not each.

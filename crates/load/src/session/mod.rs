@@ -185,7 +185,7 @@ impl Session {
         }
         let (most, listens, labels) = (each.most(), each.listens(), each.labels());
         let mut session = Self::with_source(spec, Source::Each(Box::new(each)), most);
-        session.tally.label(labels);
+        session.tally.label(&labels);
         if listens {
             session.heard = (0..lanes).map(|_| Heard::default()).collect();
         }
@@ -228,7 +228,7 @@ impl Session {
         (self.spec.pace, self.spec.seed, self.spec.requests) = (pace, seed, requests);
         self.tally = Tally::new(open_loop, requests.is_some(), self.spec.expected_status).waiting();
         if let Some(each) = self.source.each() {
-            self.tally.label(each.labels());
+            self.tally.label(&each.labels());
         }
     }
 
@@ -499,7 +499,7 @@ impl Session {
         match asked.and_then(|asked| asked.user) {
             None => self.hear(lane),
             Some(user) => {
-                let well = !self.tally.is_error(answer.status);
+                let well = !self.tally.is_error(answer.status, label);
                 self.user_answered(lane, user, label, well, stamp.intended_ns, at);
             }
         }

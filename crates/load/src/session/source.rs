@@ -284,7 +284,7 @@ impl Each {
         self.feed.times_batches()
     }
 
-    pub(crate) fn labels(&self) -> u16 {
+    pub(crate) fn labels(&self) -> Vec<Option<u16>> {
         self.feed.labels()
     }
 

@@ -82,6 +82,8 @@ pub struct Tally {
     due_inside: bool,
     /// The only status that is no error, where there is one.
     expected_status: Option<u16>,
+    /// By label, where a label has one of its own.
+    expected_by_label: Box<[Option<u16>]>,
     /// Whether answers that come after the window belong to it, too.
     waits: bool,
     /// Requests answered after the window.
@@ -142,6 +144,7 @@ impl Tally {
         Self {
             due_inside: open_loop || counted_out,
             expected_status,
+            expected_by_label: Box::default(),
             second: SecondTally::new(0, resident()),
             split: open_loop.then(|| Split { service: resident(), send_lag: resident() }),
             censored: latencies(),
@@ -160,6 +163,7 @@ impl Tally {
             span: None,
             due_inside: false,
             expected_status: None,
+            expected_by_label: Box::default(),
             waits: false,
             late: 0,
             second,
@@ -206,10 +210,11 @@ impl Tally {
         self.span.map_or(u64::MAX, |span| span.end_ns)
     }
 
-    /// Counts so many labels apart.
-    pub(crate) fn label(&mut self, labels: u16) {
-        let empty = || LabelTally { requests: 0, errors: 0, response: resident() };
-        self.labels = (0..labels).map(|_| empty()).collect();
+    /// Counts labels apart, each with the only status that is right for it, where it has one of its own.
+    pub(crate) fn label(&mut self, labels: &[Option<u16>]) {
+        let empty = |_| LabelTally { requests: 0, errors: 0, response: resident() };
+        self.labels = labels.iter().map(empty).collect();
+        self.expected_by_label = labels.into();
     }
 
     #[inline]
@@ -308,7 +313,7 @@ impl Tally {
         if timed {
             self.record(stamp, done);
         }
-        let wrong = self.is_error(status);
+        let wrong = self.is_error(status, label);
         if let Some(label) = self.labelled(label) {
             label.requests += 1;
             label.errors += u64::from(wrong);
@@ -327,9 +332,10 @@ impl Tally {
     }
 
     #[inline]
-    pub(super) fn is_error(&self, status: u16) -> bool {
+    pub(super) fn is_error(&self, status: u16, label: Option<u16>) -> bool {
         const FIRST_ERROR_STATUS: u16 = 400;
-        self.expected_status.map_or(status >= FIRST_ERROR_STATUS, |expected| status != expected)
+        let own = label.and_then(|label| self.expected_by_label.get(usize::from(label)).copied().flatten());
+        own.or(self.expected_status).map_or(status >= FIRST_ERROR_STATUS, |expected| status != expected)
     }
 
     #[inline]

@@ -20,7 +20,7 @@ fn endpoint(url: String) -> Endpoint {
 
 /// The job of a search with many connections, which are not what is asked with.
 fn job(protocol: Protocol) -> Job {
-    let request = Request { target: Some("/items/{n}".to_owned()), ..Request::get() };
+    let request = Request { target: Some("/items/{n}?of={random 9 9}".to_owned()), ..Request::get() };
     Job { requests: Requests::Same(request), protocol, ..Job::get(64) }
 }
 
@@ -39,7 +39,7 @@ fn answers_are_heard_over_http1_on_one_connection() {
     }
     let log = log.lock().unwrap();
     assert_eq!(log.len(), 1, "one connection");
-    assert_eq!(log[0].lines, [0, 1, 2].map(|n| format!("GET /items/{n} HTTP/1.1")));
+    assert_eq!(log[0].lines, [0, 1, 2].map(|n| format!("GET /items/{n}?of=9 HTTP/1.1")));
 }
 
 #[test]

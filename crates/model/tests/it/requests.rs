@@ -94,7 +94,7 @@ fn every_format_gives_its_requests() {
 }
 
 /// A file, the line that is refused, and words of the sentence.
-const REFUSED: [(&str, usize, &str); 30] = [
+const REFUSED: [(&str, usize, &str); 31] = [
     ("", 0, "no request"),
     ("# only this\n", 0, "no request"),
     ("\nhello world of words\n", 2, "its first line is 'hello world of words'"),
@@ -111,6 +111,7 @@ const REFUSED: [(&str, usize, &str); 30] = [
     ("###\nGET /a\nno field\n", 3, "is not a field 'Name: value'"),
     ("###\nGET /{{a}}\n", 2, "{{a}} is not a variable of this file"),
     ("###\n# @weight x\nGET /a\n", 2, "its weight"),
+    ("###\n# @status ok\nGET /a\n", 2, "'ok' is no status: write a number from 100 to 599"),
     ("###\nPOST /a\n\n< ./gone\n", 4, "cannot read ./gone"),
     ("###\nGET ftp://h/a\n", 2, "is not of http or https"),
     ("{\"log\": {\n\"entries\": [}", 2, "no HAR"),

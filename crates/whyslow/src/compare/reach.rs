@@ -211,6 +211,12 @@ impl Place<'_> {
             if heard.is_empty() {
                 return Err(format!("it did not answer to '{}'", named.name));
             }
+            let expected = named.expected_status;
+            if let Some(wrong) = heard.iter().find(|one| expected.is_some_and(|status| one.status != status))
+            {
+                let wanted = expected.unwrap_or_default();
+                return Err(format!("status {} in the place of {wanted} to '{}'", wrong.status, named.name));
+            }
             let replies = heard.iter().map(|one| reply(one, &job)).collect();
             answers.push(RequestAnswers { request: named.name, replies });
         }

@@ -1,8 +1,10 @@
 //! A small server of HTTP/2: `h2` polled by hand over a blocking stream, a thread for each connection.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
+use rustix::time::{ClockId, clock_gettime};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -36,6 +39,25 @@ pub(crate) struct Conduct {
     pub(crate) goodbye_after: Option<usize>,
     /// How calls of gRPC are answered, where they are.
     pub(crate) call: Option<Call>,
+    /// Where a line is added for each request that has [`TOKEN`] and, if it is a POST, is JSON.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// Whose requests are logged.
+const TOKEN: &str = "Bearer t0ken";
+
+/// Adds the instant at which a request was there, its method and its path.
+fn note(log: &Path, request: &http::Request<RecvStream>) {
+    let field = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let json = field("content-type") == Some("application/json");
+    if field("authorization") != Some(TOKEN) || (request.method() == http::Method::POST && !json) {
+        return;
+    }
+    let now = clock_gettime(ClockId::Monotonic);
+    let method = request.method().as_str().to_ascii_lowercase();
+    let line = format!("{} {method} {}\n", now.tv_sec * 1_000_000_000 + now.tv_nsec, request.uri().path());
+    let mut file = OpenOptions::new().create(true).append(true).open(log).unwrap();
+    file.write_all(line.as_bytes()).unwrap();
 }
 
 impl Conduct {
@@ -251,6 +273,9 @@ fn talk<S: Read + Write + Unpin>(stream: S, conduct: &Conduct, count: &Count) ->
             Poll::Ready(None | Some(Err(_))) => return None,
             Poll::Ready(Some(Ok((request, respond)))) => {
                 seen += 1;
+                if let Some(log) = &conduct.log {
+                    note(log, &request);
+                }
                 *count.0.paths.lock().unwrap().entry(request.uri().path().to_owned()).or_default() += 1;
                 let number = count.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
                 let due = Instant::now() + conduct.delay;

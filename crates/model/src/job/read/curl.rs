@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::words::{Token, shell};
-use super::{Contents, Found, Given, NamedRequest, Refusal, Request, Said, refuse, split_url};
+use super::{Contents, Found, Given, Refusal, Request, Said, refuse, split_url};
 
 /// Options without a value that say nothing of what is asked.
 const QUIET: [&str; 17] = [
@@ -222,9 +222,7 @@ impl Command {
         let method = self.method.unwrap_or_else(|| own.to_owned());
         let request =
             Request { method, target: Some(target), fields: self.fields, body: body.unwrap_or_default() };
-        let weight = said.weight.unwrap_or(1.0);
-        let named = NamedRequest { name: said.name, weight, request, expected_status: None };
-        Ok(Found { line: self.line, host, named })
+        Ok(Found { line: self.line, host, named: said.named(request) })
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::words::words;
-use super::{Contents, Found, Given, NamedRequest, Refusal, Request, Said, refuse, split_url};
+use super::{Contents, Found, Given, Refusal, Request, Said, refuse, split_url};
 use crate::job::fill::is_placeholder;
 
 /// Longest value of a variable in bytes: variables of variables could grow without bound.
@@ -67,7 +67,7 @@ struct File<'a> {
 impl File<'_> {
     /// What stands between two lines of `###`: at most one request.
     fn block(&mut self, name: &str, lines: &[Line<'_>]) -> Result<(), Refusal> {
-        let mut said = Said { name: name.to_owned(), weight: None };
+        let mut said = Said { name: name.to_owned(), ..Said::default() };
         let mut rest = lines;
         while let Some(((number, line), after)) = rest.split_first() {
             let text = line.trim();
@@ -105,8 +105,7 @@ impl File<'_> {
         let (fields, rest) = self.fields(rest, &mut said)?;
         let body = self.body(rest)?;
         let request = Request { method: method.to_owned(), target: Some(target), fields, body };
-        let weight = said.weight.unwrap_or(1.0);
-        let named = NamedRequest { name: said.name, weight, request, expected_status: None };
+        let named = said.named(request);
         self.contents.found.push(Found { line: number, host, named });
         Ok(())
     }

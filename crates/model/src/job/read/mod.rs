@@ -255,9 +255,28 @@ fn weight(text: &str) -> Result<f64, String> {
 struct Said {
     name: String,
     weight: Option<f64>,
+    /// The only status that is right for it.
+    status: Option<u16>,
+}
+
+/// A status of HTTP. Source: RFC 9110, section 15.
+fn status(text: &str) -> Result<u16, String> {
+    let status = text.trim().parse().ok().filter(|status| (100..=599).contains(status));
+    status.ok_or_else(|| format!("'{text}' is no status: write a number from 100 to 599"))
 }
 
 impl Said {
+    /// The request with what was said of it. One with a status of its own has a row of its own, too.
+    fn named(self, request: Request) -> NamedRequest {
+        let whole = || format!("{} {}", request.method, request.target.as_deref().unwrap_or("/"));
+        let name = match self.status {
+            Some(_) if self.name.is_empty() => whole(),
+            _ => self.name,
+        };
+        let weight = self.weight.unwrap_or(1.0);
+        NamedRequest { name, weight, expected_status: self.status, request }
+    }
+
     /// Takes in a line; `false` where it is no comment.
     fn hear(&mut self, line: &str) -> Result<bool, String> {
         let Some(comment) = line.strip_prefix('#').or_else(|| line.strip_prefix("//")) else {
@@ -268,6 +287,8 @@ impl Said {
             name.trim_start_matches([' ', '=', '\t']).trim().clone_into(&mut self.name);
         } else if let Some(text) = comment.strip_prefix("@weight") {
             self.weight = Some(weight(text.trim_start_matches([' ', '=', '\t']))?);
+        } else if let Some(text) = comment.strip_prefix("@status") {
+            self.status = Some(status(text.trim_start_matches([' ', '=', '\t']))?);
         }
         Ok(true)
     }
