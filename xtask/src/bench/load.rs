@@ -46,6 +46,8 @@ enum Row {
     Closed,
     /// CPU per request with 16 requests in flight on each connection
     Pipeline,
+    /// CPU per request of five requests filled from CSV, beside one plain request
+    Job,
     /// CPU per request of users with two steps, beside single requests
     Scenario,
     /// CPU per request in an open loop at 20 000 requests/s
@@ -60,10 +62,19 @@ enum Row {
     Hour,
 }
 
-const ROWS: [Row; 8] =
-    [Row::Closed, Row::Pipeline, Row::Scenario, Row::Open, Row::Lag, Row::Many, Row::Witness, Row::Hour];
+const ROWS: [Row; 9] = [
+    Row::Closed,
+    Row::Pipeline,
+    Row::Job,
+    Row::Scenario,
+    Row::Open,
+    Row::Lag,
+    Row::Many,
+    Row::Witness,
+    Row::Hour,
+];
 /// Their names, in the order of the page.
-const NAMES: [&str; 8] = ["closed", "pipeline", "scenario", "open", "lag", "many", "witness", "hour"];
+const NAMES: [&str; 9] = ["closed", "pipeline", "job", "scenario", "open", "lag", "many", "witness", "hour"];
 
 /// Arguments of `bench load`.
 #[derive(Debug, Parser)]
@@ -109,6 +120,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let section = match row {
             Row::Closed => bench.closed()?,
             Row::Pipeline => bench.pipeline()?,
+            Row::Job => bench.job()?,
             Row::Scenario => bench.scenario()?,
             Row::Open => bench.open()?,
             Row::Lag => bench.lag()?,
@@ -184,6 +196,13 @@ impl Bench {
         let taken = self.tools(&load, &tool::PIPELINED)?;
         let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.7)];
         Ok(self.compared("Closed loop, 16 in flight on each connection", &taken, taken.rows(), &bars))
+    }
+
+    /// What it costs that requests differ and are filled: the same server, and the same generator with one plain request.
+    fn job(&self) -> anyhow::Result<String> {
+        let taken = self.tools(&Load::closed(self.window_s), &tool::JOBS)?;
+        let bars = [taken.bar(Tool::Filled, Tool::Whyslow, 1.1)];
+        Ok(self.compared("Closed loop, five requests filled from CSV", &taken, taken.rows(), &bars))
     }
 
     /// What users cost, who take a value of each second answer.

@@ -12,6 +12,8 @@ use crate::shell::{exists, root};
 
 /// Tools of the closed loop.
 pub(super) const CLOSED: [Tool; 4] = [Tool::Whyslow, Tool::Wrk, Tool::H2load, Tool::Oha];
+/// The generator with one request, and with several that are filled.
+pub(super) const JOBS: [Tool; 2] = [Tool::Whyslow, Tool::Filled];
 /// Tools that pipeline.
 pub(super) const PIPELINED: [Tool; 2] = [Tool::Whyslow, Tool::Wrk];
 /// Tools with a schedule that does not wait for answers, or nearly so.
@@ -28,10 +30,22 @@ const TICKS_PER_S: f64 = 100.0;
 /// Slack of [`Tool::InLots`]: the grain of the timers that oha (tokio) and wrk2 wait by.
 const SLACK: &str = "1ms";
 
+/// Requests of [`Tool::Filled`], each with a row of its own; the server answers one path alone, so that fields are filled.
+const REQUESTS: &str = "\
+### item\n# @weight 5\nGET /plaintext\nX-Id: {id}\n\n\
+### user\n# @weight 4\nGET /plaintext\nX-User: {user}\n\n\
+### order\n# @weight 3\nGET /plaintext\nX-Id: {id}\n\n\
+### cart\n# @weight 2\nGET /plaintext\nX-User: {user}\n\n\
+### plain\nGET /plaintext\nX-Id: 0\n";
+/// What fills them.
+const DATA: &str = "id,user\n17,ann\n4711,bob\n8,charlotte\n234567,dave\n";
+
 /// A generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
     Whyslow,
+    /// whyslow with [`REQUESTS`], filled from [`DATA`].
+    Filled,
     /// whyslow where requests may wait for each other for [`SLACK`].
     InLots,
     /// whyslow with users of two steps, the second of which needs a value of the first one's answer.
@@ -76,6 +90,7 @@ impl Tool {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Whyslow => "whyslow load",
+            Self::Filled => "whyslow load --requests --data",
             Self::InLots => "whyslow load --slack 1ms",
             Self::Steps => "whyslow load --scenario",
             Self::Wrk => "wrk",
@@ -86,7 +101,7 @@ impl Tool {
 
     pub(super) fn is_here(self) -> bool {
         match self {
-            Self::Whyslow | Self::InLots | Self::Steps => true,
+            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => true,
             // wrk has no option that only prints and succeeds; its version ends with 1.
             Self::Wrk => Command::new("wrk").arg("--version").output().is_ok(),
             Self::H2load => exists("h2load"),
@@ -95,7 +110,7 @@ impl Tool {
     }
 
     fn is_ours(self) -> bool {
-        matches!(self, Self::Whyslow | Self::InLots | Self::Steps)
+        matches!(self, Self::Whyslow | Self::Filled | Self::InLots | Self::Steps)
     }
 
     /// Its name and version, in its own words.
@@ -116,14 +131,15 @@ impl Tool {
         let url = format!("http://{address}/plaintext");
         let program = whyslow::release().join("whyslow");
         let line = match self {
-            Self::Whyslow | Self::InLots | Self::Steps => {
+            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => {
                 let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
                 let slack = if self == Self::InLots { format!("--slack {SLACK}") } else { String::new() };
+                let filled = if self == Self::Filled { filled()? } else { String::new() };
                 let program = program.display();
                 let steps =
                     if self == Self::Steps { format!("--scenario {}", scenario()?) } else { String::new() };
                 format!(
-                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} {steps} -d {seconds}s --format json {url}"
+                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} {filled} {steps} -d {seconds}s --format json {url}"
                 )
             }
             Self::Wrk if *pipeline > 1 => {
@@ -178,7 +194,7 @@ impl Tool {
     fn requests(self, text: &str) -> Option<f64> {
         let json = || serde_json::from_str::<serde_json::Value>(text).ok();
         match self {
-            Self::Whyslow | Self::InLots | Self::Steps => json()?["requests"].as_f64(),
+            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => json()?["requests"].as_f64(),
             // "1234567 requests in 6.00s, 155.42MB read"
             Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
             // "requests: 1234567 total, …, 1234560 succeeded, …"
@@ -198,6 +214,11 @@ fn script(pipeline: u32) -> anyhow::Result<String> {
          batch = table.concat(all)\nend\nrequest = function() return batch end\n"
     );
     written("pipeline.lua", &text)
+}
+
+/// The flags of [`Tool::Filled`].
+fn filled() -> anyhow::Result<String> {
+    Ok(format!("--requests {} --data {}", written("requests.http", REQUESTS)?, written("data.csv", DATA)?))
 }
 
 /// Two steps of a user.
