@@ -89,6 +89,7 @@ fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
     let arm = |cause: &Cause| sheet.plan().arms.iter().position(|arm| arm.name == cause.arm);
     let rank = |cause: &Cause| match cause.grade {
         Grade::ConfirmedBy | Grade::BoundedBy | Grade::ConsistentWith => 0,
+        Grade::AccountsFor if cause.id == CauseId::ServiceBeside => 0,
         Grade::AccountsFor => 1,
         Grade::RuledOut => 2,
     };

@@ -3,6 +3,7 @@
 
 mod alone;
 pub(crate) mod arms;
+pub(crate) mod beside;
 pub(crate) mod busy;
 pub(crate) mod calls;
 pub(crate) mod detail;
@@ -21,6 +22,7 @@ use model::record::Run;
 
 pub(crate) use alone::{Alone, Wait};
 use arms::ArmFindings;
+use beside::ServiceGap;
 use passes::PassFindings;
 pub(crate) use sheet::Sheet;
 
@@ -34,6 +36,8 @@ pub(crate) struct Facts<'a> {
     alone: Vec<Alone>,
     /// What was measured of each arm, in the order of the plan; what limits it is not a fact, and left open.
     pub(crate) arms: Vec<ArmFindings>,
+    /// What services beside use for each arm but the baseline.
+    pub(crate) services: Vec<ServiceGap>,
 }
 
 impl<'a> Facts<'a> {
@@ -46,7 +50,8 @@ impl<'a> Facts<'a> {
             plan.arms.iter().map(|arm| alone::alone(&sheet, &arm.name, &passes)).collect();
         let arms = plan.arms.iter().zip(&alone);
         let arms = arms.map(|(arm, alone)| arms::row(&sheet, arm, alone, &passes)).collect();
-        Self { sheet, passes, alone, arms }
+        let services = beside::all(&sheet);
+        Self { sheet, passes, alone, arms, services }
     }
 
     /// What was measured of an arm.

@@ -18,6 +18,7 @@ use crate::attribution::tree::said::Said;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
+use crate::facts::beside::ServiceGap;
 use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
@@ -71,6 +72,9 @@ pub struct Findings {
     /// In which nodes of that tree each gap in CPU per request is: what is said of it.
     #[serde(default)]
     pub said: Vec<Said>,
+    /// What services beside use for each arm but the baseline.
+    #[serde(default)]
+    pub services: Vec<ServiceGap>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
@@ -193,6 +197,7 @@ pub fn analyse(run: &Run) -> Findings {
         design: design(sheet),
         took_ns: took_ns(run),
         arms: facts.arms,
+        services: facts.services,
         comparisons,
         gates,
         causes: attribution.causes,

@@ -37,6 +37,7 @@ pub use case::{
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
 };
 pub use facts::arms::{ArmFindings, CpuPerRequest, Latency, NamedFindings, Overload, Segments, Switches};
+pub use facts::beside::{ServiceFunction, ServiceGap};
 pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,

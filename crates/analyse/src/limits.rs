@@ -29,7 +29,8 @@ const FEW_THREADS: f64 = 0.1;
 const LONG: f64 = 0.5;
 /// A call that waits is what requests wait for where this many of them make it; a thread of its own may make fewer.
 const MANY_CALLS: f64 = 0.5;
-/// Share of the time of all responses that is spent in stalls of one length where those are the limit.
+/// Share of the time of all responses that is spent in stalls of one length where those are the limit; likewise of busy CPUs that
+/// services beside use.
 const MOST: f64 = 0.5;
 
 /// What is known of one arm at the main condition, as medians over its windows; shares are 0 to 1.
@@ -41,6 +42,8 @@ struct Seen<'a> {
     own: f64,
     server: f64,
     set: f64,
+    /// Share of it that services beside used.
+    beside: f64,
     /// Share of the time in which its busiest thread ran.
     thread: f64,
     /// Time that ready threads waited for a CPU over the time that they ran.
@@ -62,9 +65,10 @@ struct Seen<'a> {
 type Limit = fn(&Seen) -> Option<String>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Limit; 13] = [
+const LIMITS: [Limit; 14] = [
     own_cpu,
     one_thread,
+    beside,
     others,
     run_queue,
     acknowledgements,
@@ -121,6 +125,10 @@ impl<'a> Seen<'a> {
             own: busy / cpus.max(1.0),
             server: median(with_interrupts)?,
             set: median(|window| set_busy(&window.server_cpus))?,
+            beside: median(|window| {
+                let used: u64 = window.services.values().sum();
+                used as f64 / window.target.wall_ns.max(1) as f64 / f64::from(window.server_cpus.cpus.max(1))
+            })?,
             thread: median(busiest_thread)?,
             waiting: median(|window| {
                 window.target.run_wait_ns as f64 / window.target.cpu.total_ns.max(1) as f64
@@ -143,6 +151,15 @@ impl<'a> Seen<'a> {
 
 fn own_cpu(seen: &Seen) -> Option<String> {
     (seen.server >= FULL).then(|| format!("its CPU ({} of {} busy)", percent(seen.server), seen.cpus))
+}
+
+/// CPUs that are full, with services beside for the most part.
+fn beside(seen: &Seen) -> Option<String> {
+    let most = seen.set >= FULL && seen.beside >= MOST * seen.set;
+    most.then(|| {
+        let (beside, server) = (percent(seen.beside), percent(seen.server));
+        format!("services beside on its CPUs ({beside} busy with them, {server} by itself)")
+    })
 }
 
 /// CPUs that are full, and not of the server.

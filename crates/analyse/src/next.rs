@@ -1,6 +1,6 @@
 //! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
 
-use model::plan::{Plan, Turns};
+use model::plan::{CauseId, Plan, Turns};
 use model::record::Manifest;
 
 use crate::attribution::Attribution;
@@ -45,6 +45,13 @@ pub(crate) fn next(
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
     if let Some(gate) = gates.iter().find(voids) {
         return Some(again.after(&format!("mend gate '{}' and measure again ({})", gate.id, gate.text), &[]));
+    }
+    if let Some(cause) = attribution.causes.first().filter(|cause| cause.id == CauseId::ServiceBeside) {
+        let slower = if cause.ns_per_request < 0.0 { &cause.baseline } else { &cause.arm };
+        let look = format!(
+            "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
+        );
+        return Some(again.after(&look, &[]));
     }
     let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
     let first = attribution.causes.iter().find(|cause| named.contains(&cause.grade))?;

@@ -38,6 +38,7 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
         CauseId::AcceptQueue => "connections that wait to be accepted",
         CauseId::ListenBacklog => "connections that were turned away",
         CauseId::DelayedAck => "delayed acknowledgements",
+        CauseId::ServiceBeside => "services beside",
         CauseId::BackendWait => "waiting for another server",
         CauseId::OneThread => "one thread that does everything",
         CauseId::Gc => "memory that is collected",

@@ -14,7 +14,9 @@ use model::plan::{Search, Try};
 use model::record::LoadReport;
 
 use crate::cli::{self, CapacityArgs, Format, Size};
+use crate::compare::is_from_git;
 use crate::compare::progress::Progress;
+use crate::config::{self, Found};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use crate::load_command::{self, config::TIMEOUT};
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
             "--connections must be at least 1 and --precision between 0 and 1, such as 0.05"
         )));
     }
+    let args = &filled(args).map_err(Stop::usage)?;
     // What is wrong with the requests is said before anything is started.
     let job = job(args).map_err(Stop::usage)?;
     let served = server::serve(args, &job)?;
@@ -62,6 +65,28 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
         Format::Md => report::capacity_markdown(&found),
     })?;
     Ok(exit(&found))
+}
+
+/// The flags with what a `whyslow.toml` says in the place of what they leave open.
+fn filled(args: &CapacityArgs) -> anyhow::Result<CapacityArgs> {
+    let mut filled = args.clone();
+    let Some(found) = config::found(args.config.as_deref(), is_from_git(&args.target))? else {
+        return Ok(filled);
+    };
+    let requests = found.requests();
+    let Found { said, folder, services } = found;
+    (filled.services, filled.folder) = (services, Some(folder));
+    filled.build = filled.build.or(said.build);
+    filled.run = filled.run.or(said.run);
+    filled.ready = filled.ready.or(said.ready);
+    filled.port_env |= said.port_env;
+    if filled.path.is_none() && !filled.request.has_file() {
+        match requests {
+            Some(file) => filled.request.requests.push(file),
+            None => filled.path = said.path,
+        }
+    }
+    Ok(filled)
 }
 
 fn exit(found: &Capacity) -> Exit {

@@ -40,7 +40,7 @@ use crate::interrupt::Interrupt;
 use judged::Judged;
 use remote::Elsewhere;
 
-pub(crate) use arms::{command_arm, is_from_git};
+pub(crate) use arms::{GIT, command_arm, is_from_git};
 pub(crate) use server::placeholders;
 pub(crate) use services::InTurn;
 pub(crate) use verify::READY_LIMIT;

@@ -3,46 +3,71 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use model::plan::ConfigFile;
+use model::plan::{ConfigFile, Service};
 
 use crate::cli::{CompareArgs, CountOrFile};
 
 /// Name of the file.
 pub(crate) const FILE: &str = "whyslow.toml";
 
-/// The flags with what the file says in the place of what they leave open. The file is that of `--config`; for arms from git
-/// else the one in the current folder or the nearest above it within the repository.
-pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<CompareArgs> {
+/// A file that was found.
+pub(crate) struct Found {
+    pub(crate) said: ConfigFile,
+    /// Its folder.
+    pub(crate) folder: PathBuf,
+    /// What it has run beside.
+    pub(crate) services: Vec<Service>,
+}
+
+impl Found {
+    /// Its file of requests.
+    pub(crate) fn requests(&self) -> Option<CountOrFile> {
+        self.said.requests.as_ref().map(|file| CountOrFile::File(self.folder.join(file)))
+    }
+}
+
+/// The file `asked` for; where none is, for what comes from git the one in the current folder or the nearest above it within
+/// the repository.
+pub(crate) fn found(asked: Option<&Path>, from_git: bool) -> anyhow::Result<Option<Found>> {
     let current = std::env::current_dir().context("cannot tell the current folder")?;
-    let file = match &args.config {
+    let file = match asked {
         Some(file) => Some(current.join(file)),
         None if from_git => find(&current),
         None => None,
     };
-    let Some(file) = file else { return Ok(args.clone()) };
+    let Some(file) = file else { return Ok(None) };
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let config = ConfigFile::parse(&file.display().to_string(), &text)?;
-    let mut filled = args.clone();
+    let said = ConfigFile::parse(&file.display().to_string(), &text)?;
     let folder = file.parent().unwrap_or(Path::new("/"));
     let place = folder.to_str().context("the folder of the file has a name that is not text")?;
-    let services = config.service.iter().map(|(name, service)| service.service(name, place));
-    filled.services =
+    let services = said.service.iter().map(|(name, service)| service.service(name, place));
+    let services =
         services.collect::<Result<_, _>>().map_err(|reason| anyhow!("{}: {reason}", file.display()))?;
-    filled.folder = Some(folder.to_owned());
-    filled.build = filled.build.or(config.build);
-    filled.run = filled.run.or(config.run);
-    filled.ready = filled.ready.or(config.ready);
+    Ok(Some(Found { folder: folder.to_owned(), said, services }))
+}
+
+/// The flags with what the file says in the place of what they leave open.
+pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<CompareArgs> {
+    let Some(found) = found(args.config.as_deref(), from_git)? else { return Ok(args.clone()) };
+    let requests = found.requests();
+    let Found { said, folder, services } = found;
+    let mut filled = args.clone();
+    filled.services = services;
+    filled.folder = Some(folder);
+    filled.build = filled.build.or(said.build);
+    filled.run = filled.run.or(said.run);
+    filled.ready = filled.ready.or(said.ready);
     // What the command line asks for stands in the place of all that the file asks for.
     if filled.path.is_none() && !filled.request.has_file() {
-        match config.requests {
-            Some(file) => filled.request.requests.push(CountOrFile::File(folder.join(file))),
-            None => filled.path = config.path,
+        match requests {
+            Some(file) => filled.request.requests.push(file),
+            None => filled.path = said.path,
         }
     }
-    filled.expect_status = filled.expect_status.or(config.expect_status);
-    filled.port_env |= config.port_env;
+    filled.expect_status = filled.expect_status.or(said.expect_status);
+    filled.port_env |= said.port_env;
     if filled.judged.fail_if.is_empty() {
-        filled.judged.fail_if = config.fail_if;
+        filled.judged.fail_if = said.fail_if;
     }
     Ok(filled)
 }

@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use crate::catalogue::Catalogue;
 use crate::cli::{CompareArgs, Format, LadderArgs};
-use crate::compare;
+use crate::compare::{self, GIT};
 use crate::exit::{Outcome, Stop};
 
 pub(crate) fn run(args: &LadderArgs) -> Outcome {
@@ -25,6 +25,9 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     if !args.design.arms.is_empty() || !args.design.commands.is_empty() {
         bail!("a ladder has one target: write its variants as --steps a,b,c");
     }
+    if let Some(first) = args.target.strip_prefix(GIT) {
+        return revisions(first, args);
+    }
     let all = || -> anyhow::Result<Vec<String>> {
         let files = Catalogue::find().files()?;
         let file = files.into_iter().find(|(_, file)| file.name == args.target);
@@ -36,6 +39,23 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     }
     let steps = names.iter().map(|name| format!("{}@{name}", args.target));
     Ok(std::iter::once(args.target.clone()).chain(steps).collect())
+}
+
+/// States of the git repository here, each as an arm of its own name.
+fn revisions(first: &str, args: &LadderArgs) -> anyhow::Result<Vec<String>> {
+    if args.each {
+        bail!("--each is for variants of a target: a revision has no change of one step alone");
+    }
+    if args.steps.is_empty() {
+        bail!("a ladder of revisions needs its steps: write --steps REF,REF behind git:{first}");
+    }
+    let name = |reference: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
+        let name: String = reference.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+        if reference == "." { "worktree".to_owned() } else { name }
+    };
+    let all = std::iter::once(first).chain(args.steps.iter().map(String::as_str));
+    Ok(all.map(|reference| format!("{}={GIT}{reference}", name(reference))).collect())
 }
 
 /// The arms that have the change of one step alone, by the step, as the target's file says. The first step is its own.

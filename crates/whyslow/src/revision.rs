@@ -28,19 +28,30 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// The recipe of the arm `name` that the flags give.
+    /// The recipe of the arm `name` that the flags of a comparison give.
     pub(crate) fn of(args: &CompareArgs, name: &str) -> anyhow::Result<Self> {
-        let Some(run) = args.run.clone() else {
+        let folder = args.folder.as_deref();
+        Self::new(name, args.build.clone(), args.run.clone(), args.port_env, folder)
+    }
+
+    /// The recipe of the arm `name`, in `folder` or the current one.
+    pub(crate) fn new(
+        name: &str,
+        build: Option<String>,
+        run: Option<String>,
+        port_env: bool,
+        folder: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let Some(run) = run else {
             bail!(
                 "'{name}' comes from git: say how it is started with --run 'COMMAND with {{port}}', or in a whyslow.toml"
             );
         };
-        let folder = match &args.folder {
-            Some(folder) => folder.clone(),
+        let folder = match folder {
+            Some(folder) => folder.to_owned(),
             None => std::env::current_dir().context("cannot tell the current folder")?,
         };
-        let build = args.build.clone();
-        Ok(Self { name: name.to_owned(), build, run, port_env: args.port_env, folder })
+        Ok(Self { name: name.to_owned(), build, run, port_env, folder })
     }
 }
 

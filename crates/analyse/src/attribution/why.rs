@@ -74,7 +74,8 @@ const UNSAMPLED: [Detector; 4] = [code::gc, code::interpreter, code::child_proce
 
 /// What a server may wait for, by precedence: an interval that one of them claims is not claimed by those after it, and those
 /// of one row share it.
-const WAITS: [&[Detector]; 6] = [
+const WAITS: [&[Detector]; 7] = [
+    &[waits::services_beside],
     &[waits::listen_backlog, waits::accept_queue],
     &[waits::delayed_ack],
     &[code::gc],
@@ -312,6 +313,9 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
                 percent(share.min(1.0)),
                 model::units::format_ns(ns)
             )
+        }
+        (false, Grade::AccountsFor) => {
+            format!("accounts for {} of the gap ({})", percent(share.min(1.0)), model::units::format_ns(ns))
         }
         (false, _) => {
             format!("can carry {} of the gap ({})", percent(share.min(1.0)), model::units::format_ns(ns))

@@ -271,6 +271,7 @@ fn saw_nothing(pass: &&Pass) -> bool {
         PassKind::Counting | PassKind::Tracing => {
             pass.counts.as_ref().is_none_or(|counts| counts.events.is_empty() && counts.syscalls.is_empty())
         }
+        PassKind::Beside => pass.services.is_empty(),
         PassKind::Untouched => false,
     }
 }

@@ -80,6 +80,7 @@ fn diagnostic(arm: &str, window: &Window, limited: Limited) -> DiagnosticRecord 
         counts: None,
         profile: None,
         machine: None,
+        services: std::collections::BTreeMap::new(),
         missing: Vec::new(),
     };
     let mut passes = vec![pass(PassKind::Untouched)];

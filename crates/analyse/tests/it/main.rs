@@ -1,6 +1,7 @@
 //! Runs that were made up, so that what must be found in them is known.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
+mod beside;
 mod bound;
 mod capacity;
 mod cases;

@@ -75,6 +75,7 @@ fn published() -> Run {
             counts: Some(counts),
             profile: None,
             machine: None,
+            services: BTreeMap::new(),
             missing: Vec::new(),
         };
         let record = DiagnosticRecord { passes: vec![pass], ..DiagnosticRecord::new(server.name, 0) };

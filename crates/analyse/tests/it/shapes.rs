@@ -155,6 +155,7 @@ fn a_peak_as_long_as_a_collector_s_pauses_is_laid_on_them() {
                 window: window.clone(),
                 counts: None,
                 profile: (kind == PassKind::Sampling).then(Profile::default),
+                services: std::collections::BTreeMap::new(),
                 machine: (kind == PassKind::Sampling).then(|| machine.clone()),
                 missing: Vec::new(),
             };

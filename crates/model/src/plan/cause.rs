@@ -69,6 +69,8 @@ causes! {
     ListenBacklog = "listen_backlog",
     /// Answers that wait for a delayed acknowledgement.
     DelayedAck = "delayed_ack",
+    /// Work of a service that was started beside, such as a database.
+    ServiceBeside = "service_beside",
     /// Waiting for the answer of another service.
     BackendWait = "backend_wait",
     /// One thread is full while other CPUs are idle.

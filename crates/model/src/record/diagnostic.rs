@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,8 @@ pub enum PassKind {
     Waiting,
     /// Stopping the target at every system call, at a low rate of requests (tier 3): only its calls count.
     Tracing,
+    /// Sampling stacks of the services beside (tier 2).
+    Beside,
 }
 
 impl PassKind {
@@ -29,6 +33,7 @@ impl PassKind {
             Self::Sampling => "sampling",
             Self::Waiting => "timing waits",
             Self::Tracing => "tracing",
+            Self::Beside => "sampling services beside",
         }
     }
 }
@@ -50,6 +55,9 @@ pub struct Pass {
     /// What its virtual machines logged, in a sampling pass of a JVM.
     #[serde(default)]
     pub machine: Option<MachineLog>,
+    /// Stacks of services beside by their names, in a pass that samples these.
+    #[serde(default)]
+    pub services: BTreeMap<String, Profile>,
     /// What could not be watched and what would allow it, one sentence each.
     #[serde(default)]
     pub missing: Vec<String>,

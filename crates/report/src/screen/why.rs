@@ -1,6 +1,6 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, Grade, Metric, Said};
+use analyse::{Cause, Findings, Grade, Metric, Said, ServiceGap};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short};
@@ -216,7 +216,10 @@ impl Part {
         Self {
             ns: cause.ns_per_request,
             name: cause_words(cause.id),
-            words: format!("{}{}", cause_words(cause.id), counts(findings, arm, cause.id)),
+            words: match cause.id {
+                CauseId::ServiceBeside => services(findings, arm),
+                id => format!("{}{}", cause_words(id), counts(findings, arm, id)),
+            },
             grade: grade_word(cause.grade),
         }
     }
@@ -249,6 +252,20 @@ fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
     // What was not sampled has no parts, and counts alone tell.
     let sampled = said.iter().all(|said| said.cause.is_some());
     said.into_iter().filter(|_| sampled).map(|said| Part::of_node(findings, said)).collect()
+}
+
+/// The service that differs most: what it uses for a request of the baseline and of the arm, and where.
+fn services(findings: &Findings, arm: &str) -> String {
+    let of_arm = findings.services.iter().filter(|gap| gap.arm == arm);
+    let size = |gap: &ServiceGap| (gap.arm_ns - gap.baseline_ns).abs();
+    let Some(most) = of_arm.max_by(|a, b| size(a).total_cmp(&size(b))) else { return String::new() };
+    let place = most.functions.first();
+    let place = place.map_or_else(String::new, |one| format!(", in {}: {}", one.module, one.name));
+    format!(
+        "service {}, {}{place}",
+        short(&most.service),
+        super::layout::from_to(most.baseline_ns, most.arm_ns)
+    )
 }
 
 /// How often it happens for a request, in the baseline and in the arm.

@@ -61,6 +61,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             gate("fairness", false, &[]),
         ],
         attribution: Vec::new(),
+        services: Vec::new(),
         said: Vec::new(),
         causes: vec![
             cause(baseline, arm, "user_time", Grade::AccountsFor),

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port};
 use model::job::{Endpoint, Job};
-use model::plan::{Arm, Expect, Placeholders, Placement, ReadyBy, Workload};
+use model::plan::{Arm, Expect, Placeholders, Placement, ReadyBy, Service, Workload};
 use model::units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::CapacityArgs;
 use crate::compare::reach::{Place, Starting, on_loopback};
-use crate::compare::{self, InTurn, command_arm};
+use crate::compare::{self, GIT, InTurn, command_arm};
 use crate::exit::Stop;
+use crate::revision::{self, Recipe};
 
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
@@ -53,7 +54,8 @@ pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
         let endpoint = args.request.endpoint("", &args.target, None);
         return Ok(Served { endpoint, process: None, log: None, _beside: None });
     }
-    let (arm, own_path) = arm(args).map_err(Stop::usage)?;
+    let (mut arm, own_path) = arm(args).map_err(Stop::usage)?;
+    arm.services = Service::of_all(&args.services, std::slice::from_ref(&arm)).map_err(Stop::usage)?;
     arm.validate().map_err(Stop::usage)?;
     let path = args.path.clone().or(own_path).unwrap_or_else(|| DEFAULT_PATH.to_owned());
     let allowed: CpuSet = compare::allowed_cpus().map_err(Stop::usage)?;
@@ -65,7 +67,14 @@ pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
 fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
     let expect = Expect::default();
     match args.target.split_once('=') {
-        Some((name, command)) => Ok((command_arm(name, command, false, &expect)?, None)),
+        Some((name, what)) => match what.strip_prefix(GIT) {
+            Some(asked) => {
+                let (build, run) = (args.build.clone(), args.run.clone());
+                let recipe = Recipe::new(name, build, run, args.port_env, args.folder.as_deref())?;
+                Ok((revision::arm(&recipe, asked, &expect)?, None))
+            }
+            None => Ok((command_arm(name, what, args.port_env, &expect)?, None)),
+        },
         None => Catalogue::find().arm(&args.target),
     }
 }

@@ -209,6 +209,8 @@ const LADDER_EXAMPLE: &str = "\
 Example:
   whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
       what each step brings, and whether their product is the whole
+  whyslow ladder git:v1.0 --steps v1.1,v1.2,main --build make --run './server --port {port}'
+      what each release brought
   whyslow ladder warp --each
       and what each brings by itself: whether one takes from another";
 
@@ -218,9 +220,10 @@ Example:
 #[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("on", |arg| arg.hide(true)))]
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
 pub(crate) struct LadderArgs {
-    /// The target whose variants are climbed
+    /// The target whose variants are climbed; or git:REF, with later states of the git repository here as its steps
+    #[arg(value_name = "TARGET|git:REF")]
     pub(crate) target: String,
-    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]; or revisions
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub(crate) steps: Vec<String>,
     /// Measure the change of each step by itself, too, where the target has a variant for it: what steps do to each other
@@ -279,15 +282,37 @@ const CAPACITY_EXAMPLE: &str = "\
 Examples:
   whyslow capacity futures --slo 'p99 < 10ms'
       a target, started on the first half of the CPUs
+  whyslow capacity pr=git:. --slo 'p99 < 10ms'
+      what the work tree builds, as its whyslow.toml says, with the services that it needs
   whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
       a server that already runs";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = CAPACITY_EXAMPLE)]
 pub(crate) struct CapacityArgs {
-    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', or a URL
+    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', a state of the git repository here (NAME=git:REF, NAME=git:.
+    /// for the work tree), or a URL
     #[arg(value_name = "TARGET|URL")]
     pub(crate) target: String,
+    /// Of a state of git: the shell line that builds it, in its folder; {build} is a folder for what it makes
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) build: Option<String>,
+    /// Of a state of git: the command that starts it, in its folder
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) run: Option<String>,
+    /// A command reads its port from PORT in the environment
+    #[arg(long)]
+    pub(crate) port_env: bool,
+    /// What the command line leaves open, services beside among it [default, for a state of git: whyslow.toml here or above in
+    /// the repository]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder of the file above, where there is one.
+    #[arg(skip)]
+    pub(crate) folder: Option<PathBuf>,
+    /// What the file has run beside.
+    #[arg(skip)]
+    pub(crate) services: Vec<Service>,
     /// What must hold: FIGURE < VALUE, such as 'p99 < 10ms'
     #[arg(long, value_name = "CONDITION", default_value = "p99 < 10ms")]
     pub(crate) slo: String,

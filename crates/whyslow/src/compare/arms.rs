@@ -11,7 +11,7 @@ use crate::cli::CompareArgs;
 use crate::revision::{self, Recipe};
 
 /// What begins an arm that is a state of a git repository.
-const GIT: &str = "git:";
+pub(crate) const GIT: &str = "git:";
 
 /// The arms in the order given, with the path of the first target that has one.
 pub(super) fn arms(args: &CompareArgs) -> anyhow::Result<(Vec<Arm>, Option<String>)> {

@@ -2,6 +2,7 @@
 //! and unwatched turns of the same process follow each other, so that what watching costs is a ratio of neighbours. None
 //! of it is scored.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -151,6 +152,7 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn run(&mut self, progress: &mut Progress) -> Result<(), Early> {
+        let bench = self.bench;
         for _ in 0..WARM_TURNS {
             self.each(|course, index| course.turn(index, None, &mut Unwatched).map(drop))?;
         }
@@ -163,6 +165,7 @@ impl Course<'_> {
             Ok(())
         })?;
         self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
+        self.pass(PassKind::Beside, WATCHED, |_| !bench.plan.services.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
         self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
@@ -226,7 +229,10 @@ impl Course<'_> {
         for watched in &self.watched {
             let (own, log) = (self.own_cpus(kind, &watched.first), &self.log);
             let log = log.with_extension(format!("{}.log", watched.record.arm));
-            let attach = || Watch::attach(kind, own, &watched.group, self.bench.launcher, &log);
+            let attach = || match kind {
+                PassKind::Beside => Ok(Watch::beside(&self.bench.services.groups(), &own)),
+                _ => Watch::attach(kind, own, &watched.group, self.bench.launcher, &log),
+            };
             watches.push((watched.works() && wanted(watched)).then(attach).transpose()?);
         }
         let mut sums: Vec<Sum> = watches.iter().map(|_| Sum::default()).collect();
@@ -293,7 +299,15 @@ fn is_uncounted(watched: &Watched) -> bool {
 }
 
 fn pass_of(kind: PassKind, window: Window) -> Pass {
-    Pass { kind, window, counts: None, profile: None, machine: None, missing: Vec::new() }
+    Pass {
+        kind,
+        window,
+        counts: None,
+        profile: None,
+        machine: None,
+        services: BTreeMap::new(),
+        missing: Vec::new(),
+    }
 }
 
 fn leaves_idle(window: &Window) -> bool {
@@ -326,6 +340,8 @@ enum Watch {
         /// What virtual machines log meanwhile.
         machines: Option<MachineLogs>,
     },
+    /// The same of services beside, by their names, with why any of them cannot be sampled.
+    Beside(Vec<(String, Profiler)>, Vec<String>),
     /// A tracer that stops the server at every call.
     Tracing(Tracing),
     /// What was asked for cannot be had: why.
@@ -340,6 +356,7 @@ impl Watching for Watch {
                 profiler.begin();
                 machines.iter_mut().for_each(MachineLogs::turn_begins);
             }
+            Self::Beside(profilers, _) => profilers.iter_mut().for_each(|(_, one)| one.begin()),
             Self::Tracing(tracing) => tracing.begin(),
             _ => {}
         }
@@ -354,6 +371,7 @@ impl Watching for Watch {
                 machines.iter_mut().for_each(MachineLogs::turn_ends);
                 profiler.pause();
             }
+            Self::Beside(profilers, _) => profilers.iter_mut().for_each(|(_, one)| one.pause()),
             Self::Tracing(tracing) => tracing.end(),
             _ => {}
         }
@@ -383,10 +401,23 @@ impl Watch {
                 Ok(tracing) => Self::Tracing(tracing),
                 Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
             },
-            PassKind::Counting | PassKind::Untouched => {
+            PassKind::Counting | PassKind::Untouched | PassKind::Beside => {
                 Self::Counting { counting: None, before: None, counts: Counts::default(), own }
             }
         })
+    }
+
+    /// Samples services beside. Their processes may begin with every connection and live shortly: where whole CPUs can be
+    /// sampled, that sees them too.
+    fn beside(services: &[(String, Group)], own: &OwnCpus) -> Self {
+        let (mut profilers, mut missing) = (Vec::new(), Vec::new());
+        for (name, group) in services {
+            match Profiler::attach(group, SAMPLES_HZ, own) {
+                Ok(profiler) => profilers.push((name.clone(), profiler)),
+                Err(error) => missing.push(format!("no profile of service '{name}': {error}")),
+            }
+        }
+        Self::Beside(profilers, missing)
     }
 
     /// Makes ready for the next turn.
@@ -421,6 +452,11 @@ impl Watch {
                     pass.machine = machines.read();
                     pass.missing.extend(machines.missing);
                 }
+            }
+            Self::Beside(profilers, missing) => {
+                let resolved = |(name, one): (String, Profiler)| (name, one.stop().resolve(stalls));
+                pass.services = profilers.into_iter().map(resolved).collect();
+                pass.missing.extend(missing);
             }
             Self::Tracing(tracing) => {
                 let counts = tracing.counts();

@@ -27,7 +27,9 @@ pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts each arm of `plan` once and prints what it did.
 pub(crate) fn run(plan: &Plan, format: Format) -> Outcome {
-    let arms = plan.arms.iter().map(|arm| (arm.clone(), plan.workload.clone())).collect();
+    // All of them are there for every arm, as in a comparison.
+    let beside = |arm: &Arm| Arm { services: plan.services.clone(), ..arm.clone() };
+    let arms = plan.arms.iter().map(|arm| (beside(arm), plan.workload.clone())).collect();
     verify(arms, &plan.placement, plan.timing.ready_limit.0, format)
 }
 

@@ -17,6 +17,7 @@ mod failures;
 mod filtered;
 mod flags;
 mod init;
+mod kinds;
 mod ladder;
 mod load;
 mod manual;

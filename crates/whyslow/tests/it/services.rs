@@ -1,8 +1,14 @@
 //! Services beside: started, seeded, filled into commands, their CPU time told apart, and gone afterwards.
 
 use std::path::Path;
+use std::process::Command;
 
-use crate::support::{FIXTURE, SHORT, Said, assert_schema, fresh_folder, whyslow_in};
+use serde_json::Value;
+
+use crate::revisions::Repository;
+use crate::support::{
+    FIXTURE, SHORT, Said, WHYSLOW, assert_schema, fresh_folder, living, repository, whyslow_in,
+};
 
 /// Compares two servers that ask the service in `service` once and eight times for each request.
 fn compare(folder: &Path, service: &str, out: &str) -> Said {
@@ -14,17 +20,6 @@ fn compare(folder: &Path, service: &str, out: &str) -> Said {
         folder,
         &[&head[..], &SHORT, &["--ready-limit", "2s", "--format", "json", "--out", out]].concat(),
     )
-}
-
-/// Process ids of all that have `word` in their command line.
-fn living(word: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().into_string().ok());
-    pids.filter(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(word)
-    })
-    .collect()
 }
 
 #[test]
@@ -113,4 +108,142 @@ fn a_target_brings_its_service_with_it() {
     for port in seeded.lines() {
         assert_eq!(living(&format!("{FIXTURE}\0{port}\0heavy")), [""; 0], "it was stopped");
     }
+}
+
+#[test]
+fn what_is_verified_searched_and_climbed_has_its_services_too() {
+    let repository = Repository::new();
+    let mark = format!("beside-{}", std::process::id());
+    let config = format!(
+        "build = 'cp fault {{build}}/fault'\nrun = \"'{FIXTURE}' {{port}} beside-{{db.port}}-1\"\npath = '/'\n\
+         [service.db]\nrun = \"'{FIXTURE}' {{port}} none {mark}\"\n"
+    );
+    repository.write("whyslow.toml", &config);
+    repository.commit("with a service");
+
+    let said = repository.whyslow(&["compare", "main=git:HEAD", "pr=git:.", "--verify", "--format", "json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!((&said.json()[0]["ok"], &said.json()[1]["ok"]), (&true.into(), &true.into()), "{said:?}");
+
+    let rates = ["--slo", "p50 < 1s", "-c", "2", "--from", "50", "--max-rate", "100", "--window", "200ms"];
+    let args = ["capacity", "pr=git:.", "--warmup", "50ms", "--format", "json"];
+    let found = repository.whyslow(&[&args[..], &rates].concat());
+    // A crowded machine may leave the generator late, which voids the search.
+    assert!([Some(0), Some(5)].contains(&found.code), "{found:?}");
+    let points = found.json()["points"].as_array().unwrap().clone();
+    assert!(
+        points.iter().any(|point| point["rate_per_s"].as_f64().is_some_and(|rate| rate > 10.0)),
+        "{found:?}"
+    );
+
+    let out = repository.cache.with_file_name("ladder");
+    let args = ["ladder", "git:HEAD~1", "--steps", "HEAD,.", "--equal-rates", "none", "--format", "json"];
+    let more = ["--config", "whyslow.toml", "--out", out.to_str().unwrap()];
+    let ladder = repository.whyslow(&[&args[..], &SHORT, &more].concat()).json();
+    assert_eq!(ladder["steps"], serde_json::json!(["HEAD-1", "HEAD", "worktree"]), "{ladder}");
+    let refused = repository.whyslow(&["ladder", "git:HEAD"]);
+    assert!(refused.code == Some(2) && refused.err.contains("write --steps REF,REF"), "{refused:?}");
+
+    assert_eq!(living(&mark), [""; 0], "the services have ended with what needed them");
+}
+
+/// Where Debian's own Python is, which has the modules of Debian's packages.
+const DEBIAN: &str = "/usr/bin";
+
+/// The example of the documentation, where what it needs is here.
+struct Database {
+    folder: std::path::PathBuf,
+    path: String,
+}
+
+impl Database {
+    #[expect(clippy::print_stderr, reason = "a test that is left out says why")]
+    fn here() -> Option<Self> {
+        let path = format!("{DEBIAN}:{}", std::env::var("PATH").unwrap_or_default());
+        let works = |line: &str| {
+            let run = Command::new("sh").args(["-c", line]).env("PATH", &path).output();
+            run.is_ok_and(|output| output.status.success())
+        };
+        let needed = "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb; } && command -v pg_isready && command -v psql";
+        if !works(&format!("{{ {needed} && python3 -c 'import psycopg2'")) {
+            eprintln!("left out: no PostgreSQL with psycopg2 (apt-get install postgresql python3-psycopg2)");
+            return None;
+        }
+        let folder = fresh_folder();
+        for file in ["app.py", "orders.http", "postgres.sh", "seed.sql", "whyslow.toml"] {
+            std::fs::copy(repository("docs/examples/database").join(file), folder.join(file)).unwrap();
+        }
+        Some(Self { folder, path })
+    }
+
+    fn compare(&self, arms: [(&str, &str); 2], flags: &[&str], out: &str) -> Said {
+        let arms = arms.map(|(name, more)| format!("{name}=python3 app.py {{port}} {{db.port}} {more}"));
+        let mut command = Command::new(WHYSLOW);
+        command.args(["compare", "--config", "whyslow.toml", &arms[0], &arms[1], "--equal-rates", "none"]);
+        command.args([
+            "--connections",
+            "4",
+            "--warmup",
+            "100ms",
+            "--warmup-cap",
+            "300ms",
+            "--format",
+            "json",
+        ]);
+        command.args(flags).args(["--out", out]).env("PATH", &self.path).current_dir(&self.folder);
+        Said::of(command.output().unwrap())
+    }
+}
+
+fn of_database(json: &Value) -> [f64; 2] {
+    [0, 1].map(|arm| json["arms"][arm]["services"]["db"].as_f64().unwrap())
+}
+
+#[test]
+fn a_table_that_is_scanned_is_found_in_the_data_base() {
+    let Some(database) = Database::here() else { return };
+    let arms = [("indexed", "--pool 4"), ("scan", "--pool 4 --table scanned")];
+    // Other work on the machine can hide which is slower: it has three tries.
+    let attempt = |number: u32| {
+        let flags = ["--blocks", "6", "--cycles", "2", "--slice", "60ms"];
+        let said = database.compare(arms, &flags, &format!("run-{number}"));
+        let json = said.json();
+        assert_schema("compare", &json);
+        let [indexed, scan] = of_database(&json);
+        assert!(scan > 3.0 * indexed, "50,000 rows are read in the place of 100: {indexed} ns and {scan} ns");
+        let rows = json["comparisons"].as_array().unwrap();
+        let rate = rows.iter().find(|row| row["metric"] == "rate").unwrap();
+        let first = &json["causes"][0];
+        let right = rate["verdict"] == "slower" && first["id"] == "service_beside";
+        if !right {
+            return Some((said.code, rate.clone(), first.clone()));
+        }
+        let (text, screen) = (first["text"].as_str().unwrap(), json["text"].as_str().unwrap());
+        assert!(text.starts_with("service 'db' uses "), "{text}");
+        assert!(first["share"].as_f64().unwrap() > 0.5, "{first}");
+        assert!(
+            screen.contains("service 'db' uses ") && screen.contains("CPU time of services beside"),
+            "{screen}"
+        );
+        let gap = &json["services"][0];
+        assert!(gap["interval_ns"][0].as_f64().unwrap() > 0.0, "{gap}");
+        // Whoever may not look into processes of another user has no functions, and the rest all the same.
+        if let Some(function) = gap["functions"].as_array().unwrap().first() {
+            assert_eq!(function["module"], "postgres", "{gap}");
+        }
+        None
+    };
+    let wrong: Vec<_> = (0..3).map_while(attempt).collect();
+    assert!(wrong.len() < 3, "{wrong:#?}");
+}
+
+#[test]
+fn a_pool_spares_the_data_base_connections() {
+    let Some(database) = Database::here() else { return };
+    let flags = ["--blocks", "1", "--cycles", "2", "--no-why"];
+    let said = database.compare([("pool", "--pool 4"), ("none", "")], &flags, "run");
+    let [pool, none] = of_database(&said.json());
+    assert!(none > 2.0 * pool, "a process for each request: {pool} ns and {none} ns: {said:?}");
+    let left = living(database.folder.to_str().unwrap());
+    assert_eq!(left, [""; 0], "the data base has ended with the run");
 }

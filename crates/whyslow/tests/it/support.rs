@@ -117,3 +117,14 @@ pub(crate) fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     }
     true
 }
+
+/// Process ids of all that have `word` in their command line.
+pub(crate) fn living(word: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().into_string().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    })
+    .collect()
+}

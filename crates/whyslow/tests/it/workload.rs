@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::TLS13;
 use serde_json::Value;
 
+use crate::kinds::Elsewhere;
 use crate::serving::certificates::Authority;
 use crate::serving::streams::{self, Conduct};
 use crate::serving::{self, Manner};
@@ -140,6 +141,29 @@ fn named_requests_are_counted_as_the_servers_own_logs_count_them() {
     let kept = manifest.plan.workload.job.requests.named("/");
     assert_eq!(kept.len(), 5);
     assert!(kept.iter().all(|named| named.request.fields.iter().any(|(_, value)| value == "Bearer t0ken")));
+}
+
+#[test]
+fn a_request_has_the_status_that_it_says_of_itself() {
+    let folder = fresh_folder();
+    let named = |status: u16| SHOP.replace("### pay\n", &format!("### pay\n# @status {status}\n"));
+    std::fs::write(folder.join("right.http"), named(201)).unwrap();
+    std::fs::write(folder.join("wrong.http"), named(200)).unwrap();
+    let server = Elsewhere::start("shop", folder.to_str().unwrap());
+    let url = format!("http://127.0.0.1:{}", server.port);
+    for (file, share) in [("right.http", 0), ("wrong.http", 1)] {
+        let args =
+            ["load", &url, "-c", "2", "-d", "300ms", "--requests", file, "-H", TOKEN, "--format", "json"];
+        let rows = whyslow_in(&folder, &args).json();
+        let pay = &rows["requests_by_name"]["pay"];
+        let [requests, errors] = ["requests", "errors"].map(|name| pay[name].as_u64().unwrap());
+        assert!(requests > 0 && errors == share * requests, "{file}: {pay}");
+        assert_eq!(rows["requests_by_name"]["order"]["errors"], 0, "{file}: others are as they were");
+    }
+    let arms = [shop("main", ""), shop("pr", "")];
+    let said = compare(&folder, &arms, &["--requests", "wrong.http", "-H", TOKEN, "--ready", "/health"]);
+    let error = said.json()["arms"][0]["error"].clone();
+    assert_eq!(error, "status 201 in the place of 200 to 'pay'", "{said:?}");
 }
 
 #[test]
@@ -356,8 +380,41 @@ fn arm_of_http1() {
 #[ignore = "it is the server of arms_are_asked_over_tls_and_http2, which starts it"]
 fn arm_of_http2() {
     let (listener, config) = as_arm();
-    streams::serve_tls_on(listener, config, Conduct { body: 13, ..Conduct::default() });
+    let log = Some(format!("{}.log", listener.local_addr().unwrap().port()).into());
+    streams::serve_tls_on(listener, config, Conduct { body: 13, log, ..Conduct::default() });
     for_ever()
+}
+
+#[test]
+fn five_requests_with_a_token_over_tls_and_http2_are_counted_as_the_servers_count_them() {
+    let authority = Authority::new("named");
+    let (certificate, key) = authority.files(&authority.certify("localhost", 4000));
+    let own = std::env::current_exe().unwrap();
+    let folder = fresh_folder();
+    std::fs::write(folder.join("shop.http"), SHOP).unwrap();
+    let arm = |name| format!("{name}='{}' --ignored --exact workload::arm_of_http2", own.display());
+    let arms = [arm("main"), arm("pr")];
+    let mut args = vec!["compare", &arms[0], &arms[1], "--port-env", "--requests", "shop.http", "-H", TOKEN];
+    let root = authority.file();
+    args.extend(["--cacert", root.to_str().unwrap(), "--http2", "--streams", "3"]);
+    args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
+    let output = Command::new(WHYSLOW)
+        .args([&args[..], &SHORT].concat())
+        .current_dir(&folder)
+        .envs([(CERTIFICATE, &certificate), (KEY, &key)])
+        .output();
+    let said = Said::of(output.unwrap());
+    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let rounds = rounds(&folder);
+    assert_eq!(rounds.len(), 2);
+    for record in &rounds {
+        let load = &record.windows[0].load;
+        assert_eq!(load.errors.total(), 0, "{load:?}");
+        let named = |(name, line): &(&str, &str)| ((*line).to_owned(), load.requests_by_name[*name].requests);
+        let named: BTreeMap<String, u64> = LINES.iter().map(named).collect();
+        assert_eq!(named, logged(&folder, record), "{}", record.arm);
+        assert!(named["get /items"] > 2 * named["post /pay"], "a weight of 4 beside one of 1: {named:?}");
+    }
 }
 
 #[test]

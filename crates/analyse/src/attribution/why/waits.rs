@@ -5,6 +5,7 @@ use super::evidence::Evidence;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::{Cause, Grade};
+use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
 use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
 use crate::facts::seen::Blocked;
@@ -248,6 +249,20 @@ pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
             format_ns(waited_ns)
         ),
     })
+}
+
+/// What services beside do meanwhile, which have the server's CPUs: that is time in which the server itself has nothing to do.
+pub(super) fn services_beside(pair: &Pair) -> Vec<Suspect> {
+    let more = |gap: &ServiceGap| pair.sign * gap.delta_ns();
+    let mut gaps: Vec<&ServiceGap> = pair.services.clone();
+    gaps.retain(|gap| gap.is_sure() && more(gap) > 0.0);
+    if gaps.is_empty() {
+        return Vec::new();
+    }
+    gaps.sort_by(|a, b| more(b).total_cmp(&more(a)));
+    let evidence: Vec<String> = gaps.iter().map(|gap| gap.evidence(pair.sign > 0.0)).collect();
+    let ns = gaps.iter().map(|gap| more(gap)).sum();
+    one(Suspect { grade: Grade::AccountsFor, ..wait(CauseId::ServiceBeside, ns, evidence.join("; ")) })
 }
 
 /// Work that only one thread does: it is full while other CPUs are idle.

@@ -133,6 +133,7 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         counts,
         profile: None,
         machine: None,
+        services: std::collections::BTreeMap::new(),
         missing: Vec::new(),
     };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];
