@@ -19,11 +19,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::Duration;
 use straightline::kit::json;
-use straightline::kit::postgres::{Client, Config, Error as DatabaseError, Pool, Query, Row};
+use straightline::kit::postgres::{Client, Config, Error as DatabaseError, Pool, Query, Row, Shared};
 use straightline::{Done, FieldLine, Request, Response, Running, Server};
 
-/// Connections to the database for each shard.
-const CONNECTIONS: usize = 16;
 /// Rows of the table of worlds, numbered from 1.
 const WORLDS: u32 = 10_000;
 /// Most rows that one request may ask for.
@@ -98,13 +96,13 @@ impl Database {
             cache.insert(world.id, world);
             Ok(())
         })?;
-        Ok(Self { pool: Pool::new(config).connections(CONNECTIONS), cache })
+        Ok(Self { pool: Pool::new(config), cache })
     }
 
     fn answer<'a>(&self, path: &str, request: &Request<'a>, response: Response<'a>) -> io::Result<Done> {
         match path {
             "/db" => json::send(response, &self.world()?),
-            "/queries" => json::send(response, &worlds(&mut self.pool.get()?, rows(request, "queries"))?),
+            "/queries" => json::send(response, &worlds(self.pool.shared(), rows(request, "queries"))?),
             "/updates" => json::send(response, &self.update(rows(request, "queries"))?),
             "/cached-queries" => json::send(response, &self.cached(rows(request, "count"))),
             "/fortunes" => response.field(HTML)?.send(self.fortunes()?.as_bytes()),
@@ -113,13 +111,13 @@ impl Database {
     }
 
     fn world(&self) -> Result<World, DatabaseError> {
-        World::of(&self.pool.get()?.query_one(ONE_WORLD, &[&random()])?)
+        World::of(&self.pool.shared().query_one(ONE_WORLD, &[&random()])?)
     }
 
     /// Gives `count` worlds a new number each.
     fn update(&self, count: usize) -> Result<Vec<World>, DatabaseError> {
-        let mut client = self.pool.get()?;
-        let mut worlds = worlds(&mut client, count)?;
+        let database = self.pool.shared();
+        let mut worlds = worlds(database, count)?;
         // Whoever writes the same rows locks them in the same order.
         worlds.sort_unstable_by_key(|world| world.id);
         let mut before = None;
@@ -133,7 +131,7 @@ impl Database {
         }
         let ids: Vec<i32> = worlds.iter().map(|world| world.id).collect();
         let numbers: Vec<i32> = worlds.iter().map(|world| world.random_number).collect();
-        client.execute(UPDATE, &[&ids, &numbers])?;
+        database.execute(UPDATE, &[&ids, &numbers])?;
         Ok(worlds)
     }
 
@@ -142,7 +140,7 @@ impl Database {
     }
 
     fn fortunes(&self) -> Result<String, DatabaseError> {
-        let rows = self.pool.get()?.query(FORTUNES, &[])?;
+        let rows = self.pool.shared().query(FORTUNES, &[])?;
         let mut fortunes = rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?)));
         let mut fortunes = fortunes.by_ref().collect::<Result<Vec<(i32, &str)>, DatabaseError>>()?;
         fortunes.push((0, "Additional fortune added at request time."));
@@ -152,7 +150,7 @@ impl Database {
 }
 
 /// As many worlds, each by a query of its own; they are sent together, and then their answers are read.
-fn worlds(client: &mut Client<'_>, count: usize) -> Result<Vec<World>, DatabaseError> {
+fn worlds(database: Shared<'_>, count: usize) -> Result<Vec<World>, DatabaseError> {
     let ids: Vec<i32> = (0..count).map(|_| random()).collect();
     let mut worlds = Vec::with_capacity(count);
     for ids in ids.chunks(PIPELINE) {
@@ -160,7 +158,7 @@ fn worlds(client: &mut Client<'_>, count: usize) -> Result<Vec<World>, DatabaseE
             ids.iter().map(|id| [id as _]).collect();
         let queries: Vec<Query<'_>> =
             parameters.iter().map(|parameters| Query { sql: ONE_WORLD, parameters }).collect();
-        for answer in client.pipeline(&queries)? {
+        for answer in database.pipeline(&queries)? {
             let rows = answer?.rows;
             worlds.push(World::of(rows.first().ok_or(DatabaseError::RowCount(0))?)?);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 mod fake;
 mod pool;
+mod shared;
 mod tls;
 
 use cluster::with_server;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of statements that are sent before an answer is read. The kernel holds as much for a server that takes nothing
 /// because nobody takes its answers, so that both never wait for each other.
-const AHEAD_BYTES: usize = 32 * 1024;
+pub(super) const AHEAD_BYTES: usize = 32 * 1024;
 
 /// A connection to the database, for one user at a time. One of a pool goes back there when it is dropped.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl<'r> Client<'r> {
                     connection.bind(&statement, query.parameters)?;
                     Ok(statement)
                 });
-                sent.push((query.sql, bound));
+                sent.push(bound);
                 if connection.wire.output.len() >= AHEAD_BYTES {
                     collect(connection, patience, &mut sent, &mut answers)?;
                 }
@@ -232,34 +232,28 @@ impl<'r> Client<'r> {
     }
 }
 
-type Sent<'q> = (&'q str, Result<Arc<super::statement::Statement>, Error>);
+/// A statement that was sent, or why it could not be.
+type Sent = Result<Arc<super::statement::Statement>, Error>;
 
 /// Sends what was written down, and reads the answers to it.
 fn collect(
     connection: &mut Connection,
     patience: &Patience<'_>,
-    sent: &mut Vec<Sent<'_>>,
+    sent: &mut Vec<Sent>,
     answers: &mut Vec<Result<Answer, Error>>,
 ) -> Result<(), Error> {
     if !connection.wire.output.is_empty() {
         connection.wire.send(patience)?;
     }
-    for (sql, bound) in sent.drain(..) {
-        let answer = bound.and_then(|statement| {
-            let mut rows = Vec::new();
-            let changed = connection.result(patience, sql, &statement.columns, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
-            Ok(Answer { rows, changed })
-        });
+    for bound in sent.drain(..) {
+        let answer = bound.and_then(|statement| connection.answer(patience, &statement));
         answers.push(of_statement(answer)?);
     }
     Ok(())
 }
 
 /// Tells errors of one statement from those of the connection.
-fn of_statement<T>(outcome: Result<T, Error>) -> Result<Result<T, Error>, Error> {
+pub(super) fn of_statement<T>(outcome: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     match outcome {
         Err(error) if !error.is_of_statement() => Err(error),
         outcome => Ok(outcome),

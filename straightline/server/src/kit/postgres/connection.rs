@@ -1,5 +1,6 @@
 //! One session with the server: statements sent, answers read, and what is still owed.
 
+use super::client::Answer;
 use super::config::Config;
 use super::connect::cancel;
 use super::error::Error;
@@ -110,22 +111,43 @@ impl Connection {
         let statement = self.statement(patience, sql)?;
         self.bind(&statement, parameters)?;
         self.wire.send(patience)?;
-        self.result(patience, sql, &statement.columns, each)
+        self.result(patience, &statement, each)
     }
 
     /// The answer to one statement that was sent.
-    pub(super) fn result(
+    fn result(
         &mut self,
         patience: &Patience<'_>,
-        sql: &str,
-        columns: &Arc<[Column]>,
+        statement: &Statement,
         each: Each<'_>,
     ) -> Result<u64, Error> {
-        let outcome = self.read_result(patience, columns, each);
+        let outcome = self.read_result(patience, &statement.columns, each);
         if matches!(&outcome, Err(Error::Server(said)) if is_stale(said)) {
-            self.statements.forget(sql, &mut self.wire.output);
+            self.statements.forget(&statement.sql, &mut self.wire.output);
         }
         outcome
+    }
+
+    /// The same, with its rows collected.
+    pub(super) fn answer(&mut self, patience: &Patience<'_>, statement: &Statement) -> Result<Answer, Error> {
+        let mut rows = Vec::new();
+        let changed = self.result(patience, statement, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(Answer { rows, changed })
+    }
+
+    /// Has statements sent that were written down elsewhere, as many as that.
+    pub(super) fn append(&mut self, bytes: &[u8], statements: usize) {
+        self.wire.output.extend_from_slice(bytes);
+        self.owed += u32::try_from(statements).unwrap_or(u32::MAX);
+        self.simple = false;
+    }
+
+    /// Sends what was written down, if anything was.
+    pub(super) fn flush(&mut self, patience: &Patience<'_>) -> Result<(), Error> {
+        if self.wire.output.is_empty() { Ok(()) } else { self.wire.send(patience) }
     }
 
     /// The statement of this text, prepared now if it is new.
@@ -148,7 +170,7 @@ impl Connection {
             Ok(Column { name, kind })
         });
         let columns = columns.collect::<Result<_, Error>>()?;
-        let statement = Arc::new(Statement { name, parameters, columns });
+        let statement = Arc::new(Statement { name, sql: sql.into(), parameters, columns });
         self.statements.keep(sql, &statement, &mut self.wire.output);
         Ok(statement)
     }
@@ -179,37 +201,8 @@ impl Connection {
 
     /// Writes down that a statement is to be run with these parameters.
     pub(super) fn bind(&mut self, statement: &Statement, parameters: Parameters<'_>) -> Result<(), Error> {
-        let kinds = &statement.parameters;
-        if kinds.len() != parameters.len() {
-            return Err(Error::ParameterCount { takes: kinds.len(), given: parameters.len() });
-        }
-        let format = |(value, kind): (&&(dyn ToSql + Sync), &Type)| match value.encode_format(kind) {
-            Format::Text => 0,
-            Format::Binary => BINARY,
-        };
-        let formats = parameters.iter().zip(kinds).map(format);
-        let (before, at) = (self.wire.output.len(), Cell::new(0));
-        let write_value = |(index, (value, kind)): (usize, (&&(dyn ToSql + Sync), &Type)),
-                           out: &mut BytesMut| {
-            at.set(index);
-            value.to_sql_checked(kind, out).map(|null| match null {
-                postgres_types::IsNull::Yes => IsNull::Yes,
-                postgres_types::IsNull::No => IsNull::No,
-            })
-        };
-        let values = parameters.iter().zip(kinds).enumerate();
-        let out = &mut self.wire.output;
-        let bound = frontend::bind("", &statement.name, formats, values, write_value, [BINARY], out);
-        if let Err(error) = bound {
-            self.wire.output.truncate(before);
-            let cause = match error {
-                BindError::Conversion(cause) => cause,
-                BindError::Serialization(error) => error.into(),
-            };
-            return Err(Error::Parameter { index: at.get(), cause });
-        }
-        self.write(|out| frontend::execute("", 0, out))?;
-        self.sync();
+        write_bind(&mut self.wire.output, statement, parameters)?;
+        self.append(&[], 1);
         Ok(())
     }
 
@@ -381,6 +374,46 @@ impl Connection {
     }
 }
 
+/// Writes down that a statement is to be run with these parameters, or nothing at all.
+pub(super) fn write_bind(
+    out: &mut BytesMut,
+    statement: &Statement,
+    parameters: Parameters<'_>,
+) -> Result<(), Error> {
+    let kinds = &statement.parameters;
+    if kinds.len() != parameters.len() {
+        return Err(Error::ParameterCount { takes: kinds.len(), given: parameters.len() });
+    }
+    let format = |(value, kind): (&&(dyn ToSql + Sync), &Type)| match value.encode_format(kind) {
+        Format::Text => 0,
+        Format::Binary => BINARY,
+    };
+    let formats = parameters.iter().zip(kinds).map(format);
+    let (before, at) = (out.len(), Cell::new(0));
+    let write_value = |(index, (value, kind)): (usize, (&&(dyn ToSql + Sync), &Type)), out: &mut BytesMut| {
+        at.set(index);
+        value.to_sql_checked(kind, out).map(|null| match null {
+            postgres_types::IsNull::Yes => IsNull::Yes,
+            postgres_types::IsNull::No => IsNull::No,
+        })
+    };
+    let values = parameters.iter().zip(kinds).enumerate();
+    if let Err(error) = frontend::bind("", &statement.name, formats, values, write_value, [BINARY], out) {
+        out.truncate(before);
+        let cause = match error {
+            BindError::Conversion(cause) => cause,
+            BindError::Serialization(error) => error.into(),
+        };
+        return Err(Error::Parameter { index: at.get(), cause });
+    }
+    frontend::execute("", 0, out).map_err(|error| {
+        out.truncate(before);
+        Error::of_writing(error)
+    })?;
+    frontend::sync(out);
+    Ok(())
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         if !self.broken {
@@ -392,7 +425,7 @@ impl Drop for Connection {
 /// Whether it is said of a statement that must be prepared anew.
 ///
 /// Source: PostgreSQL 15, appendix A: `invalid_sql_statement_name`, and `feature_not_supported` of a cached plan.
-fn is_stale(said: &super::ServerError) -> bool {
+pub(super) fn is_stale(said: &super::ServerError) -> bool {
     said.code == "26000" || (said.code == "0A000" && said.stale_plan)
 }
 

@@ -15,6 +15,8 @@
 //! ```
 //!
 //! - [`Pool`] keeps a few connections for each shard; [`Client::connect`] opens one alone.
+//! - [`Pool::shared`] is one connection for all handlers of a shard at once, for statements that are short and stand for
+//!   themselves: what they ask meanwhile goes out together.
 //! - Values go in and out by the traits of `postgres-types`, which is [`types`] here.
 //! - A statement is prepared at its first use and known to its connection from then on.
 //! - Each statement has a deadline ([`Config::query_time`]). At its end, or when the client of [`Pool::get_for`] has
@@ -34,6 +36,7 @@ mod kinds;
 mod patience;
 mod pool;
 mod row;
+mod shared;
 mod statement;
 mod tls;
 mod transaction;
@@ -47,4 +50,5 @@ pub use error::{Error, ServerError};
 pub use pool::{Pool, PoolCounts};
 pub use postgres_types as types;
 pub use row::{Column, ColumnIndex, Row};
+pub use shared::Shared;
 pub use transaction::Transaction;

@@ -6,6 +6,7 @@ use super::connect::connect;
 use super::connection::Connection;
 use super::error::Error;
 use super::patience::Patience;
+use super::shared::{Line, Shared};
 use crate::rt::shard::current;
 use crate::rt::waker::{Promise, Remote, deadline_in, unpoisoned};
 use crate::{ClientWatch, Request};
@@ -50,8 +51,10 @@ type Near = (u64, Arc<Remote>, Weak<Shelf>);
 
 /// The connections of one shard.
 #[derive(Debug, Default)]
-struct Shelf {
+pub(super) struct Shelf {
     state: Mutex<State>,
+    /// Those who use the one connection that all share.
+    pub(super) line: Line,
 }
 
 #[derive(Debug, Default)]
@@ -143,6 +146,16 @@ impl Pool {
         self.take(Some(request.client()))
     }
 
+    /// The one connection that all handlers of a shard use at the same time, beside those that [`Pool::get`] gives to one
+    /// at a time.
+    pub fn shared(&self) -> Shared<'_> {
+        Shared::of(self)
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
     fn take<'r>(&self, watch: Option<ClientWatch<'r>>) -> Result<Client<'r>, Error> {
         let (inner, shelf) = (&*self.inner, self.shelf());
         let deadline = deadline_in(inner.wait_time);
@@ -173,7 +186,7 @@ impl Pool {
     }
 
     /// The shelf of the present shard. Threads without a shard share one.
-    fn shelf(&self) -> Arc<Shelf> {
+    pub(super) fn shelf(&self) -> Arc<Shelf> {
         let Some(shard) = current() else { return self.inner.shelf(None) };
         let remote = shard.remote();
         NEAR.with_borrow_mut(|near| {
@@ -207,7 +220,7 @@ impl Inner {
 }
 
 /// Whether a connection that rested can still be used.
-fn is_good(connection: &Connection, since: Instant) -> bool {
+pub(super) fn is_good(connection: &Connection, since: Instant) -> bool {
     since.elapsed() < REST_TIME || connection.wire.is_quiet()
 }
 

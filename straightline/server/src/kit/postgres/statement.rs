@@ -15,6 +15,7 @@ pub(super) const STATEMENTS_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) name: String,
+    pub(super) sql: Box<str>,
     pub(super) parameters: Vec<Type>,
     pub(super) columns: Arc<[Column]>,
 }

@@ -1,0 +1,424 @@
+//! One connection for many handlers at once: what they ask while others are answered goes out together.
+//!
+//! There is no task for it. Whoever finds nobody at work sends what is waiting, reads the answers to it and tells each
+//! what it asked for, until its own answer is among them; then the next in line goes on with what has come meanwhile.
+
+use super::client::{AHEAD_BYTES, Answer, Query, of_statement};
+use super::config::Config;
+use super::connect::connect;
+use super::connection::{Connection, Parameters, is_stale, write_bind};
+use super::error::Error;
+use super::patience::Patience;
+use super::pool::{Pool, is_good};
+use super::row::Row;
+use super::statement::{STATEMENTS_MAX, Statement};
+use crate::rt::waker::{Promise, unpoisoned};
+use bytes::BytesMut;
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// One connection of each shard that its handlers use at the same time ([`Pool::shared`]).
+///
+/// Statements are sent in the order in which they are asked for, all that wait in one write, and with fewer system calls
+/// than on a connection for each handler. Each stands for itself: there are no transactions. A slow statement holds up those
+/// behind it, and one that passes its deadline fails those that were sent with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<'p> {
+    pool: &'p Pool,
+}
+
+/// Who waits for the shared connection of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The connection while nobody uses it, and since when.
+    kept: Option<(Box<Connection>, Instant)>,
+    /// Whether somebody leads: uses the connection, or was told to.
+    led: bool,
+    /// Connections so far: another one knows statements by other names.
+    connections: u64,
+    known: HashMap<Box<str>, Arc<Statement>>,
+    asked: VecDeque<Asked>,
+}
+
+/// Something that is asked of the database.
+#[derive(Debug)]
+struct Asked {
+    what: What,
+    /// `None` once it was told.
+    promise: Option<Arc<Promise<Told>>>,
+}
+
+#[derive(Debug)]
+enum What {
+    Prepare(Box<str>),
+    /// Statements, or why one cannot be run, written down for a connection.
+    Run {
+        connection: u64,
+        bytes: BytesMut,
+        statements: Vec<Result<Arc<Statement>, Error>>,
+    },
+}
+
+type Answers = Vec<Result<Answer, Error>>;
+
+#[derive(Debug)]
+enum Told {
+    Prepared(Result<(), Error>),
+    Answers(Result<Answers, Error>),
+    /// To ask again: nothing of it was sent.
+    Again,
+    /// To go on with what all have asked.
+    Lead,
+}
+
+impl<'p> Shared<'p> {
+    pub(super) fn of(pool: &'p Pool) -> Self {
+        Self { pool }
+    }
+
+    /// Runs a statement and collects its rows. It is prepared at its first use on a connection, and known from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] says what went wrong.
+    pub fn query(&self, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
+        self.run(sql, parameters).map(|answer| answer.rows)
+    }
+
+    /// Runs a statement that gives one row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowCount`] if it gives none or several; otherwise as [`Shared::query`].
+    pub fn query_one(&self, sql: &str, parameters: Parameters<'_>) -> Result<Row, Error> {
+        let mut rows = self.query(sql, parameters)?;
+        match rows.len() {
+            1 => Ok(rows.swap_remove(0)),
+            count => Err(Error::RowCount(count)),
+        }
+    }
+
+    /// Runs a statement; how many rows it changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::query`].
+    pub fn execute(&self, sql: &str, parameters: Parameters<'_>) -> Result<u64, Error> {
+        self.run(sql, parameters).map(|answer| answer.changed)
+    }
+
+    /// Runs many statements, at most 256, and of less than 32 KiB with their values. Each stands for itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, after which nobody knows how many were run, and that of one that cannot be prepared, after
+    /// which none was. What else is wrong with one statement is in its place of the result.
+    pub fn pipeline(&self, queries: &[Query<'_>]) -> Result<Vec<Result<Answer, Error>>, Error> {
+        if queries.len() > STATEMENTS_MAX {
+            return Err(Error::Unsupported("a pipeline of at most 256 statements"));
+        }
+        if queries.is_empty() { Ok(Vec::new()) } else { self.ask(queries) }
+    }
+
+    fn run(&self, sql: &str, parameters: Parameters<'_>) -> Result<Answer, Error> {
+        let queries = [Query { sql, parameters }];
+        let mut answer = self.ask(&queries)?.pop();
+        // The table was changed since the plan was made, or somebody dropped it: nothing was done yet.
+        if matches!(&answer, Some(Err(Error::Server(said))) if is_stale(said)) {
+            answer = self.ask(&queries)?.pop();
+        }
+        answer.unwrap_or(Err(Error::Closed(None)))
+    }
+
+    fn ask(&self, queries: &[Query<'_>]) -> Result<Answers, Error> {
+        let shelf = self.pool.shelf();
+        loop {
+            let promise = Promise::new();
+            let leads = shelf.line.join(queries, &promise)?;
+            match shelf.line.wait(self.pool.config(), &promise, leads)? {
+                Told::Answers(outcome) => return outcome,
+                Told::Prepared(outcome) => outcome?,
+                Told::Again | Told::Lead => {}
+            }
+        }
+    }
+}
+
+impl Line {
+    /// Gets in line; whether the line is to be led from here.
+    fn join(&self, queries: &[Query<'_>], promise: &Arc<Promise<Told>>) -> Result<bool, Error> {
+        loop {
+            let (connection, known) = unpoisoned(&self.queue).known(queries);
+            // Values are written down outside the lock: that is code of others.
+            let what = match known {
+                Ok(statements) => written(connection, statements, queries)?,
+                Err(sql) => What::Prepare(sql),
+            };
+            let mut queue = unpoisoned(&self.queue);
+            if queue.connections == connection {
+                queue.asked.push_back(Asked { what, promise: Some(Arc::clone(promise)) });
+                return Ok(!mem::replace(&mut queue.led, true));
+            }
+        }
+    }
+
+    /// Waits to be told, and leads where it is told so.
+    fn wait(&self, config: &Config, promise: &Arc<Promise<Told>>, mut leads: bool) -> Result<Told, Error> {
+        loop {
+            if leads {
+                self.lead(config, promise);
+            }
+            match promise.take() {
+                Ok(Told::Lead) => leads = true,
+                Ok(told) => return Ok(told),
+                Err(error) => {
+                    self.leave(promise);
+                    return Err(Error::of_stream(error));
+                }
+            }
+        }
+    }
+
+    /// Waits no longer. Who was told to lead in the same moment leaves it to the next.
+    fn leave(&self, promise: &Arc<Promise<Told>>) {
+        let is_it = |asked: &Asked| asked.promise.as_ref().is_some_and(|other| Arc::ptr_eq(other, promise));
+        let told = {
+            let mut queue = unpoisoned(&self.queue);
+            if let Some(place) = queue.asked.iter().position(is_it)
+                && let Some(mut asked) = queue.asked.remove(place)
+            {
+                asked.promise = None;
+            }
+            promise.take_now()
+        };
+        if let Some(Told::Lead) = told {
+            drop(Leader(self));
+        }
+    }
+
+    /// Sends what is asked and reads the answers, until one's own is there.
+    fn lead(&self, config: &Config, own: &Promise<Told>) {
+        let leader = Leader(self);
+        while !own.is_kept() {
+            let (kept, batch) = unpoisoned(&self.queue).batch();
+            let connection = leader.serve(config, kept, batch);
+            let kept = connection.filter(|connection| connection.is_clean());
+            unpoisoned(&self.queue).kept = kept.map(|connection| (connection, Instant::now()));
+        }
+    }
+}
+
+impl Queue {
+    /// The statements as the present connection knows them, or the text of one that is to be prepared.
+    fn known(&self, queries: &[Query<'_>]) -> (u64, Result<Vec<Arc<Statement>>, Box<str>>) {
+        let find = |query: &Query<'_>| self.known.get(query.sql).cloned().ok_or_else(|| query.sql.into());
+        (self.connections, queries.iter().map(find).collect())
+    }
+
+    /// The connection, and what is to be sent next: no more at once than the kernel holds for a server that takes nothing
+    /// while nobody takes its answers.
+    fn batch(&mut self) -> (Option<(Box<Connection>, Instant)>, Vec<Asked>) {
+        let mut bytes = 0;
+        let mut fits = |asked: &Asked| {
+            bytes += asked.bytes();
+            bytes <= AHEAD_BYTES
+        };
+        let count = self.asked.iter().take_while(|asked| fits(asked)).count().max(1);
+        let batch = self.asked.drain(..count.min(self.asked.len())).collect();
+        (self.kept.take(), batch)
+    }
+}
+
+impl Asked {
+    fn bytes(&self) -> usize {
+        match &self.what {
+            What::Prepare(sql) => sql.len(),
+            What::Run { bytes, .. } => bytes.len(),
+        }
+    }
+
+    fn tell(&mut self, told: Told) {
+        if let Some(promise) = self.promise.take() {
+            promise.keep(told);
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // Nobody waits for ever.
+        self.tell(Told::Answers(Err(Error::Closed(None))));
+    }
+}
+
+/// Who uses the connection. It is handed on when this is dropped.
+struct Leader<'l>(&'l Line);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut queue = unpoisoned(&self.0.queue);
+        let next = queue.asked.front().and_then(|asked| asked.promise.clone());
+        queue.led = next.is_some();
+        // Under the lock, so that whoever leaves finds itself called or not in line.
+        if let Some(next) = next {
+            next.keep(Told::Lead);
+        }
+    }
+}
+
+impl Leader<'_> {
+    /// Does what a batch asks for; the connection after it.
+    fn serve(
+        &self,
+        config: &Config,
+        kept: Option<(Box<Connection>, Instant)>,
+        mut batch: Vec<Asked>,
+    ) -> Option<Box<Connection>> {
+        let patience = Patience {
+            deadline: config.query_time.and_then(|time| Instant::now().checked_add(time)),
+            client: None,
+        };
+        let mut connection = match kept.filter(|(connection, since)| is_good(connection, *since)) {
+            Some((connection, _)) => connection,
+            None => match self.open(config) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    refuse(&mut batch, error);
+                    return None;
+                }
+            },
+        };
+        for asked in &mut batch {
+            if let What::Prepare(sql) = &asked.what {
+                let told = self.prepare(config, &mut connection, &patience, sql);
+                asked.tell(Told::Prepared(told));
+            }
+        }
+        self.run(config, &mut connection, &patience, &mut batch);
+        Some(connection)
+    }
+
+    /// Another connection, which knows no statement yet.
+    fn open(&self, config: &Config) -> Result<Box<Connection>, Error> {
+        {
+            let mut queue = unpoisoned(&self.0.queue);
+            queue.connections += 1;
+            queue.known.clear();
+        }
+        connect(config, &Patience::default()).map(Box::new)
+    }
+
+    fn prepare(
+        &self,
+        config: &Config,
+        connection: &mut Connection,
+        patience: &Patience<'_>,
+        sql: &str,
+    ) -> Result<(), Error> {
+        if connection.broken {
+            return Err(Error::Closed(None));
+        }
+        let outcome = connection.statement(patience, sql);
+        let statement = connection.settle(config, outcome)?;
+        let mut queue = unpoisoned(&self.0.queue);
+        if queue.known.len() >= STATEMENTS_MAX {
+            // Those that are still used are found again on the connection, which forgets the oldest.
+            queue.known.clear();
+        }
+        queue.known.insert(sql.into(), statement);
+        Ok(())
+    }
+
+    /// Sends what was written down for this connection, and reads the answers.
+    fn run(
+        &self,
+        config: &Config,
+        connection: &mut Connection,
+        patience: &Patience<'_>,
+        batch: &mut [Asked],
+    ) {
+        let number = unpoisoned(&self.0.queue).connections;
+        for asked in &mut *batch {
+            match &asked.what {
+                What::Run { connection: of, bytes, statements } if *of == number && !connection.broken => {
+                    connection.append(bytes, statements.iter().filter(|one| one.is_ok()).count());
+                }
+                _ => asked.tell(Told::Again),
+            }
+        }
+        let mut unsent = connection.flush(patience).err();
+        let mut failure = None;
+        for asked in batch.iter_mut().filter(|asked| asked.promise.is_some()) {
+            let outcome = match (unsent.take(), &failure) {
+                (Some(error), _) => Err(error),
+                (None, Some(error)) => Err(alike(error)),
+                (None, None) => self.answers(connection, patience, &mut asked.what),
+            };
+            if let Err(error) = &outcome {
+                failure.get_or_insert_with(|| alike(error));
+            }
+            asked.tell(Told::Answers(outcome));
+        }
+        if let Some(error) = failure {
+            let _ = connection.settle::<()>(config, Err(error)); // it is told already
+        }
+    }
+
+    /// The answers to what one has asked.
+    fn answers(
+        &self,
+        connection: &mut Connection,
+        patience: &Patience<'_>,
+        what: &mut What,
+    ) -> Result<Answers, Error> {
+        let What::Run { statements, .. } = what else { return Ok(Vec::new()) };
+        let mut answers = Vec::with_capacity(statements.len());
+        for statement in statements.drain(..) {
+            let answer = statement.and_then(|statement| {
+                let answer = connection.answer(patience, &statement);
+                if matches!(&answer, Err(Error::Server(said)) if is_stale(said)) {
+                    unpoisoned(&self.0.queue).known.remove(&statement.sql);
+                }
+                answer
+            });
+            answers.push(of_statement(answer)?);
+        }
+        Ok(answers)
+    }
+}
+
+/// Statements with their values, as they are sent.
+fn written(connection: u64, statements: Vec<Arc<Statement>>, queries: &[Query<'_>]) -> Result<What, Error> {
+    let mut bytes = BytesMut::new();
+    let write = |(statement, query): (Arc<Statement>, &Query<'_>)| {
+        write_bind(&mut bytes, &statement, query.parameters).map(|()| statement)
+    };
+    let statements: Vec<_> = statements.into_iter().zip(queries).map(write).collect();
+    if statements.len() > 1 && bytes.len() > AHEAD_BYTES {
+        return Err(Error::Unsupported("a pipeline of less than 32 KiB"));
+    }
+    Ok(What::Run { connection, bytes, statements })
+}
+
+/// Tells all that there is no connection: the first why.
+fn refuse(batch: &mut [Asked], error: Error) {
+    let mut error = error;
+    for asked in batch {
+        asked.tell(Told::Answers(Err(mem::replace(&mut error, Error::Busy))));
+    }
+}
+
+/// The same failure for others whom it concerns.
+fn alike(error: &Error) -> Error {
+    match error {
+        Error::Deadline => Error::Deadline,
+        _ => Error::Closed(None),
+    }
+}
