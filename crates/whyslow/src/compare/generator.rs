@@ -37,7 +37,7 @@ impl Pooled {
 
 /// A generator with its connections open; quiet but in its turns.
 pub(super) enum Generator {
-    Here(Child),
+    Here(Box<Child>),
     There(Far),
 }
 
@@ -71,7 +71,7 @@ impl Generator {
             ..Spec::default()
         };
         let (process, stream) = launcher.start_talking(&spec).map_err(anyhow::Error::new)?;
-        let mut child = Child { process, lines: BufReader::new(stream), log: log.to_owned() };
+        let mut child = Box::new(Child { process, lines: BufReader::new(stream), log: log.to_owned() });
         child.say(job)?;
         match child.next(interrupt)? {
             Event::Connected { .. } => Ok(Self::Here(child)),
