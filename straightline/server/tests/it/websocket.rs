@@ -308,7 +308,7 @@ fn section_5_messages_come_in_parts() {
         ),
         (
             "5.16, 5.17",
-            [(); 2].map(|()| vec![frame(CONTINUE, a), frame(TEXT, a), whole(CONTINUE, b)].concat()).into(),
+            [(); 2].map(|()| [frame(CONTINUE, a), frame(TEXT, a), whole(CONTINUE, b)].concat()).into(),
             vec![],
             1002,
         ),
@@ -355,7 +355,7 @@ fn section_7_closes_are_answered_once() {
         ("7.1.4", vec![bye(), whole(TEXT, b"late")], vec![], NORMAL),
         (
             "7.1.6",
-            vec![whole(TEXT, &long), whole(TEXT, b"Hello World!"), bye(), whole(PING, b"")],
+            vec![whole(TEXT, long), whole(TEXT, b"Hello World!"), bye(), whole(PING, b"")],
             vec![(TEXT, &long), (TEXT, b"Hello World!")],
             NORMAL,
         ),
