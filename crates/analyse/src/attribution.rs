@@ -4,6 +4,7 @@ pub(crate) mod cause;
 pub mod profile;
 pub(crate) mod split;
 pub(crate) mod tree;
+pub(crate) mod waits;
 pub(crate) mod why;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use split::Split;
 use tree::AttributionRow;
 use tree::place::Leaf;
 use tree::said::{Said, said};
+use waits::WaitRow;
 use why::{LedgerLine, Material, Why};
 
 use crate::facts::Facts;
@@ -36,6 +38,8 @@ pub(crate) struct Attribution {
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
     pub(crate) ledger: Vec<LedgerLine>,
+    /// What ended the waits of each arm's threads.
+    pub(crate) waited: Vec<WaitRow>,
     /// What arms wait for whose CPUs are idle: name and evidence.
     pub(crate) waits: Vec<(String, String)>,
     /// The arm of whose gap the largest share is left without a cause, and that share.
@@ -62,6 +66,7 @@ impl Attribution {
             said: say(sheet, comparisons, &tree),
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
+            waited: if asked { waits::rows(facts) } else { Vec::new() },
             waits: why.waits,
             most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
             splits,

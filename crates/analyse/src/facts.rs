@@ -16,6 +16,7 @@ pub(crate) mod seen;
 pub(crate) mod shape;
 pub(crate) mod sheet;
 pub(crate) mod stalls;
+pub(crate) mod waits;
 pub(crate) mod words;
 
 use model::record::Run;

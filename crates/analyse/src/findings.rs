@@ -15,6 +15,7 @@ use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::said::Said;
+use crate::attribution::waits::WaitRow;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
@@ -75,6 +76,10 @@ pub struct Findings {
     /// What services beside use for each arm but the baseline.
     #[serde(default)]
     pub services: Vec<ServiceGap>,
+    /// What ended the waits of the threads that served, longest first; the rows of an arm sum to their idle time. Empty of
+    /// arms whose wakers were not seen: `passes` says why.
+    #[serde(default)]
+    pub waits: Vec<WaitRow>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
@@ -203,6 +208,7 @@ pub fn analyse(run: &Run) -> Findings {
         causes: attribution.causes,
         attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
         said: attribution.said,
+        waits: attribution.waited,
         ledger: attribution.ledger,
         passes: facts.passes,
         splits: attribution.splits,

@@ -30,6 +30,7 @@ pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, Pr
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::said::{Said, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, LeafCount, Place};
+pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;
 pub use bisect::{BISECT_SCHEMA, BisectStep, Bisected, Halfway, NamedCommit, StepAnswer};
 pub use case::{

@@ -40,6 +40,12 @@ pub enum ObserveError {
         /// What would allow it.
         hint: String,
     },
+    /// What ends waits cannot be seen.
+    #[error(
+        "what ends waits cannot be seen: run as root, or give CAP_PERFMON, CAP_SYSLOG and the right to read \
+         /sys/kernel/tracing"
+    )]
+    NoTracepoints,
     /// More threads than events can be had for.
     #[error("stacks cannot be sampled: {found} threads, at most {most} can be watched on so many CPUs")]
     TooManyThreads {

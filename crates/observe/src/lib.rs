@@ -11,6 +11,8 @@
 //! Tier 2 samples stacks by perf events: [`Profiler`]. It costs the target something, so no figure comes from a window in
 //! which it ran.
 //!
+//! Tier 3 tells what ended each wait, by the stacks of both sides: [`WakerWatch`].
+//!
 //! [`Tracer`] counts system calls exactly where perf events may not be had: it stops the target at each, so that it is for a
 //! low rate of requests only.
 //!
@@ -37,6 +39,7 @@ mod sys;
 mod tracefs;
 mod tracer;
 mod unit_costs;
+mod waits;
 
 pub use awake::{Awake, should_keep_awake};
 pub use capability::{Capability, capabilities};
@@ -54,3 +57,4 @@ pub use series::{Point, Series};
 pub use snapshot::Snapshot;
 pub use tracer::Tracer;
 pub use unit_costs::unit_costs;
+pub use waits::WakerWatch;

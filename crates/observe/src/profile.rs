@@ -10,7 +10,7 @@ mod spins;
 mod symbols;
 
 use python::{Python, Taken};
-pub(crate) use symbols::kernel_symbols;
+pub(crate) use symbols::{kernel_symbols, named};
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;

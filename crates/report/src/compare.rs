@@ -11,7 +11,7 @@ use model::units::format_ns;
 use crate::direction::{Direction, Times};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
-use crate::tree;
+use crate::{tree, waits};
 
 /// What is said of the part of a gap that is left over.
 pub(crate) const UNATTRIBUTED: &str = "which no suspect can carry";
@@ -41,6 +41,7 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     section(&mut page, "What a request costs", ledger(findings));
     section(&mut page, "Resources, most urgent first", use_tables(findings, detail));
     section(&mut page, "Where the CPU time of a request goes", profiles(findings, detail));
+    section(&mut page, "What ended the waits of its threads", waits::tables(findings, detail));
     section(&mut page, "Watching", list(watching(findings)));
     section(&mut page, "Gates", list(gates(findings)));
     section(&mut page, "Warnings", list(findings.warnings.clone()));

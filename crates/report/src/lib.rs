@@ -27,6 +27,7 @@ mod screen;
 mod style;
 mod text;
 mod tree;
+mod waits;
 mod watch;
 mod wording;
 mod words;

@@ -12,6 +12,7 @@ use crate::compare::{self, list};
 use crate::document::{Block, Document};
 use crate::html::PageRun;
 use crate::resources::Detail as Length;
+use crate::waits;
 
 /// A part of the page. Its tables say all that its chart shows.
 pub(crate) struct Part {
@@ -358,6 +359,11 @@ fn ledger(findings: &Findings, _: &PageRun) -> Document {
         blocks.push(Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows));
     }
     compare::section(&mut blocks, "What a request costs", compare::ledger(findings));
+    compare::section(
+        &mut blocks,
+        "What ended the waits of its threads",
+        waits::tables(findings, Length::Full),
+    );
     compare::section(&mut blocks, "Watching", list(compare::watching(findings)));
     blocks
 }

@@ -23,7 +23,8 @@ const MAX_SLOWDOWN: f64 = 1.2;
 /// ln of the ratio of two rates that are as good as the same.
 const SAME: f64 = 0.05;
 /// All ways of watching.
-const KINDS: [PassKind; 4] = [PassKind::Counting, PassKind::Sampling, PassKind::Waiting, PassKind::Tracing];
+const KINDS: [PassKind; 5] =
+    [PassKind::Counting, PassKind::Sampling, PassKind::Waiting, PassKind::Waking, PassKind::Tracing];
 /// CPU time that samples stand for over that which was used, below which they do not show where it went.
 const MIN_COVERAGE: f64 = 0.5;
 /// From which on they stand for all of it: the kernel's own clocks differ by some percent.
@@ -268,6 +269,7 @@ fn of_neighbours<'a>(plain: &[&Slice], watched: impl Iterator<Item = &'a Slice>)
 fn saw_nothing(pass: &&Pass) -> bool {
     match pass.kind {
         PassKind::Sampling | PassKind::Waiting => pass.profile.is_none(),
+        PassKind::Waking => pass.waits.is_none(),
         PassKind::Counting | PassKind::Tracing => {
             pass.counts.as_ref().is_none_or(|counts| counts.events.is_empty() && counts.syscalls.is_empty())
         }
@@ -312,6 +314,13 @@ fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<String> {
     much.then(|| format!("context switches went from {from:.2} to {to:.2} a request"))
 }
 
+/// Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the
+/// same things.
+fn slowed(plain: &Sums, watched: &Sums) -> Option<String> {
+    let ratio = plain.rate() / watched.rate();
+    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then(|| format!("it answered {ratio:.2} times slower"))
+}
+
 /// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
 fn fault(
     kind: PassKind,
@@ -323,6 +332,9 @@ fn fault(
 ) -> Option<String> {
     if kind == PassKind::Tracing {
         return None;
+    }
+    if kind == PassKind::Waking {
+        return slowed(plain, watched).or_else(|| switched(plain, watched, few_switches));
     }
     if let Some(ratio) = slowdown.filter(|ratio| ratio.ln().abs() > MAX_SLOWDOWN.ln()) {
         return Some(format!("a request took {ratio:.2} times the CPU"));

@@ -81,6 +81,7 @@ fn diagnostic(arm: &str, window: &Window, limited: Limited) -> DiagnosticRecord 
         profile: None,
         machine: None,
         services: std::collections::BTreeMap::new(),
+        waits: None,
         missing: Vec::new(),
     };
     let mut passes = vec![pass(PassKind::Untouched)];

@@ -23,5 +23,6 @@ mod split;
 mod support;
 mod tree;
 mod verdicts;
+mod waits;
 mod why;
 mod why_seen;

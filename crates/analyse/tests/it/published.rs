@@ -76,6 +76,7 @@ fn published() -> Run {
             profile: None,
             machine: None,
             services: BTreeMap::new(),
+            waits: None,
             missing: Vec::new(),
         };
         let record = DiagnosticRecord { passes: vec![pass], ..DiagnosticRecord::new(server.name, 0) };

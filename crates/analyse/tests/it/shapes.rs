@@ -157,6 +157,7 @@ fn a_peak_as_long_as_a_collector_s_pauses_is_laid_on_them() {
                 profile: (kind == PassKind::Sampling).then(Profile::default),
                 services: std::collections::BTreeMap::new(),
                 machine: (kind == PassKind::Sampling).then(|| machine.clone()),
+                waits: None,
                 missing: Vec::new(),
             };
             let passes = vec![pass(PassKind::Untouched), pass(PassKind::Sampling)];

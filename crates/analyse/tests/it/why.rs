@@ -114,6 +114,7 @@ fn diagnostic(arm: &str, block: u32, window: &Window, calls: &[(&str, f64)]) -> 
         profile: None,
         machine: None,
         services: std::collections::BTreeMap::new(),
+        waits: None,
         missing: Vec::new(),
     };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Counts, Failure, MachineLog, Profile, SCHEMA_VERSION, Window};
+use crate::record::{Counts, Failure, MachineLog, Profile, SCHEMA_VERSION, Waits, Window};
 
 /// How closely the target was watched in one pass of a diagnostic round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,8 @@ pub enum PassKind {
     Tracing,
     /// Sampling stacks of the services beside (tier 2).
     Beside,
+    /// Taking a stack whenever a thread leaves its CPU and whenever one is woken, of both sides (tier 3).
+    Waking,
 }
 
 impl PassKind {
@@ -34,6 +36,7 @@ impl PassKind {
             Self::Waiting => "timing waits",
             Self::Tracing => "tracing",
             Self::Beside => "sampling services beside",
+            Self::Waking => "telling wakers",
         }
     }
 }
@@ -58,6 +61,9 @@ pub struct Pass {
     /// Stacks of services beside by their names, in a pass that samples these.
     #[serde(default)]
     pub services: BTreeMap<String, Profile>,
+    /// What ended its waits, in a waking pass.
+    #[serde(default)]
+    pub waits: Option<Waits>,
     /// What could not be watched and what would allow it, one sentence each.
     #[serde(default)]
     pub missing: Vec<String>,

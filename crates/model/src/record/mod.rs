@@ -27,6 +27,7 @@ mod round;
 mod shard;
 mod unit_costs;
 mod usage;
+mod waits;
 
 pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
 pub use counts::{Counts, Writes, Written, call_name};
@@ -46,6 +47,7 @@ pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord,
 pub use shard::ShardRecord;
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
+pub use waits::{EndedBy, WaitLeaf, Waits};
 
 /// Version of everything in a run directory; a reader refuses a newer one by name.
 pub const SCHEMA_VERSION: u32 = 1;

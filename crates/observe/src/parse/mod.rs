@@ -12,6 +12,7 @@ mod python;
 mod resources;
 #[cfg(test)]
 mod tests;
+mod wakes;
 
 pub use callgrind::callgrind_self_costs;
 pub(crate) use cgroup::{Hierarchy, cpu_cgroup, hierarchies, keyed};
@@ -25,3 +26,4 @@ pub(crate) use perf::{
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
 pub(crate) use python::{line_at, string_kind, string_of, version_of};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};
+pub(crate) use wakes::{Context, Leaving, Tracepoints, Wake, WakeKind, wakes};

@@ -10,8 +10,8 @@ use blazesym::{MaybeDefault, Pid};
 use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
-use super::Chains;
 use super::spins::Code;
+use super::{Chains, Met};
 use crate::file::optional;
 use crate::parse::{JitSymbol, Mapping, jit_symbol, mappings, perf_map, split_chain};
 
@@ -87,6 +87,19 @@ pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
     profile.frames = names.frames;
     profile.notes = notes(&profile, flat_in.as_deref());
     profile
+}
+
+/// Names in the place of addresses: every function met, and each stack by their places, outermost first. A stack is a
+/// process and its chain.
+pub(crate) fn named(stacks: &[(u32, Vec<u64>)]) -> (Vec<Frame>, Vec<Vec<u32>>) {
+    let keys = stacks.iter().map(|(pid, chain)| ((*pid, chain.clone(), false), Met::default()));
+    let names = Names::new(&keys.collect());
+    let stack = |(pid, chain): &(u32, Vec<u64>)| {
+        let (kernel, user) = split_chain(chain);
+        [names.user(*pid, &user), names.kernel(&kernel)].concat()
+    };
+    let stacks = stacks.iter().map(stack).collect();
+    (names.frames, stacks)
 }
 
 /// Most frequent first.
@@ -233,7 +246,7 @@ impl Names {
             let source = source(pid, self.kernel_symbols, debug)?;
             self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()
         })?;
-        Some(found.iter().map(|symbol| named(symbol, pid == 0)).collect())
+        Some(found.iter().map(|symbol| functions_at(symbol, pid == 0)).collect())
     }
 
     /// What has no name is told by its place; nothing where no code can be.
@@ -387,7 +400,7 @@ pub(crate) fn kernel_symbols() -> bool {
 }
 
 /// The function at an address and those inlined there, outermost first; nothing where it is unknown.
-fn named(symbol: &Symbolized, kernel: bool) -> Vec<Frame> {
+fn functions_at(symbol: &Symbolized, kernel: bool) -> Vec<Frame> {
     let Some(symbol) = symbol.as_sym() else { return Vec::new() };
     let module = module(symbol, kernel);
     let inlined = symbol.inlined.iter().map(|inlined| (&inlined.name, inlined.code_info.as_ref()));

@@ -35,18 +35,22 @@ struct Attr {
 
 // Source of all constants: Linux, include/uapi/linux/perf_event.h.
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+const SAMPLE_RAW: u64 = 1 << 10;
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const RECORD_TASKS: u64 = 1 << 13;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
+const EXCLUDE_CHAIN_KERNEL: u64 = 1 << 21;
+const EXCLUDE_CHAIN_USER: u64 = 1 << 22;
 const USE_CLOCK_ID: u64 = 1 << 25;
 const RECORD_SWITCHES: u64 = 1 << 26;
 const FD_CLOEXEC: libc::c_ulong = 1 << 3;
@@ -98,6 +102,7 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         Whose::Everybody => (ANY, RECORD_TASKS),
     };
     let attr = Attr {
+        kind: TYPE_SOFTWARE,
         config,
         sample_period,
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
@@ -107,6 +112,27 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         ..Attr::default()
     };
     open(attr, tid, cpu)
+}
+
+/// Opens a disabled event that records a tracepoint whenever it is reached on `cpu`, by whomever: its fields, and with `stacks`
+/// where that was. That threads begin is recorded too.
+///
+/// # Errors
+/// Those of perf_event_open(2): `EACCES` and `EPERM` where it is not allowed.
+pub(crate) fn open_tracepoint(id: u64, cpu: u32, stacks: bool) -> io::Result<OwnedFd> {
+    let cpu = libc::c_int::try_from(cpu).map_err(io::Error::other)?;
+    let mode = if stacks { RECORD_TASKS } else { EXCLUDE_CHAIN_KERNEL | EXCLUDE_CHAIN_USER };
+    let attr = Attr {
+        kind: TYPE_TRACEPOINT,
+        config: id,
+        sample_period: 1,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | SAMPLE_RAW,
+        flags: DISABLED | SAMPLE_ID_ALL | USE_CLOCK_ID | mode,
+        // One clock for all CPUs, as threads move between them.
+        clock_id: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    open(attr, ANY, cpu)
 }
 
 /// Opens an event that counts nothing and that no thread inherits: while it is there, the events of thread `tid` stay its own.
@@ -119,7 +145,7 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
 /// As [`open_sampling`].
 pub(crate) fn open_anchor(tid: u32) -> io::Result<OwnedFd> {
     let flags = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
-    open(Attr { config: DUMMY, flags, ..Attr::default() }, thread(tid)?, ANY)
+    open(Attr { kind: TYPE_SOFTWARE, config: DUMMY, flags, ..Attr::default() }, thread(tid)?, ANY)
 }
 
 fn thread(tid: u32) -> io::Result<libc::pid_t> {
@@ -128,7 +154,7 @@ fn thread(tid: u32) -> io::Result<libc::pid_t> {
 
 fn open(attr: Attr, tid: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     let size = u32::try_from(size_of::<Attr>()).expect("a hundred and twelve");
-    let mut attr = Attr { kind: TYPE_SOFTWARE, size, ..attr };
+    let mut attr = Attr { size, ..attr };
     let no_group: libc::c_int = -1;
     // SAFETY: `attr` is valid for the size that it declares and outlives the call, which may write its size only.
     let fd =

@@ -11,3 +11,4 @@ mod profile;
 mod refused;
 mod support;
 mod tracer;
+mod waits;

@@ -63,6 +63,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         attribution: Vec::new(),
         services: Vec::new(),
         said: Vec::new(),
+        waits: Vec::new(),
         causes: vec![
             cause(baseline, arm, "user_time", Grade::AccountsFor),
             cause(baseline, arm, "context_switches", Grade::RuledOut),

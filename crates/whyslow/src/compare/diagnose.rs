@@ -9,7 +9,7 @@ use std::time::Duration;
 use launch::Launcher;
 use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S};
 use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
-use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally};
+use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally, WakerWatch};
 
 use super::Early;
 use super::block::{Sum, turn};
@@ -167,6 +167,7 @@ impl Course<'_> {
         self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
         self.pass(PassKind::Beside, WATCHED, |_| !bench.plan.services.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
+        self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
         self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
         self.each(Self::end_plain)
@@ -306,6 +307,7 @@ fn pass_of(kind: PassKind, window: Window) -> Pass {
         profile: None,
         machine: None,
         services: BTreeMap::new(),
+        waits: None,
         missing: Vec::new(),
     }
 }
@@ -342,6 +344,8 @@ enum Watch {
     },
     /// The same of services beside, by their names, with why any of them cannot be sampled.
     Beside(Vec<(String, Profiler)>, Vec<String>),
+    /// What ends waits.
+    Waking(WakerWatch),
     /// A tracer that stops the server at every call.
     Tracing(Tracing),
     /// What was asked for cannot be had: why.
@@ -357,6 +361,7 @@ impl Watching for Watch {
                 machines.iter_mut().for_each(MachineLogs::turn_begins);
             }
             Self::Beside(profilers, _) => profilers.iter_mut().for_each(|(_, one)| one.begin()),
+            Self::Waking(wakers) => wakers.begin(),
             Self::Tracing(tracing) => tracing.begin(),
             _ => {}
         }
@@ -372,6 +377,7 @@ impl Watching for Watch {
                 profiler.pause();
             }
             Self::Beside(profilers, _) => profilers.iter_mut().for_each(|(_, one)| one.pause()),
+            Self::Waking(wakers) => wakers.pause(),
             Self::Tracing(tracing) => tracing.end(),
             _ => {}
         }
@@ -396,6 +402,10 @@ impl Watch {
                 sampling(Profiler::attach(target, SAMPLES_HZ, &own), machines)
             }
             PassKind::Waiting => sampling(Profiler::attach_off_cpu(target), None),
+            PassKind::Waking => match WakerWatch::attach(target) {
+                Ok(wakers) => Self::Waking(wakers),
+                Err(error) => Self::Refused(error.to_string()),
+            },
             PassKind::Tracing if !target.is_supervised() => Self::Refused(NOT_STOPPED.to_owned()),
             PassKind::Tracing => match Tracing::of(target) {
                 Ok(tracing) => Self::Tracing(tracing),
@@ -458,6 +468,7 @@ impl Watch {
                 pass.services = profilers.into_iter().map(resolved).collect();
                 pass.missing.extend(missing);
             }
+            Self::Waking(wakers) => pass.waits = Some(wakers.stop()),
             Self::Tracing(tracing) => {
                 let counts = tracing.counts();
                 pass.missing.extend(counts.missing.iter().cloned());

@@ -134,6 +134,7 @@ pub(crate) fn diagnostic(arm: &str, block: u32) -> DiagnosticRecord {
         profile: None,
         machine: None,
         services: std::collections::BTreeMap::new(),
+        waits: None,
         missing: Vec::new(),
     };
     let passes = vec![pass(PassKind::Untouched, None), pass(PassKind::Counting, Some(counts))];

@@ -1,0 +1,69 @@
+//! What ended the waits of an arm's threads, per request, where that was seen.
+
+use model::record::{EndedBy, Frame, PassKind, WaitLeaf, Waits, Window};
+
+use super::metric::in_window;
+use super::passes::{PassFindings, is_used};
+use super::sheet::Sheet;
+
+/// Beginnings of the file names of libraries, and of the names of functions, that wait only because they are asked to.
+const ASKED: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
+const ASKED_BY_NAME: [&str; 8] =
+    ["std::", "<std::", "core::", "alloc::", "__GI_", "__futex", "__lll_", "syscall"];
+
+/// Waits of one kind in one place.
+#[derive(Debug, Clone)]
+pub(crate) struct Waited {
+    pub(crate) ended_by: EndedBy,
+    /// What had ended the last wait of the thread that ended it.
+    pub(crate) behind: Option<EndedBy>,
+    pub(crate) by: Option<String>,
+    /// The function of the program in which it waited, and in which the other one was that let it go on.
+    pub(crate) waited_in: Option<Frame>,
+    pub(crate) woken_from: Option<Frame>,
+    /// Of each request, in nanoseconds.
+    pub(crate) ns: f64,
+    /// How many there are of each request.
+    pub(crate) count: f64,
+}
+
+impl Waited {
+    fn of(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
+        Self {
+            ended_by: leaf.ended_by,
+            behind: leaf.behind,
+            by: leaf.by.clone(),
+            waited_in: own(waits, &leaf.waited_in),
+            woken_from: own(waits, &leaf.woken_from),
+            ns: each(leaf.ns),
+            count: each(leaf.count),
+        }
+    }
+}
+
+/// The innermost function of the program itself, or else of what it asked.
+fn own(waits: &Waits, stack: &[u32]) -> Option<Frame> {
+    let user = || waits.frames_of(stack).rev().filter(|frame| !frame.kernel && frame.resolved);
+    let is_asked = |frame: &&Frame| {
+        ASKED.iter().any(|begin| frame.module.starts_with(begin))
+            || ASKED_BY_NAME.iter().any(|begin| frame.name.starts_with(begin))
+    };
+    user().find(|frame| !is_asked(frame)).or_else(|| user().next()).cloned()
+}
+
+/// All waits of `arm`, where the passes that tell are used.
+pub(crate) fn waited(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Vec<Waited> {
+    if !is_used(passes, arm, PassKind::Waking) {
+        return Vec::new();
+    }
+    let records = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);
+    let told = records.flat_map(|record| &record.passes);
+    let told: Vec<(&Window, &Waits)> =
+        told.filter_map(|pass| Some((&pass.window, pass.waits.as_ref()?))).collect();
+    let requests = told.iter().map(|(window, _)| window.load.requests).sum::<u64>().max(1) as f64;
+    let of_pass = |(window, waits): &(&Window, &Waits)| {
+        let each = |count: u64| in_window(window, count) / requests;
+        waits.leaves.iter().map(|leaf| Waited::of(waits, leaf, each)).collect::<Vec<_>>()
+    };
+    told.iter().flat_map(of_pass).collect()
+}

@@ -1,0 +1,95 @@
+//! What ended the waits of threads, as rows that sum to their idle time.
+
+use analyse::{Findings, WaitRow, analyse};
+use model::record::{EndedBy, Frame, PassKind, Run, WaitLeaf, Waits};
+
+use crate::why::{Plant, planted};
+
+/// One own function, below the C library and the kernel.
+fn frames(own: &str) -> Vec<Frame> {
+    let frame = |name: &str, module: &str, kernel| Frame {
+        name: name.to_owned(),
+        module: module.to_owned(),
+        kernel,
+        resolved: true,
+        ..Frame::default()
+    };
+    vec![
+        frame("main", "server", false),
+        frame(own, "server", false),
+        frame("read", "libc.so.6", false),
+        frame("ksys_read", "[kernel]", true),
+    ]
+}
+
+fn leaf(ended_by: EndedBy, by: Option<&str>, ns: u64) -> WaitLeaf {
+    WaitLeaf {
+        ended_by,
+        behind: None,
+        by: by.map(str::to_owned),
+        waited_in: vec![0, 1, 2, 3],
+        woken_from: Vec::new(),
+        count: 10,
+        ns,
+    }
+}
+
+/// A run in which the waits of the second arm were told, in passes of half the rate of those that nobody watched where
+/// `slow`.
+fn told(leaves: &[WaitLeaf], slow: bool) -> Run {
+    let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
+    for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
+        let mut pass = record.passes[0].clone();
+        pass.kind = PassKind::Waking;
+        if slow {
+            pass.window.load.requests /= 2;
+        }
+        let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
+        let (frames, leaves) = (frames("ask_database"), leaves.to_vec());
+        pass.waits = Some(Waits { frames, leaves, idle_ns, threads: 4, ..Waits::default() });
+        record.passes.push(pass);
+    }
+    run
+}
+
+fn sum(findings: &Findings) -> f64 {
+    findings.waits.iter().map(|row| row.ns_per_request).sum()
+}
+
+#[test]
+fn rows_sum_to_the_idle_time_and_say_where_and_by_whom() {
+    let leaves = [
+        leaf(EndedBy::Service, Some("postgres (port 5432)"), 3_000_000),
+        leaf(EndedBy::Client, None, 2_000_000),
+        // The same in two stacks.
+        leaf(EndedBy::Client, None, 1_500_000),
+    ];
+    let findings = analyse(&told(&leaves, false));
+    let of = |row: &WaitRow| (row.arm.clone(), row.ended_by, row.by.clone());
+    let client = ("pr".to_owned(), EndedBy::Client, None);
+    let service = ("pr".to_owned(), EndedBy::Service, Some("postgres (port 5432)".to_owned()));
+    assert_eq!(findings.waits.iter().map(of).collect::<Vec<_>>(), [client, service]);
+    assert_eq!(findings.waits[0].place.as_ref().map(|place| place.function.as_str()), Some("ask_database"));
+    let ratio = findings.waits[0].ns_per_request / findings.waits[1].ns_per_request;
+    assert!((ratio - 3.5 / 3.0).abs() < 1e-9, "{:?}", findings.waits);
+}
+
+#[test]
+fn of_many_places_the_rest_is_a_row_of_each_kind_and_nothing_is_lost() {
+    let places = |count: u64| -> Vec<WaitLeaf> {
+        let by = |number| leaf(EndedBy::Lock, Some(&format!("thread {number}")), 100_000);
+        (0..count).map(by).collect()
+    };
+    let few = analyse(&told(&places(10), false));
+    let many = analyse(&told(&places(100), false));
+    assert_eq!((few.waits.len(), many.waits.len()), (10, 17));
+    assert!((sum(&many) / sum(&few) - 10.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_was_seen_of_a_server_that_watching_slowed_is_not_told() {
+    let findings = analyse(&told(&[leaf(EndedBy::Timer, None, 1_000_000)], true));
+    assert!(findings.waits.is_empty());
+    let pass = findings.passes.iter().find(|pass| pass.kind == PassKind::Waking).unwrap();
+    assert!(!pass.used && pass.text.contains("times slower"), "{}", pass.text);
+}

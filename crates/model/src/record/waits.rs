@@ -1,0 +1,84 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Frame;
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// Bytes of a client: there was no work.
+    Client,
+    /// A new connection.
+    Connection,
+    /// Bytes from the network, it is not known whose.
+    Network,
+    /// Bytes of a process that is neither the server nor its client.
+    Service,
+    /// Bytes or an event of another thread of the server: a pipe, an eventfd, a socket.
+    Thread,
+    /// A lock, or what is built on one, that another thread of the server let go.
+    Lock,
+    /// A time that passed.
+    Timer,
+    /// A disk that was done.
+    Disk,
+    /// A process or thread that ended.
+    Child,
+    /// A CPU that became free: the thread was ready.
+    Cpu,
+    /// Nothing yet, when watching ended.
+    Unfinished,
+    /// Something that was not seen.
+    Unknown,
+}
+
+/// Waits of one kind: ended alike, in one place, by one waker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitLeaf {
+    /// What ended them.
+    pub ended_by: EndedBy,
+    /// Where another thread ended them: what had ended that thread's own last wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<EndedBy>,
+    /// Who ended them: a thread's name, or a process and its port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Where the thread waited: indices into the frames, outermost first.
+    pub waited_in: Vec<u32>,
+    /// Where the other thread was, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub woken_from: Vec<u32>,
+    /// How many there were.
+    pub count: u64,
+    /// How long they took together, in nanoseconds.
+    pub ns: u64,
+}
+
+/// The waits of the threads that served: of each thread every interval without a CPU is in exactly one leaf.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Waits {
+    /// Time that was watched, in nanoseconds.
+    pub wall_ns: u64,
+    /// Threads that sent, or waited for the network, meanwhile.
+    pub threads: u64,
+    /// What their leaves sum to, in nanoseconds.
+    pub idle_ns: u64,
+    /// Time of all other threads without a CPU, as far as it was seen.
+    pub others_ns: u64,
+    /// Records that the kernel dropped because nobody read them in time.
+    pub lost: u64,
+    /// CPU time that watching cost the observer, in nanoseconds.
+    pub observer_cpu_ns: u64,
+    /// Every function met.
+    pub frames: Vec<Frame>,
+    /// The leaves, longest first.
+    pub leaves: Vec<WaitLeaf>,
+}
+
+impl Waits {
+    /// The functions of a stack, outermost first; an index without a frame is left out.
+    pub fn frames_of<'a>(&'a self, stack: &'a [u32]) -> impl DoubleEndedIterator<Item = &'a Frame> {
+        stack.iter().filter_map(|index| self.frames.get(usize::try_from(*index).ok()?))
+    }
+}

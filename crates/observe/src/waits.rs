@@ -1,0 +1,254 @@
+//! Tier 3: what ends the waits of a group's threads. Each switch on the CPUs that they may use, each waking on any CPU, and
+//! who sends packets, by the kernel's tracepoints; the rings of all CPUs are put in one order before intervals are closed.
+
+mod machine;
+mod marks;
+mod peers;
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use model::record::{WaitLeaf, Waits};
+use model::units::CpuSet;
+use rustix::time::{ClockId, clock_gettime};
+
+use self::machine::{Eyes, Kind, Machine, Origin, Sum, Told};
+use self::marks::{Functions, Marks};
+use self::peers::Peers;
+use crate::file::{numbered, optional};
+use crate::parse::{Tracepoints, Wake, wakes};
+use crate::profile::named;
+use crate::sampler::own_cpu_ns;
+use crate::sys::perf::{self, Ring};
+use crate::tracefs::Tracefs;
+use crate::{Group, ObserveError};
+
+/// How often the rings are emptied: of 400 bytes a record, one of 8 MiB holds a million records a second.
+const DRAIN_PERIOD: Duration = Duration::from_millis(20);
+/// A record is in its ring at most so long after its time: younger ones wait for those of other rings.
+const WRITTEN_AFTER_NS: u64 = 2_000_000;
+/// Kinds of waits that are kept with their stacks, longest first.
+const MOST_LEAVES: usize = 300;
+
+/// Watches what ends the waits of a group.
+#[derive(Debug)]
+pub struct WakerWatch {
+    group: Group,
+    events: Vec<OwnedFd>,
+    orders: Sender<Order>,
+    drain: JoinHandle<Waits>,
+    watching: bool,
+}
+
+/// What the thread that empties the rings is told, with the time at which it was.
+#[derive(Debug)]
+enum Order {
+    Begin(u64, Vec<(u32, u32, String)>),
+    Pause(u64),
+}
+
+impl WakerWatch {
+    /// Attaches to all CPUs; it sees waits from [`WakerWatch::begin`] on.
+    ///
+    /// # Errors
+    /// [`ObserveError::NoTracepoints`] where the kernel's tracepoints or the names of its functions cannot be read,
+    /// [`ObserveError::Sampling`] where they may not be recorded, [`ObserveError::Ended`] where the group is gone.
+    pub fn attach(group: &Group) -> Result<Self, ObserveError> {
+        let tracefs = Tracefs::open().ok_or(ObserveError::NoTracepoints)?;
+        let id = |system, name| tracefs.id(system, name).ok_or(ObserveError::NoTracepoints);
+        let ids = Tracepoints {
+            switch: id("sched", "sched_switch")?,
+            waking: id("sched", "sched_waking")?,
+            sending: id("net", "net_dev_queue")?,
+        };
+        let functions = Functions::of_this_kernel().ok_or(ObserveError::NoTracepoints)?;
+        let (events, rings) = open(group, ids)?;
+        let (orders, told) = channel();
+        let peers = Peers::of(group);
+        let drainer = Drainer {
+            ids,
+            rings,
+            buffer: Vec::new(),
+            waiting: Vec::new(),
+            machine: Machine::default(),
+            seen: Seen { functions, peers },
+            begun_ns: None,
+            wall_ns: 0,
+        };
+        let drain = std::thread::spawn(move || drainer.run(&told));
+        Ok(Self { group: group.clone(), events, orders, drain, watching: false })
+    }
+
+    /// Begins to watch, or goes on with it after a pause.
+    pub fn begin(&mut self) {
+        let threads = threads(&self.group);
+        self.events.iter().for_each(|event| drop(perf::enable(event)));
+        self.watching = true;
+        // It is there until this value is dropped.
+        let _ = self.orders.send(Order::Begin(now_ns(), threads));
+    }
+
+    /// Pauses: nothing is recorded, and it costs nothing, until it begins again.
+    pub fn pause(&mut self) {
+        if std::mem::take(&mut self.watching) {
+            let time_ns = now_ns();
+            self.events.iter().for_each(|event| drop(perf::disable(event)));
+            let _ = self.orders.send(Order::Pause(time_ns));
+        }
+    }
+
+    /// Ends it. Addresses get their names now, while the processes still live.
+    #[must_use]
+    pub fn stop(mut self) -> Waits {
+        self.pause();
+        drop(self.orders);
+        self.drain.join().expect("the thread that empties the rings does not panic")
+    }
+}
+
+/// Disabled events, and a ring for each CPU. Threads of others may wake the group's on any CPU.
+fn open(group: &Group, ids: Tracepoints) -> Result<(Vec<OwnedFd>, Vec<Ring>), ObserveError> {
+    let parsed = |text: &str| text.parse::<CpuSet>().map_err(|_| ObserveError::Ended(group.root()));
+    let own = parsed(&group.fairness()?.allowed_cpus)?;
+    let online = optional("/sys/devices/system/cpu/online").ok_or(ObserveError::NoTracepoints)?;
+    let (mut events, mut rings) = (Vec::new(), Vec::new());
+    for cpu in parsed(&online)?.iter() {
+        let event = |id, stacks| perf::open_tracepoint(id, cpu, stacks).map_err(ObserveError::sampling);
+        let leader = event(ids.waking, true)?;
+        rings.push(Ring::map(&leader).map_err(ObserveError::sampling)?);
+        if own.contains(cpu) {
+            for (id, stacks) in [(ids.switch, true), (ids.sending, false)] {
+                let other = event(id, stacks)?;
+                perf::redirect(&other, &leader).map_err(ObserveError::sampling)?;
+                events.push(other);
+            }
+        }
+        events.push(leader);
+    }
+    Ok((events, rings))
+}
+
+/// Process, id and name of every thread.
+fn threads(group: &Group) -> Vec<(u32, u32, String)> {
+    let of = |pid: u32| {
+        let ids = numbered(&format!("/proc/{pid}/task")).unwrap_or_default();
+        let name = move |id: u32| optional(format!("/proc/{pid}/task/{id}/comm")).unwrap_or_default();
+        ids.into_iter().map(move |id| (pid, id, name(id)))
+    };
+    group.pids().unwrap_or_default().into_iter().flat_map(of).collect()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// What addresses and processes are.
+#[derive(Debug)]
+struct Seen {
+    functions: Functions,
+    peers: Peers,
+}
+
+impl Eyes for Seen {
+    fn marks(&mut self, chain: &[u64]) -> Marks {
+        self.functions.marks(chain)
+    }
+
+    fn origin(&mut self, process: u32) -> Origin {
+        self.peers.origin(process)
+    }
+}
+
+/// The thread that empties the rings.
+struct Drainer {
+    ids: Tracepoints,
+    rings: Vec<Ring>,
+    buffer: Vec<u8>,
+    /// Records that may be preceded by some of another ring.
+    waiting: Vec<Wake>,
+    machine: Machine,
+    seen: Seen,
+    begun_ns: Option<u64>,
+    wall_ns: u64,
+}
+
+impl Drainer {
+    fn run(mut self, orders: &Receiver<Order>) -> Waits {
+        loop {
+            match orders.recv_timeout(DRAIN_PERIOD) {
+                Err(RecvTimeoutError::Timeout) => self.drain(now_ns().saturating_sub(WRITTEN_AFTER_NS)),
+                Ok(Order::Begin(time_ns, threads)) => {
+                    // Between two slices nothing is recorded, so that all there is comes after.
+                    self.machine.begin(time_ns, &threads);
+                    self.begun_ns = Some(time_ns);
+                }
+                Ok(Order::Pause(time_ns)) => {
+                    self.drain(u64::MAX);
+                    self.machine.end(time_ns);
+                    self.wall_ns += self.begun_ns.take().map_or(0, |begun| time_ns.saturating_sub(begun));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let mut waits = recorded(self.machine.tell());
+        waits.wall_ns = self.wall_ns;
+        waits.observer_cpu_ns = own_cpu_ns();
+        waits
+    }
+
+    /// Empties all rings, and takes what was recorded before this time in its order.
+    fn drain(&mut self, until_ns: u64) {
+        for ring in &mut self.rings {
+            self.buffer.clear();
+            ring.drain(&mut self.buffer);
+            self.waiting.extend(wakes(&self.buffer, self.ids));
+        }
+        for wake in in_order(&mut self.waiting, until_ns) {
+            self.machine.take(wake, &mut self.seen);
+        }
+    }
+}
+
+/// Takes the records before a time out of those that wait, in the order of time; of one time, as they came.
+fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
+    waiting.sort_by_key(|wake| wake.time_ns);
+    let ready = waiting.partition_point(|wake| wake.time_ns < until_ns);
+    let rest = waiting.split_off(ready);
+    std::mem::replace(waiting, rest)
+}
+
+/// With names in the place of addresses; the short ones without their stacks.
+fn recorded(told: Told) -> Waits {
+    let Told { waits, threads, others_ns, lost } = told;
+    let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
+    let sides = |(kind, _): &(Kind, Sum)| {
+        [Some((kind.process, kind.waited_in.clone())), kind.woken_from.clone()].map(Option::unwrap_or_default)
+    };
+    let (frames, mut stacks) = named(&with_stacks.iter().flat_map(sides).collect::<Vec<_>>());
+    stacks.resize(2 * waits.len(), Vec::new());
+    let mut stacks = stacks.into_iter();
+    let mut leaves: Vec<WaitLeaf> = Vec::new();
+    for (kind, sum) in waits {
+        let (waited_in, woken_from) = (stacks.next().unwrap_or_default(), stacks.next().unwrap_or_default());
+        let Kind { ended_by, behind, by, .. } = kind;
+        let leaf = WaitLeaf { ended_by, behind, by, waited_in, woken_from, count: sum.count, ns: sum.ns };
+        // Addresses of one function are one place.
+        let is_same = |other: &&mut WaitLeaf| {
+            (other.ended_by, other.behind, &other.by, &other.waited_in, &other.woken_from)
+                == (leaf.ended_by, leaf.behind, &leaf.by, &leaf.waited_in, &leaf.woken_from)
+        };
+        match leaves.iter_mut().find(is_same) {
+            Some(same) => {
+                same.count += leaf.count;
+                same.ns += leaf.ns;
+            }
+            None => leaves.push(leaf),
+        }
+    }
+    leaves.sort_by_key(|leaf| std::cmp::Reverse(leaf.ns));
+    let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
+    Waits { threads, idle_ns, others_ns, lost, frames, leaves, ..Waits::default() }
+}

@@ -1,0 +1,70 @@
+//! Who sends to a server: whoever is connected to a port that it listens on asks it; whom it is connected to, it asks.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::machine::Origin;
+use crate::file::optional;
+use crate::resources::descriptors;
+use crate::{Group, sockets};
+
+/// Looks at a process of which no connection with the server is found: one may be closed at that moment.
+const MOST_LOOKS: u32 = 8;
+
+/// The processes that sent to a group so far.
+#[derive(Debug)]
+pub(super) struct Peers {
+    group: Group,
+    known: HashMap<u32, Origin>,
+    looks: HashMap<u32, u32>,
+}
+
+impl Peers {
+    pub(super) fn of(group: &Group) -> Self {
+        Self { group: group.clone(), known: HashMap::new(), looks: HashMap::new() }
+    }
+
+    /// Who a process is that is not of the group.
+    pub(super) fn origin(&mut self, process: u32) -> Origin {
+        if let Some(known) = self.known.get(&process) {
+            return known.clone();
+        }
+        let looks = self.looks.entry(process).or_default();
+        *looks += 1;
+        let last = *looks >= MOST_LOOKS;
+        let found = look(&self.group, process);
+        if last || !matches!(found, Origin::Stranger(_)) {
+            self.known.insert(process, found.clone());
+        }
+        found
+    }
+}
+
+fn look(group: &Group, process: u32) -> Origin {
+    // The kernel's own threads have no memory.
+    if optional(format!("/proc/{process}/maps")).is_some_and(|maps| maps.is_empty()) {
+        return Origin::Kernel;
+    }
+    let name = optional(format!("/proc/{process}/comm")).unwrap_or_default();
+    let (Ok(all), Ok(pids)) = (sockets::all(), group.pids()) else { return Origin::Stranger(name) };
+    let (own, theirs) = (descriptors(&pids).sockets, descriptors(&[process]).sockets);
+    let served: BTreeSet<u16> = all
+        .iter()
+        .filter(|socket| socket.listening && own.contains(&socket.inode))
+        .map(|socket| socket.local_port)
+        .collect();
+    let asking: BTreeSet<u16> = all
+        .iter()
+        .filter(|socket| {
+            !socket.listening && own.contains(&socket.inode) && !served.contains(&socket.local_port)
+        })
+        .map(|socket| socket.local_port)
+        .collect();
+    let mut connections = all.iter().filter(|socket| !socket.listening && theirs.contains(&socket.inode));
+    if connections.clone().any(|socket| served.contains(&socket.remote_port)) {
+        return Origin::Client;
+    }
+    match connections.find(|socket| asking.contains(&socket.remote_port)) {
+        Some(socket) => Origin::Service(format!("{name} (port {})", socket.local_port)),
+        None => Origin::Stranger(name),
+    }
+}

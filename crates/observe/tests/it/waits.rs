@@ -1,0 +1,142 @@
+//! Servers that wait in known ways are watched, and what ended their waits is found.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use model::record::{EndedBy, WaitLeaf, Waits};
+use observe::{Group, WakerWatch};
+
+use crate::support::Told;
+
+const REQUESTS: u32 = 60;
+
+/// A loopback address that no other test of this process and no other process uses.
+fn address() -> String {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{high}.{low}.{}:7878", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn server(what: &str) -> (Told, String) {
+    let address = address();
+    (Told::new(&["waiting", what, &address]), address)
+}
+
+/// Asks the server one request after another, each after a time to think.
+fn ask(address: &str, think: Duration) {
+    let mut server = TcpStream::connect(address).unwrap();
+    for _ in 0..REQUESTS {
+        std::thread::sleep(think);
+        server.write_all(b".").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+    }
+}
+
+/// What ended the waits of a server while it was asked; nothing, and the reason said, where that may not be seen.
+fn watched(mut server: Told, address: &str, think: Duration) -> Option<Waits> {
+    let group = Group::of(server.pid()).unwrap();
+    let mut watch = match WakerWatch::attach(&group) {
+        Ok(watch) => watch,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+    };
+    watch.begin();
+    std::thread::scope(|scope| {
+        scope.spawn(|| ask(address, think));
+        server.work();
+    });
+    let waits = watch.stop();
+    assert_eq!(waits.leaves.iter().map(|leaf| leaf.ns).sum::<u64>(), waits.idle_ns);
+    assert!(waits.idle_ns <= waits.threads * waits.wall_ns, "{}", table(&waits));
+    Some(waits)
+}
+
+/// The share of the waits that are the server's own, and of no client, that ended so.
+fn share(waits: &Waits, ended_by: EndedBy) -> f64 {
+    let own = |leaf: &&WaitLeaf| !matches!(leaf.ended_by, EndedBy::Client | EndedBy::Cpu);
+    let all: u64 = waits.leaves.iter().filter(own).map(|leaf| leaf.ns).sum();
+    let these = waits.leaves.iter().filter(|leaf| leaf.ended_by == ended_by);
+    these.map(|leaf| leaf.ns).sum::<u64>() as f64 / all.max(1) as f64
+}
+
+/// The longest wait that ended so.
+fn longest(waits: &Waits, ended_by: EndedBy) -> &WaitLeaf {
+    waits.leaves.iter().find(|leaf| leaf.ended_by == ended_by).unwrap()
+}
+
+fn is_in(waits: &Waits, stack: &[u32], name: &str) -> bool {
+    waits.frames_of(stack).any(|frame| frame.name.contains(name))
+}
+
+/// The leaves as lines, for whoever reads why a test failed.
+fn table(waits: &Waits) -> String {
+    let names = |stack: &[u32]| {
+        let names: Vec<&str> =
+            waits.frames_of(stack).rev().take(12).map(|frame| frame.name.as_str()).collect();
+        names.join(" < ")
+    };
+    let line = |leaf: &WaitLeaf| {
+        let WaitLeaf { ended_by, behind, by, count, ns, .. } = leaf;
+        let [waited, woken] = [&leaf.waited_in, &leaf.woken_from].map(|stack| names(stack));
+        format!("{ended_by:?} {behind:?} {by:?} {count} x {ns} ns\n  in {waited}\n  from {woken}\n")
+    };
+    waits.leaves.iter().take(8).map(line).collect()
+}
+
+#[test]
+fn who_sleeps_waits_for_a_time() {
+    let (server, address) = server("time");
+    let Some(waits) = watched(server, &address, Duration::ZERO) else { return };
+    assert!(share(&waits, EndedBy::Timer) > 0.8, "{}", table(&waits));
+    let leaf = longest(&waits, EndedBy::Timer);
+    assert!(leaf.count >= u64::from(REQUESTS) / 2 && is_in(&waits, &leaf.waited_in, "nanosleep"), "{leaf:?}");
+}
+
+#[test]
+fn who_waits_for_a_lock_is_told_who_held_it_and_what_that_one_waited_for() {
+    let (server, address) = server("lock");
+    let Some(waits) = watched(server, &address, Duration::ZERO) else { return };
+    assert!(share(&waits, EndedBy::Lock) > 0.8, "{}", table(&waits));
+    let leaf = longest(&waits, EndedBy::Lock);
+    assert_eq!(
+        (leaf.by.as_deref(), leaf.behind),
+        (Some("holder"), Some(EndedBy::Timer)),
+        "{}",
+        table(&waits)
+    );
+    assert!(!leaf.woken_from.is_empty(), "{leaf:?}");
+}
+
+#[test]
+fn who_waits_for_a_process_is_told_so() {
+    let (server, address) = server("child");
+    let Some(waits) = watched(server, &address, Duration::ZERO) else { return };
+    assert!(share(&waits, EndedBy::Child) > 0.8, "{}", table(&waits));
+}
+
+#[test]
+fn another_service_is_told_from_a_client_and_named_with_its_port() {
+    let (mut backend, behind) = server("time");
+    let (server, address) = server(&behind);
+    let waits = std::thread::scope(|scope| {
+        scope.spawn(|| backend.work());
+        watched(server, &address, Duration::ZERO)
+    });
+    let Some(waits) = waits else { return };
+    assert!(share(&waits, EndedBy::Service) > 0.8, "{}", table(&waits));
+    let by = longest(&waits, EndedBy::Service).by.clone().unwrap();
+    assert!(by.contains("fixture") && by.ends_with("(port 7878)"), "{by}");
+}
+
+#[test]
+fn a_server_that_has_nothing_to_do_waits_for_its_client() {
+    let (server, address) = server("nothing");
+    let Some(waits) = watched(server, &address, Duration::from_millis(3)) else { return };
+    let client = longest(&waits, EndedBy::Client).ns;
+    assert!(client as f64 > 0.8 * waits.idle_ns as f64, "{}", table(&waits));
+    assert!(share(&waits, EndedBy::Lock) + share(&waits, EndedBy::Timer) < 0.5, "{}", table(&waits));
+}
