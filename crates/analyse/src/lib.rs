@@ -29,7 +29,7 @@ pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::said::{Said, TreeNode, nodes};
-pub use attribution::tree::{AttributionRow, LeafCount, Place};
+pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;
 pub use bisect::{BISECT_SCHEMA, BisectStep, Bisected, Halfway, NamedCommit, StepAnswer};

@@ -86,6 +86,10 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["kernel", "entry and exit", "switch"] => "switches on the way out of the kernel".to_owned(),
         ["kernel", "entry and exit", ..] => "entering the kernel and leaving it".to_owned(),
         ["kernel", "other", function] => format!("{function} of the kernel"),
+        ["kernel", same] if analyse::DONE_ALIKE.contains(&same) => same.to_owned(),
+        ["kernel", same, ..] if analyse::DONE_ALIKE.contains(&same) => {
+            node_words(&[&path[..1], &path[2..]].concat())
+        }
         ["kernel", call, _, "switch"] => format!("context switches in {call}"),
         ["kernel", call, on, "other"] => format!("{call} on {on}, the rest of it"),
         ["kernel", call, on, does] => format!("{does} in {call} on {on}"),

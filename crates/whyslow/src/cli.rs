@@ -1,6 +1,8 @@
 //! The command line: the one definition from which help, man pages and completions are made.
 
 mod compare;
+#[cfg(test)]
+mod documented;
 mod load;
 mod request;
 mod runs;

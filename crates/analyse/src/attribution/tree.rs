@@ -7,6 +7,7 @@ pub(crate) mod place;
 pub(crate) mod said;
 mod spread;
 pub(crate) mod table;
+pub use table::DONE_ALIKE;
 #[cfg(test)]
 mod tests;
 

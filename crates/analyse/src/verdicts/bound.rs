@@ -118,7 +118,7 @@ const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 32] = [
+const OTHERS: [(&str, Unit, ReadReport); 33] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -136,6 +136,7 @@ const OTHERS: [(&str, Unit, ReadReport); 32] = [
     }),
     ("unfinished", Unit::Count, |report| Some(report.unfinished as f64)),
     ("unsent", Unit::Count, |report| Some(report.unsent as f64)),
+    ("resent", Unit::Count, |report| Some(report.resent as f64)),
     ("pieces_answers", Unit::Count, |report| report.pieces.map(|pieces| pieces.answers as f64)),
     ("pieces_apart", Unit::Time, |report| report.pieces.map(|pieces| pieces.apart_ns as f64)),
     ("pieces_longest", Unit::Time, |report| report.pieces.map(|pieces| pieces.longest_ns as f64)),

@@ -128,6 +128,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             why: true,
             confirm: false,
             brief: false,
+            fewer_connections: false,
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,

@@ -28,8 +28,10 @@ const SLICE_OF_JIT: Span = Span(Duration::from_millis(200));
 const CYCLES: u32 = 24;
 /// The same in a brief run, which has more blocks for it. Under a condition after the first there are two thirds as many.
 const BRIEF_CYCLES: u32 = 18;
-/// Fewest, however long they are.
+/// Fewest, however long they are: an even number, so that each arm comes first as often as last.
 const FEWEST_CYCLES: u32 = 6;
+/// The same in a brief run; under a condition after the first, half as many.
+const FEWEST_BRIEF: u32 = 4;
 /// Most slices of an arm in a block.
 const MAX_CYCLES: u32 = 10_000;
 /// Longest window: an hour is a soak test, not a round.
@@ -166,6 +168,9 @@ pub struct Design {
     /// nothing.
     #[serde(default)]
     pub brief: bool,
+    /// Whether there may be fewer connections than the usual number: nobody asked for it.
+    #[serde(default)]
+    pub fewer_connections: bool,
 }
 
 /// Everything that will be done, validated. Recorded with the run before its first round.
@@ -275,14 +280,19 @@ impl Plan {
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
         let usual = as_long.round() as u32;
         let usual = if self.design.brief { usual * BRIEF_CYCLES / CYCLES } else { usual };
-        cycles.unwrap_or(usual.clamp(FEWEST_CYCLES, CYCLES))
+        let fewest = if self.design.brief { FEWEST_BRIEF } else { FEWEST_CYCLES };
+        cycles.unwrap_or(usual.clamp(fewest, CYCLES))
     }
 
     /// The same under the condition at `index`.
     #[must_use]
     pub fn cycles_of(&self, index: usize, slice: Span) -> u32 {
         let cycles = self.cycles(slice);
-        if self.design.brief && index > 0 { (cycles * 2).div_ceil(3) } else { cycles }
+        match self.design.brief && index > 0 {
+            true if cycles <= FEWEST_BRIEF => cycles.div_ceil(2),
+            true => (cycles * 2).div_ceil(3),
+            false => cycles,
+        }
     }
 
     /// Seconds that one block takes if every arm is steady at once.

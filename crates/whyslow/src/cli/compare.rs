@@ -68,9 +68,9 @@ pub(crate) struct CompareArgs {
     pub(crate) path: Option<String>,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// Connections, all open before the window
-    #[arg(long, default_value_t = 64)]
-    pub(crate) connections: u32,
+    /// Connections, all open before the window [default: 64, or as many as slow servers that are full need]
+    #[arg(long)]
+    pub(crate) connections: Option<u32>,
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,

@@ -15,8 +15,8 @@ use super::progress::Progress;
 use super::server::{Bench, Purpose, Server};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
 
-/// Shortest turn of a warm-up: what a request costs in shorter ones moves too much to tell whether a server is steady.
-const STEADY_TURN: Duration = Duration::from_millis(200);
+/// Shortest turn of a warm-up: what a request costs in one of so long moves by about 1 %, a third of what a steady server may.
+const STEADY_TURN: Duration = Duration::from_millis(100);
 
 /// The servers of a block and what is written of each: in the same order.
 struct Block<'a> {

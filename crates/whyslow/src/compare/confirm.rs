@@ -145,6 +145,7 @@ impl Trial {
                 why: false,
                 confirm: false,
                 brief: false,
+                fewer_connections: whole.design.fewer_connections,
             },
             intervention: Some(self.remedy.intervention.clone()),
             ..whole.clone()

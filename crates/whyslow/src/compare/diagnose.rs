@@ -29,8 +29,10 @@ const SAMPLES_HZ: u32 = 997;
 const SAMPLED: u32 = 10;
 /// Turns in which anything else is watched: counts per request hardly differ between two.
 const WATCHED: u32 = 3;
+/// Watched turns from one turn without watching to the next.
+const PLAIN_EVERY: u32 = 2;
 /// Turns that warm a server that is compared with nobody: no figure is scored.
-const WARM_TURNS: u32 = 5;
+const WARM_TURNS: u32 = 3;
 
 /// Shortest turn of any: of a slice there would be too few samples.
 const WATCHED_TURN: Duration = Duration::from_millis(200);
@@ -46,7 +48,7 @@ pub(super) fn seconds(plan: &Plan) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
-    let turns = f64::from(WARM_TURNS + 2 * (SAMPLED + WATCHED));
+    let turns = f64::from(WARM_TURNS + PLAIN_EVERY + (SAMPLED + WATCHED) * (PLAIN_EVERY + 1) / PLAIN_EVERY);
     // A server that waits has some turns more; an estimate need not know which do.
     let one = START_S + turns * (plan.turn().0.clamp(WATCHED_TURN, LONGEST).as_secs_f64() + TURN_OVERHEAD_S);
     plan.arms.len() as f64 * one
@@ -218,7 +220,7 @@ impl Course<'_> {
         Ok(taken)
     }
 
-    /// So many turns in which the servers that are `wanted` are watched, each after one in which it is not.
+    /// So many turns in which the servers that are `wanted` are watched, each next to one in which it is not.
     fn pass(
         &mut self,
         kind: PassKind,
@@ -237,10 +239,12 @@ impl Course<'_> {
             watches.push((watched.works() && wanted(watched)).then(attach).transpose()?);
         }
         let mut sums: Vec<Sum> = watches.iter().map(|_| Sum::default()).collect();
-        for _ in 0..turns {
+        for number in 0..turns {
             self.each(|course, index| {
                 let Some(watch) = &mut watches[index] else { return Ok(()) };
-                course.plain_turn(index)?;
+                if number % PLAIN_EVERY == 0 {
+                    course.plain_turn(index)?;
+                }
                 watch.prepare(&course.watched[index].group)?;
                 let taken = course.turn(index, Some(pool(index, kind)), watch)?;
                 watch.rest();

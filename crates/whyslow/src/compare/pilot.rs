@@ -20,9 +20,18 @@ const IDLE: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_millis(200);
 /// Answers of the slowest arm in a slice, at least.
 const ANSWERS: f64 = 200.0;
+/// The same in a brief run.
+const BRIEF_ANSWERS: f64 = 100.0;
 /// What is in flight must be answered within this part of a second, or connections are lowered: a turn ends only when
 /// all is answered.
 const LONGEST_QUEUE_S: f64 = 1.0;
+/// The same where nobody asked for a number of connections and every arm is full: more of them only lengthen the queue, and each
+/// turn waits for its end.
+const USUAL_QUEUE_S: f64 = 0.05;
+/// Share of its CPUs from which an arm is full.
+const FULL: f64 = 0.9;
+/// Connections for each CPU of the server, at least.
+const CONNECTIONS_PER_CPU: usize = 4;
 /// CPUs that an arm may keep busy while nobody asks it anything; with more it disturbs the others.
 const MOST_BACKGROUND: f64 = 0.05;
 /// Share of the memory that is left that arms may take together.
@@ -41,6 +50,8 @@ pub(super) struct Piloted {
     background: f64,
     /// Whether all that was in flight was answered in time.
     kept_up: bool,
+    /// Whether it used all of its CPUs.
+    full: bool,
 }
 
 impl Bench<'_> {
@@ -48,8 +59,15 @@ impl Bench<'_> {
     pub(super) fn pilot(&self, round: &Round, connections: u32) -> Result<Piloted, Early> {
         self.services.begin_block(&self.around())?;
         let record = self.blank(round);
-        let mut piloted =
-            Piloted { record, answers: Vec::new(), per_s: 0.0, rss_bytes: 0, background: 0.0, kept_up: true };
+        let mut piloted = Piloted {
+            record,
+            answers: Vec::new(),
+            per_s: 0.0,
+            rss_bytes: 0,
+            background: 0.0,
+            kept_up: true,
+            full: false,
+        };
         match self.start(Purpose::Pilot, &mut piloted.record) {
             Ok(mut server) => match self.ask(&mut server) {
                 Ok(answers) => {
@@ -104,7 +122,8 @@ impl Bench<'_> {
         let turn_ns = match self.plan.design.turns {
             Turns::Slices { slice: Some(slice), .. } => slice.as_ns(),
             _ => {
-                let needed = Duration::from_secs_f64((ANSWERS / slowest).min(LONGEST_SLICE.0.as_secs_f64()));
+                let answers = if self.plan.design.brief { BRIEF_ANSWERS } else { ANSWERS };
+                let needed = Duration::from_secs_f64((answers / slowest).min(LONGEST_SLICE.0.as_secs_f64()));
                 nanoseconds(needed.max(self.plan.usual_slice().0))
             }
         };
@@ -132,14 +151,28 @@ impl Bench<'_> {
             .then(|| AloneReason::Background { arm: busiest.record.arm.clone(), share: busiest.background })
     }
 
-    /// Connections that the slowest arm can answer within a turn, where those asked for are too many.
+    /// Connections that the slowest arm can answer within a turn, where the `connections` there are now are too many.
     pub(super) fn fewer_connections(&self, pilots: &[Piloted], connections: u32) -> Option<u32> {
         let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
         let depth = f64::from(self.plan.workload.job.depth());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
-        let fit = (slowest * LONGEST_QUEUE_S / depth).floor().max(1.0);
         let late = working().any(|piloted| !piloted.kept_up);
-        (late && fit < f64::from(connections)).then_some(fit as u32)
+        // Each time once: what is left over by then is no queue of connections.
+        let free = self.plan.design.fewer_connections && connections == self.plan.workload.job.connections;
+        let longest_s = if free && working().all(|piloted| piloted.full) {
+            USUAL_QUEUE_S
+        } else if late {
+            LONGEST_QUEUE_S
+        } else {
+            return None;
+        };
+        let fit = (slowest * longest_s / depth).floor().max(self.fewest_connections());
+        (fit < f64::from(connections)).then_some(fit as u32)
+    }
+
+    /// With fewer connections a server on all of its CPUs would have nothing to do now and then.
+    fn fewest_connections(&self) -> f64 {
+        (self.plan.placement.server.len() * CONNECTIONS_PER_CPU) as f64
     }
 }
 
@@ -153,6 +186,9 @@ fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
     let drained = Duration::from_nanos(report.quiet_ns.saturating_sub(report.end_ns));
     piloted.kept_up =
         report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.min(DRAIN.as_secs_f64());
+    let used = &taken.observed.target;
+    let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
+    piloted.full = used.cpu.total_ns as f64 >= FULL * offered_ns as f64;
     piloted.rss_bytes = taken.observed.target.rss_peak_bytes;
     std::thread::sleep(SETTLE);
     piloted.background = together.idle_share(0, IDLE)?;

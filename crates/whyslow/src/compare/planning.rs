@@ -31,6 +31,8 @@ const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
 /// When a request is given up where no flag says: longer than any turn with its drain.
 const TIMEOUT: Span = Span::from_secs(60);
 /// Path where neither a flag nor a target names one.
+/// Connections where nobody says how many.
+const USUAL_CONNECTIONS: u32 = 64;
 const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison on this machine, validated.
@@ -72,6 +74,7 @@ pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result
             why: !args.no_why && placement.machines.are_one(),
             confirm: args.confirm,
             brief: quick(args) && args.cycles.is_none(),
+            fewer_connections: args.connections.is_none(),
         },
         placement,
         intervention: None,
@@ -133,8 +136,9 @@ fn workload(
     target_path: Option<String>,
     placement: &Placement,
 ) -> anyhow::Result<Workload> {
-    let threads = u32::try_from(placement.load.len()).unwrap_or(1).min(args.connections).max(1);
-    let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
+    let connections = args.connections.unwrap_or(USUAL_CONNECTIONS);
+    let threads = u32::try_from(placement.load.len()).unwrap_or(1).min(connections).max(1);
+    let size = Size { connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
     let (job, notes) = args.request.job_without_timing(size)?;
     notes.iter().for_each(|note| crate::say(note));
     let job = if args.no_keep_alive { job.with_keep_alive(false) } else { job };

@@ -1,12 +1,12 @@
 //! What is said of a gap, read from the tree: the nodes in which it is, and not every leaf.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::plan::CauseId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::table::Does;
+use super::table::{Does, does_the_same};
 use super::{AttributionRow, LeafCount, parts};
 use crate::attribution::profile::Category;
 use crate::facts::seen::SURE;
@@ -103,7 +103,7 @@ struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn add(&mut self, row: &'a AttributionRow, path: &'a [String]) {
+    fn add(&mut self, row: &'a AttributionRow, path: &[&'a str]) {
         self.ns[0] += row.baseline_ns;
         self.ns[1] += row.arm_ns;
         self.variance += row.delta_se_ns.powi(2);
@@ -165,9 +165,27 @@ pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
 }
 
 fn root<'a>(rows: &[&'a AttributionRow]) -> Node<'a> {
+    let mut calls: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for row in rows {
+        if let Some((same, call)) = alike(row) {
+            calls.entry(same).or_default().insert(call);
+        }
+    }
     let mut root = Node::default();
-    rows.iter().for_each(|row| root.add(row, &row.path));
+    for row in rows {
+        let mut path: Vec<&str> = row.path.iter().map(String::as_str).collect();
+        if let Some((same, _)) = alike(row).filter(|(same, _)| calls[same].len() > 1) {
+            path.insert(1, same);
+        }
+        root.add(row, &path);
+    }
     root
+}
+
+/// What the system call of a row does, where other calls do the same, and the call.
+fn alike(row: &AttributionRow) -> Option<(&'static str, &str)> {
+    let [_, call, on, ..] = &row.path[..] else { return None };
+    does_the_same(call, on).map(|same| (same, call.as_str()))
 }
 
 fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, 'b>> {
@@ -221,8 +239,22 @@ fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
     }
 }
 
-/// The count of a node: that which all its leaves share, where they are of one call those but its switches.
+/// The count of a node: that which all its leaves share, where they are of one call those but its switches; of calls that do the
+/// same, the sum of theirs.
 fn count(rows: &[&AttributionRow]) -> Option<LeafCount> {
+    let mut by_call: BTreeMap<Option<&str>, Vec<&AttributionRow>> = BTreeMap::new();
+    for row in rows {
+        by_call.entry(alike(row).map(|(_, call)| call)).or_default().push(row);
+    }
+    if by_call.len() < 2 || by_call.contains_key(&None) {
+        return count_of_one(rows);
+    }
+    let counts: Option<Vec<LeafCount>> = by_call.values().map(|rows| count_of_one(rows)).collect();
+    let sum = |figure: fn(&LeafCount) -> f64| counts.as_ref().map(|all| all.iter().map(figure).sum());
+    Some(LeafCount { baseline: sum(|count| count.baseline)?, arm: sum(|count| count.arm)? })
+}
+
+fn count_of_one(rows: &[&AttributionRow]) -> Option<LeafCount> {
     let is_switch = |row: &&&AttributionRow| row.path.last().is_some_and(|does| does == Does::Switch.word());
     let calls: Vec<_> = rows.iter().filter(|row| rows.len() == 1 || !is_switch(row)).collect();
     let first = calls.first()?.count?;

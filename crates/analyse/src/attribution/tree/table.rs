@@ -153,6 +153,27 @@ pub(crate) const ON: Table<On> = &[
     (On::Time, &["^hrtimer_nanosleep", "^do_nanosleep", "^do_clock_"]),
 ];
 
+/// Calls that do the same for a request by other names: two servers that differ in the name alone do not differ. Of reading and
+/// writing it is so on sockets.
+const ALIKE: Table<&'static str> = &[
+    (WAITING, &["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"]),
+    (RECEIVING, &["recv", "recvfrom", "recvmsg", "recvmmsg", "read", "readv"]),
+    (SENDING, &["send", "sendto", "sendmsg", "sendmmsg", "write", "writev", "sendfile"]),
+];
+const WAITING: &str = "waiting for events";
+const RECEIVING: &str = "receiving";
+const SENDING: &str = "sending";
+
+/// Names of nodes that stand for several system calls, which do the same.
+pub const DONE_ALIKE: [&str; 3] = [WAITING, RECEIVING, SENDING];
+
+/// What `call` on `on` does, where other calls do the same.
+pub(crate) fn does_the_same(call: &str, on: &str) -> Option<&'static str> {
+    let (what, _) = ALIKE.iter().find(|(_, calls)| calls.contains(&call))?;
+    let socket = [On::Tcp, On::UnixSocket].iter().any(|socket| socket.word() == on);
+    (*what == WAITING || socket).then_some(*what)
+}
+
 /// What a call is on where neither its stack nor others of the same call tell.
 pub(crate) const CALLS_ON: Table<On> = &[
     (

@@ -2,7 +2,7 @@ use model::plan::SplitMix64;
 use model::record::{Frame, Profile, Stack};
 
 use super::place::{Leaf, leaf};
-use super::{AttributionRow, Done, Samples, parts, rows, said, tree};
+use super::{AttributionRow, Done, LeafCount, Samples, parts, rows, said, tree};
 
 /// Functions below `|` are the kernel's.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
@@ -270,6 +270,25 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
     );
     // Within three standard errors nothing is said.
     assert!(told(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
+}
+
+#[test]
+fn calls_that_do_the_same_by_other_names_are_one() {
+    let counted = |path: &str, [from, to]: [f64; 2], [seldom, often]: [f64; 2]| AttributionRow {
+        count: Some(LeafCount { baseline: seldom, arm: often }),
+        ..row(path, from, to)
+    };
+    let rows = [
+        counted("kernel/epoll_pwait2/epoll/other", [300.0, 0.0], [0.05, 0.0]),
+        counted("kernel/epoll_wait/epoll/other", [0.0, 310.0], [0.0, 0.05]),
+        counted("kernel/write/TCP/protocol send", [1000.0, 1500.0], [1.0, 1.5]),
+        counted("kernel/sendto/TCP/protocol send", [0.0, 500.0], [0.0, 0.5]),
+        counted("kernel/write/file/page cache", [100.0, 100.0], [1.0, 1.0]),
+    ];
+    assert_eq!(told(&rows), ["kernel/sending +1000"]);
+    let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+    assert_eq!(said[0].count, Some(LeafCount { baseline: 1.0, arm: 2.0 }));
+    assert_eq!((said[0].more_ns, said[0].dearer_ns), (Some(1000.0), Some(0.0)));
 }
 
 #[test]

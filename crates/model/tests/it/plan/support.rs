@@ -53,6 +53,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             why: true,
             confirm: false,
             brief: false,
+            fewer_connections: false,
         },
         placement: Placement::choose(&allowed, None, None).unwrap(),
         intervention: None,

@@ -79,6 +79,7 @@ fn plan() -> Plan {
             why: true,
             confirm: false,
             brief: false,
+            fewer_connections: false,
         },
         placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
         intervention: None,
