@@ -123,7 +123,7 @@ struct Lane {
     left: u32,
     /// When the first part of an answer was read whose end had not come; 0 where there is none.
     begun_ns: u64,
-    /// Since when nothing was asked of it: it was opened then, or gave its last answer; 0 where that is not known.
+    /// Since when nothing was asked of it: it was opened then, or gave its last answer; 0 where it is a stream, not a connection.
     free_ns: u64,
     /// Whether its request was lost to another connection before.
     second_try: bool,
@@ -492,7 +492,9 @@ impl Session {
             self.occupancy.add(at, -1);
         }
         state.answers += u64::from(self.tally.covers(at));
-        state.free_ns = at;
+        if state.free_ns != 0 {
+            state.free_ns = at;
+        }
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);
         self.note_pieces(lane, stamp, at, timed);
