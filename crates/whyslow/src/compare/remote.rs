@@ -241,16 +241,15 @@ impl Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for Line {
     fn drop(&mut self) {
-        let line = self.line.get_mut().unwrap_or_else(PoisonError::into_inner);
         // The end of its input tells the agent to end all that it started; ssh ends after it.
-        let _ = line.lines.get_ref().shutdown(Shutdown::Write);
-        if let Some(mut process) = line.process.take() {
+        let _ = self.lines.get_ref().shutdown(Shutdown::Write);
+        if let Some(mut process) = self.process.take() {
             let _ = process.wait(LAST_WORDS);
             let _ = process.stop();
         }
-        let _ = std::fs::remove_file(&line.log);
+        let _ = std::fs::remove_file(&self.log);
     }
 }
 
