@@ -13,7 +13,6 @@ const REQUESTS: u64 = 10_007;
 const BESIDE: u64 = 20;
 
 /// What is counted while a fixture works; `None`, and said, where this user may not count.
-#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
 fn counted(role: &[&str]) -> Option<(Counts, model::record::Usage)> {
     let mut told = Told::new(role);
     let group = Group::of(told.pid()).unwrap();
@@ -22,7 +21,7 @@ fn counted(role: &[&str]) -> Option<(Counts, model::record::Usage)> {
     told.work();
     let counts = counting.read().since(&before);
     if counts.events.is_empty() {
-        eprintln!("skipped: {:?}", counts.missing);
+        testkit::skipped(&format!("{:?}", counts.missing));
         return None;
     }
     Some((counts, group.snapshot().unwrap().since(&used)))
@@ -119,14 +118,13 @@ fn where_bpf_is_refused_calls_are_counted_all_of_the_time_and_that_is_said() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
 fn counts_equal_those_of_a_tracer() {
     let Some((counts, _)) = counted(&["requests", "2000"]) else { return };
     let mut told = Told::new(&["requests", "2000"]);
     let tracer = match Tracer::attach(&Group::of(told.pid()).unwrap()) {
         Ok(tracer) if !counts.syscalls.is_empty() => tracer,
         tracer => {
-            eprintln!("skipped: {:?}, {:?}", tracer.err(), counts.missing);
+            testkit::skipped(&format!("{:?}, {:?}", tracer.err(), counts.missing));
             return;
         }
     };

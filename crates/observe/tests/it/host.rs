@@ -55,7 +55,7 @@ fn a_connection_is_in_the_tcp_counters() {
 #[test]
 fn tcp_is_that_of_the_network_in_which_the_watched_process_is() {
     let Some(told) = in_own_network(&["sleep", "1"]) else {
-        eprintln!("skipped: no network namespace can be made here");
+        testkit::skipped("no network namespace can be made here");
         return;
     };
     let group = Group::of(told.pid()).unwrap();
@@ -80,7 +80,7 @@ fn tcp_is_that_of_the_network_in_which_the_watched_process_is() {
 fn limits_are_those_of_the_cgroup_in_which_the_watched_process_is() {
     const MEMORY_BYTES: u64 = 20 << 20;
     let Some(cgroup) = Cgroup::with_limits(3_000, MEMORY_BYTES) else {
-        eprintln!("skipped: no cgroup can be made here");
+        testkit::skipped("no cgroup can be made here");
         return;
     };
     let mut told = Told::new(&["spin", "30"]);
@@ -252,7 +252,7 @@ fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
     }
     let found = ResourceSnapshot::read(&group).unwrap().since(&before);
     let Some(sockets) = &found.sockets else {
-        eprintln!("skipped: no sock_diag here");
+        testkit::skipped("no sock_diag here");
         return;
     };
     // Other tests of this process have listeners and connections too: theirs are told apart by port.

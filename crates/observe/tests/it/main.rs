@@ -1,5 +1,4 @@
 //! The instrument is calibrated: processes with known behaviour are watched, and what they did is found.
-#![allow(clippy::print_stderr, reason = "a test that cannot run here says why")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends by panicking")]
 
 mod calibration;

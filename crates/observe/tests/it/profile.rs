@@ -24,7 +24,7 @@ fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<P
     let mut profiler = match attached {
         Ok(profiler) => profiler,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            testkit::skipped(&format!("{error}"));
             return None;
         }
     };
@@ -128,7 +128,7 @@ fn who_waits_in_a_loop_is_told_from_who_works_in_one() {
 fn time_in_the_kernel_is_found_there() {
     let Some(profile) = sampled(Told::new(&["system", "1000"])) else { return };
     if !profile.kernel {
-        eprintln!("skipped: {:?}", profile.notes);
+        testkit::skipped(&format!("{:?}", profile.notes));
         return;
     }
     let inside = samples_in(&profile, |frame| frame.kernel);
@@ -189,7 +189,7 @@ fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
     if status.is_ok_and(|status| status.success()) {
         return Some(stem);
     }
-    eprintln!("skipped: no C compiler (cc)");
+    testkit::skipped("no C compiler (cc)");
     None
 }
 
@@ -286,7 +286,7 @@ fn functions_of_rust_have_the_line_that_ran() {
 fn sampled_server(runtime: &[&str], name: &str, text: &str, env: &[(&str, &str)]) -> Option<Profile> {
     let (program, args) = runtime.split_first().unwrap();
     if !Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {program} is not installed");
+        testkit::skipped(&format!("{program} is not installed"));
         return None;
     }
     let file = std::env::temp_dir().join(format!("observe-{}-{name}", std::process::id()));
@@ -434,7 +434,7 @@ fn functions_of_go_have_their_line() {
     std::fs::write(&source, GO).unwrap();
     let built = Command::new("go").args(["build", "-o"]).arg(&stem).arg(&source).status();
     if !built.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: go is not installed");
+        testkit::skipped("go is not installed");
         return;
     }
     let profile = sampled(Told::start(&mut Command::new(&stem)));
@@ -499,7 +499,7 @@ fn without_capabilities<T>(work: impl FnOnce() -> T) -> T {
 fn waits_are_refused_where_the_kernel_may_not_be_sampled() {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     if paranoid.trim() != "2" {
-        eprintln!("skipped: kernel.perf_event_paranoid is {paranoid}");
+        testkit::skipped(&format!("kernel.perf_event_paranoid is {paranoid}"));
         return;
     }
     let told = Told::new(&["sleep", "1"]);

@@ -72,7 +72,7 @@ fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
 fn root_without_rights_is_an_ordinary_user() {
     let all = rustix::thread::capabilities(None).unwrap();
     if !all.effective.contains(CapabilitySet::SYS_PTRACE | CapabilitySet::SYS_ADMIN) {
-        eprintln!("skipped: there are no rights to be given up");
+        testkit::skipped("there are no rights to be given up");
         return;
     }
     let none = CapabilitySet::empty();

@@ -99,7 +99,7 @@ fn calls_of_threads_and_processes_are_counted_exactly() {
         let tracer = match Tracer::attach(&served.group()) {
             Ok(tracer) => tracer,
             Err(error) => {
-                eprintln!("skipped: {error}");
+                testkit::skipped(&format!("{error}"));
                 return;
             }
         };
@@ -128,7 +128,7 @@ fn a_server_below_a_filter_is_counted_and_a_tracer_below_one_is_told_so() {
         assert!(filtered && refused.to_string().contains("allow it there"), "{refused}");
     }
     let Ok(tracer) = Tracer::attach(&served.group()) else {
-        eprintln!("skipped: this user may not trace");
+        testkit::skipped("this user may not trace");
         return;
     };
     let before = tracer.read();
@@ -140,7 +140,7 @@ fn a_server_below_a_filter_is_counted_and_a_tracer_below_one_is_told_so() {
 fn a_server_that_is_traced_already_is_an_error_and_goes_on() {
     let served = Served::new("threads");
     let Ok(first) = Tracer::attach(&served.group()) else {
-        eprintln!("skipped: this user may not trace");
+        testkit::skipped("this user may not trace");
         return;
     };
     let error = Tracer::attach(&served.group()).unwrap_err();
@@ -179,7 +179,7 @@ impl Drop for ForAll {
 #[test]
 fn an_ordinary_user_counts_exactly() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+        testkit::skipped("only root can become another user");
         return;
     }
     let fixture = ForAll::new();
@@ -194,7 +194,7 @@ fn an_ordinary_user_counts_exactly() {
     };
     let (mut tracer, mut heard, said) = trace(own.child.id());
     if said.contains("yama") {
-        eprintln!("skipped: {said}");
+        testkit::skipped(&format!("{said}"));
         return;
     }
     assert_eq!(said, "ready\n");

@@ -19,7 +19,6 @@ const STREAM: &str = "grpc.testing.TestService/StreamingOutputCall";
 /// Undecided after one block, or void: the test looks at what was asked and not at the verdict.
 const NO_VERDICT: [Option<i32>; 2] = [Some(4), Some(5)];
 
-#[allow(clippy::print_stderr, reason = "a test that cannot run says so")]
 /// The server, built; nothing, and the reason said, where it cannot be.
 fn server() -> Option<PathBuf> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -35,11 +34,14 @@ fn server() -> Option<PathBuf> {
             match build {
                 Ok(output) if output.status.success() => Some(program),
                 Ok(output) => {
-                    eprintln!("skipped: go cannot build it: {}", String::from_utf8_lossy(&output.stderr));
+                    testkit::skipped(&format!(
+                        "go cannot build it: {}",
+                        String::from_utf8_lossy(&output.stderr)
+                    ));
                     None
                 }
                 Err(_) => {
-                    eprintln!("skipped: go is not installed");
+                    testkit::skipped("go is not installed");
                     None
                 }
             }

@@ -38,7 +38,7 @@ struct Shop {
 static SHOP: LazyLock<Option<Shop>> = LazyLock::new(|| {
     let made = shop();
     if let Err(why) = &made {
-        eprintln!("skipped: {why}");
+        testkit::skipped(why);
     }
     made.ok()
 });
@@ -206,7 +206,7 @@ fn docker_is_told_the_same_in_its_own_words() {
     let folder = fresh_folder();
     let server = match server(&folder) {
         Ok(server) => server,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return testkit::skipped(&why),
     };
     let docker = folder.join("docker");
     std::fs::write(&docker, DOCKER).unwrap();

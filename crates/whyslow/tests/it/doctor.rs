@@ -46,10 +46,9 @@ fn what_a_filter_refuses_is_not_there() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
 fn tracing_is_tried() {
     if !row(&doctor(), "call_tracing").0 {
-        eprintln!("skipped: nobody may trace here");
+        testkit::skipped("nobody may trace here");
         return;
     }
     for errno in [EPERM, ENOSYS] {
@@ -59,14 +58,13 @@ fn tracing_is_tried() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
 fn an_ordinary_user_is_told_what_the_settings_allow_him() {
     let mut command = Command::new("env");
     if root() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let Some(said) = through(command.current_dir("/")) else {
-        eprintln!("skipped: other users cannot start {WHYSLOW}");
+        testkit::skipped(&format!("other users cannot start {WHYSLOW}"));
         return;
     };
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
@@ -81,7 +79,6 @@ fn an_ordinary_user_is_told_what_the_settings_allow_him() {
 
 /// Root without the right to mount sees tracepoints where they are mounted only.
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that cannot look says so")]
 fn hidden_tracepoints_are_not_there() {
     let below = |hide: &str| {
         let script = format!("{hide} exec setpriv --bounding-set -sys_admin \"$@\"");
@@ -90,11 +87,11 @@ fn hidden_tracepoints_are_not_there() {
     };
     let hide = "for place in /sys/kernel/tracing /sys/kernel/debug; do mount -t tmpfs none $place; done;";
     let (Some(seen), Some(hidden)) = (below(""), below(hide)) else {
-        eprintln!("skipped: no mount namespace can be had here");
+        testkit::skipped("no mount namespace can be had here");
         return;
     };
     if !row(&seen, "tracepoints").0 {
-        eprintln!("skipped: no tracepoints are mounted here: {seen:?}");
+        testkit::skipped(&format!("no tracepoints are mounted here: {seen:?}"));
         return;
     }
     let (ok, text) = row(&hidden, "tracepoints");

@@ -168,7 +168,6 @@ fn a_collector_that_is_not_there_costs_a_sentence_and_not_the_load() {
 }
 
 /// Starts a Prometheus with `flags` in `folder`, where there is one.
-#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 fn prometheus(folder: &std::path::Path, port: u16, config: &str, flags: &[&str]) -> Option<Ends> {
     std::fs::write(folder.join("prometheus.yml"), config).unwrap();
     let mut command = Command::new("prometheus");
@@ -179,7 +178,7 @@ fn prometheus(folder: &std::path::Path, port: u16, config: &str, flags: &[&str])
         .current_dir(folder)
         .stderr(Stdio::null());
     let Ok(prometheus) = command.spawn() else {
-        eprintln!("skipped: prometheus is not installed");
+        testkit::skipped("prometheus is not installed");
         return None;
     };
     Some(Ends(prometheus))

@@ -38,7 +38,6 @@ struct There {
 }
 
 /// A folder with keys and settings for an sshd on a port of `address`; nothing where there is no sshd, which is said.
-#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn prepared(address: &str) -> Option<(PathBuf, u16)> {
     let folder = fresh_folder().canonicalize().unwrap();
     let keys = ["host", "key"].iter().all(|name| {
@@ -49,7 +48,7 @@ fn prepared(address: &str) -> Option<(PathBuf, u16)> {
         made.is_ok_and(|status| status.success())
     });
     if !Path::new(SSHD).exists() || !keys {
-        eprintln!("skipped: no sshd is installed (openssh-server)");
+        testkit::skipped("no sshd is installed (openssh-server)");
         return None;
     }
     // What its service makes at the start of a system; only root needs it, and may.
@@ -62,7 +61,6 @@ fn prepared(address: &str) -> Option<(PathBuf, u16)> {
 impl There {
     /// An sshd with keys of its own on a port of loopback, where processes can be had that see no others; nothing where there is
     /// no sshd, which is said.
-    #[expect(clippy::print_stderr, reason = "a test that is left out says why")]
     fn start() -> Option<Self> {
         let (folder, port) = prepared("127.0.0.1")?;
         let (own, log) = (apart(), std::fs::File::create(folder.join("sshd.log")).unwrap());
@@ -77,7 +75,7 @@ impl There {
         });
         if !listens || there.sshd.try_wait().unwrap().is_some() {
             let said = std::fs::read_to_string(there.folder.join("sshd.log")).unwrap();
-            eprintln!("skipped: no sshd can be started here: {said}");
+            testkit::skipped(&format!("no sshd can be started here: {said}"));
             return None;
         }
         Some(there)
@@ -236,13 +234,12 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
     let Some((folder, port)) = prepared("10.232.0.2") else { return };
     let limited = "ip link set dev lo up; tc qdisc add dev lo root tbf rate 2mbit burst 16kb latency 50ms";
     let possible = Command::new("unshare").args(["--net", "sh", "-euc", limited]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: no link with a limited rate can be made here (unshare --net, tc)");
+        return testkit::skipped("no link with a limited rate can be made here (unshare --net, tc)");
     }
     let on = format!("ssh://10.232.0.2:{port}");
     let flags =

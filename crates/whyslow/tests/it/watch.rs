@@ -226,10 +226,9 @@ fn for_everybody() -> PathBuf {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn what_another_users_server_hides_is_a_note_and_never_a_zero() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+        testkit::skipped("only root can become another user");
         return;
     }
     let (server, program) = (Server::start("threads"), for_everybody());
@@ -248,13 +247,12 @@ fn what_another_users_server_hides_is_a_note_and_never_a_zero() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn root_without_the_right_to_look_is_told_which_it_lacks() {
     let without = |command: &[&str]| {
         Command::new("setpriv").args(["--bounding-set", "-sys_ptrace", "--"]).args(command).output()
     };
     if !without(&["true"]).is_ok_and(|done| done.status.success()) {
-        eprintln!("skipped: only root can give up a right");
+        testkit::skipped("only root can give up a right");
         return;
     }
     let server = Server::start("threads");
@@ -264,10 +262,9 @@ fn root_without_the_right_to_look_is_told_which_it_lacks() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is left out says why")]
 fn limits_are_those_of_the_server_and_not_ours() {
     let Some(cgroup) = Cgroup::with_limits(3_000, 20 << 20) else {
-        eprintln!("skipped: no cgroup can be made here");
+        testkit::skipped("no cgroup can be made here");
         return;
     };
     let mut spinner = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
