@@ -74,7 +74,7 @@ impl Generator {
         let mut child = Box::new(Child { process, lines: BufReader::new(stream), log: log.to_owned() });
         child.say(job)?;
         match child.next(interrupt)? {
-            Event::Connected { .. } => Ok(Self::Here(Box::new(child))),
+            Event::Connected { .. } => Ok(Self::Here(child)),
             other => Err(unexpected(&other)),
         }
     }

@@ -1,9 +1,14 @@
+use std::ops::Range;
+
 use super::*;
 
 const SERVER: u32 = 10;
 const CLIENT: u32 = 20;
 const DATABASE: u32 = 30;
 const KERNEL: u32 = 2;
+
+/// What ended waits, what was behind it, by whom, and nanoseconds.
+type Ended = (EndedBy, Option<EndedBy>, Option<String>, u64);
 
 /// Stacks are one address, which is what they are in.
 struct Known;
@@ -88,17 +93,8 @@ impl Script {
     }
 
     /// It waits in `place`, and is woken and running by the time.
-    fn wait_of(
-        &mut self,
-        id: u32,
-        place: u64,
-        from: u64,
-        to: u64,
-        by: (u32, u32),
-        context: Context,
-        in_: u64,
-    ) {
-        self.at(from).waits(id, place).at(to).wakes(by, id, context, in_).comes(id);
+    fn wait_of(&mut self, id: u32, place: u64, time: Range<u64>, by: (u32, u32), context: Context, in_: u64) {
+        self.at(time.start).waits(id, place).at(time.end).wakes(by, id, context, in_).comes(id);
     }
 
     /// A thread runs from the beginning on, and serves.
@@ -110,7 +106,7 @@ impl Script {
     }
 
     /// What ended how much time, without what took none.
-    fn end(mut self, at_ns: u64) -> (Vec<(EndedBy, Option<EndedBy>, Option<String>, u64)>, Told) {
+    fn end(mut self, at_ns: u64) -> (Vec<Ended>, Told) {
         self.machine.end(at_ns);
         let told = self.machine.tell();
         let mut sums: Vec<_> = told
@@ -147,7 +143,7 @@ fn every_wait_is_told_by_what_ended_it() {
     ] {
         let mut script = Script::new();
         script.serves(&[11]);
-        script.wait_of(11, place, 100, 400, by, context, woken_in);
+        script.wait_of(11, place, 100..400, by, context, woken_in);
         let (sums, told) = script.end(1000);
         assert_eq!(sums, [(ended_by, None, name.map(str::to_owned), 300)]);
         assert_eq!((told.threads, told.others_ns), (1, 0));
@@ -187,7 +183,7 @@ fn a_lock_that_was_handed_on_tells_what_its_holder_waited_for() {
     let mut script = Script::new();
     script.serves(&[11, 12, 13]);
     script.at(100).waits(12, LOCK).waits(13, LOCK);
-    script.wait_of(11, ELSEWHERE, 110, 200, (0, 0), Context::Hard, TIMER);
+    script.wait_of(11, ELSEWHERE, 110..200, (0, 0), Context::Hard, TIMER);
     script.at(210).wakes((SERVER, 11), 12, Context::Task, ELSEWHERE).comes(12);
     script.at(220).wakes((SERVER, 12), 13, Context::Task, ELSEWHERE).comes(13);
     let (sums, _) = script.end(300);
@@ -226,11 +222,11 @@ fn threads_begin_and_end_and_only_those_that_serve_count() {
     script.serves(&[11]);
     script.at(100).take(SERVER, 11, WakeKind::Began { process: SERVER, thread: 14 }).at(110).comes(14);
     script.at(120).take(SERVER, 14, WakeKind::Sent);
-    script.wait_of(14, ELSEWHERE, 130, 160, (0, 0), Context::Hard, TIMER);
+    script.wait_of(14, ELSEWHERE, 130..160, (0, 0), Context::Hard, TIMER);
     script.at(170).leaves(14, Leaving::Ends, ELSEWHERE);
     // One that serves nobody, and one of somebody else.
     script.at(180).comes(12);
-    script.wait_of(12, ELSEWHERE, 200, 700, (0, 0), Context::Hard, TIMER);
+    script.wait_of(12, ELSEWHERE, 200..700, (0, 0), Context::Hard, TIMER);
     script.at(800).take(CLIENT, 21, WakeKind::Began { process: CLIENT, thread: 22 });
     script.wakes((CLIENT, 21), 22, Context::Task, ELSEWHERE).comes(22);
     let (sums, told) = script.end(1000);
@@ -255,7 +251,7 @@ fn of_too_many_kinds_the_last_have_no_places() {
     script.serves(&[11]);
     for number in 0..2 * MOST_KINDS as u64 {
         let (from, to) = (1000 * number, 1000 * number + 500);
-        script.wait_of(11, 100 + number, from, to, (0, 0), Context::Hard, TIMER);
+        script.wait_of(11, 100 + number, from..to, (0, 0), Context::Hard, TIMER);
     }
     let (_, told) = script.end(u64::MAX);
     assert!(told.waits.len() <= MOST_KINDS + 12, "{}", told.waits.len());
