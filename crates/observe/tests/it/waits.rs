@@ -40,7 +40,7 @@ fn watched(mut server: Told, address: &str, think: Duration) -> Option<Waits> {
     let mut watch = match WakerWatch::attach(&group) {
         Ok(watch) => watch,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            testkit::skipped(&format!("{error}"));
             return None;
         }
     };

@@ -29,7 +29,12 @@ fn pages() -> Vec<PathBuf> {
 /// Lines of code blocks, and what stands between backticks, that begin with the program's name.
 fn commands(page: &str) -> Vec<String> {
     let page = page.replace("\\\n", " ");
-    let lines = page.lines().filter_map(|line| line.strip_prefix("    ").or_else(|| line.strip_prefix("$ ")));
+    let mut fenced = false;
+    let lines = page.lines().filter_map(|line| {
+        fenced ^= line.starts_with("```");
+        let indented = line.strip_prefix("    ").or_else(|| line.strip_prefix("$ "));
+        indented.or_else(|| Some(line).filter(|_| fenced))
+    });
     let inline = page.split('`').skip(1).step_by(2).filter(|code| !code.contains("\n\n"));
     let all = lines.map(str::to_owned).chain(inline.map(|code| code.replace('\n', " ")));
     all.map(|command| command.trim().to_owned()).filter(|command| command.starts_with("whyslow ")).collect()
