@@ -20,6 +20,10 @@ const NOTABLE: f64 = 0.01;
 /// more in its caches: a share of s costs s times this. Source: `docs/benchmarks/experiment.md`, other load in bursts.
 const CACHES: f64 = 0.25;
 
+/// A share of the server's CPUs that nobody seen used, from which on somebody unseen did: below, it may be how the kernel accounts for
+/// CPUs, by which of its ticks fell into whose time.
+const UNSEEN: f64 = 0.05;
+
 /// Level at which it is sure that something goes one way.
 const SURE: f64 = 0.95;
 
@@ -42,8 +46,22 @@ struct Disturbance {
     of_slice: fn(&Slice) -> u64,
     /// The same in a window of before there were slices.
     of_window: fn(&Window) -> u64,
+    /// Time that it took in a whole window by what the CPUs themselves account for, where that says more.
+    of_cpus: fn(&Window) -> u64,
     /// What a share of 1 does to the CPU time of a request.
     on_cpu: f64,
+}
+
+/// CPU time of the server's CPUs that is of no process that is seen: inside a container those of the host are not. Interrupts are
+/// not in it, and those of the server's own requests are in its CPU time.
+fn unseen_ns(window: &Window) -> u64 {
+    let host = &window.server_cpus;
+    let idle_arms: u64 = window.slices.iter().map(|slice| slice.idle_arms_ns).sum();
+    let services: u64 = window.services.values().sum();
+    let seen = window.target.cpu.total_ns + host.others_ns + idle_arms + services;
+    let unseen = (host.user_ns + host.system_ns).saturating_sub(seen);
+    let offered = host.wall_ns.saturating_mul(host.cpus.max(1).into());
+    if unseen as f64 >= UNSEEN * offered as f64 { unseen } else { 0 }
 }
 
 const DISTURBANCES: [Disturbance; 4] = [
@@ -51,18 +69,21 @@ const DISTURBANCES: [Disturbance; 4] = [
         who: "other processes",
         of_slice: |slice| slice.others_ns,
         of_window: |window| window.server_cpus.others_ns,
+        of_cpus: unseen_ns,
         on_cpu: CACHES,
     },
     Disturbance {
         who: "arms that nobody asked",
         of_slice: |slice| slice.idle_arms_ns,
         of_window: |_| 0,
+        of_cpus: |_| 0,
         on_cpu: CACHES,
     },
     Disturbance {
         who: "the hypervisor",
         of_slice: |slice| slice.steal_ns,
         of_window: |window| window.server_cpus.steal_ns,
+        of_cpus: |_| 0,
         // What was stolen while a thread ran may be in its CPU time.
         on_cpu: 1.0,
     },
@@ -70,6 +91,7 @@ const DISTURBANCES: [Disturbance; 4] = [
         who: "a CPU quota",
         of_slice: |slice| slice.throttled_ns,
         of_window: |window| window.server_cpus.throttled_ns,
+        of_cpus: |_| 0,
         on_cpu: CACHES,
     },
 ];
@@ -95,6 +117,10 @@ impl Disturbance {
             for slice in &window.slices {
                 taken_ns += (self.of_slice)(slice);
                 all_ns += slice.wall_ns * cpus;
+            }
+            // The generator's own CPUs are others: with shared ones it is one of the seen.
+            if !sheet.plan().placement.shared {
+                taken_ns += (self.of_cpus)(window);
             }
         }
         (all_ns > 0).then(|| taken_ns as f64 / all_ns as f64)

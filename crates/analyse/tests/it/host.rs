@@ -50,6 +50,27 @@ fn what_meets_one_arm_only_widens_the_interval_by_what_it_can_have_done() {
 }
 
 #[test]
+fn what_no_process_seen_used_of_the_servers_cpus_somebody_unseen_did() {
+    for (share, seen) in [(0.04, None), (0.1, Some(0.025))] {
+        let mut run = disturbed(1.1, "pr", |_| ());
+        for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
+            for window in &mut record.windows {
+                let wall_ns: u64 = window.slices.iter().map(|slice| slice.wall_ns).sum();
+                let unseen_ns = (wall_ns as f64 * share) as u64;
+                let host = &mut window.server_cpus;
+                (host.wall_ns, host.system_ns) = (wall_ns, 0);
+                host.user_ns = window.target.cpu.total_ns + host.others_ns + unseen_ns;
+            }
+        }
+        let found = cpu(&run);
+        let bias = found.bias.of.first().map(|source| source.high);
+        assert_eq!(bias.is_some(), seen.is_some(), "{:?}", found.bias);
+        let (bias, seen) = (bias.unwrap_or(0.0), seen.unwrap_or(0.0));
+        assert!((bias - seen).abs() < 1e-3, "{share}: {bias}");
+    }
+}
+
+#[test]
 fn a_verdict_is_refused_only_where_the_disturbance_could_have_made_it() {
     for (ratio, share, want) in [
         (1.02, 0, Verdict::Slower),
