@@ -118,7 +118,7 @@ const LATENCIES: [(&str, Option<f64>, ReadTimes); 10] = [
 ];
 
 /// Names of the other figures, in the order in which they are told.
-const OTHERS: [(&str, Unit, ReadReport); 33] = [
+const OTHERS: [(&str, Unit, ReadReport); 34] = [
     ("rate", Unit::Rate, |report| Some(report.rate_per_s)),
     ("rate_ratio", Unit::Share, |report| report.rate_ratio),
     ("requests", Unit::Count, |report| Some(report.requests as f64)),
@@ -130,6 +130,7 @@ const OTHERS: [(&str, Unit, ReadReport); 33] = [
     ("errors_timeout", Unit::Count, |report| Some(report.errors.timeout as f64)),
     ("errors_status", Unit::Count, |report| Some(report.errors.status as f64)),
     ("errors_parse", Unit::Count, |report| Some(report.errors.parse as f64)),
+    ("errors_value", Unit::Count, |report| Some(report.errors.value as f64)),
     ("error_rate", Unit::Share, |report| {
         let all = report.requests + report.errors.total();
         (all > 0).then(|| report.errors.total() as f64 / all as f64)

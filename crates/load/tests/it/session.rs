@@ -2,7 +2,7 @@
 
 use load::Latencies;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::session::{Fate, Finished, Session, Span, Spec};
+use load::session::{Fate, Finished, Http1, Protocol, Session, Span, Spec};
 use model::record::Pieces;
 use testkit::{ANSWER, Behaviour};
 
@@ -164,14 +164,17 @@ fn asked(spec: Spec) -> Session {
 /// closed the connection then: (sent once more, read errors).
 fn lost_after(method: &str, rested_ns: u64) -> (u64, u64) {
     let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
-    let mut session = asked(Spec { request, ..spec(1, constant(1.0e9 / rested_ns as f64)) });
+    let mut session = Session::new(Spec { request, ..spec(1, constant(1.0e9 / rested_ns as f64)) });
+    assert_eq!(Http1.opened(&mut session, 0, ORIGIN), Fate::Keep);
+    session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
+    write_all(&mut session, ORIGIN);
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(session.received(0, answer, answer.len(), ORIGIN + 1), Fate::Keep);
     let due = ORIGIN + 1 + rested_ns;
     assert!(write_all(&mut session, due) > 0, "the second request is due");
     assert_eq!(session.closed(0, due + MILLI), Fate::Replace);
     // The server takes the next connection and drops it too: that is its fault.
-    session.opened(0);
+    assert_eq!(Http1.opened(&mut session, 0, due + MILLI), Fate::Keep);
     write_all(&mut session, due + 2 * MILLI);
     assert_eq!(session.closed(0, due + 3 * MILLI), Fate::Replace);
     let tally = session.finish(due + 4 * MILLI).tally;

@@ -192,8 +192,8 @@ dir=$(dirname "$0")
 echo "$*" >> "$dir/told"
 case "$1 $2" in
 "image inspect") case "$*" in *RepoDigests*) echo shop@sha256:d16e57;; *) echo sha256:c0ffee;; esac ;;
-"container inspect") echo "c0de $(cat "$dir/pid")" ;;
-"rm --force") kill -9 "$(cat "$dir/pid")" ;;
+"container inspect") [ -e "$dir/pid" ] && echo "c0de $(cat "$dir/pid")" ;;
+"rm --force") [ -e "$dir/pid" ] && kill -9 "$(cat "$dir/pid")"; rm -f "$dir/pid" ;;
 run*)
   until [ "$1" = c0ffee ]; do shift; done
   shift
