@@ -30,6 +30,8 @@ use table::{Does, On};
 const ENOUGH_PROFILES: usize = 3;
 /// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
 const SMALL: f64 = 0.001;
+/// Share of the other arm's CPU time up to which an arm need not have been sampled for the other to be told.
+const DWARFED: f64 = 0.1;
 /// Share of the system calls that must be counted by name for one without a name not to have been made.
 const ALL_NAMED: f64 = 0.98;
 
@@ -402,11 +404,18 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
     trees.collect()
 }
 
-/// Both arms' samples, without those whose kind the other has not.
+/// Both arms' samples, without those whose kind the other has not, unless the other uses hardly any CPU time: what was not sampled
+/// of it can be no more than that.
 fn alike<'a>(arms: [&Samples<'a>; 2]) -> [Samples<'a>; 2] {
     let kernel = arms.map(|arm| arm.profiles.iter().any(|profile| profile.kernel));
     let sampled = arms.iter().all(|arm| !arm.profiles.is_empty()) && kernel[0] == kernel[1];
-    arms.map(|arm| Samples { profiles: if sampled { arm.profiles.clone() } else { Vec::new() }, ..*arm })
+    let whole_ns = arms.map(|arm| arm.cpu_ns.iter().sum::<f64>());
+    [0, 1].map(|index| {
+        let (arm, other) = (arms[index], 1 - index);
+        let beside_little = arms[other].profiles.is_empty() && whole_ns[other] <= DWARFED * whole_ns[index];
+        let profiles = if sampled || beside_little { arm.profiles.clone() } else { Vec::new() };
+        Samples { profiles, ..*arm }
+    })
 }
 
 fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {

@@ -12,6 +12,7 @@ mod evidence;
 mod gap;
 mod ledger;
 mod waits;
+mod wakers;
 
 pub use ledger::LedgerLine;
 
@@ -83,6 +84,19 @@ const WAITS: [&[Detector]; 7] = [
     &[waits::sleeps, waits::lock_contention, waits::backend_wait],
     &[waits::one_thread],
 ];
+
+/// The same where it was seen what ended each wait: nothing of it is guessed from counts. What a client waits for comes first, as
+/// the server then waits for the client.
+const SEEN: [&[Detector]; 5] = [
+    &[waits::listen_backlog, waits::accept_queue],
+    &[waits::delayed_ack],
+    &[code::gc],
+    &[wakers::suspects],
+    &[waits::one_thread],
+];
+
+/// What is looked for, one after the other, where none of these has most of the idle time.
+const OTHERWISE_SEEN: [Detector; 2] = [waits::idle_stalls, waits::few_at_a_time];
 
 /// What is looked for, one after the other, where none of these says what a server waits for.
 const OTHERWISE: [Detector; 3] = [waits::idle_stalls, waits::few_at_a_time, waits::timer_wait];
@@ -275,7 +289,10 @@ fn tell(suspects: &mut Vec<Suspect>, counted: Suspect) {
 fn of_idle(pair: &Pair) -> Vec<Suspect> {
     let mut left = pair.idle_ns;
     let mut found: Vec<Suspect> = Vec::new();
-    for detectors in WAITS {
+    let seen = wakers::are_seen(pair);
+    let (first, otherwise): (&[&[Detector]], &[Detector]) =
+        if seen { (&SEEN, &OTHERWISE_SEEN) } else { (&WAITS, &OTHERWISE) };
+    for detectors in first {
         let mut these: Vec<Suspect> = detectors.iter().flat_map(|detect| detect(pair)).collect();
         these.iter_mut().for_each(|one| one.idle_ns = one.idle_ns.max(0.0));
         let asked: f64 = these.iter().map(|one| one.idle_ns).sum();
@@ -288,7 +305,7 @@ fn of_idle(pair: &Pair) -> Vec<Suspect> {
         left -= these.iter().map(|one| one.idle_ns).sum::<f64>();
         found.extend(these.into_iter().filter(|one| one.all_ns() > 0.0));
     }
-    for detect in OTHERWISE {
+    for detect in otherwise {
         if pair.counts_idle() && found.iter().all(|one| one.idle_ns < pair.idle_ns / 2.0) {
             let more = detect(pair).into_iter();
             let more: Vec<Suspect> =

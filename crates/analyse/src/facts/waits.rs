@@ -6,6 +6,21 @@ use super::metric::in_window;
 use super::passes::{PassFindings, is_used};
 use super::sheet::Sheet;
 
+/// Part of the names of the kernel's functions in which a call sleeps.
+const SLEEPS: [&str; 1] = ["nanosleep"];
+/// Parts of the names of functions that take a lock; who waits to be told of work takes it in others.
+const LOCKS: [&str; 8] = [
+    "pthread_mutex_lock",
+    "pthread_rwlock",
+    "lll_lock_wait",
+    "Mutex",
+    "RwLock",
+    "ObjectMonitor::enter",
+    "ObjectSynchronizer::enter",
+    "PyThread_acquire_lock",
+];
+/// Parts of the names of functions that wait to be told of work, and take its lock on the way.
+const CONDITIONS: [&str; 3] = ["cond", "Condvar", "ObjectMonitor::wait"];
 /// Beginnings of the file names of libraries, and of the names of functions, that wait only because they are asked to.
 const ASKED: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 const ASKED_BY_NAME: [&str; 8] =
@@ -21,6 +36,10 @@ pub(crate) struct Waited {
     /// The function of the program in which it waited, and in which the other one was that let it go on.
     pub(crate) waited_in: Option<Frame>,
     pub(crate) woken_from: Option<Frame>,
+    /// Whether the program asked for no more than that time passes.
+    pub(crate) is_sleep: bool,
+    /// Whether it is a lock that it waits for, and not to be told of work.
+    pub(crate) is_in_lock: bool,
     /// Of each request, in nanoseconds.
     pub(crate) ns: f64,
     /// How many there are of each request.
@@ -29,15 +48,29 @@ pub(crate) struct Waited {
 
 impl Waited {
     fn of(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
+        let is_in = |names: &[&str]| {
+            let mut frames = waits.frames_of(&leaf.waited_in);
+            frames.any(|frame| names.iter().any(|name| frame.name.contains(name)))
+        };
         Self {
             ended_by: leaf.ended_by,
             behind: leaf.behind,
             by: leaf.by.clone(),
             waited_in: own(waits, &leaf.waited_in),
             woken_from: own(waits, &leaf.woken_from),
+            is_sleep: leaf.ended_by == EndedBy::Timer && is_in(&SLEEPS),
+            is_in_lock: is_in(&LOCKS) && !is_in(&CONDITIONS),
             ns: each(leaf.ns),
             count: each(leaf.count),
         }
+    }
+
+    /// Whether there was no work: a client had sent nothing, to the thread or to the one that gives it work.
+    pub(crate) fn is_without_work(&self) -> bool {
+        let is_client =
+            |ended_by| matches!(ended_by, EndedBy::Client | EndedBy::Connection | EndedBy::Network);
+        let by_thread = matches!(self.ended_by, EndedBy::Thread | EndedBy::Lock | EndedBy::Child);
+        is_client(self.ended_by) || by_thread && !self.is_in_lock && self.behind.is_some_and(is_client)
     }
 }
 

@@ -273,6 +273,23 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
 }
 
 #[test]
+fn an_arm_need_not_be_sampled_where_the_other_uses_ten_times_as_much() {
+    let profile = profile(&[("main;turns", 100)]);
+    let arm = |cpu_ns: f64, profiles: Vec<&'static Profile>| Samples {
+        profiles,
+        cpu_ns: [cpu_ns, 0.0],
+        cpu_se_ns: [0.0; 2],
+        divides: 1.0,
+    };
+    let sampled: &'static Profile = Box::leak(Box::new(profile));
+    for (little, told) in [(10.0, 1), (20.0, 0)] {
+        let (few, many) = (arm(little, Vec::new()), arm(100.0, vec![sampled]));
+        let [first, second] = super::alike([&few, &many]);
+        assert_eq!((first.profiles.len(), second.profiles.len()), (0, told), "{little}");
+    }
+}
+
+#[test]
 fn calls_that_do_the_same_by_other_names_are_one() {
     let counted = |path: &str, [from, to]: [f64; 2], [seldom, often]: [f64; 2]| AttributionRow {
         count: Some(LeafCount { baseline: seldom, arm: often }),

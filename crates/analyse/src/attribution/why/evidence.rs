@@ -11,6 +11,7 @@ use crate::facts::metric::in_window;
 use crate::facts::seen::{self, Blocked, Counted, Machine};
 use crate::facts::shape::Shape;
 use crate::facts::stalls::Stalls;
+use crate::facts::waits::{Waited, waited};
 use crate::gates;
 
 /// One arm per request; times in nanoseconds.
@@ -73,6 +74,8 @@ pub(crate) struct Evidence {
     pub(crate) blocked: BTreeMap<Blocked, f64>,
     /// What its virtual machines did, where they log it.
     pub(crate) machine: Option<Machine>,
+    /// What ended the waits of its threads; empty where that was not seen.
+    pub(crate) waited: Vec<Waited>,
     /// Whether the idle threads of its runtime were told from threads that wait for something.
     pub(crate) knows_idle_threads: bool,
 }
@@ -134,6 +137,7 @@ impl Evidence {
             machine: seen::machine(sheet, arm, passes),
             waits_in: seen::waits_in(&waiting),
             blocked: seen::blocked(&waiting),
+            waited: waited(sheet, arm, passes),
             knows_idle_threads: seen::knows_idle_threads(&waiting),
             cpu,
         })

@@ -26,7 +26,7 @@ const MANY: f64 = 0.5;
 /// Fewer threads than this waiting at a time tell nothing.
 const FEW_THREADS: f64 = 0.1;
 
-fn wait(id: CauseId, ns: f64, evidence: String) -> Suspect {
+pub(super) fn wait(id: CauseId, ns: f64, evidence: String) -> Suspect {
     Suspect { id, grade: Grade::ConsistentWith, ns: 0.0, error_ns: 0.0, idle_ns: ns, evidence, usual: false }
 }
 

@@ -1,0 +1,106 @@
+//! Suspects that make a server wait, by what was seen to end the waits of its threads: each interval is one suspect's.
+
+use std::collections::BTreeMap;
+
+use model::plan::CauseId;
+use model::record::{EndedBy, Frame};
+use model::units::format_ns;
+
+use super::Suspect;
+use super::evidence::Evidence;
+use super::gap::Pair;
+use super::waits::wait;
+use crate::facts::functions::brief;
+use crate::facts::waits::Waited;
+
+/// A wait that fewer than one in a hundred requests meets explains no gap between means: it holds all up now and then.
+const RARE: f64 = 0.01;
+
+/// Whether what ended waits was seen of both arms; of one that is full, there is nothing to see.
+pub(super) fn are_seen(pair: &Pair) -> bool {
+    !pair.slow.waited.is_empty() && (!pair.fast.waited.is_empty() || pair.fast.full)
+}
+
+/// The cause that a wait is of; nothing where there was no work, or a CPU was waited for.
+fn cause_of(one: &Waited) -> Option<CauseId> {
+    if one.is_without_work() {
+        return None;
+    }
+    Some(match one.ended_by {
+        EndedBy::Disk => CauseId::SyncWrites,
+        EndedBy::Timer if one.is_sleep => CauseId::Sleep,
+        EndedBy::Timer => CauseId::TimerWait,
+        EndedBy::Lock => CauseId::LockContention,
+        EndedBy::Service | EndedBy::Thread => CauseId::BackendWait,
+        EndedBy::Child => CauseId::ChildProcesses,
+        _ => return None,
+    })
+}
+
+/// Idle time of the threads of an arm by cause, in nanoseconds per request.
+fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, f64> {
+    let mut sums: BTreeMap<CauseId, [f64; 2]> = BTreeMap::new();
+    for one in &arm.waited {
+        if let Some(cause) = cause_of(one) {
+            let [ns, count] = sums.entry(cause).or_default();
+            (*ns, *count) = (*ns + one.ns, *count + one.count);
+        }
+    }
+    sums.into_iter().filter(|(_, [_, count])| *count >= RARE).map(|(cause, [ns, _])| (cause, ns)).collect()
+}
+
+/// What each cause has of the idle time: in proportion to how much longer threads waited for it.
+pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
+    if !are_seen(pair) {
+        return Vec::new();
+    }
+    let (slow, fast) = (by_cause(pair.slow), by_cause(pair.fast));
+    let more = |cause: &CauseId, ns: f64| (ns - fast.get(cause).copied().unwrap_or(0.0)).max(0.0);
+    let grown: Vec<(CauseId, f64)> = slow.iter().map(|(cause, ns)| (*cause, more(cause, *ns))).collect();
+    let all: f64 = grown.iter().map(|(_, ns)| ns).sum();
+    let carried_ns = pair.idle_ns * weight(pair, all);
+    let suspect = |(cause, ns): (CauseId, f64)| {
+        let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
+        let waited = [slow.get(&cause), fast.get(&cause)].map(|ns| ns.copied().unwrap_or(0.0));
+        (idle_ns > 0.0).then(|| wait(cause, idle_ns, evidence(pair, cause, waited)))
+    };
+    grown.into_iter().filter_map(suspect).collect()
+}
+
+/// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
+/// anything else, whoever then stands in line; or where a request is answered later by as much, by Little's law.
+fn weight(pair: &Pair, more_ns: f64) -> f64 {
+    let sum = |of: &dyn Fn(&Waited) -> bool| -> f64 {
+        pair.slow.waited.iter().filter(|one| of(one)).map(|one| one.ns).sum()
+    };
+    let occupied = sum(&|one| cause_of(one).is_some()) / sum(&|_| true).max(f64::MIN_POSITIVE);
+    let later_ns = pair.more(|arm| arm.response_ns);
+    let of_response = if later_ns > 0.0 { more_ns / later_ns } else { 0.0 };
+    occupied.max(of_response).clamp(0.0, 1.0)
+}
+
+/// What most of it is, who ended it and where, as one clause.
+fn evidence(pair: &Pair, cause: CauseId, [slow, fast]: [f64; 2]) -> String {
+    let these = pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
+    let Some(most) = these.max_by(|a, b| a.ns.total_cmp(&b.ns)) else { return String::new() };
+    let by = most.by.as_deref().unwrap_or("another thread");
+    let what = match cause {
+        CauseId::SyncWrites => "writes that wait for the disk".to_owned(),
+        CauseId::Sleep => "sleeps".to_owned(),
+        CauseId::TimerWait => "waiting for a time to pass".to_owned(),
+        CauseId::LockContention => format!("threads waiting for each other, let go by '{by}'"),
+        CauseId::ChildProcesses => "waiting for processes or threads to end".to_owned(),
+        _ => format!("waiting for an answer of {by}"),
+    };
+    let at = |frame: Option<&Frame>, word: &str| {
+        frame.map_or_else(String::new, |frame| format!(" {word} {}", brief(&frame.name)))
+    };
+    let behind = match most.behind.filter(|_| cause == CauseId::LockContention) {
+        Some(EndedBy::Timer) => ", which had waited for a time to pass",
+        Some(EndedBy::Disk) => ", which had waited for the disk",
+        Some(EndedBy::Service) => ", which had waited for another service",
+        _ => "",
+    };
+    let places = [at(most.waited_in.as_ref(), "in"), at(most.woken_from.as_ref(), "from")].concat();
+    format!("{what}{places}{behind}: {} a request against {}", format_ns(slow), format_ns(fast))
+}
