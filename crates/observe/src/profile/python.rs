@@ -174,9 +174,13 @@ impl Interpreter {
         })
     }
 
-    /// Takes the stack of every thread that runs.
+    /// Takes the stack of the thread that runs functions; where it is not known which of them does, of every one that could: of many
+    /// that wait for the interpreter's lock or for a CPU, each as if it had run.
     fn look(&mut self, stacks: &mut BTreeMap<Vec<Frame>, u64>) {
-        for thread in self.threads().unwrap_or_default() {
+        let holder = self.layout.holder.and_then(|at| self.memory.word(self.runtime, at));
+        let mut threads = self.threads().unwrap_or_default();
+        threads.retain(|thread| holder.is_none_or(|holder| holder == *thread));
+        for thread in threads {
             if let Some(stack) = self.is_running(thread).and_then(|()| self.stack(thread)) {
                 *stacks.entry(stack).or_default() += 1;
             }

@@ -404,6 +404,53 @@ fn functions_of_a_server_of_python_have_their_name_file_and_line() {
     }
 }
 
+/// Threads of which one at a time may run: each works, and waits for a moment in another function.
+const PYTHON_THREADS: &str = r#"
+import os, sys, threading, time
+
+def works(n):
+    x = 0
+    for i in range(n):
+        x = (x * 31 + i) % 1000003
+    return x
+
+def pauses():
+    time.sleep(0.0001)
+
+def serves():
+    while True:
+        works(5000)
+        pauses()
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for _ in range(16):
+    threading.Thread(target=serves, daemon=True).start()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+time.sleep(1.5)
+sys.stdout.write("done\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+"#;
+
+#[test]
+fn of_pythons_threads_only_the_one_that_runs_is_met() {
+    let name = "threads-3.11.py";
+    let Some(profile) = sampled_server(&["python3.11", "-u"], name, PYTHON_THREADS, &[]) else { return };
+    let interpreted = profile.interpreted.as_ref().expect("this Python is known");
+    let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+    let works = samples_with(&of_python, |frame| frame.name == "works");
+    // 1.5 s, looked at 199 times a second: not more than one thread each time.
+    assert!((50..=400).contains(&interpreted.samples), "{}", interpreted.samples);
+    assert!(
+        works * 10 >= interpreted.samples * 8,
+        "{works} of {}: {}",
+        interpreted.samples,
+        of_python.folded()
+    );
+}
+
 const GO: &str = r#"package main
 
 import "os"

@@ -11,6 +11,8 @@ pub(super) struct Layout {
     /// In an interpreter: the next one, and its first thread.
     pub(super) next_interpreter: u64,
     pub(super) threads: u64,
+    /// In the runtime: the thread that holds the interpreter's lock, where that is known. It depends on the size of the C library's locks.
+    pub(super) holder: Option<u64>,
     /// In a thread: the kernel's number for it, and what has the innermost frame.
     pub(super) thread_id: u64,
     pub(super) current: u64,
@@ -43,6 +45,7 @@ const V3_11: Layout = Layout {
     interpreters: 40,
     next_interpreter: 0,
     threads: 16,
+    holder: if cfg!(target_arch = "x86_64") { Some(576) } else { None },
     thread_id: 160,
     current: 56,
     through: Some(8),
@@ -58,6 +61,7 @@ const V3_11: Layout = Layout {
 
 const V3_12: Layout = Layout {
     threads: 72,
+    holder: None,
     thread_id: 144,
     through: Some(0),
     code: 0,
