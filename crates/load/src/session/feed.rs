@@ -68,7 +68,7 @@ pub trait Feed: Debug + Send {
         false
     }
 
-    /// Whether each request is of a user, whom [`Batch::of_user`] names: then [`Feed::next`] brings the first request of a new
+    /// Whether each request is of a user, whom the batch names: then [`Feed::next`] brings the first request of a new
     /// one, and what follows is told of answers.
     fn has_users(&self) -> bool {
         false
