@@ -185,7 +185,7 @@ test("without scripts there are verdict, gates and causes", async () => {
   const text = await page.innerText("main");
   for (const gate of own.gates) assert.ok(text.includes(gate.text), gate.id);
   for (const cause of own.causes) assert.ok(text.includes(cause.text), cause.id);
-  assert.match(text, /faster than threads in CPU per request/);
+  assert.match(text, /cheaper than threads in CPU per request/);
   await close();
 });
 
