@@ -68,7 +68,7 @@ pub(crate) struct CompareArgs {
     pub(crate) path: Option<String>,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// Connections, all open before the window [default: 64, or as many as slow servers that are full need]
+    /// Connections, all open before the window [default: 64; fewer for slow servers that are full]
     #[arg(long)]
     pub(crate) connections: Option<u32>,
     /// Requests in flight on each connection
