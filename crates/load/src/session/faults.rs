@@ -8,8 +8,7 @@ use super::source::Source;
 use super::tally::Fault;
 use super::{Fate, Session};
 
-/// A connection that nothing was asked of for so long may be closed by a server that does not keep idle ones; no server closes
-/// them sooner.
+/// How long a connection must have been idle for its closing to be no fault of the server.
 const IDLE_NS: u64 = 10_000_000;
 
 /// Methods of which a second request has the effect of one (RFC 9110, section 9.2.2).

@@ -25,8 +25,8 @@ const BRIEF_ANSWERS: f64 = 100.0;
 /// What is in flight must be answered within this part of a second, or connections are lowered: a turn ends only when
 /// all is answered.
 const LONGEST_QUEUE_S: f64 = 1.0;
-/// The same where nobody asked for a number of connections and every arm is full: more of them only lengthen the queue, and each
-/// turn waits for its end.
+/// The same where nobody gave a number of connections and every arm is full: more would only lengthen the queue, whose end each turn
+/// waits for.
 const USUAL_QUEUE_S: f64 = 0.05;
 /// Share of its CPUs from which an arm is full.
 const FULL: f64 = 0.9;
@@ -157,7 +157,7 @@ impl Bench<'_> {
         let depth = f64::from(self.plan.workload.job.depth());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let late = working().any(|piloted| !piloted.kept_up);
-        // Each time once: what is left over by then is no queue of connections.
+        // Only from the number that was planned: one lowering takes the queue away.
         let free = self.plan.design.fewer_connections && connections == self.plan.workload.job.connections;
         let longest_s = if free && working().all(|piloted| piloted.full) {
             USUAL_QUEUE_S

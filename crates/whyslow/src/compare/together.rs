@@ -110,8 +110,7 @@ impl<'a> Together<'a> {
 
     /// Loads server number `index` for one turn, from quiet to quiet. A failed server is named by its arm.
     ///
-    /// A turn that brought no answer, though the server would not have needed longer for one, says nothing of it: whoever runs
-    /// beside took its CPUs, or those of the generator, for as long. It is taken again.
+    /// A turn without any answer is taken again: something else had the server's CPUs, or the generator's, for as long.
     pub(super) fn turn(
         &mut self,
         index: usize,
@@ -133,14 +132,17 @@ impl<'a> Together<'a> {
         asking: &Asking,
         watching: &mut dyn Watching,
     ) -> Result<Taken, Early> {
-        for _ in 1..TRIES {
+        let mut tries = 0;
+        loop {
             let taken = self.once(index, cycle, asking, watching)?;
+            tries += 1;
             if !is_empty(&taken.report) {
                 return Ok(taken);
             }
+            if tries == TRIES {
+                return Err(self.no_answer(index, &taken.report));
+            }
         }
-        let taken = self.once(index, cycle, asking, watching)?;
-        if is_empty(&taken.report) { Err(self.no_answer(index, &taken.report)) } else { Ok(taken) }
     }
 
     fn once(

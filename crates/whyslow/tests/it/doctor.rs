@@ -91,7 +91,7 @@ fn hidden_tracepoints_are_not_there() {
         return;
     };
     if !row(&seen, "tracepoints").0 {
-        testkit::skipped(&format!("no tracepoints are mounted here: {seen:?}"));
+        testkit::skipped("no tracepoints are mounted here");
         return;
     }
     let (ok, text) = row(&hidden, "tracepoints");
