@@ -20,12 +20,13 @@ impl Session {
         self.lanes[lane as usize].free_ns = at;
     }
 
-    /// Whether the request of `lane` met the server's closing of an idle connection: it can be sent once more on another
-    /// (RFC 9112, section 9.3.1), as every client does.
+    /// Whether the request of `lane` met the server's closing of an idle connection: it can be sent again on another (RFC 9112,
+    /// section 9.3.1), as every client does. Each time costs a connection that was idle, so a request is lost for good at the
+    /// latest when only fresh ones are left.
     fn met_idle_close(&mut self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
         let alone = state.cursor.held == 1 && state.unwritten == 0;
-        if !alone || state.second_try || state.free_ns == 0 || !state.reader.is_between_answers() {
+        if !alone || state.free_ns == 0 || !state.reader.is_between_answers() {
             return false;
         }
         let repeatable = match &self.source {

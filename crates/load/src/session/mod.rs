@@ -125,8 +125,6 @@ struct Lane {
     begun_ns: u64,
     /// Since when nothing was asked of it: it was opened then, or gave its last answer; 0 where it is a stream, not a connection.
     free_ns: u64,
-    /// Whether its request was lost to another connection before.
-    second_try: bool,
     open: bool,
     /// Whether the dispatcher knows it.
     idle: bool,
@@ -327,9 +325,7 @@ impl Session {
 
     #[inline]
     fn take(&mut self, lane: u32) -> u64 {
-        let again = self.again.pop_front();
-        self.lanes[lane as usize].second_try = again.is_some();
-        if let Some(intended_ns) = again {
+        if let Some(intended_ns) = self.again.pop_front() {
             return intended_ns;
         }
         self.quota -= 1;

@@ -161,7 +161,7 @@ fn asked(spec: Spec) -> Session {
 }
 
 /// What became of a request for `method` that was sent `rested_ns` after its connection had answered another, where the server
-/// closed the connection then: (sent once more, read errors).
+/// closed the connection then: (sent again, read errors).
 fn lost_after(method: &str, rested_ns: u64) -> (u64, u64) {
     let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
     let mut session = Session::new(Spec { request, ..spec(1, constant(1.0e9 / rested_ns as f64)) });
@@ -182,10 +182,36 @@ fn lost_after(method: &str, rested_ns: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_request_that_met_the_closing_of_an_idle_connection_is_sent_once_more() {
+fn a_request_that_met_the_closing_of_an_idle_connection_is_sent_again_on_another() {
     assert_eq!(lost_after("GET", 100 * MILLI), (1, 1));
     assert_eq!(lost_after("POST", 100 * MILLI).0, 0, "a second POST is a second order");
     assert_eq!(lost_after("GET", 5 * MILLI).0, 0, "no server closes a connection so soon for being idle");
+}
+
+#[test]
+fn connections_that_are_closed_together_for_being_idle_cost_no_request() {
+    let mut session = Session::new(spec(3, constant(1.0e9 / (100 * MILLI) as f64)));
+    for lane in 0..3 {
+        assert_eq!(Http1.opened(&mut session, lane, ORIGIN), Fate::Keep);
+    }
+    let due = ORIGIN + 100 * MILLI;
+    session.begin_window(Span { start_ns: due, end_ns: due + SECOND });
+    let mut lanes = Vec::new();
+    for now in [due, due + MILLI, due + 2 * MILLI] {
+        session.pace(now);
+        let lane = session.next_write().expect("the request is sent again");
+        session.wrote(lane, session.outgoing(lane).len(), now);
+        assert_eq!(session.closed(lane, now), Fate::Replace);
+        lanes.push(lane);
+    }
+    lanes.sort_unstable();
+    assert_eq!(lanes, [0, 1, 2], "each loss costs another connection");
+    assert_eq!(Http1.opened(&mut session, 0, due + 3 * MILLI), Fate::Keep);
+    write_all(&mut session, due + 3 * MILLI);
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(session.received(0, answer, answer.len(), due + 4 * MILLI), Fate::Keep);
+    let tally = session.finish(due + 5 * MILLI).tally;
+    assert_eq!((tally.resent, tally.errors.read, tally.requests), (3, 0, 1));
 }
 
 fn write_all(session: &mut Session, now: u64) -> usize {

@@ -123,7 +123,7 @@ fn closes_at_the_worst_moment() -> SocketAddr {
 }
 
 #[test]
-fn a_request_that_meets_the_closing_of_an_idle_connection_is_sent_once_more_and_said() {
+fn a_request_that_meets_the_closing_of_an_idle_connection_is_sent_again_and_said() {
     let flags = ["-t1", "-c1", "-R", "2", "-d3s"];
     let json = load(closes_at_the_worst_moment(), &flags);
     let resent = json["resent"].as_u64().unwrap();
