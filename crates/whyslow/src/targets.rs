@@ -100,21 +100,30 @@ fn rows() -> anyhow::Result<Vec<Row>> {
 
 /// The state of the arm that `words` names; what is built in is ready.
 pub(crate) fn state_of(catalogue: &Catalogue, words: &str, arm: &Arm) -> anyhow::Result<State> {
+    Ok(file_of(catalogue, words)?.map_or(State::Ready, |target| state(&target, arm)))
+}
+
+/// The file of the target that `words` names, with or without a variant; what is built in has none.
+fn file_of(catalogue: &Catalogue, words: &str) -> anyhow::Result<Option<TargetFile>> {
     let name = words.split_once('@').map_or(words, |(name, _)| name);
-    let files = catalogue.files()?;
-    let target = files.iter().find(|(_, target)| target.name == name);
-    Ok(target.map_or(State::Ready, |(_, target)| state(target, arm)))
+    Ok(catalogue.files()?.into_iter().map(|(_, target)| target).find(|target| target.name == name))
 }
 
 fn state(target: &TargetFile, arm: &Arm) -> State {
     if let Some(recipe) = &target.recipe {
         return State::Recipe(recipe.clone());
     }
-    let missing: Vec<&Need> = target.needs.iter().filter(|need| !is_met(need)).collect();
-    if !missing.is_empty() {
-        return missing_state(&missing);
+    match lacking(target) {
+        Some(missing) => missing,
+        None if is_built(arm) => State::Ready,
+        None => State::Buildable,
     }
-    if is_built(arm) { State::Ready } else { State::Buildable }
+}
+
+/// What this machine lacks of what a target needs; `None` where it has all.
+fn lacking(target: &TargetFile) -> Option<State> {
+    let missing: Vec<&Need> = target.needs.iter().filter(|need| !is_met(need)).collect();
+    (!missing.is_empty()).then(|| missing_state(&missing))
 }
 
 /// All that is missing, and one command that installs it: packages of one manager are installed together.
@@ -190,10 +199,13 @@ fn values(rows: &[Row]) -> Vec<serde_json::Value> {
 /// Builds each; one that fails is told, and the others go on.
 fn build(names: &[String], format: Format) -> Outcome {
     let arms = arms(names)?;
-    let launcher = Launcher::this_program();
+    let (launcher, catalogue) = (Launcher::this_program(), Catalogue::find());
     let mut built = Vec::new();
-    for (arm, _) in &arms {
-        built.push(build_one(&launcher, arm, format)?);
+    for (words, (arm, _)) in names.iter().zip(&arms) {
+        built.push(match file_of(&catalogue, words)?.as_ref().and_then(lacking) {
+            Some(missing) => refuse(arm, &missing, format)?,
+            None => build_one(&launcher, arm, format)?,
+        });
     }
     if format == Format::Json {
         crate::print_json(&built)?;
@@ -230,6 +242,14 @@ impl Built {
 pub(crate) fn build_quietly(arm: &Arm) -> anyhow::Result<()> {
     crate::say(&format!("building {}", arm.name));
     build_with(&Launcher::this_program(), arm, &mut |_| {}).0.context("it does not build")
+}
+
+/// Says of a target that something it needs is not here: what runs a program of the system has nothing to build, and would
+/// seem to be ready.
+fn refuse(arm: &Arm, missing: &State, format: Format) -> anyhow::Result<Built> {
+    let built = Built { name: arm.name.clone(), ok: false, error: Some(missing.hint()) };
+    crate::print(&built.line(format))?;
+    Ok(built)
 }
 
 fn build_one(launcher: &Launcher, arm: &Arm, format: Format) -> anyhow::Result<Built> {

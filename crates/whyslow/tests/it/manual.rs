@@ -83,6 +83,22 @@ fn the_targets_of_the_repository_are_listed() {
     }
 }
 
+/// nginx has nothing to build: that it is missing has to be looked for.
+#[test]
+fn a_target_is_not_built_where_what_it_needs_is_missing() {
+    let empty = crate::support::fresh_folder();
+    let mut command = std::process::Command::new(crate::support::WHYSLOW);
+    command.args(["targets", "build", "nginx", "threads", "--format", "json"]);
+    command.env("WHYSLOW_TARGETS", repository("targets")).env("PATH", &empty);
+    let said = crate::support::Said::of(command.output().unwrap());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let want = serde_json::json!([
+        { "name": "nginx", "ok": false, "error": "needs nginx: apt-get install nginx-light" },
+        { "name": "threads", "ok": true, "error": null },
+    ]);
+    assert_eq!(said.json(), want);
+}
+
 fn whyslow_with_targets(folder: &std::path::Path, args: &[&str]) -> serde_json::Value {
     let mut command = std::process::Command::new(crate::support::WHYSLOW);
     let output = command.args(args).env("WHYSLOW_TARGETS", folder).output().unwrap();
