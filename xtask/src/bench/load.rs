@@ -3,7 +3,9 @@
 mod bar;
 mod hour;
 mod lateness;
+mod protocols;
 mod tool;
+mod wire;
 
 use anyhow::ensure;
 use clap::{Parser, ValueEnum};
@@ -15,6 +17,7 @@ use super::target::{Cpus, Server};
 use super::whyslow;
 use bar::{Bar, told};
 use tool::{Load, Ran, Tool};
+use wire::Wire;
 
 /// The server that all tools load: it copies a fixed answer, so that it is never the limit before them.
 const SERVER: &str = "epoll-limit";
@@ -50,6 +53,20 @@ enum Row {
     Job,
     /// CPU per request of users with two steps, beside single requests
     Scenario,
+    /// CPU per request of five endpoints in a file of requests, beside one
+    Endpoints,
+    /// CPU per request over HTTP/1.1 and TLS, beside h2load
+    Tls,
+    /// CPU per request over HTTP/2, beside h2load
+    Http2,
+    /// CPU per request over HTTP/2 and TLS, beside h2load
+    Http2Tls,
+    /// CPU per request over HTTP/3, beside our own HTTP/2 over TLS: h2load of Debian has no HTTP/3
+    Http3,
+    /// CPU per call of gRPC, beside ghz
+    Grpc,
+    /// CPU per message of WebSocket, beside k6
+    Websocket,
     /// CPU per request in an open loop at 20 000 requests/s
     Open,
     /// Send lag at 50 000 requests/s, beside how late this host's timers are
@@ -62,19 +79,22 @@ enum Row {
     Hour,
 }
 
-const ROWS: [Row; 9] = [
-    Row::Closed,
-    Row::Pipeline,
-    Row::Job,
-    Row::Scenario,
-    Row::Open,
-    Row::Lag,
-    Row::Many,
-    Row::Witness,
-    Row::Hour,
-];
-/// Their names, in the order of the page.
-const NAMES: [&str; 9] = ["closed", "pipeline", "job", "scenario", "open", "lag", "many", "witness", "hour"];
+impl Row {
+    /// Its name on the page.
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Blocks and the length of a window in seconds, where nothing is said. What is held against its like has many short
+    /// slices: a bar of a few hundredths needs them, and what drifts is the same for both.
+    fn slices(self) -> (u32, u32) {
+        match self {
+            Self::Job | Self::Scenario | Self::Endpoints => (24, 2),
+            Self::Tls | Self::Http2 | Self::Http3 | Self::Grpc | Self::Websocket => (12, 3),
+            _ => (8, 6),
+        }
+    }
+}
 
 /// Arguments of `bench load`.
 #[derive(Debug, Parser)]
@@ -88,12 +108,20 @@ pub(crate) struct Args {
     /// Two blocks of windows of one second: to see that it works, not to be believed, and not written to the page
     #[arg(long)]
     quick: bool,
-    /// Blocks
-    #[arg(long, default_value_t = 8)]
-    blocks: u32,
-    /// Length of a window in seconds
-    #[arg(long, default_value_t = 6)]
-    window_s: u32,
+    /// Blocks [default: 24 where whyslow is held against itself, 12 over other protocols, else 8]
+    #[arg(long)]
+    blocks: Option<u32>,
+    /// Length of a window in seconds [default: 2 where whyslow is held against itself, 3 over other protocols, else 6]
+    #[arg(long)]
+    window_s: Option<u32>,
+}
+
+impl Args {
+    /// Blocks of a row, and the length of its windows in seconds.
+    fn slices(&self, row: Row) -> (u32, u32) {
+        let (blocks, window_s) = if self.quick { (2, 1) } else { row.slices() };
+        (self.blocks.unwrap_or(blocks), self.window_s.unwrap_or(window_s))
+    }
 }
 
 /// One block of the row `lag`: the host alone, and the generator.
@@ -109,29 +137,21 @@ struct Bench {
 
 /// Runs the rows, and writes each to the page when it is done.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    whyslow::build(&[SERVER, "planted"].map(str::to_owned))?;
+    let known = Row::value_variants();
+    let usual = || known.iter().copied().filter(|row| *row != Row::Hour).collect();
+    let rows: Vec<Row> = if args.rows.is_empty() { usual() } else { args.rows.clone() };
+    whyslow::build(&[SERVER, protocols::SERVER, "planted"].map(str::to_owned))?;
     let cpus = Cpus::halves()?;
     let server = Server::of_target(SERVER, &cpus)?;
-    let (blocks, window_s) = if args.quick { (2, 1) } else { (args.blocks, args.window_s) };
-    let mut bench = Bench { cpus, server, blocks, window_s };
-    let usual = || ROWS.into_iter().filter(|row| *row != Row::Hour).collect();
-    let rows = if args.rows.is_empty() { usual() } else { args.rows.clone() };
+    let mut bench = Bench { cpus, server, blocks: 0, window_s: 0 };
+    let names: Vec<String> = known.iter().map(|row| row.name()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for row in rows {
-        let section = match row {
-            Row::Closed => bench.closed()?,
-            Row::Pipeline => bench.pipeline()?,
-            Row::Job => bench.job()?,
-            Row::Scenario => bench.scenario()?,
-            Row::Open => bench.open()?,
-            Row::Lag => bench.lag()?,
-            Row::Many => bench.many()?,
-            Row::Witness => bench.witness()?,
-            Row::Hour => hour::run(&mut bench, args.hour_s)?,
-        };
-        let name = NAMES[ROWS.iter().position(|known| *known == row).expect("every row is listed")];
+        (bench.blocks, bench.window_s) = args.slices(row);
+        let section = bench.section_of(row, args.hour_s)?;
         print!("{section}");
         if !args.quick {
-            println!("written: {}", PAGE.keep(name, &section, &NAMES)?.display());
+            println!("written: {}", PAGE.keep(&row.name(), &section, &names)?.display());
         }
     }
     Ok(())
@@ -165,18 +185,31 @@ impl Taken {
         Bar::at_most(what, most, self.cpu.median(ours.name()).map(|ours| ours / us))
     }
 
-    fn rows(&self) -> Vec<Vec<String>> {
+    /// A row for each tool, with what `ours` costs over it.
+    fn rows_beside(&self, ours: Tool) -> Vec<Vec<String>> {
         let row = |tool: &Tool| {
             let name = tool.name();
             vec![
                 name.to_owned(),
                 page::figure(self.cpu.median(name), 3),
-                self.ratio(Tool::Whyslow, *tool),
+                self.ratio(ours, *tool),
                 page::figure(self.rate.median(name), 0),
                 page::figure(self.memory.median(name), 1),
             ]
         };
         self.present.iter().map(row).collect()
+    }
+
+    /// Which tools are not here, where any are not.
+    fn missing_note(&self) -> String {
+        match self.missing[..] {
+            [] => String::new(),
+            _ => format!(" Not here: {}.", self.missing.join(", ")),
+        }
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        self.rows_beside(Tool::Whyslow)
     }
 }
 
@@ -184,6 +217,27 @@ impl Taken {
 const COLUMNS: [&str; 5] = ["generator", "CPU µs/request", "whyslow / it", "requests/s", "memory MiB"];
 
 impl Bench {
+    fn section_of(&mut self, row: Row, hour_s: u32) -> anyhow::Result<String> {
+        match row {
+            Row::Closed => self.closed(),
+            Row::Pipeline => self.pipeline(),
+            Row::Job => self.job(),
+            Row::Scenario => self.scenario(),
+            Row::Endpoints => self.endpoints(),
+            Row::Tls => protocols::tls(self),
+            Row::Http2 => protocols::http2(self, "HTTP/2", Wire::Http2),
+            Row::Http2Tls => protocols::http2(self, "HTTP/2 over TLS", Wire::Http2Tls),
+            Row::Http3 => protocols::http3(self),
+            Row::Grpc => protocols::grpc(self),
+            Row::Websocket => protocols::websocket(self),
+            Row::Open => self.open(),
+            Row::Lag => self.lag(),
+            Row::Many => self.many(),
+            Row::Witness => self.witness(),
+            Row::Hour => hour::run(self, hour_s),
+        }
+    }
+
     fn closed(&self) -> anyhow::Result<String> {
         let taken = self.tools(&Load::closed(self.window_s), &tool::CLOSED)?;
         let memory = taken.memory.median(Tool::Whyslow.name());
@@ -210,6 +264,14 @@ impl Bench {
         let taken = self.tools(&Load::closed(self.window_s), &tool::STEPS)?;
         let bars = [taken.bar(Tool::Steps, Tool::Whyslow, 1.5)];
         Ok(self.compared("Users with two steps beside single requests", &taken, taken.rows(), &bars))
+    }
+
+    /// What it costs that requests are of several endpoints, which nothing fills.
+    fn endpoints(&self) -> anyhow::Result<String> {
+        let taken = self.tools(&Load::closed(self.window_s), &tool::LISTS)?;
+        let bars = [taken.bar(Tool::Several, Tool::One, 1.02)];
+        let table = page::table(&protocols::BESIDE, &taken.rows_beside(Tool::Several));
+        Ok(self.section("Five endpoints beside one", &taken.present, "", &table, &bars))
     }
 
     /// The open loop, with the published figures of tools that are not run.
@@ -262,11 +324,8 @@ impl Bench {
     }
 
     fn compared(&self, title: &str, taken: &Taken, rows: Vec<Vec<String>>, bars: &[Bar]) -> String {
-        let missing = match taken.missing[..] {
-            [] => String::new(),
-            _ => format!(" Not here: {}.", taken.missing.join(", ")),
-        };
-        self.section(title, &taken.present, &missing, &page::table(&COLUMNS, &rows), bars)
+        let table = page::table(&COLUMNS, &rows);
+        self.section(title, &taken.present, &taken.missing_note(), &table, bars)
     }
 
     fn section(&self, title: &str, tools: &[Tool], note: &str, table: &str, bars: &[Bar]) -> String {

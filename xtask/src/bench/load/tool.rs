@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use model::record::LoadReport;
 
 use super::whyslow;
+use super::wire::{self, Wire};
 use crate::shell::{exists, root};
 
 /// Tools of the closed loop.
@@ -21,6 +22,9 @@ pub(super) const OPEN: [Tool; 3] = [Tool::Whyslow, Tool::InLots, Tool::Oha];
 
 /// Single requests, and users who have them as steps.
 pub(super) const STEPS: [Tool; 2] = [Tool::Whyslow, Tool::Steps];
+
+/// A list of several requests that nothing fills, a list of one, and no list.
+pub(super) const LISTS: [Tool; 3] = [Tool::Several, Tool::One, Tool::Whyslow];
 
 /// How often the memory of a running tool is read: its peak is kept by the kernel, so that only the last reading counts.
 const LOOK: Duration = Duration::from_millis(100);
@@ -37,7 +41,16 @@ const REQUESTS: &str = "\
 ### order\n# @weight 3\nGET /plaintext\nX-Id: {id}\n\n\
 ### cart\n# @weight 2\nGET /plaintext\nX-User: {user}\n\n\
 ### plain\nGET /plaintext\nX-Id: 0\n";
-/// What fills them.
+/// Requests of [`Tool::Several`], whose paths differ by what the server does not look at.
+const ENDPOINTS: &str = "\
+### items\n# @weight 5\nGET /plaintext?items\n\n\
+### users\n# @weight 4\nGET /plaintext?users\n\n\
+### orders\n# @weight 3\nGET /plaintext?orders\n\n\
+### carts\n# @weight 2\nGET /plaintext?carts\n\n\
+### root\nGET /plaintext?root\n";
+/// The request of [`Tool::One`].
+const ENDPOINT: &str = "### items\nGET /plaintext?items\n";
+/// What fills [`REQUESTS`].
 const DATA: &str = "id,user\n17,ann\n4711,bob\n8,charlotte\n234567,dave\n";
 
 /// A generator.
@@ -50,8 +63,17 @@ pub(super) enum Tool {
     InLots,
     /// whyslow with users of two steps, the second of which needs a value of the first one's answer.
     Steps,
+    /// whyslow with the requests of [`ENDPOINTS`].
+    Several,
+    /// whyslow with a file of one request, [`ENDPOINT`].
+    One,
+    /// whyslow over another protocol.
+    Over(Wire),
     Wrk,
     H2load,
+    H2loadOver(Wire),
+    Ghz,
+    K6,
     Oha,
 }
 
@@ -93,35 +115,46 @@ impl Tool {
             Self::Filled => "whyslow load --requests --data",
             Self::InLots => "whyslow load --slack 1ms",
             Self::Steps => "whyslow load --scenario",
+            Self::Several => "whyslow load --requests, five endpoints",
+            Self::One => "whyslow load --requests, one endpoint",
+            Self::Over(wire) => wire.name(),
             Self::Wrk => "wrk",
-            Self::H2load => "h2load",
+            Self::H2load | Self::H2loadOver(_) => "h2load",
+            Self::Ghz => "ghz",
+            Self::K6 => "k6",
             Self::Oha => "oha",
         }
     }
 
     pub(super) fn is_here(self) -> bool {
         match self {
-            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => true,
+            _ if self.is_ours() => true,
             // wrk has no option that only prints and succeeds; its version ends with 1.
             Self::Wrk => Command::new("wrk").arg("--version").output().is_ok(),
-            Self::H2load => exists("h2load"),
-            Self::Oha => exists("oha"),
+            _ => exists(self.name()),
         }
     }
 
     fn is_ours(self) -> bool {
-        matches!(self, Self::Whyslow | Self::Filled | Self::InLots | Self::Steps)
+        match self {
+            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps | Self::Several | Self::One => true,
+            Self::Over(_) => true,
+            Self::Wrk | Self::H2load | Self::H2loadOver(_) | Self::Ghz | Self::K6 | Self::Oha => false,
+        }
     }
 
     /// Its name and version, in its own words.
     pub(super) fn version(self) -> String {
         let whyslow = whyslow::release().join("whyslow").to_string_lossy().into_owned();
         let program = if self.is_ours() { whyslow.as_str() } else { self.name() };
-        let output = Command::new(program).arg("--version").output();
-        let text =
-            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        // "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012 Will Glozer"
-        let first = text.lines().next().unwrap_or_default().split(" [").next().unwrap_or_default().trim();
+        let text = Command::new(program).arg("--version").output().map(|output| {
+            let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        // "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012 Will Glozer"; "k6 v1.4.0 (go1.26.8, linux/amd64)"
+        let text = text.unwrap_or_default();
+        let first =
+            text.lines().next().unwrap_or_default().split(['[', '(']).next().unwrap_or_default().trim();
         if first.is_empty() { format!("{} ?", self.name()) } else { first.to_owned() }
     }
 
@@ -129,31 +162,50 @@ impl Tool {
     fn words(self, load: &Load, address: &str, cpus: &str) -> anyhow::Result<Vec<String>> {
         let Load { connections, pipeline, rate, seconds } = load;
         let url = format!("http://{address}/plaintext");
-        let program = whyslow::release().join("whyslow");
         let line = match self {
-            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => {
-                let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
-                let slack = if self == Self::InLots { format!("--slack {SLACK}") } else { String::new() };
-                let filled = if self == Self::Filled { filled()? } else { String::new() };
-                let program = program.display();
-                let steps =
-                    if self == Self::Steps { format!("--scenario {}", scenario()?) } else { String::new() };
-                format!(
-                    "{program} load -t 1 -c {connections} --pipeline {pipeline} {rate} {slack} {filled} {steps} -d {seconds}s --format json {url}"
-                )
-            }
             Self::Wrk if *pipeline > 1 => {
                 format!("wrk -t 1 -c {connections} -d {seconds}s -s {} {url}", script(*pipeline)?)
             }
             Self::Wrk => format!("wrk -t 1 -c {connections} -d {seconds}s {url}"),
             Self::H2load => format!("h2load --h1 -t 1 -c {connections} -D {seconds} {url}"),
+            Self::H2loadOver(wire) => wire.of_h2load(load, address),
+            Self::Ghz => wire::ghz(load, address)?,
+            Self::K6 => wire::k6(load, address)?,
             Self::Oha => {
                 let rate = rate.map_or_else(String::new, |rate| format!("-q {rate}"));
                 format!("oha --no-tui --output-format json -c {connections} {rate} -z {seconds}s {url}")
             }
+            ours => ours.own_line(load, address)?,
         };
         let words = ["taskset", "-c", cpus].into_iter().chain(line.split_whitespace());
         Ok(words.map(str::to_owned).collect())
+    }
+
+    /// The same of whyslow.
+    fn own_line(self, load: &Load, address: &str) -> anyhow::Result<String> {
+        let Load { connections, pipeline, rate, seconds } = load;
+        let program = whyslow::release().join("whyslow");
+        let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
+        let asked = match self {
+            Self::Over(wire) => wire.flags(*pipeline, address)?,
+            _ => format!("--pipeline {pipeline} {} http://{address}/plaintext", self.own_flags()?),
+        };
+        Ok(format!(
+            "{} load -t 1 -c {connections} {rate} -d {seconds}s --format json {asked}",
+            program.display()
+        ))
+    }
+
+    /// What of its flags is not about the load.
+    fn own_flags(self) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Filled => filled()?,
+            Self::InLots => format!("--slack {SLACK}"),
+            Self::Steps => format!("--scenario {}", scenario()?),
+            Self::Several => format!("--requests {}", written("endpoints.http", ENDPOINTS)?),
+            Self::One => format!("--requests {}", written("endpoint.http", ENDPOINT)?),
+            _ => String::new(),
+        })
     }
 
     /// Runs it once.
@@ -194,12 +246,17 @@ impl Tool {
     fn requests(self, text: &str) -> Option<f64> {
         let json = || serde_json::from_str::<serde_json::Value>(text).ok();
         match self {
-            Self::Whyslow | Self::Filled | Self::InLots | Self::Steps => json()?["requests"].as_f64(),
+            _ if self.is_ours() => json()?["requests"].as_f64(),
             // "1234567 requests in 6.00s, 155.42MB read"
             Self::Wrk => text.split_once(" requests in ")?.0.split_whitespace().last()?.parse().ok(),
             // "requests: 1234567 total, …, 1234560 succeeded, …"
-            Self::H2load => text.split_once(" succeeded")?.0.split_whitespace().last()?.parse().ok(),
-            Self::Oha => {
+            Self::H2load | Self::H2loadOver(_) => {
+                text.split_once(" succeeded")?.0.split_whitespace().last()?.parse().ok()
+            }
+            Self::Ghz => json()?["statusCodeDistribution"]["OK"].as_f64(),
+            // Its summary is one number, as its script says.
+            Self::K6 => text.trim().parse().ok(),
+            _ => {
                 let counts = &json()?["statusCodeDistribution"];
                 Some(counts.as_object()?.values().filter_map(serde_json::Value::as_f64).sum())
             }
@@ -229,7 +286,7 @@ fn scenario() -> anyhow::Result<String> {
 }
 
 /// Writes a file for a generator and says where.
-fn written(name: &str, text: &str) -> anyhow::Result<String> {
+pub(super) fn written(name: &str, text: &str) -> anyhow::Result<String> {
     let file = root().join("target/bench/load").join(name);
     std::fs::create_dir_all(file.parent().expect("it lies in a folder"))
         .and_then(|()| std::fs::write(&file, text))
