@@ -116,6 +116,11 @@ impl Watchdog {
         self.watch.holds.fetch_add(1, Ordering::Relaxed);
         Some((self.watch.name().text(), held))
     }
+
+    /// Whether the last look found the shard held too long.
+    pub(crate) fn is_held(&self) -> bool {
+        self.watch.overrun.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
@@ -135,7 +140,9 @@ mod tests {
         assert_eq!(dog.look(at(20)), None);
         assert_eq!(dog.look(at(36)), Some(("slow", Duration::from_millis(26))));
         assert_eq!(dog.look(at(50)), None, "reported already");
+        assert!(dog.is_held());
         watch.leave();
+        assert!(!dog.is_held());
         assert_eq!((watch.holds(), watch.longest()), (1, Duration::from_millis(40)));
     }
 

@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Connections taken at one time, before those that are served have their turn.
-const BURST: usize = 64;
+pub(super) const BURST: usize = 64;
 /// How often a paused listener looks for room.
 const RETRY: Duration = Duration::from_millis(20);
 /// How long clients wait for room before one at a time is told that there is none.
@@ -37,7 +38,8 @@ const FAREWELL_READS: usize = 16;
 
 /// A listening socket of one shard.
 pub(crate) struct Listener {
-    socket: OwnedFd,
+    /// The only one that keeps it open; see [`relief`](super::relief) for who else takes from it.
+    socket: Arc<OwnedFd>,
     worker: Rc<Worker>,
     shard: Rc<Shard>,
     shard_index: usize,
@@ -51,7 +53,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Begins to take connections.
     pub(crate) fn open(
-        socket: OwnedFd,
+        socket: Arc<OwnedFd>,
         shared: bool,
         worker: &Rc<Worker>,
         shard: &Rc<Shard>,

@@ -33,6 +33,8 @@ pub enum Error {
         /// What it may be.
         range: &'static str,
     },
+    /// [`Server::threads`](crate::Server::threads) together with `h2` among the protocols that TLS offers.
+    Http2OnThreads,
     /// The kernel refused a descriptor, memory or a thread.
     Io(io::Error),
 }
@@ -55,6 +57,9 @@ impl fmt::Display for Error {
             Self::Limit { name, range } => {
                 write!(out, "the limit `{name}` is out of range: it may be {range}")
             }
+            Self::Http2OnThreads => out.write_str(
+                "HTTP/2 needs coroutines: leave out `.threads()`, or `h2` among the ALPN protocols of the TLS configuration",
+            ),
             Self::Io(cause) => cause.fmt(out),
         }
     }

@@ -13,6 +13,7 @@ mod http2;
 mod limits;
 mod listen;
 mod output;
+mod relief;
 mod request;
 mod response;
 mod run;
@@ -193,7 +194,7 @@ impl Server {
     }
 
     /// Speaks TLS as `config` says. Where it names no protocols for ALPN, `h2` and `http/1.1` are offered, and with
-    /// [`Server::threads`] `http/1.1` alone.
+    /// [`Server::threads`] `http/1.1` alone. One that names `h2` itself does not start with [`Server::threads`].
     ///
     /// Handlers stay as they are. The handshake has the time of a head, [`Limits::head_time`].
     #[cfg(feature = "tls")]
@@ -218,7 +219,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] if a limit is out of range; [`Error::Io`] if the kernel gives no threads, descriptors or
+    /// [`Error::Limit`] if a limit is out of range; [`Error::Http2OnThreads`] if TLS is to offer what threads do not speak;
+    /// [`Error::Io`] if the kernel gives no threads, descriptors or
     /// memory.
     pub fn spawn<F>(self, handler: F) -> Result<Running, Error>
     where
@@ -258,6 +260,10 @@ impl Server {
         }
         if options.hold_limit < Duration::from_millis(1) {
             return Err(Error::Limit { name: "hold_limit", range: "1 ms or more" });
+        }
+        #[cfg(feature = "tls")]
+        if options.threads && options.tls.as_ref().is_some_and(tls::names_http2) {
+            return Err(Error::Http2OnThreads);
         }
         Ok(())
     }

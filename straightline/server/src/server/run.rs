@@ -6,6 +6,7 @@ use super::error::Error;
 use super::event::Event;
 use super::handle::{Handle, Helpers, Inner, Kind, Running};
 use super::listen::Listening;
+use super::relief::Relief;
 use super::service::Service;
 use super::worker::Worker;
 use crate::rt::cpus;
@@ -19,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long cancelled coroutines may take to give up, after the deadline of a drain.
@@ -39,6 +40,8 @@ pub(crate) struct Link {
     pub(crate) remote: Arc<Remote>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counters: Arc<Counters>,
+    /// Where it listens, for as long as it does.
+    pub(crate) listener: Weak<OwnedFd>,
 }
 
 impl Link {
@@ -55,7 +58,7 @@ thread_local! {
     static WORKER: RefCell<Option<Rc<Worker>>> = const { RefCell::new(None) };
 }
 
-fn current_worker() -> Option<Rc<Worker>> {
+pub(super) fn current_worker() -> Option<Rc<Worker>> {
     WORKER.with(|worker| worker.borrow().clone())
 }
 
@@ -96,10 +99,11 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let runtime = format!("{} guards, epoll", crate::rt::guard_kind());
     service.tell(Event::Listening { address, shards: count, runtime });
     let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
+    let relief = Relief::of(&links);
     let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
     let handle = Handle { inner: Arc::new(inner) };
     let mut running = Running { handle, threads, helpers: Helpers::default() };
-    let helped = running.helpers.watch(watches, plan.hold_limit, service);
+    let helped = running.helpers.watch(watches, relief, plan.hold_limit, service);
     let helped = helped.and_then(|()| running.listen_for_signals(plan.signals));
     running.unless_failed(helped)
 }
@@ -149,11 +153,14 @@ impl Start {
         };
         let entered = shard.enter();
         WORKER.set(Some(Rc::clone(&worker)));
-        let opened = Listener::open(self.socket, self.shared, &worker, &shard, index);
+        let socket = Arc::new(self.socket);
+        let listener = Arc::downgrade(&socket);
+        let opened = Listener::open(socket, self.shared, &worker, &shard, index);
         let link = Link {
             remote: Arc::clone(shard.remote()),
             watch: Arc::clone(shard.watch()),
             counters: worker.counters_shared(),
+            listener,
         };
         // One that does not listen is in nobody's hands, and would wait for ever.
         let listens = opened.is_ok();
@@ -259,6 +266,7 @@ impl Helpers {
     fn watch(
         &mut self,
         watches: Vec<Arc<Watch>>,
+        mut relief: Relief,
         limit: Duration,
         service: Arc<Service>,
     ) -> Result<(), Error> {
@@ -275,6 +283,7 @@ impl Helpers {
                         service.tell(Event::ShardHeld { shard, handler, held });
                     }
                 }
+                relief.come(|shard| dogs[shard].is_held());
             }
         })?;
         self.watchdog = Some(thread.thread().clone());

@@ -12,6 +12,11 @@ use std::sync::Arc;
 /// HTTP/2 among the protocols of ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
+/// Whether `config` offers HTTP/2 by its own choice.
+pub(crate) fn names_http2(config: &ServerConfig) -> bool {
+    config.alpn_protocols.iter().any(|protocol| protocol == HTTP2)
+}
+
 /// `config` with protocols for ALPN, if it names none.
 pub(crate) fn offering(mut config: ServerConfig, threads: bool) -> Arc<ServerConfig> {
     if config.alpn_protocols.is_empty() {

@@ -4,5 +4,5 @@ mod clients;
 pub(crate) mod floods;
 mod h2spec;
 pub(crate) mod handlers;
-mod raw;
+pub(crate) mod raw;
 mod spec;

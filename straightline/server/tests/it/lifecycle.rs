@@ -12,6 +12,34 @@ use std::time::{Duration, Instant};
 use straightline::{Done, Error, Event, Limits, Request, Response, Server, rt};
 
 #[test]
+fn who_connects_to_a_shard_that_is_held_is_served_by_another() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let (begun, begins) = std::sync::mpsc::channel();
+    let held = std::sync::Mutex::new(held);
+    let server = TestServer::with(
+        |server| server.workers(2),
+        move |request, response| {
+            if request.path() == "/hold" {
+                begun.send(()).map_err(std::io::Error::other)?;
+                // It blocks the thread, and with it the shard.
+                held.lock().unwrap().recv_timeout(4 * PATIENCE).map_err(std::io::Error::other)?;
+            }
+            response.send(b"")
+        },
+    );
+    let mut holder = server.connect();
+    holder.send(b"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    begins.recv_timeout(PATIENCE).unwrap();
+    // Without help about half of them would wait for the end of what holds the shard.
+    for _ in 0..30 {
+        server.assert_serves("another client held a shard");
+    }
+    let_go.send(()).unwrap();
+    assert_eq!(holder.response().status, 200);
+    assert_eq!((server.metric("accepted_total"), server.metric("requests_total")), (31, 31));
+}
+
+#[test]
 fn every_shard_serves() {
     let server = TestServer::with(|server| server.workers(3), echo);
     for _ in 0..60 {

@@ -38,6 +38,8 @@ const PARTS: &[(&str, fn())] = parts![
     shortage::serve_slow_heads,
     shortage::send_slow_heads,
     soak::torment_a_server,
+    soak::http2::torment_a_server,
+    soak::websocket::torment_a_server,
 ];
 
 /// Started for none, it sees to it that a part that nobody knows is not passed over.

@@ -1,5 +1,8 @@
 //! Random faults for long: what is counted, held and open is in the end what it was in the beginning.
 
+pub(crate) mod http2;
+pub(crate) mod websocket;
+
 use crate::support::{
     MODELS, Model, PATIENCE, Random, TestServer, in_own_process, number_of, resident_kib, say,
 };
@@ -111,16 +114,7 @@ fn torment(address: SocketAddr, random: &mut Random) -> u64 {
             let _ = stream.read(&mut buffer);
         }
     }
-    match random.below(4) {
-        0 => {}
-        1 => {
-            stream.shutdown(Shutdown::Write).ok();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            io::copy(&mut stream, &mut io::sink()).ok();
-        }
-        2 => drop(rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))),
-        _ => std::thread::sleep(Duration::from_millis(random.below(3))),
-    }
+    leave(stream, random);
     count
 }
 
@@ -128,8 +122,11 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// One connection, treated well or badly; how many requests it sent.
+type Torment = fn(SocketAddr, &mut Random) -> u64;
+
 /// Sends so many requests, and a few more; on how many connections.
-fn round(server: &TestServer, requests: u64, seed: u64) -> u64 {
+fn round(server: &TestServer, torment: Torment, requests: u64, seed: u64) -> u64 {
     let (sent, connections) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -148,6 +145,35 @@ fn round(server: &TestServer, requests: u64, seed: u64) -> u64 {
     // A shard closes the socket of a connection a moment after it no longer counts it.
     std::thread::sleep(Duration::from_millis(100));
     connections.into_inner()
+}
+
+/// Torments a server, and sees to it that descriptors and memory are in the end what they were; on how many connections.
+fn outlast(server: &TestServer, torment: Torment, what: &str) -> u64 {
+    let requests = number_of("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
+    let seed = number_of("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
+    say(&format!("{what}: {requests} requests, seed {seed}"));
+    let warming = round(server, torment, requests / 4, seed);
+    let (fds, kib) = (descriptors(), resident_kib());
+    let connections = warming + round(server, torment, requests, seed + 1);
+    let (fds_after, kib_after) = (descriptors(), resident_kib());
+    say(&format!("{what}: {fds} to {fds_after} descriptors, {kib} to {kib_after} KiB"));
+    assert_eq!(fds_after, fds, "{what}: descriptors leaked");
+    assert!(kib_after < kib + SLACK_KIB, "{what}: memory grew from {kib} to {kib_after} KiB");
+    connections
+}
+
+/// How a connection that was treated badly ends.
+fn leave(mut stream: TcpStream, random: &mut Random) {
+    match random.below(4) {
+        0 => {}
+        1 => {
+            stream.shutdown(Shutdown::Write).ok();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            io::copy(&mut stream, &mut io::sink()).ok();
+        }
+        2 => drop(rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))),
+        _ => std::thread::sleep(Duration::from_millis(random.below(3))),
+    }
 }
 
 /// What each counter may have come to, after so many connections.
@@ -193,33 +219,23 @@ fn random_faults_leave_nothing_behind() {
 }
 
 pub(crate) fn torment_a_server() {
-    let requests = number_of("STRAIGHTLINE_SOAK").unwrap_or(REQUESTS);
     let limits = straightline::Limits {
         head_time: Duration::from_millis(300),
         body_grace: Duration::from_millis(300),
         linger_time: Duration::from_millis(300),
         ..Default::default()
     };
-    let seed = number_of("STRAIGHTLINE_SEED").unwrap_or(20_261_120);
-    say(&format!("seed {seed}"));
     for model in MODELS {
-        torment_one(model, requests, limits, seed);
+        let server = TestServer::with(|server| on_two_shards(model, server).limits(limits), handle);
+        let connections = outlast(&server, torment, &model.to_string());
+        check_counters(&server, model, connections);
+        server.assert_serves("the soak");
     }
 }
 
-fn torment_one(model: Model, requests: u64, limits: straightline::Limits, seed: u64) {
-    let configure = |server: straightline::Server| match model {
-        Model::Coroutines => server.workers(2).limits(limits),
-        Model::Threads => server.threads().limits(limits),
-    };
-    let server = TestServer::with(configure, handle);
-    let warming = round(&server, requests / 4, seed);
-    let (fds, kib) = (descriptors(), resident_kib());
-    let connections = warming + round(&server, requests, seed + 1);
-    let (fds_after, kib_after) = (descriptors(), resident_kib());
-    say(&format!("{model}: {fds} to {fds_after} descriptors, {kib} to {kib_after} KiB"));
-    assert_eq!(fds_after, fds, "{model}: descriptors leaked");
-    assert!(kib_after < kib + SLACK_KIB, "{model}: memory grew from {kib} to {kib_after} KiB");
-    check_counters(&server, model, connections);
-    server.assert_serves("the soak");
+fn on_two_shards(model: Model, server: straightline::Server) -> straightline::Server {
+    match model {
+        Model::Coroutines => server.workers(2),
+        Model::Threads => server.threads(),
+    }
 }

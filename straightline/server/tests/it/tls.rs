@@ -273,3 +273,13 @@ fn a_cut_answer_does_not_end_as_a_whole_one_does() {
         assert!(client.read_to_end(&mut got).is_err(), "{model:?}: it seems to be whole");
     }
 }
+
+#[test]
+fn threads_refuse_a_configuration_that_names_http_2() {
+    let (mut config, _) = halves();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let server = Server::bind("127.0.0.1:0").unwrap().tls(config).threads();
+    let error = server.spawn(echo).unwrap_err();
+    assert!(matches!(error, straightline::Error::Http2OnThreads), "{error}");
+    assert!(error.to_string().starts_with("HTTP/2 needs coroutines: leave out `.threads()`"), "{error}");
+}

@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use straightline::kit::websocket::{Closed, Mailbox, Message, Undelivered, Upgrade};
 
-const CONTINUE: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
-const END: u8 = 0x80;
+pub(crate) const CONTINUE: u8 = 0;
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
+pub(crate) const END: u8 = 0x80;
 const MESSAGE_BYTES: usize = 300_000;
 
 /// A frame of a client: `first` is the kind, and [`END`] if it ends its message.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {
         length @ 0..=125 => bytes.push(0x80 | length as u8),
@@ -39,11 +39,11 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn whole(kind: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn whole(kind: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     frame(END | kind, payload.as_ref())
 }
 
-fn close(code: u16, reason: &[u8]) -> Vec<u8> {
+pub(crate) fn close(code: u16, reason: &[u8]) -> Vec<u8> {
     whole(CLOSE, [&code.to_be_bytes(), reason].concat())
 }
 
@@ -53,7 +53,7 @@ struct Socket {
     pending: Vec<u8>,
 }
 
-const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: server.example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+pub(crate) const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: server.example.com\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
 
 impl Socket {
@@ -97,7 +97,7 @@ impl Socket {
 }
 
 /// A frame of the server at the beginning of `bytes`, and what follows it.
-fn parse(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (first, second) = (*bytes.first()?, *bytes.get(1)?);
     assert!(second & 0x80 == 0, "a server does not mask");
     let (length, from) = match second {

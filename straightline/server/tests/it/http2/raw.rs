@@ -5,40 +5,40 @@ use http2::frame::{self, FrameHead, HEAD_BYTES};
 use http2::hpack::Decoder;
 use http2::{ErrorCode, PREFACE};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use straightline::{Done, Request, Response};
 
 /// A frame as it came.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
-    pub(super) head: FrameHead,
-    pub(super) payload: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) head: FrameHead,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Frame {
     /// The 32-bit number at a place of the payload.
-    pub(super) fn number(&self, at: usize) -> u32 {
+    pub(crate) fn number(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }
 }
 
 /// A connection of HTTP/2 whose other end is tested.
-pub(super) struct Raw {
-    pub(super) stream: TcpStream,
+pub(crate) struct Raw {
+    pub(crate) stream: TcpStream,
     pending: Vec<u8>,
     decoder: Decoder,
 }
 
 /// A frame's bytes.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     frame::whole(&mut out, kind, flags, stream, payload);
     out
 }
 
 /// Fields, each a literal that nobody keeps.
-pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
         out.push(0);
@@ -55,42 +55,47 @@ pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// What every request says.
-pub(super) const fn asking<'a>(method: &'a str, path: &'a str) -> [(&'a str, &'a str); 4] {
+pub(crate) const fn asking<'a>(method: &'a str, path: &'a str) -> [(&'a str, &'a str); 4] {
     [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")]
 }
 
 /// A whole request without a body.
-pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     let flags = frame::END_STREAM | frame::END_HEADERS;
     frame(frame::HEADERS, flags, stream, &block(&asking("GET", path)))
 }
 
 /// A request whose body follows, with more fields.
-pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let fields = [&asking("POST", path)[..], more].concat();
     frame(frame::HEADERS, frame::END_HEADERS, stream, &block(&fields))
 }
 
 /// A part of a body, or all of it.
-pub(super) fn data(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
+pub(crate) fn data(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
     frame(frame::DATA, if end { frame::END_STREAM } else { 0 }, stream, bytes)
 }
 
 /// One setting.
-pub(super) fn setting(number: u16, value: u32) -> Vec<u8> {
+pub(crate) fn setting(number: u16, value: u32) -> Vec<u8> {
     frame(frame::SETTINGS, 0, 0, &[&number.to_be_bytes()[..], &value.to_be_bytes()].concat())
 }
 
 impl Raw {
     /// A connection on which nothing was sent.
-    pub(super) fn silent(server: &TestServer) -> Self {
-        let stream = Client::new(server.address).stream;
+    pub(crate) fn silent(server: &TestServer) -> Self {
+        Self::at(server.address)
+    }
+
+    /// The same, by the address alone.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        let stream = Client::new(address).stream;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { stream, pending: Vec::new(), decoder: Decoder::new(4096) }
     }
 
     /// A connection on which both ends said what they take.
-    pub(super) fn open(server: &TestServer) -> Self {
+    pub(crate) fn open(server: &TestServer) -> Self {
         let mut raw = Self::silent(server);
         raw.send(PREFACE);
         raw.send(&frame(frame::SETTINGS, 0, 0, &[]));
@@ -106,7 +111,7 @@ impl Raw {
     }
 
     /// Sends bytes; a server that closed already is for the reader to notice. Whether it took them.
-    pub(super) fn send(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         match self.stream.write_all(bytes) {
             Ok(()) => true,
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => false,
@@ -115,7 +120,7 @@ impl Raw {
     }
 
     /// The next frame; `None` at the end of the connection.
-    pub(super) fn next(&mut self) -> Option<Frame> {
+    pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(head) = FrameHead::read(&self.pending)
                 && self.pending.len() >= HEAD_BYTES + head.length
@@ -135,7 +140,7 @@ impl Raw {
     }
 
     /// The next frame of which `wanted` holds.
-    pub(super) fn until(&mut self, wanted: impl Fn(&Frame) -> bool) -> Frame {
+    pub(crate) fn until(&mut self, wanted: impl Fn(&Frame) -> bool) -> Frame {
         loop {
             let frame = self.next().expect("the connection ended before what was waited for");
             if wanted(&frame) {
@@ -147,7 +152,7 @@ impl Raw {
     }
 
     /// The fields in a frame.
-    pub(super) fn fields(&mut self, frame: &Frame) -> Vec<(String, String)> {
+    pub(crate) fn fields(&mut self, frame: &Frame) -> Vec<(String, String)> {
         let mut fields = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         self.decoder.decode(&frame.payload, |name, value| fields.push((text(name), text(value)))).unwrap();
@@ -155,7 +160,7 @@ impl Raw {
     }
 
     /// The answer on a stream: status, fields, body, trailers.
-    pub(super) fn answer(&mut self, stream: u32) -> RawAnswer {
+    pub(crate) fn answer(&mut self, stream: u32) -> RawAnswer {
         let mut answer = RawAnswer::default();
         loop {
             let frame = self
@@ -177,7 +182,7 @@ impl Raw {
     }
 
     /// The connection ends with `code`.
-    pub(super) fn assert_broken(&mut self, code: ErrorCode, what: &str) {
+    pub(crate) fn assert_broken(&mut self, code: ErrorCode, what: &str) {
         loop {
             let frame = self.next().unwrap_or_else(|| panic!("{what}: ended without a word"));
             if frame.head.kind == frame::GOAWAY {
@@ -190,7 +195,7 @@ impl Raw {
     }
 
     /// A stream ends with `code`, and the connection goes on.
-    pub(super) fn assert_reset(&mut self, stream: u32, code: ErrorCode, what: &str) {
+    pub(crate) fn assert_reset(&mut self, stream: u32, code: ErrorCode, what: &str) {
         loop {
             let frame = self.next().unwrap_or_else(|| panic!("{what}: the connection ended"));
             let why = String::from_utf8_lossy(&frame.payload);
@@ -203,7 +208,7 @@ impl Raw {
     }
 
     /// The connection is alive.
-    pub(super) fn assert_alive(&mut self, what: &str) {
+    pub(crate) fn assert_alive(&mut self, what: &str) {
         let payload = b"alive ?!";
         self.send(&frame(frame::PING, 0, 0, payload));
         loop {
@@ -219,28 +224,28 @@ impl Raw {
 
 /// An answer, whole.
 #[derive(Debug, Default)]
-pub(super) struct RawAnswer {
-    pub(super) fields: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-    pub(super) trailers: Vec<(String, String)>,
+pub(crate) struct RawAnswer {
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Vec<(String, String)>,
 }
 
 impl RawAnswer {
-    pub(super) fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn status(&self) -> &str {
+    pub(crate) fn status(&self) -> &str {
         self.field(":status").unwrap_or_default()
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
 /// Answers with what it was asked; waits at `/wait`; a body of so many bytes at `/bytes/N`.
-pub(super) fn handle(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
+pub(crate) fn handle(request: &mut Request<'_>, response: Response<'_>) -> io::Result<Done> {
     if let Some(length) = request.path().strip_prefix("/bytes/") {
         return response.send(&vec![b'x'; length.parse().unwrap()]);
     }
@@ -251,6 +256,6 @@ pub(super) fn handle(request: &mut Request<'_>, response: Response<'_>) -> io::R
 }
 
 /// A server of one shard.
-pub(super) fn server() -> TestServer {
+pub(crate) fn server() -> TestServer {
     TestServer::new(handle)
 }
