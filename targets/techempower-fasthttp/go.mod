@@ -3,17 +3,20 @@ module whyslow/targets/techempower-fasthttp
 go 1.25.0
 
 require (
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/valyala/fasthttp v1.58.0
+	whyslow/targets/common/techempower v0.0.0
 )
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.17.11 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
+
+replace whyslow/targets/common/techempower => ../common/techempower

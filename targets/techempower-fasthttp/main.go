@@ -4,70 +4,54 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"log"
-	"runtime"
 
 	"github.com/valyala/fasthttp"
+	"whyslow/targets/common/techempower"
 )
 
-// Connections to the database for each thread that runs Go code.
-const connections = 16
-
-type greeting struct {
-	Message string `json:"message"`
-}
-
 func main() {
-	host := flag.String("host", "127.0.0.1", "address to listen on")
-	port := flag.Int("port", 8080, "port to listen on")
-	workers := flag.Int("workers", 1, "threads that run Go code at once")
-	url := flag.String("database", "", "where the database is")
-	flag.Parse()
-	runtime.GOMAXPROCS(*workers)
-
-	db, err := open(*url, int32(*workers*connections))
-	if err != nil {
-		log.Fatal(err)
-	}
-	server := fasthttp.Server{Name: "whyslow", Handler: db.answer}
-	log.Fatal(server.ListenAndServe(fmt.Sprintf("%s:%d", *host, *port)))
+	techempower.Main(serve)
 }
 
-func (d *database) answer(ctx *fasthttp.RequestCtx) {
+func serve(address string, db *techempower.Database) error {
+	answer := func(ctx *fasthttp.RequestCtx) { answer(ctx, db) }
+	server := fasthttp.Server{Name: "whyslow", Handler: answer}
+	return server.ListenAndServe(address)
+}
+
+func answer(ctx *fasthttp.RequestCtx, db *techempower.Database) {
 	switch string(ctx.Path()) {
 	case "/plaintext":
 		ctx.SetContentType("text/plain")
 		ctx.SetBodyString("Hello, World!")
 	case "/json":
-		sendJSON(ctx, greeting{"Hello, World!"}, nil)
+		sendJSON(ctx, techempower.Greeting{Message: "Hello, World!"}, nil)
 	case "/db":
-		one, err := d.world(context.Background())
+		one, err := db.World(context.Background())
 		sendJSON(ctx, one, err)
 	case "/queries":
-		found, err := d.worlds(context.Background(), rows(ctx, "queries"))
+		found, err := db.Worlds(context.Background(), rows(ctx, "queries"))
 		sendJSON(ctx, found, err)
 	case "/updates":
-		found, err := d.update(context.Background(), rows(ctx, "queries"))
+		found, err := db.Update(context.Background(), rows(ctx, "queries"))
 		sendJSON(ctx, found, err)
 	case "/cached-queries":
-		sendJSON(ctx, d.cached(rows(ctx, "count")), nil)
+		sendJSON(ctx, db.Cached(rows(ctx, "count")), nil)
 	case "/fortunes":
-		found, err := d.fortunes(context.Background())
+		found, err := db.Fortunes(context.Background())
 		if err != nil {
 			ctx.Error(err.Error(), fasthttp.StatusInternalServerError)
 			return
 		}
 		ctx.SetContentType("text/html; charset=utf-8")
-		ctx.SetBody(page(found))
+		ctx.SetBody(techempower.Page(found))
 	default:
 		ctx.Error("Not Found", fasthttp.StatusNotFound)
 	}
 }
 
 func rows(ctx *fasthttp.RequestCtx, name string) int {
-	return count(string(ctx.QueryArgs().Peek(name)))
+	return techempower.Count(string(ctx.QueryArgs().Peek(name)))
 }
 
 func sendJSON(ctx *fasthttp.RequestCtx, value any, err error) {

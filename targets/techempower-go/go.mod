@@ -2,12 +2,15 @@ module whyslow/targets/techempower-go
 
 go 1.25.0
 
-require github.com/jackc/pgx/v5 v5.12.0
+require whyslow/targets/common/techempower v0.0.0
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 )
+
+replace whyslow/targets/common/techempower => ../common/techempower

@@ -12,6 +12,8 @@ mod whyslow;
 
 use clap::Subcommand;
 
+pub(crate) use self::whyslow::release;
+
 /// What is measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {

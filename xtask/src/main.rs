@@ -8,6 +8,7 @@ mod calibrate;
 mod ci;
 mod dist;
 mod memory;
+mod restarts;
 mod shell;
 mod soak;
 mod tidy;
@@ -37,9 +38,9 @@ enum Task {
     },
     /// The tests of what handles memory by hand, under AddressSanitizer
     Memory,
-    /// straightline at full size: a million requests with faults, ten thousand slow heads, an upload of 1 GiB
+    /// straightline at full size: a million requests with faults, ten thousand slow heads, an upload of 1 GiB, ten restarts
     Soak {
-        /// Part of a test's name: only those that have it
+        /// Part of a test's name, or `restarts`: only those that have it
         #[arg(default_value = "")]
         part: String,
     },

@@ -1,4 +1,4 @@
-package main
+package techempower
 
 import (
 	"strconv"
@@ -7,8 +7,8 @@ import (
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;")
 
-// page is the page of fortunes, written as a compiled template would write it.
-func page(fortunes []fortune) []byte {
+// Page is the page of fortunes, written as a compiled template would write it.
+func Page(fortunes []Fortune) []byte {
 	out := make([]byte, 0, 2048)
 	out = append(out, "<!DOCTYPE html><html><head><title>Fortunes</title></head><body><table>"...)
 	out = append(out, "<tr><th>id</th><th>message</th></tr>"...)
