@@ -13,6 +13,7 @@ interface Point {
   low: number;
   high: number;
   rounds: number;
+  state: string | null;
   change_p: number | null;
 }
 
@@ -46,7 +47,7 @@ function chart(series: Series, width: number): HTMLElement {
   const { points, metric } = series;
   const date = (point: Point) => new Date(point.started_unix_s * 1000);
   const changes = points.filter((point) => point.change_p !== null);
-  const tip = (point: Point) => `${point.run}\n${date(point).toISOString().slice(0, 16).replace("T", " ")} UTC\n${value(metric, point.value)}, rounds from ${value(metric, point.low)} to ${value(metric, point.high)}\nn = ${point.rounds} rounds${point.change_p === null ? "" : `\na change begins here, p = ${point.change_p.toFixed(3)}`}\nclick: its report`;
+  const tip = (point: Point) => `${point.run}${point.state ? `, ${point.state}` : ""}\n${date(point).toISOString().slice(0, 16).replace("T", " ")} UTC\n${value(metric, point.value)}, rounds from ${value(metric, point.low)} to ${value(metric, point.high)}\nn = ${point.rounds} rounds${point.change_p === null ? "" : `\na change begins here, p = ${point.change_p.toFixed(3)}`}\nclick: its report`;
   const title = `${series.arm}: ${METRICS[metric]} at ${series.condition}`;
   const drawing = Plot.plot({
     width,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use model::job::Reuse;
-use model::plan::Turns;
-use model::record::{AloneReason, FailureKind, Host, RoundRecord, Run, RunStatus};
+use model::plan::{SentFile, Turns};
+use model::record::{AloneReason, FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
 use model::units::{Span, format_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
-use crate::facts::words::{percent, shown};
+use crate::facts::words::percent;
 use crate::fail_if::FailIfFindings;
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
@@ -51,6 +51,9 @@ pub struct Findings {
     pub command: Vec<String>,
     /// What was asked, in words: connections, depth, path, placement.
     pub workload: String,
+    /// Files that say what was sent, with their hashes.
+    #[serde(default)]
+    pub files: Vec<SentFile>,
     /// How far the run came, when it is not complete.
     pub partial: Option<String>,
     /// Condition under which CPU per request, rate and memory are compared.
@@ -188,8 +191,9 @@ pub fn analyse(run: &Run) -> Findings {
         case: plan.case.clone(),
         seed: plan.seed,
         host: run.host.clone(),
-        command: shown(&run.manifest.command),
+        command: without_values(&run.manifest.command),
         workload: workload(sheet),
+        files: plan.workload.files.clone(),
         partial: partial(run),
         condition: sheet.describe(sheet.main),
         latency_condition: sheet.latency.map(|index| sheet.describe(index)),

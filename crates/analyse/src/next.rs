@@ -1,12 +1,11 @@
 //! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
 
 use model::plan::{CauseId, Plan, Turns};
-use model::record::Manifest;
+use model::record::{Manifest, without_values};
 
 use crate::attribution::Attribution;
 use crate::attribution::cause::Grade;
 use crate::facts::arms::ArmFindings;
-use crate::facts::words::shown;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, Verdict};
 
@@ -30,7 +29,7 @@ pub(crate) fn next(
         return Some(format!("mend {arm} first: {error}"));
     }
     let plan = &manifest.plan;
-    let words = shown(&manifest.command);
+    let words = without_values(&manifest.command);
     let again = Again { words: &words, plan };
     let primary = || comparisons.iter().filter(|row| row.primary);
     let told = |arm: &str| {

@@ -11,7 +11,7 @@ use crate::ready::LOG_LINES;
 use crate::{ENV_PADDING, Exit, LaunchError, Launcher, Process, Spec, log_tail};
 
 /// Between two looks at whether a container runs: each is a process of the engine's.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Statuses by which an engine says that it could not start the container. Source: podman-run(1), "Exit Status"; Docker's
 /// reference of `docker run`, "Exit status".
 const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
@@ -31,6 +31,20 @@ pub enum EngineError {
         program: &'static str,
         /// The cause, written raw: a chain of errors would tell it a second time.
         r#source: io::Error,
+    },
+    /// Nothing that starts compose files is installed.
+    #[error(
+        "neither podman-compose nor docker compose can be started: install one of them, or start the services yourself and \
+         give the address of the server"
+    )]
+    NoCompose,
+    /// The compose file cannot be read, or has no such service.
+    #[error("'{file}': {reason}")]
+    File {
+        /// The file as it was named.
+        file: String,
+        /// Why not.
+        reason: String,
     },
     /// It has no such image, and cannot get it.
     #[error("{program} cannot have the image '{image}': {reason}")]
@@ -94,14 +108,14 @@ fn pull(engine: Engine, flags: &[String], asked: &str) -> Result<(), String> {
     pulled.map_err(|_| complaint(said.iter().map(String::as_str)))
 }
 
-fn command(engine: Engine, flags: &[String], words: &[&str]) -> Command {
+pub(crate) fn command(engine: Engine, flags: &[String], words: &[&str]) -> Command {
     let mut command = Command::new(engine.word());
     command.args(flags).args(words).stdin(Stdio::null());
     command
 }
 
 /// What went wrong, of what an engine printed: its last line that says so, else its last.
-fn complaint<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn complaint<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
     let marked = lines.iter().rfind(|line| line.contains(MARK)).or(lines.last());
     let line = marked.copied().unwrap_or("it says nothing");

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,6 +23,10 @@ const OF_A_HOOK: [&str; 6] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_PREFIX",
 ];
+/// What programs, objects and libraries begin with (elf(5)), and archives of objects (ar(5)).
+const BUILT: [&[u8]; 2] = [b"\x7fELF", b"!<arch>\n"];
+/// Bytes of the longest of them.
+const LONGEST_MARK: u64 = 8;
 /// The work tree as it is, in the place of a revision.
 pub const WORK_TREE: &str = ".";
 
@@ -114,12 +118,59 @@ impl Repository {
         Ok(self.git(&["rev-parse", "--show-prefix"])?.trim_end_matches('/').to_owned())
     }
 
-    /// The state that `asked` names: a revision, or [`WORK_TREE`] with all files that are not ignored. `built_by` is the
-    /// command that builds it: files built otherwise have another folder.
+    /// Programs, objects and libraries in the work tree that git neither knows nor ignores, from its root: what a build has made.
+    ///
+    /// # Errors
+    /// As [`Repository::git`].
+    pub fn built(&self) -> Result<Vec<String>, GitError> {
+        let Some(root) = &self.root else { return Ok(Vec::new()) };
+        let mut command = Command::new("git");
+        command.current_dir(root).args(["ls-files", "--others", "--exclude-standard", "-z"]);
+        let files = run(&mut command, "ls-files")?;
+        let is_built = |file: &&str| {
+            let mut begin = Vec::new();
+            let opened = fs::File::open(root.join(file));
+            // What cannot be read is found by whoever adds it.
+            let _ = opened.and_then(|file| file.take(LONGEST_MARK).read_to_end(&mut begin));
+            BUILT.iter().any(|mark| begin.starts_with(mark))
+        };
+        let named = files.split('\0').filter(|file| !file.is_empty());
+        Ok(named.filter(is_built).map(str::to_owned).collect())
+    }
+
+    /// Submodules of the work tree that have changes, or another commit than the one that is committed.
+    ///
+    /// # Errors
+    /// As [`Repository::git`].
+    pub fn changed_submodules(&self) -> Result<Vec<String>, GitError> {
+        let status = [
+            "--no-optional-locks",
+            "status",
+            "--porcelain=v2",
+            "--untracked-files=no",
+            "--ignore-submodules=none",
+        ];
+        let said = self.git(&status)?;
+        // "1 XY SUB MODE MODE MODE HASH HASH PATH"; SUB begins with S for a submodule. Source: git-status(1).
+        let submodule = |line: &str| {
+            let fields: Vec<&str> = line.splitn(9, ' ').collect();
+            (fields.len() == 9 && fields[0] == "1" && fields[2].starts_with('S'))
+                .then(|| fields[8].to_owned())
+        };
+        Ok(said.lines().filter_map(submodule).collect())
+    }
+
+    /// The state that `asked` names: a revision, or [`WORK_TREE`] with all files that are not ignored, but those of `without`.
+    /// `built_by` is the command that builds it: files built otherwise have another folder.
     ///
     /// # Errors
     /// [`GitError`]
-    pub fn revision(&self, asked: &str, built_by: &str, cache: &Cache) -> Result<Revision, GitError> {
+    pub fn revision(
+        &self,
+        asked: &str,
+        (built_by, without): (&str, &[String]),
+        cache: &Cache,
+    ) -> Result<Revision, GitError> {
         if self.root.as_ref().is_some_and(|root| cache.folder().starts_with(root)) {
             return Err(GitError::CacheInside(cache.folder().to_owned()));
         }
@@ -133,7 +184,7 @@ impl Repository {
             Some(commit) => Some(self.git(&["rev-parse", &format!("{commit}^{{tree}}")])?),
             None => None,
         };
-        let tree = if of_work_tree { Some(self.work_tree(cache)?) } else { committed.clone() };
+        let tree = if of_work_tree { Some(self.work_tree(without, cache)?) } else { committed.clone() };
         let tree = tree.ok_or_else(|| GitError::NoRevision(asked.to_owned()))?;
         Ok(Revision {
             asked: asked.to_owned(),
@@ -163,7 +214,7 @@ impl Repository {
     }
 
     /// The tree of the files as they are, written into the cache's objects by a copy of the index.
-    fn work_tree(&self, cache: &Cache) -> Result<String, GitError> {
+    fn work_tree(&self, without: &[String], cache: &Cache) -> Result<String, GitError> {
         let root = self.root.as_ref().ok_or(GitError::NoWorkTree)?;
         let index = cache.index()?;
         let own = self.git_dir.join("index");
@@ -177,6 +228,10 @@ impl Repository {
             run(command.envs(objects(cache, &self.objects()?)), args[0])
         };
         at_work(&["add", "--all", "--", "."])?;
+        if !without.is_empty() {
+            let names = without.iter().map(String::as_str);
+            at_work(&["update-index", "--force-remove", "--"].into_iter().chain(names).collect::<Vec<_>>())?;
+        }
         at_work(&["write-tree"])
     }
 

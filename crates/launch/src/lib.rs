@@ -20,6 +20,7 @@
 
 mod build;
 mod cache;
+mod compose;
 mod container;
 mod error;
 mod git;
@@ -39,6 +40,7 @@ mod verify;
 
 pub use build::{BuildStep, Built};
 pub use cache::{Cache, Entry};
+pub use compose::{Project, compose};
 pub use container::{Contained, Container, EngineError, image};
 pub use error::{LaunchError, ProbeError};
 pub use git::{GitError, Repository, WORK_TREE};

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use model::record::{HostUsage, Usage};
 use model::units::CpuSet;
@@ -112,7 +113,7 @@ impl Sampler {
         Self { targets, generator: Some(generator), services, server_cpus: None, load_cpus }
     }
 
-    /// The same, with services beside the targets, each told apart. What this process started is none of the others.
+    /// The same, with services beside the targets, each name told apart. They are none of the others.
     #[must_use]
     pub fn beside(self, services: Vec<(String, Group)>) -> Self {
         Self { services, ..self }
@@ -129,15 +130,20 @@ impl Sampler {
         let whole = |group: &Group, reader: &mut Reader| group.snapshot_of(&table, reader);
         let target = self.targets.get(loaded).map(|group| whole(group, &mut reader)).transpose()?;
         let others = self.targets.iter().enumerate().filter(|(index, _)| *index != loaded);
-        let idle: Result<Vec<Snapshot>, ObserveError> =
-            others.map(|(_, group)| group.processes_of(&table, &mut reader)).collect();
+        // One that has ended since is found when it is its turn.
+        let mut idle_one = |group: &Group| match group.processes_of(&table, &mut reader) {
+            Err(ObserveError::Ended(_)) => Ok(Snapshot::empty(Instant::now())),
+            read => read,
+        };
+        let idle: Result<Vec<Snapshot>, ObserveError> = others.map(|(_, group)| idle_one(group)).collect();
         let idle = idle?;
         let generator = self.generator.as_ref().map(|group| whole(group, &mut reader)).transpose()?;
         let mut services = Vec::new();
         for (name, group) in &self.services {
             services.push((name.clone(), group.processes_of(&table, &mut reader)?));
         }
-        let known: Vec<&Snapshot> = idle.iter().chain(&target).chain(&generator).collect();
+        let beside = services.iter().map(|(_, snapshot)| snapshot);
+        let known: Vec<&Snapshot> = idle.iter().chain(&target).chain(&generator).chain(beside).collect();
         let counters = |watch: &Option<HostWatch>| watch.as_ref().map(HostWatch::snapshot).transpose();
         Ok(Reading {
             others: table.others(&known),
@@ -177,13 +183,15 @@ impl Reading {
         };
         let idle = self.idle.iter().zip(&earlier.idle);
         let services = self.services.iter().zip(&earlier.services);
-        let used = |((name, now), (_, before)): (&(String, Snapshot), &(String, Snapshot))| {
-            (name.clone(), now.since(before).cpu.total_ns)
-        };
+        let mut services_ns = BTreeMap::new();
+        for ((name, now), (_, before)) in services {
+            // Two arms may have a service of the same name each.
+            *services_ns.entry(name.clone()).or_default() += now.since(before).cpu.total_ns;
+        }
         Observed {
             target: used_by(&self.target, &earlier.target),
             idle_ns: idle.map(|(now, before)| now.since(before).cpu.total_ns).collect(),
-            services_ns: services.map(used).collect(),
+            services_ns,
             generator: used_by(&self.generator, &earlier.generator),
             server_cpus: used_on(&self.server_cpus, &earlier.server_cpus),
             load_cpus: used_on(&self.load_cpus, &earlier.load_cpus),

@@ -5,6 +5,7 @@ use analyse::{
     ArmFindings, Cause, Comparison, DesignFindings, DesignKind, Findings, Gate, Grade, LedgerLine, Metric,
     Split, Verdict,
 };
+use model::plan::SentFile;
 use model::record::Host;
 use model::units::format_ns;
 
@@ -451,14 +452,21 @@ pub(crate) fn run(findings: &Findings) -> Vec<String> {
         format!("run {}, seed {}", findings.run_id, findings.seed),
         format!("host: {}", host(&findings.host)),
     ];
+    if !findings.files.is_empty() {
+        let files: Vec<String> = findings.files.iter().map(SentFile::describe).collect();
+        lines.push(format!("what was sent is from {}", files.join(", ")));
+    }
     let sources = findings.arms.iter().filter_map(|arm| Some((arm, source(arm)?)));
     lines.extend(sources.map(|(arm, source)| format!("{} is {source}", arm.name)));
     lines.push(format!("repeat with: {}", shell_words(&findings.command)));
     lines
 }
 
-/// The commit of an arm from git or the image of a container, and what it was asked for as.
+/// The commit of an arm from git, the image of a container or the compose file, and what it was asked for as.
 pub(crate) fn source(arm: &ArmFindings) -> Option<String> {
+    if let Some(compose) = &arm.compose {
+        return Some(format!("{}: file {}", compose.asked, compose.text));
+    }
     if let Some(image) = &arm.image {
         let digest = image.digest.as_ref().map(|digest| format!(", {digest}")).unwrap_or_default();
         return Some(format!("{}: image {}{digest}", image.asked, image.text));

@@ -33,6 +33,8 @@ pub struct HistoryPoint {
     pub run: String,
     /// Unix time of the run's begin in seconds.
     pub started_unix_s: u64,
+    /// What the arm was in this run: its commit, image or compose file, where it was one.
+    pub state: Option<String>,
     /// Median of the rounds: nanoseconds, bytes or per second.
     pub value: f64,
     /// Lowest round.
@@ -182,22 +184,48 @@ fn title(series: &HistorySeries) -> String {
 const HEADER: [&str; 6] = ["begun (UTC)", "run", "median", "lowest, highest round", "rounds", "change"];
 /// Place of the run's name among them.
 const RUN: usize = 1;
+/// What stands before them where runs say what the arm was: first, since the first column gives way where there is no room.
+const STATE: &str = "what it was";
 
 fn table(series: &HistorySeries) -> Block {
-    Block::table(HEADER, rows(series))
+    let [begun, run, median, spread, rounds, change] = HEADER;
+    match stated(series) {
+        Some(rows) => Block::table([STATE, begun, run, median, spread, rounds, change], rows),
+        None => Block::table(HEADER, rows(series)),
+    }
 }
 
 /// The table of a series with a way to the page of each run.
 fn linked_table(series: &HistorySeries) -> Markup {
-    let rows: Vec<Vec<String>> = rows(series).into_iter().map(Vec::from).collect();
+    let mut header = HEADER.map(str::to_owned).to_vec();
+    let (rows, run): (Vec<Vec<String>>, usize) = match stated(series) {
+        Some(rows) => {
+            header.insert(0, STATE.to_owned());
+            (rows.into_iter().map(Vec::from).collect(), RUN + 1)
+        }
+        None => (rows(series).into_iter().map(Vec::from).collect(), RUN),
+    };
     let show = |column: usize, cell: &str| {
-        if column == RUN {
+        if column == run {
             link(cell)
         } else {
             html! { (cell) }
         }
     };
-    table_with(&HEADER.map(str::to_owned), &rows, &title(series), show)
+    table_with(&header, &rows, &title(series), show)
+}
+
+/// The rows with what the arm was, where any run says so.
+fn stated(series: &HistorySeries) -> Option<Vec<[String; 7]>> {
+    let points = &series.points;
+    points.iter().any(|point| point.state.is_some()).then(|| {
+        let states = points.iter().map(|point| point.state.clone().unwrap_or_else(|| "-".to_owned()));
+        let stated = |(state, row): (String, [String; 6])| {
+            let [begun, run, median, spread, rounds, change] = row;
+            [state, begun, run, median, spread, rounds, change]
+        };
+        states.zip(rows(series)).map(stated).collect()
+    })
 }
 
 fn rows(series: &HistorySeries) -> Vec<[String; 6]> {

@@ -14,8 +14,8 @@ use model::plan::{Search, Try};
 use model::record::LoadReport;
 
 use crate::cli::{self, CapacityArgs, Format, Size};
-use crate::compare::is_from_git;
 use crate::compare::progress::Progress;
+use crate::compare::{GIT, is_from_git};
 use crate::config::{self, Found};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
@@ -70,11 +70,13 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
 /// The flags with what a `whyslow.toml` says in the place of what they leave open.
 fn filled(args: &CapacityArgs) -> anyhow::Result<CapacityArgs> {
     let mut filled = args.clone();
-    let Some(found) = config::found(args.config.as_deref(), is_from_git(&args.target))? else {
+    let from_git = is_from_git(&args.target) || args.target.starts_with(GIT);
+    let Some(found) = config::found(args.config.as_deref(), from_git)? else {
         return Ok(filled);
     };
     let requests = found.requests();
     let Found { said, folder, services } = found;
+    filled.request.beside = services.iter().map(|service| service.name.clone()).collect();
     (filled.services, filled.folder) = (services, Some(folder));
     filled.build = filled.build.or(said.build);
     filled.run = filled.run.or(said.run);

@@ -3,7 +3,7 @@
 mod arms;
 mod block;
 mod confirm;
-mod contained;
+pub(crate) mod contained;
 mod diagnose;
 mod generator;
 pub(crate) mod judged;
@@ -138,7 +138,7 @@ pub(crate) fn allowed_cpus() -> anyhow::Result<CpuSet> {
 
 fn list(plan: &Plan, format: Format) -> Outcome {
     if format == Format::Json {
-        let text = serde_json::to_string_pretty(plan).context("the plan is not JSON")?;
+        let text = serde_json::to_string_pretty(&plan.masked()).context("the plan is not JSON")?;
         crate::print(&format!("{text}\n"))?;
         return Ok(Exit::Done);
     }
@@ -274,7 +274,7 @@ fn begun(plan: &Plan, path: &Path) -> anyhow::Result<(RunDir, Manifest, Vec<Roun
         let dir = RunDir::open(path);
         let run = dir.read()?;
         anyhow::ensure!(
-            run.manifest.plan == *plan,
+            run.manifest.plan.masked() == plan.masked(),
             "{} holds the run of another plan: give another place with --out",
             path.display()
         );

@@ -52,6 +52,7 @@ pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<Compa
     let requests = found.requests();
     let Found { said, folder, services } = found;
     let mut filled = args.clone();
+    filled.request.beside = services.iter().map(|service| service.name.clone()).collect();
     filled.services = services;
     filled.folder = Some(folder);
     filled.build = filled.build.or(said.build);

@@ -72,6 +72,7 @@ mod tests {
         let point = |value: &f64| HistoryPoint {
             run: String::new(),
             started_unix_s: 0,
+            state: None,
             value: *value,
             low: *value,
             high: *value,

@@ -7,6 +7,7 @@ use anyhow::bail;
 
 use crate::catalogue::Catalogue;
 use crate::cli::{CompareArgs, Format, LadderArgs};
+use crate::compare::contained::COMPOSE;
 use crate::compare::{self, GIT};
 use crate::exit::{Outcome, Stop};
 
@@ -25,8 +26,10 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     if !args.design.arms.is_empty() || !args.design.commands.is_empty() {
         bail!("a ladder has one target: write its variants as --steps a,b,c");
     }
-    if let Some(first) = args.target.strip_prefix(GIT) {
-        return revisions(first, args);
+    let kinds = [GIT, "podman:", "docker:", COMPOSE];
+    let of_kind = kinds.into_iter().find_map(|kind| Some((kind, args.target.strip_prefix(kind)?)));
+    if let Some((kind, first)) = of_kind {
+        return states(kind, first, args);
     }
     let all = || -> anyhow::Result<Vec<String>> {
         let files = Catalogue::find().files()?;
@@ -41,21 +44,23 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     Ok(std::iter::once(args.target.clone()).chain(steps).collect())
 }
 
-/// States of the git repository here, each as an arm of its own name.
-fn revisions(first: &str, args: &LadderArgs) -> anyhow::Result<Vec<String>> {
+/// Revisions, images or compose files, each as an arm of its own name.
+fn states(kind: &str, first: &str, args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     if args.each {
-        bail!("--each is for variants of a target: a revision has no change of one step alone");
+        bail!("--each is for variants of a target: '{kind}{first}' has no change of one step alone");
     }
     if args.steps.is_empty() {
-        bail!("a ladder of revisions needs its steps: write --steps REF,REF behind git:{first}");
+        bail!(
+            "a ladder needs its steps: write --steps B,C behind {kind}{first}, each as it would follow {kind}"
+        );
     }
-    let name = |reference: &str| {
+    let name = |asked: &str| {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
-        let name: String = reference.chars().map(|c| if fits(c) { c } else { '-' }).collect();
-        if reference == "." { "worktree".to_owned() } else { name }
+        let name: String = asked.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+        if asked == "." { "worktree".to_owned() } else { name.trim_start_matches('.').to_owned() }
     };
     let all = std::iter::once(first).chain(args.steps.iter().map(String::as_str));
-    Ok(all.map(|reference| format!("{}={GIT}{reference}", name(reference))).collect())
+    Ok(all.map(|asked| format!("{}={kind}{asked}", name(asked))).collect())
 }
 
 /// The arms that have the change of one step alone, by the step, as the target's file says. The first step is its own.

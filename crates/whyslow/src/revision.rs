@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use launch::{Cache, Entry, Repository};
+use launch::{Cache, Entry, Repository, WORK_TREE};
 use model::plan::{Arm, ArmSource, Expect, split_command};
 
 use crate::cli::CompareArgs;
@@ -61,7 +61,8 @@ pub(crate) fn arm(recipe: &Recipe, asked: &str, expect: &Expect) -> anyhow::Resu
     let repository = Repository::find(&recipe.folder)?;
     let prefix = repository.prefix()?;
     let build = recipe.build.as_deref().unwrap_or_default();
-    let revision = repository.revision(asked, &format!("{prefix}\n{build}"), &cache()?)?;
+    let without = if asked == WORK_TREE { left_out(recipe, &repository)? } else { Vec::new() };
+    let revision = repository.revision(asked, (&format!("{prefix}\n{build}"), &without), &cache()?)?;
     let build = match build {
         "" => Vec::new(),
         // People write `a && b` and `X=1 make`, which need a shell.
@@ -79,6 +80,55 @@ pub(crate) fn arm(recipe: &Recipe, asked: &str, expect: &Expect) -> anyhow::Resu
         source: ArmSource::Git(revision),
         ..command_arm(&recipe.name, &recipe.run, recipe.port_env, expect)?
     })
+}
+
+/// What of the work tree is not taken along: programs that an earlier build has left there. `make` would take them for its own, and
+/// what is measured would not be the files that were changed.
+fn left_out(recipe: &Recipe, repository: &Repository) -> anyhow::Result<Vec<String>> {
+    let changed = repository.changed_submodules()?;
+    if !changed.is_empty() {
+        crate::say(&format!(
+            "{}: submodules are not in the checkout, and {} has changes that are not measured",
+            recipe.name,
+            listed(&changed)
+        ));
+    }
+    if recipe.build.is_none() {
+        return Ok(Vec::new());
+    }
+    let built = repository.built()?;
+    if !built.is_empty() {
+        crate::say(&format!(
+            "{}: {} is left out, which git does not know and an earlier build has made: --build makes it anew",
+            recipe.name,
+            listed(&built)
+        ));
+    }
+    Ok(built)
+}
+
+/// The first of some files, and how many more there are.
+fn listed(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
+}
+
+/// Says which arms have the same files: what differs between them is chance.
+pub(crate) fn say_same(arms: &[Arm]) {
+    let trees: Vec<(&str, &str)> = arms
+        .iter()
+        .filter_map(|arm| Some((arm.name.as_str(), arm.source.revision()?.tree.as_str())))
+        .collect();
+    for (index, (name, tree)) in trees.iter().enumerate() {
+        if let Some((other, _)) = trees[..index].iter().find(|(_, other)| other == tree) {
+            crate::say(&format!(
+                "{other} and {name} have the same files: what differs between them is chance"
+            ));
+        }
+    }
 }
 
 /// The cache: where the variable says, else where the user's caches are.

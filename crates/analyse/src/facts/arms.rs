@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::plan::{Arm, ArmSource, Image, Revision};
+use model::plan::{Arm, ArmSource, Compose, Image, Revision};
 use model::record::{Background, LoadReport, Percentiles, RoundRecord, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,30 @@ impl ImageFindings {
     }
 }
 
+/// The service of a compose file that an arm was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComposeFindings {
+    /// What was asked for, such as `compose:shop.yaml#web`.
+    pub asked: String,
+    /// SHA-256 of the file, hexadecimal.
+    pub sha256: String,
+    /// Its services that ran beside.
+    pub beside: Vec<String>,
+    /// The hash in short.
+    pub text: String,
+}
+
+impl ComposeFindings {
+    fn of(compose: &Compose) -> Self {
+        Self {
+            asked: compose.name(),
+            sha256: compose.sha256.clone(),
+            beside: compose.beside.clone(),
+            text: compose.short_hash().to_owned(),
+        }
+    }
+}
+
 /// One arm, at the condition of the findings: counts are pooled over its valid rounds, rate and cores are their mean,
 /// percentiles and memory their median.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -167,7 +191,10 @@ pub struct ArmFindings {
     /// The image that it ran, where it is one.
     #[serde(default)]
     pub image: Option<ImageFindings>,
-    /// SHA-256 of its executable, or the id of its image.
+    /// The compose file that it is a service of, where it is one.
+    #[serde(default)]
+    pub compose: Option<ComposeFindings>,
+    /// SHA-256 of its executable or its compose file, or the id of its image.
     pub build_id: Option<String>,
     /// Whether it gave figures.
     pub ok: bool,
@@ -251,6 +278,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         command: arm.what(),
         revision: arm.source.revision().map(RevisionFindings::of),
         image: arm.source.image().map(ImageFindings::of),
+        compose: arm.source.compose().map(ComposeFindings::of),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
@@ -317,7 +345,11 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
     match source {
         ArmSource::BuiltIn { model } => (Some(model.clone()), None),
         ArmSource::Target { name, variant } => (Some(name.clone()), variant.clone()),
-        ArmSource::Command | ArmSource::Git(_) | ArmSource::Image(_) | ArmSource::Running(_) => (None, None),
+        ArmSource::Command
+        | ArmSource::Git(_)
+        | ArmSource::Image(_)
+        | ArmSource::Compose(_)
+        | ArmSource::Running(_) => (None, None),
     }
 }
 

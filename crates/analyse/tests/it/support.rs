@@ -113,6 +113,7 @@ fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
             conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
             same: model::plan::Same::default(),
             allow_difference: false,
+            files: Vec::new(),
         },
         timing: Timing {
             window: Span::from_secs(10),

@@ -28,6 +28,9 @@ pub struct Data {
     /// Names of values that answers give: placeholders of a scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<String>,
+    /// Words that were filled before: places of services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
 }
 
 impl Data {
@@ -67,7 +70,7 @@ impl Data {
         if rows.is_empty() {
             return Err(wrong(0, "it has no row below its header".to_owned()));
         }
-        Ok(Self { columns, rows, taken: Vec::new() })
+        Ok(Self { columns, rows, taken: Vec::new(), beside: Vec::new() })
     }
 }
 
@@ -221,7 +224,10 @@ pub fn pieces(text: &[u8], data: Option<&Data>) -> Result<Vec<Piece>, String> {
             fixed.extend_from_slice(&rest[1..name.len() + 3]);
             at += name.len() + 4;
         } else if let Some(name) = rest.strip_prefix(b"{").and_then(braced).filter(|name| matters(name)) {
-            let Some(piece) = known(name, data) else { return Err(unknown(name, data)) };
+            let filled_before = data.is_some_and(|data| data.beside.iter().any(|word| word == name));
+            let piece =
+                known(name, data).or(filled_before.then(|| Piece::Text(format!("{{{name}}}").into())));
+            let Some(piece) = piece else { return Err(unknown(name, data)) };
             if !fixed.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut fixed)));
             }

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Circumstances;
+use crate::plan::{Circumstances, ServicePlace, fill_services};
 use crate::units::Span;
 
 /// Everything that says what is sent, to whom, and how; not when, which each [`Turn`] says.
@@ -169,6 +169,13 @@ impl Request {
     #[must_use]
     pub fn get() -> Self {
         Self { method: "GET".to_owned(), target: None, fields: Vec::new(), body: Vec::new() }
+    }
+}
+
+impl Request {
+    /// Its method and path, where it has a path of its own.
+    fn line(&self) -> Option<String> {
+        Some(format!("{} {}", self.method, self.target.as_deref()?))
     }
 }
 
@@ -320,6 +327,32 @@ impl Job {
                 }
             });
         }
+        job
+    }
+
+    /// The job with the places of services in its requests, `{NAME.port}` and `{NAME.dir}`.
+    #[must_use]
+    pub fn beside(&self, services: &[ServicePlace]) -> Self {
+        let mut job = self.clone();
+        if services.is_empty() {
+            return job;
+        }
+        let filled = |text: &str| fill_services(text, services);
+        if let Requests::Drawn(requests) = &mut job.requests {
+            // Its row keeps its name, wherever the services are in the next block.
+            let unnamed = requests.iter_mut().filter(|named| named.name.is_empty());
+            unnamed.for_each(|named| named.name = named.request.line().unwrap_or_default());
+        }
+        job.each_request(|request| {
+            request.target = request.target.as_deref().map(filled);
+            for (_, value) in &mut request.fields {
+                *value = filled(value);
+            }
+            // Bytes that are no text hold no placeholder.
+            if let Ok(text) = std::str::from_utf8(&request.body) {
+                request.body = filled(text).into_bytes();
+            }
+        });
         job
     }
 

@@ -90,12 +90,32 @@ impl RequestSummary {
     }
 }
 
+/// What stands before the hash of a value that is kept.
+const MASKED: &str = "sha256:";
+/// A field that tells how connections are used, which is no secret.
+const CONNECTION: &str = "connection";
+
 impl Job {
+    /// The same with hashes in the place of the values of fields, as it is kept: they may be secret.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let mut job = self.clone();
+        job.each_request(|request| {
+            for (name, value) in &mut request.fields {
+                if !name.eq_ignore_ascii_case(CONNECTION) && !is_masked(value) {
+                    *value = format!("{MASKED}{}", hash(value.as_bytes()));
+                }
+            }
+        });
+        job
+    }
+
     /// The first 8 hexadecimal digits of SHA-256 of all that is sent: requests and what fills them; `path` is that of the
     /// endpoints.
     #[must_use]
     pub fn sent_sha256(&self, path: &str) -> String {
-        let all = serde_json::to_vec(&(path, &self.requests, &self.data));
+        let masked = self.masked();
+        let all = serde_json::to_vec(&(path, &masked.requests, &masked.data));
         hash(&all.expect("requests are plain data"))
     }
 }
@@ -123,6 +143,12 @@ impl Request {
             body_sha256: (!self.body.is_empty()).then(|| hash(&self.body)),
         }
     }
+}
+
+fn is_masked(value: &str) -> bool {
+    let digits = value.strip_prefix(MASKED);
+    digits
+        .is_some_and(|digits| digits.len() == 2 * KEPT_BYTES && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 fn hash(bytes: &[u8]) -> String {

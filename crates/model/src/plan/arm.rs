@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Circumstances, Expect, Image, PlanError, Service, ServicePlace, WarmupClass};
+use crate::plan::{Circumstances, Compose, Expect, Image, PlanError, Service, ServicePlace, WarmupClass};
 
 /// Longest arm name: it becomes part of file names.
 const MAX_NAME_CHARS: usize = 64;
@@ -31,6 +31,8 @@ pub enum ArmSource {
     Git(Revision),
     /// An image that a container engine of this machine runs.
     Image(Image),
+    /// A service of a compose file, which is brought up for it.
+    Compose(Compose),
     /// A server that runs already: it is neither started nor stopped.
     Running(Running),
 }
@@ -79,11 +81,31 @@ impl ArmSource {
         }
     }
 
+    /// Which one it is of those that were asked for by the same words: the commit, the image, the hash of the compose file.
+    #[must_use]
+    pub fn state(&self) -> Option<String> {
+        match self {
+            Self::Git(revision) => Some(revision.describe()),
+            Self::Image(image) => Some(format!("image {}", image.short_id())),
+            Self::Compose(compose) => Some(format!("file {}", compose.short_hash())),
+            Self::BuiltIn { .. } | Self::Target { .. } | Self::Command | Self::Running(_) => None,
+        }
+    }
+
     /// The image, where it is one.
     #[must_use]
     pub fn image(&self) -> Option<&Image> {
         match self {
             Self::Image(image) => Some(image),
+            _ => None,
+        }
+    }
+
+    /// The service of a compose file, where it is one.
+    #[must_use]
+    pub fn compose(&self) -> Option<&Compose> {
+        match self {
+            Self::Compose(compose) => Some(compose),
             _ => None,
         }
     }
@@ -180,6 +202,7 @@ impl Arm {
                 let words = [image.engine.word(), "run", &image.asked];
                 words.into_iter().chain(self.run.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
             }
+            ArmSource::Compose(compose) => compose.name(),
             _ => self.run.join(" "),
         }
     }
@@ -199,6 +222,10 @@ impl Arm {
             return Err(PlanError::ReservedName(name.clone()));
         }
         if self.source.running().is_some() {
+            return Ok(());
+        }
+        // The file says what is run, and is told the port.
+        if self.source.compose().is_some() {
             return Ok(());
         }
         // An image may have a command of its own.
@@ -233,17 +260,22 @@ pub struct Placeholders {
 /// `word` with `{port}`, `{host}`, `{workers}`, `{dir}`, `{build}` and the places of services filled in.
 #[must_use]
 pub fn fill(word: &str, values: &Placeholders) -> String {
-    let mut word = word.to_owned();
-    for service in &values.services {
-        word = word
-            .replace(&format!("{{{}.port}}", service.name), &service.port.to_string())
-            .replace(&format!("{{{}.dir}}", service.name), &service.dir);
-    }
+    let word = fill_services(word, &values.services);
     word.replace("{port}", &values.port.to_string())
         .replace("{host}", &values.host)
         .replace("{workers}", &values.workers.to_string())
         .replace("{dir}", &values.dir)
         .replace("{build}", &values.build)
+}
+
+/// `text` with `{NAME.port}` and `{NAME.dir}` of each service filled in.
+#[must_use]
+pub fn fill_services(text: &str, services: &[ServicePlace]) -> String {
+    services.iter().fold(text.to_owned(), |text, service| {
+        let [port, dir] = service.placeholders();
+        text.replace(&format!("{{{port}}}"), &service.port.to_string())
+            .replace(&format!("{{{dir}}}"), &service.dir)
+    })
 }
 
 /// Splits a command line into words as a shell would, without running one.

@@ -205,6 +205,13 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same as it is kept and shown: hashes in the place of the values of fields, which may be secret.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let job = self.workload.job.masked();
+        Self { workload: Workload { job, ..self.workload.clone() }, ..self.clone() }
+    }
+
     /// Checks what no single field can say.
     ///
     /// # Errors

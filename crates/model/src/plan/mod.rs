@@ -6,6 +6,7 @@
 mod arm;
 mod case;
 mod cause;
+mod compose;
 mod config;
 mod design;
 mod history;
@@ -21,12 +22,13 @@ mod service;
 mod target;
 mod workload;
 
-pub use arm::{Arm, ArmSource, Placeholders, Revision, Running, Watched, fill, split_command};
+pub use arm::{Arm, ArmSource, Placeholders, Revision, Running, Watched, fill, fill_services, split_command};
 pub use case::{
     Bound, CaseComparison, CaseFile, CaseWorkload, Claim, Figure, Fitted, HostLimits, Part, ProfileLine,
     Published, PublishedProfile, Reason, Rule, Scale, Size, Tolerated,
 };
 pub use cause::{CauseId, UnknownCause};
+pub use compose::Compose;
 pub use config::ConfigFile;
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
@@ -40,9 +42,9 @@ pub use order::{MAX_ENV_PADDING_BYTES, Round};
 pub use placement::Placement;
 pub use random::SplitMix64;
 pub use search::{Search, Try};
-pub use service::{Each, Service, ServiceFile, ServicePlace};
+pub use service::{Each, Service, ServiceFile, ServicePlace, service_placeholders};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
-pub use workload::{Reach, ReadyBy, Same, Workload};
+pub use workload::{Reach, ReadyBy, Same, SentFile, Workload};
 
 /// Why a plan cannot be made; each display is one sentence that says how to mend it.
 #[derive(Debug, thiserror::Error, PartialEq)]

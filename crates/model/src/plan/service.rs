@@ -44,6 +44,20 @@ pub struct ServicePlace {
     pub dir: String,
 }
 
+impl ServicePlace {
+    /// What stands for its port and for its folder, without the braces.
+    #[must_use]
+    pub fn placeholders(&self) -> [String; 2] {
+        service_placeholders(&self.name)
+    }
+}
+
+/// What stands for the port and for the folder of the service `name`, without the braces.
+#[must_use]
+pub fn service_placeholders(name: &str) -> [String; 2] {
+    ["port", "dir"].map(|what| format!("{name}.{what}"))
+}
+
 /// A service in a `whyslow.toml` or a `target.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

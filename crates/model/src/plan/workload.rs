@@ -24,6 +24,31 @@ pub struct Workload {
     pub same: Same,
     /// Whether arms may answer differently (`--allow-difference`).
     pub allow_difference: bool,
+    /// Files that say what is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<SentFile>,
+}
+
+/// A file that says what is sent: requests, or what fills them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SentFile {
+    /// Its name as it was given.
+    pub name: String,
+    /// SHA-256 of it, hexadecimal.
+    pub sha256: String,
+}
+
+/// Digits of a file's hash that people read.
+const SHORT_HASH: usize = 12;
+
+impl SentFile {
+    /// Its name and the begin of its hash.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let short = self.sha256.get(..SHORT_HASH).unwrap_or(&self.sha256);
+        format!("{} (SHA-256 {short})", self.name)
+    }
 }
 
 /// How arms are reached.
@@ -85,6 +110,7 @@ impl Workload {
             conditions: vec![Condition::Capacity],
             same: Same::default(),
             allow_difference: false,
+            files: Vec::new(),
         }
     }
 
@@ -142,6 +168,8 @@ struct Written {
     #[serde(default)]
     same: Same,
     allow_difference: bool,
+    #[serde(default)]
+    files: Vec<SentFile>,
 }
 
 impl From<Written> for Workload {
@@ -160,6 +188,7 @@ impl From<Written> for Workload {
             conditions: written.conditions,
             same: written.same,
             allow_difference: written.allow_difference,
+            files: written.files,
         }
     }
 }

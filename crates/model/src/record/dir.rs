@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::record::{
     AnswersRecord, ArmAnswers, DiagnosticRecord, Host, Manifest, RoundRecord, SCHEMA_VERSION, ShardRecord,
+    without_values,
 };
 
 /// Why a run cannot be written or read; each display is one sentence.
@@ -163,12 +164,17 @@ impl RunDir {
         self.0.join(INTERVENTIONS).join(id)
     }
 
-    /// Writes the manifest.
+    /// Writes the manifest, without what may be secret.
     ///
     /// # Errors
     /// [`RecordError::Write`]
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), RecordError> {
-        self.write_json("manifest.json", manifest)
+        let kept = Manifest {
+            command: without_values(&manifest.command),
+            plan: manifest.plan.masked(),
+            ..manifest.clone()
+        };
+        self.write_json("manifest.json", &kept)
     }
 
     /// Writes the host's facts.

@@ -14,6 +14,7 @@
 //! it is written under a temporary name, synchronised, then renamed.
 
 mod answers;
+mod command;
 mod counts;
 mod diagnostic;
 mod dir;
@@ -30,6 +31,7 @@ mod usage;
 mod waits;
 
 pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
+pub use command::without_values;
 pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};

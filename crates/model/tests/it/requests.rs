@@ -97,7 +97,7 @@ fn every_format_gives_its_requests() {
 const REFUSED: [(&str, usize, &str); 31] = [
     ("", 0, "no request"),
     ("# only this\n", 0, "no request"),
-    ("\nhello world of words\n", 2, "its first line is 'hello world of words'"),
+    ("\nhello world of words\n", 2, "its first line begins with 'hello'"),
     ("127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\" 200 1\n", 1, "--replay"),
     ("0 /a\n", 0, "no request with a weight above 0"),
     ("/a\n\n# c\n1 GET /b c d\n", 4, "it is not '[WEIGHT] [METHOD] PATH'"),

@@ -10,6 +10,7 @@ fn series() -> HistorySeries {
     let point = |index: u64, value: f64| HistoryPoint {
         run: format!("run-{index}"),
         started_unix_s: 1_800_000_000 + 86_400 * index,
+        state: Some(format!("c0ffee{index}")),
         value,
         low: value - 100.0,
         high: value + 100.0,
@@ -30,9 +31,14 @@ fn series() -> HistorySeries {
 fn a_history_says_value_spread_and_change_in_every_format() {
     let series = [series()];
     let text = history_text(&series);
-    for words in
-        ["CPU per request at capacity", "2027-01-15 08:00", "9.00 µs", "[11.9 µs, 12.1 µs]", "p = 0.004"]
-    {
+    for words in [
+        "CPU per request at capacity",
+        "c0ffee2",
+        "2027-01-15 08:00",
+        "9.00 µs",
+        "[11.9 µs, 12.1 µs]",
+        "p = 0.004",
+    ] {
         assert!(text.contains(words), "{words} in {text}");
         assert!(history_page(&series).html.contains(words), "{words} on the page");
     }

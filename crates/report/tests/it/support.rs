@@ -38,6 +38,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         schema: FINDINGS_SCHEMA,
         run_id: "20260102-030405-9f3c".to_owned(),
         case: "compare".to_owned(),
+        files: Vec::new(),
         seed: 7,
         host: Host { cpu_model: "Some CPU".to_owned(), cpus: 2, kernel: "6.1".to_owned(), ..Host::default() },
         command: ["whyslow", "compare", "main=./old --port {port}", "--seed", "7"]

@@ -14,7 +14,7 @@ const SCHEMA: u32 = 1;
 const FILE: &str = "bisect.json";
 
 /// What was asked and what is known.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct State {
     schema: u32,
     /// The plan of the first step, which has the ends and every flag.
@@ -64,17 +64,18 @@ impl State {
             plan.seed = found.plan.seed;
         }
         ensure!(
-            found.schema == SCHEMA && found.metric == metric && found.plan == plan,
+            found.schema == SCHEMA && found.metric == metric && found.plan == plan.masked(),
             "{} is of a search with other flags: give another place with --out",
             file.display()
         );
-        Ok(Self { file, ..found })
+        Ok(Self { file, plan, ..found })
     }
 
     /// Writes it down.
     pub(super) fn keep(&self) -> anyhow::Result<()> {
+        let kept = Self { plan: self.plan.masked(), ..self.clone() };
         let text =
-            serde_json::to_string_pretty(self).context("the state of a search can be written as JSON")?;
+            serde_json::to_string_pretty(&kept).context("the state of a search can be written as JSON")?;
         Ok(write_atomically(&self.file, (text + "\n").as_bytes())?)
     }
 }

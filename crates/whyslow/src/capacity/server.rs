@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use launch::{Launcher, Process, Spec, free_port};
 use model::job::{Endpoint, Job};
-use model::plan::{Arm, Expect, Placeholders, Placement, ReadyBy, Service, Workload};
+use model::plan::{Arm, Engine, Expect, Placement, ReadyBy, Service, Workload};
 use model::units::CpuSet;
 
 use crate::catalogue::Catalogue;
 use crate::cli::CapacityArgs;
+use crate::compare::contained::{self, COMPOSE, Started};
 use crate::compare::reach::{Place, Starting, on_loopback};
 use crate::compare::{self, GIT, InTurn, command_arm};
 use crate::exit::Stop;
@@ -17,6 +18,9 @@ use crate::revision::{self, Recipe};
 
 /// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
+
+/// What stands for a run in the name of a container.
+const SEARCHING: &str = "capacity";
 
 /// Something that answers, ended when it is dropped if it was started here.
 pub(super) struct Served {
@@ -41,6 +45,7 @@ impl Drop for Served {
         if let Some(log) = &self.log {
             // It was for the text of a failure only.
             let _ = std::fs::remove_file(log);
+            let _ = std::fs::remove_file(contained::overlay_of(log));
         }
     }
 }
@@ -66,17 +71,27 @@ pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
 
 fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
     let expect = Expect::default();
-    match args.target.split_once('=') {
-        Some((name, what)) => match what.strip_prefix(GIT) {
-            Some(asked) => {
-                let (build, run) = (args.build.clone(), args.run.clone());
-                let recipe = Recipe::new(name, build, run, args.port_env, args.folder.as_deref())?;
-                Ok((revision::arm(&recipe, asked, &expect)?, None))
-            }
-            None => Ok((command_arm(name, what, args.port_env, &expect)?, None)),
-        },
-        None => Catalogue::find().arm(&args.target),
+    let Some((name, what)) = named(&args.target) else {
+        return Catalogue::find().arm(&args.target);
+    };
+    if let Some(asked) = what.strip_prefix(GIT) {
+        let (build, run) = (args.build.clone(), args.run.clone());
+        let recipe = Recipe::new(name, build, run, args.port_env, args.folder.as_deref())?;
+        return Ok((revision::arm(&recipe, asked, &expect)?, None));
     }
+    match contained::arm(name, what, (args.run.as_deref(), args.port_env), &expect)? {
+        Some(arm) => Ok((arm, None)),
+        None => Ok((command_arm(name, what, args.port_env, &expect)?, None)),
+    }
+}
+
+/// The name of a target that is none of `targets/`, and what it is. A single one needs no name where its kind stands before it.
+fn named(target: &str) -> Option<(&str, &str)> {
+    let engines =
+        Engine::ALL.map(|engine| (engine.word(), Engine::of(target).is_some_and(|(own, _)| own == engine)));
+    let others = [GIT, COMPOSE].map(|kind| (kind.trim_end_matches(':'), target.starts_with(kind)));
+    let kind = engines.into_iter().chain(others).find(|(_, is_it)| *is_it);
+    kind.map(|(kind, _)| (kind, target)).or_else(|| target.split_once('='))
 }
 
 fn workload(args: &CapacityArgs, path: String, job: &Job) -> anyhow::Result<Workload> {
@@ -98,16 +113,17 @@ fn start(arm: &Arm, workload: &Workload, placement: &Placement) -> anyhow::Resul
     let port = free_port(u64::from(std::process::id()))?;
     let mut beside = InTurn::new();
     let services = beside.places(arm, &launcher, placement, compare::READY_LIMIT)?;
-    let values = Placeholders { services, ..compare::placeholders(arm, placement, port) };
-    let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, &log) };
-    let mut process = launcher.start(&spec)?;
-    let place = Place { workload, arm, placement, address: on_loopback(port) };
-    let starting = Starting { launcher: &launcher, log: &log, limit: compare::READY_LIMIT };
-    let ready = place.wait_ready(&mut process, &starting);
+    let place = Place { workload, arm, placement, address: on_loopback(port), services };
+    let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), &log) };
+    let limit = compare::READY_LIMIT;
+    let started = contained::start(&launcher, arm, spec, SEARCHING, limit);
+    let not_ready = || format!("'{}' is not ready", arm.name);
+    let Started { mut process, .. } = started.with_context(not_ready)?;
+    let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log: &log, limit });
     // A search drives what a user may: whatever status is below 400 is right.
     let endpoint = Endpoint { expected_status: None, ..place.endpoint() };
     let served = Served { endpoint, process: Some(process), log: Some(log.clone()), _beside: Some(beside) };
-    ready.with_context(|| format!("'{}' is not ready", arm.name))?;
+    ready.map_err(|error| contained::explained(arm, error)).with_context(not_ready)?;
     super::pin(&placement.load)?;
     Ok(served)
 }

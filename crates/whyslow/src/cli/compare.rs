@@ -20,6 +20,8 @@ Examples:
       what a branch and the work tree build; the second time nothing is built
   whyslow compare main=podman:shop:2.0 pr=podman:shop:2.1 --run './server --port {port}'
       two images in containers (WHYSLOW_PODMAN_FLAGS and WHYSLOW_PODMAN_RUN_FLAGS have more words for podman and for its run)
+  whyslow compare main=compose:main.yaml#web pr=compose:pr.yaml#web
+      a service of two compose files, with the services beside it; the file is told its ports in PORT and, for a service db, DB_PORT
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
       two targets of targets/; exit code 3 if the condition holds
   whyslow compare main='./old --bind {host}:{port}' pr='./new --bind {host}:{port}' --on ssh://me@big
@@ -32,8 +34,8 @@ Examples:
 pub(crate) struct CompareArgs {
     /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is),
     /// states of the git repository here (NAME=git:REF, NAME=git:. for the work tree), images (NAME='podman:IMAGE COMMAND with
-    /// {port}', NAME=docker:IMAGE) or servers that run already (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers,
-    /// quick
+    /// {port}', NAME=docker:IMAGE), services of compose files (NAME=compose:FILE#SERVICE) or servers that run already
+    /// (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers, quick
     #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
@@ -220,10 +222,11 @@ Example:
 #[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("on", |arg| arg.hide(true)))]
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
 pub(crate) struct LadderArgs {
-    /// The target whose variants are climbed; or git:REF, with later states of the git repository here as its steps
-    #[arg(value_name = "TARGET|git:REF")]
+    /// The target whose variants are climbed; or git:REF, with later states of the git repository here as its steps; or podman:IMAGE,
+    /// docker:IMAGE or compose:FILE#SERVICE with others of its kind
+    #[arg(value_name = "TARGET|git:REF|podman:IMAGE")]
     pub(crate) target: String,
-    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]; or revisions
+    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]; or revisions, images or services of compose files
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub(crate) steps: Vec<String>,
     /// Measure the change of each step by itself, too, where the target has a variant for it: what steps do to each other
@@ -284,20 +287,23 @@ Examples:
       a target, started on the first half of the CPUs
   whyslow capacity pr=git:. --slo 'p99 < 10ms'
       what the work tree builds, as its whyslow.toml says, with the services that it needs
+  whyslow capacity podman:shop:2.1 --run './server --port {port}'
+      an image in a container
   whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
       a server that already runs";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = CAPACITY_EXAMPLE)]
 pub(crate) struct CapacityArgs {
-    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', a state of the git repository here (NAME=git:REF, NAME=git:.
-    /// for the work tree), or a URL
+    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', a state of the git repository here (git:REF, git:. for the work
+    /// tree), an image ('podman:IMAGE COMMAND with {port}', docker:IMAGE), a service of a compose file (compose:FILE#SERVICE), or a
+    /// URL
     #[arg(value_name = "TARGET|URL")]
     pub(crate) target: String,
     /// Of a state of git: the shell line that builds it, in its folder; {build} is a folder for what it makes
     #[arg(long, value_name = "COMMAND")]
     pub(crate) build: Option<String>,
-    /// Of a state of git: the command that starts it, in its folder
+    /// Of a state of git: the command that starts it, in its folder; of an image: what stands behind IMAGE
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
     /// A command reads its port from PORT in the environment

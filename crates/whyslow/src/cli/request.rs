@@ -10,7 +10,7 @@ use model::job::fill::check;
 use model::job::read::{Given, read};
 use model::job::scenario;
 use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
-use model::plan::Reach;
+use model::plan::{Reach, SentFile, service_placeholders};
 use model::units::Span;
 
 use super::load::wrk_time;
@@ -127,6 +127,9 @@ pub(crate) struct RequestArgs {
     /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = REACHING)]
     pub(crate) key: Option<PathBuf>,
+    /// Services beside, whose places requests may name.
+    #[arg(skip)]
+    pub(crate) beside: Vec<String>,
 }
 
 /// How much is asked at once.
@@ -164,6 +167,16 @@ impl RequestArgs {
             bail!("--requests {count} is a count, which is for load: {command} takes a file");
         }
         Ok(())
+    }
+
+    /// The files that say what is sent, with their hashes.
+    pub(crate) fn files(&self) -> anyhow::Result<Vec<SentFile>> {
+        let files = self.file()?.into_iter().chain(self.replay.as_deref()).chain(self.data.as_deref());
+        let hashed = |file: &Path| {
+            let (sha256, _) = launch::sha256_file(file)?;
+            Ok(SentFile { name: file.display().to_string(), sha256 })
+        };
+        files.map(hashed).collect()
     }
 
     /// Whether a file says what is asked.
@@ -224,7 +237,10 @@ impl RequestArgs {
     /// The job that the flags describe, and what of the files was passed over. With a script or a log, its requests are
     /// the pattern of theirs.
     pub(crate) fn job(&self, endpoints: Vec<Endpoint>, size: Size) -> anyhow::Result<(Job, Vec<String>)> {
-        let data = self.data.as_deref().map(table).transpose()?;
+        let mut data = self.data.as_deref().map(table).transpose()?;
+        if let Some(data) = &mut data {
+            data.beside = self.beside.iter().flat_map(|name| service_placeholders(name)).collect();
+        }
         let pattern = self.pattern()?;
         self.check_protocol(size)?;
         let (requests, notes) = match self.file()? {
@@ -311,7 +327,8 @@ impl RequestArgs {
         };
         for header in &self.headers {
             let Some((name, value)) = header.split_once(':') else {
-                bail!("-H '{header}' is not a header: write 'Name: value'");
+                // It may be a secret whose name was forgotten.
+                bail!("a header of -H has no colon: write -H 'Name: value'");
             };
             // A name that is already there is replaced, as wrk does.
             request.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name.trim()));

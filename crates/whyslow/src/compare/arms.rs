@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use model::plan::{Arm, ArmSource, Circumstances, Engine, Expect, PlanError, WarmupClass, split_command};
+use model::plan::{Arm, ArmSource, Circumstances, Expect, PlanError, WarmupClass, split_command};
 
 use super::{contained, running};
 use crate::catalogue::{BUILT_IN, Catalogue};
@@ -75,11 +75,10 @@ fn named(
     if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
         return running::arm(name, what, expect);
     }
-    if let Some((engine, words)) = Engine::of(what) {
-        return Ok((contained::arm(name, engine, words, args, expect)?, None));
+    match contained::arm(name, what, (args.run.as_deref(), args.port_env), expect)? {
+        Some(arm) => Ok((arm, None)),
+        None => Ok((command_arm(name, what, args.port_env, expect)?, None)),
     }
-    contained::refuse(name, what)?;
-    Ok((command_arm(name, what, args.port_env, expect)?, None))
 }
 
 /// An arm made of a command line.

@@ -89,7 +89,11 @@ fn diagnose(
         record.port = scratch.port;
         match started {
             Ok(server) => {
-                watched.push(Watched::new(record, round.arm, server.group.clone(), condition));
+                let beside = [bench.services.groups(), server.beside.clone()].concat();
+                watched.push(Watched {
+                    beside,
+                    ..Watched::new(record, round.arm, server.group.clone(), condition)
+                });
                 servers.push(server);
             }
             Err(Early::Arm(_, failure)) => {
@@ -124,6 +128,8 @@ struct Watched {
     /// Index into the plan's arms.
     arm: usize,
     group: Group,
+    /// What runs beside it, by name.
+    beside: Vec<(String, Group)>,
     /// The turns in which nothing was watched.
     plain: Sum,
     /// The first of them, for what it tells of how to watch, and the requests per second in it.
@@ -133,7 +139,8 @@ struct Watched {
 
 impl Watched {
     fn new(record: DiagnosticRecord, arm: usize, group: Group, condition: Condition) -> Self {
-        Self { record, arm, group, plain: Sum::default(), first: Window::empty(condition), per_s: 0.0 }
+        let (beside, plain, first) = (Vec::new(), Sum::default(), Window::empty(condition));
+        Self { record, arm, group, beside, plain, first, per_s: 0.0 }
     }
 
     fn works(&self) -> bool {
@@ -154,7 +161,6 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn run(&mut self, progress: &mut Progress) -> Result<(), Early> {
-        let bench = self.bench;
         for _ in 0..WARM_TURNS {
             self.each(|course, index| course.turn(index, None, &mut Unwatched).map(drop))?;
         }
@@ -167,7 +173,7 @@ impl Course<'_> {
             Ok(())
         })?;
         self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
-        self.pass(PassKind::Beside, WATCHED, |_| !bench.plan.services.is_empty(), progress)?;
+        self.pass(PassKind::Beside, WATCHED, |watched| !watched.beside.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
@@ -233,7 +239,7 @@ impl Course<'_> {
             let (own, log) = (self.own_cpus(kind, &watched.first), &self.log);
             let log = log.with_extension(format!("{}.log", watched.record.arm));
             let attach = || match kind {
-                PassKind::Beside => Ok(Watch::beside(&self.bench.services.groups(), &own)),
+                PassKind::Beside => Ok(Watch::beside(&watched.beside, &own)),
                 _ => Watch::attach(kind, own, &watched.group, self.bench.launcher, &log),
             };
             watches.push((watched.works() && wanted(watched)).then(attach).transpose()?);

@@ -14,6 +14,7 @@ use model::units::{CpuSet, Rate, Span};
 
 use super::arms;
 use crate::cli::{self, Arrival, CompareArgs, Size};
+use crate::revision;
 
 /// Blocks before the first look, and of a quick run.
 const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
@@ -84,6 +85,7 @@ pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result
     };
     plan.validate()?;
     load::check_job(&plan.workload.job)?;
+    revision::say_same(&plan.arms[..plan.arms.len() - usize::from(args.rigorous)]);
     Ok(plan)
 }
 
@@ -155,6 +157,7 @@ fn workload(
             cli::Same::Body => Same::Body,
         },
         allow_difference: args.allow_difference,
+        files: args.request.files()?,
     })
 }
 
@@ -268,6 +271,7 @@ pub(super) fn describe(plan: &Plan) -> String {
         let role = if index == plan.baseline { " (baseline)" } else { "" };
         let revision = arm.source.revision().map(|revision| format!("{}: ", revision.describe()));
         let which = revision.or(arm.source.image().map(|image| format!("image {}: ", image.short_id())));
+        let which = which.or(arm.source.compose().map(|compose| format!("file {}: ", compose.short_hash())));
         text += &format!("  {}{role}: {}{}\n", arm.name, which.unwrap_or_default(), arm.what());
     }
     text

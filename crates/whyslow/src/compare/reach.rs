@@ -11,7 +11,7 @@ use launch::{LaunchError, Launcher, NOT_YET, ProbeError, Process, Shown, Spec, l
 use load::LoadError;
 use load::session::Heard;
 use model::job::{Endpoint, Job, Request, Requests};
-use model::plan::{Arm, Placeholders, Placement, ReadyBy, Workload, fill};
+use model::plan::{Arm, Placeholders, Placement, ReadyBy, ServicePlace, Workload, fill, fill_services};
 use model::record::{Answer, Reply, RequestAnswers};
 
 use super::placeholders;
@@ -37,12 +37,14 @@ const LOG_LINES: usize = 10;
 const FIRST_FAILING: u16 = 500;
 
 /// One server that is asked.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Place<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) arm: &'a Arm,
     pub(crate) placement: &'a Placement,
     pub(crate) address: SocketAddr,
+    /// Where its services are.
+    pub(crate) services: Vec<ServicePlace>,
 }
 
 /// Where servers that are started here listen.
@@ -70,7 +72,7 @@ impl Place<'_> {
         let scheme = if reach.tls { "https" } else { "http" };
         Endpoint {
             name: self.arm.name.clone(),
-            url: format!("{scheme}://{host}{path}"),
+            url: format!("{scheme}://{host}{}", fill_services(path, &self.services)),
             unix: reach.unix.as_ref().map(|socket| fill(socket, &values).into()),
             // Requests that differ are answered with statuses that differ: none below 400 is an error.
             expected_status: match job.requests {
@@ -83,7 +85,12 @@ impl Place<'_> {
     /// Values for the placeholders of its commands.
     pub(crate) fn values(&self) -> Placeholders {
         let values = placeholders(self.arm, self.placement, self.address.port());
-        Placeholders { host: self.address.ip().to_string(), ..values }
+        Placeholders { host: self.address.ip().to_string(), services: self.services.clone(), ..values }
+    }
+
+    /// What is asked, with the places of services filled in.
+    fn job(&self) -> Job {
+        self.workload.job.beside(&self.services)
     }
 
     /// Whether it speaks HTTP/1.1 in clear on a port.
@@ -105,7 +112,7 @@ impl Place<'_> {
                 let mut ask = |_| run(&command, starting.launcher);
                 return launch::wait_until(process, self.address, starting.limit, &mut ask);
             }
-            Some(ReadyBy::Get(path)) => (path.clone(), false),
+            Some(ReadyBy::Get(path)) => (fill_services(path, &self.services), false),
             None if !self.workload.job.has_statuses() => {
                 let mut ask = |limit| self.greet(limit).map(|answer| Shown::Ready(Some(answer)));
                 return launch::wait_until(process, self.address, starting.limit, &mut ask);
@@ -151,8 +158,9 @@ impl Place<'_> {
 
     /// The path of the first request, if it is a GET of one that nothing fills.
     fn first_get(&self) -> Option<String> {
-        let first = self.workload.job.requests.named(&self.workload.path).into_iter().next()?.request;
-        let path = first.target.unwrap_or_else(|| self.workload.path.clone());
+        let own = fill_services(&self.workload.path, &self.services);
+        let first = self.job().requests.named(&own).into_iter().next()?.request;
+        let path = first.target.unwrap_or(own);
         (first.method == "GET" && !path.contains('{')).then_some(path)
     }
 
@@ -168,7 +176,7 @@ impl Place<'_> {
 
     /// Asks once for what is measured, where only the protocol of that shows that a server is ready.
     fn greet(&self, limit: Duration) -> Result<Answer, ProbeError> {
-        self.ask_once(&self.workload.job, limit).map(|(answer, _)| answer)
+        self.ask_once(&self.job(), limit).map(|(answer, _)| answer)
     }
 
     /// Asks for the first request of `job`: its answer, and the begin of the body.
@@ -199,7 +207,7 @@ impl Place<'_> {
     /// Asks a few times for each request, the first of those that share a name.
     pub(crate) fn answers(&self, stop: &AtomicBool) -> Result<Vec<RequestAnswers>, String> {
         let mut answers: Vec<RequestAnswers> = Vec::new();
-        for named in self.workload.job.requests.named(&self.workload.path) {
+        for named in self.job().requests.named(&self.workload.path) {
             let known = answers.iter().any(|asked| asked.request == named.name);
             if known || named.weight == 0.0 || answers.len() == MOST_NAMES {
                 continue;

@@ -148,6 +148,13 @@ pub(super) fn check(plan: &Plan) -> anyhow::Result<()> {
             arm.name
         );
     }
+    let contained = |arm: &&model::plan::Arm| arm.source.image().is_some() || arm.source.compose().is_some();
+    if let Some(arm) = plan.arms.iter().find(contained) {
+        bail!(
+            "with --on and --load-on no containers are started: give the command that starts '{}' on its machine, outside one",
+            arm.name
+        );
+    }
     if plan.workload.reach.unix.is_some() {
         bail!("--unix names a socket of one machine: leave it out with --on and --load-on");
     }
@@ -345,4 +352,34 @@ fn keep_alive(stream: Arc<Mutex<UnixStream>>) -> Sender<()> {
         }
     });
     alive
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use model::plan::{ArmSource, Compose, Engine};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::compare::planning;
+
+    #[test]
+    fn what_is_started_in_a_container_is_refused_on_another_machine() {
+        let cli = Cli::parse_from(["whyslow", "compare", "a=./a {port}", "b=./b {port}"]);
+        let Command::Compare(args) = cli.command else { panic!("it is a comparison") };
+        let mut plan = planning::plan(&args, &"0-3".parse().unwrap()).unwrap();
+        assert!(check(&plan).is_ok());
+        plan.arms[1].source = ArmSource::Compose(Compose {
+            engine: Engine::Podman,
+            asked: "c.yaml".to_owned(),
+            file: "/srv/c.yaml".to_owned(),
+            sha256: String::new(),
+            service: "web".to_owned(),
+            beside: Vec::new(),
+            flags: Vec::new(),
+            run_flags: Vec::new(),
+        });
+        let refused = check(&plan).unwrap_err().to_string();
+        assert!(refused.contains("no containers are started: give the command that starts 'b'"), "{refused}");
+    }
 }

@@ -4,14 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use launch::{Contained, LaunchError, Launcher, Process, Spec, free_port, log_tail};
+use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
 use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
 use observe::{Group, ObserveError};
 use serde::{Deserialize, Serialize};
 
 use super::Early;
-use super::contained::{self, Started};
+use super::contained;
 use super::reach::{Place, Starting};
 use super::remote::{Command, Elsewhere, Event, Remote};
 use super::services::{Around, Services};
@@ -65,12 +65,16 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// Nobody, where it is on another machine.
     pub(super) group: Group,
+    /// The services that came up with it, by name.
+    pub(super) beside: Vec<(String, Group)>,
 }
 
 /// By what a server is held.
 enum Held {
     /// It was started here.
     Process(Process),
+    /// The same, below a program that goes on when it ends.
+    Project(Process),
     /// It runs already.
     Met,
     /// It is on another machine, by its number there.
@@ -85,7 +89,7 @@ impl<'a> Bench<'a> {
     /// The arm with this place in the plan as a server on `address`.
     pub(super) fn place(&self, arm: usize, address: SocketAddr) -> Place<'a> {
         let Plan { workload, placement, arms, .. } = self.plan;
-        Place { workload, arm: &arms[arm], placement, address }
+        Place { workload, arm: &arms[arm], placement, address, services: self.services.places() }
     }
 
     /// What the services of the plan are started with.
@@ -142,29 +146,32 @@ impl<'a> Bench<'a> {
         record.port = port;
         let log = self.dir.log_path(&record.round, &arm.name);
         let place = self.place(index, self.elsewhere.address(port));
-        let values = Placeholders { services: self.services.places(), ..place.values() };
         let mut spec = Spec {
             cpus: Some(arm.circumstances.cpus.as_ref().unwrap_or(&self.plan.placement.server).clone()),
             env_padding_bytes: record.round.env_padding_bytes,
-            ..Spec::of_arm(arm, &values, &log)
+            ..Spec::of_arm(arm, &place.values(), &log)
         };
         if purpose == Purpose::Diagnostic {
             crate::runtimes::let_be_profiled(&mut spec.env);
         }
         let limit = self.plan.timing.ready_limit.0;
-        let started = contained::start(self.launcher, arm, spec, self.run_id, limit).map_err(failed)?;
-        let Started { mut process, container } = started;
+        let mut started = contained::start(self.launcher, arm, spec, self.run_id, limit).map_err(failed)?;
         let asking = self.dir.log_path(&record.round, &format!("{}-ready", arm.name));
         let starting = Starting { launcher: self.launcher, log: &asking, limit };
-        let ready = place.wait_ready(&mut process, &starting);
+        let ready = place.wait_ready(&mut started.process, &starting);
         (record.answer, record.ready_ms) = ready.map_err(|error| failed(contained::explained(arm, error)))?;
-        let group = started_group(&process, container.as_ref());
-        let group = group.map_err(|error| Early::Arm(index, not_seen(&error, &process)))?;
+        let group = started.group().map_err(|error| Early::Arm(index, not_seen(&error, &started.process)))?;
         record.fairness = group.fairness()?;
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
         }
-        Ok(Server { arm: index, held: Held::Process(process), address: place.address, group })
+        let beside = started.beside();
+        let held = match beside {
+            Some(_) => Held::Project(started.process),
+            None => Held::Process(started.process),
+        };
+        let beside = beside.unwrap_or_default();
+        Ok(Server { arm: index, held, address: place.address, group, beside })
     }
 
     /// The server of `record`, which runs already, once it has answered as expected.
@@ -178,7 +185,7 @@ impl<'a> Bench<'a> {
             Early::Arm(index, Failure { kind, text: error.to_string(), log: Vec::new() })
         })?;
         record.fairness = group.fairness()?;
-        Ok(Server { arm: index, held: Held::Met, address: running.address, group })
+        Ok(Server { arm: index, held: Held::Met, address: running.address, group, beside: Vec::new() })
     }
 }
 
@@ -189,18 +196,10 @@ fn start_there(remote: &Arc<Remote>, purpose: Purpose, record: &mut RoundRecord)
         Event::Started { server, address, record: started } => {
             *record = *started;
             let held = Held::There(Arc::clone(remote), server);
-            Ok(Server { arm, held, address, group: Group::unseen() })
+            Ok(Server { arm, held, address, group: Group::unseen(), beside: Vec::new() })
         }
         Event::Failed(failure) => Err(Early::Arm(arm, failure)),
         other => Err(remote.unexpected(&other)),
-    }
-}
-
-/// What was started: all below its supervisor, or in its container.
-fn started_group(process: &Process, container: Option<&Contained>) -> Result<Group, ObserveError> {
-    match container {
-        Some(Contained { id, pid }) => Group::of_container(*pid, id),
-        None => Group::below(process.supervisor_pid()),
     }
 }
 
@@ -227,7 +226,7 @@ impl Server {
     /// Ends what was started for it.
     pub(super) fn stop(self) {
         match self.held {
-            Held::Process(process) => drop(process.stop()),
+            Held::Process(process) | Held::Project(process) => drop(process.stop()),
             Held::Met => {}
             // Where the connection is lost, the agent ends it.
             Held::There(remote, server) => drop(remote.done(&Command::Stop { server })),
@@ -238,13 +237,13 @@ impl Server {
     pub(super) fn number(&self) -> Option<u32> {
         match self.held {
             Held::There(_, number) => Some(number),
-            Held::Process(_) | Held::Met => None,
+            Held::Process(_) | Held::Project(_) | Held::Met => None,
         }
     }
 
     fn log(&self) -> Vec<String> {
         match &self.held {
-            Held::Process(process) => log_tail(process.log(), LOG_LINES),
+            Held::Process(process) | Held::Project(process) => log_tail(process.log(), LOG_LINES),
             Held::Met | Held::There(..) => Vec::new(),
         }
     }
@@ -253,8 +252,8 @@ impl Server {
     pub(super) fn crash(&mut self, patience: Duration) -> Option<Failure> {
         let text = match &mut self.held {
             Held::Process(process) => format!("it {} under load", process.wait(patience)?),
-            Held::Met if self.group.is_alive() => return None,
-            Held::Met => "it ended under load".to_owned(),
+            Held::Met | Held::Project(_) if self.group.is_alive() => return None,
+            Held::Met | Held::Project(_) => "it ended under load".to_owned(),
             Held::There(remote, server) => return crash_there(remote, *server, patience),
         };
         Some(self.failure(FailureKind::Crashed, text))

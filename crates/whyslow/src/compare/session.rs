@@ -338,6 +338,9 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     if let Some(image) = arm.source.image() {
         return Build { arm: arm.name.clone(), sha256: Some(image.id.clone()), bytes: 0 };
     }
+    if let Some(compose) = arm.source.compose() {
+        return Build { arm: arm.name.clone(), sha256: Some(compose.sha256.clone()), bytes: 0 };
+    }
     let values = placeholders(arm, &plan.placement, 0);
     let argv: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
     // A file of this name here is not the one of another machine.

@@ -86,7 +86,8 @@ impl<'a> Together<'a> {
         let mut places = Vec::new();
         for server in &servers {
             let arm = &bench.plan.arms[server.arm];
-            let job = Job { connections, ..bench.plan.workload.job.under(&arm.circumstances) };
+            let asked = bench.plan.workload.job.beside(&bench.services.places());
+            let job = Job { connections, ..asked.under(&arm.circumstances) };
             let index = jobs.iter().position(|known| Job { endpoints: Vec::new(), ..known.clone() } == job);
             let index = index.unwrap_or_else(|| {
                 jobs.push(job);
@@ -324,7 +325,8 @@ fn sampler(bench: &Bench, servers: &[Server], generator: &Generator) -> Result<O
         (None, None) => Sampler::of_targets(groups(), server_cpus),
         (None, Some(_)) => return Ok(None),
     };
-    Ok(Some(sampler.beside(bench.services.groups())))
+    let own = servers.iter().flat_map(|server| server.beside.iter().cloned());
+    Ok(Some(sampler.beside(bench.services.groups().into_iter().chain(own).collect())))
 }
 
 /// The order of the servers in one cycle: a random one, then the same reversed, so that each comes first as often as last.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use launch::{Check, Launcher, Spec, free_port};
-use model::plan::{Arm, Placeholders, Placement, Plan, Workload};
+use model::plan::{Arm, Placement, Plan, Workload};
 use model::record::{RequestAnswers, status_name};
 use serde::Serialize;
 
@@ -134,6 +134,7 @@ fn checks_within(
     let outcome = checks(arm, workload, placement, with, &log);
     // The log is for the failure's text only, which has its last lines by now.
     let _ = std::fs::remove_file(&log);
+    let _ = std::fs::remove_file(contained::overlay_of(&log));
     outcome
 }
 
@@ -145,7 +146,7 @@ fn checks(
     log: &Path,
 ) -> anyhow::Result<Vec<launch::Check>> {
     if let Some(running) = arm.source.running() {
-        let place = Place { workload, arm, placement, address: running.address };
+        let place = Place { workload, arm, placement, address: running.address, services: Vec::new() };
         place.meet()?;
         return Ok(every(&place));
     }
@@ -154,11 +155,10 @@ fn checks(
     // Any port will do: nothing is measured.
     let port = free_port(u64::from(std::process::id()))?;
     let services = beside.places(arm, &launcher, placement, limit)?;
-    let values = Placeholders { services, ..placeholders(arm, placement, port) };
-    let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &values, log) };
-    let mut process = contained::start(&launcher, arm, spec, VERIFYING, limit)?.process;
     let address = on_loopback(port);
-    let place = Place { workload, arm, placement, address };
+    let place = Place { workload, arm, placement, address, services };
+    let spec = Spec { cpus: Some(placement.server.clone()), ..Spec::of_arm(arm, &place.values(), log) };
+    let mut process = contained::start(&launcher, arm, spec, VERIFYING, limit)?.process;
     let ready = place.wait_ready(&mut process, &Starting { launcher: &launcher, log, limit });
     let checks = ready.map(|_| every(&place));
     let _ = process.stop();

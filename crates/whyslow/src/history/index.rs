@@ -16,7 +16,7 @@ use super::shelf::{Shelf, Stamp};
 /// File of the index, beside the runs.
 const FILE: &str = "index.sqlite";
 /// What the tables below are called; an index of another version is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
     DROP TABLE IF EXISTS runs;
@@ -27,7 +27,8 @@ const TABLES: &str = "
     ) STRICT;
     CREATE TABLE figures (
         name TEXT NOT NULL, arm TEXT NOT NULL, target TEXT NOT NULL, metric TEXT NOT NULL, condition TEXT NOT NULL,
-        value REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, rounds INTEGER NOT NULL
+        value REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, rounds INTEGER NOT NULL,
+        state TEXT
     ) STRICT;
     CREATE INDEX figures_of_run ON figures (name);
 ";
@@ -120,7 +121,7 @@ impl Index {
     pub(crate) fn series(&self, target: Option<&str>) -> anyhow::Result<Vec<HistorySeries>> {
         let mut query = self.db.prepare(
             "SELECT arm, metric, condition, case_name || ': ' || workload, host,
-                    runs.name, started_unix_s, value, low, high, rounds
+                    runs.name, started_unix_s, value, low, high, rounds, state
              FROM figures JOIN runs ON figures.name = runs.name
              WHERE status = 'complete' AND (?1 IS NULL OR arm = ?1 OR target = ?1)
              ORDER BY 4, 5, arm, figures.rowid, started_unix_s, runs.name",
@@ -168,6 +169,7 @@ fn point(row: &Row) -> rusqlite::Result<HistoryPoint> {
         low: row.get(8)?,
         high: row.get(9)?,
         rounds: row.get(10)?,
+        state: row.get(11)?,
         change_p: None,
     })
 }
@@ -206,11 +208,12 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
         Some(model::plan::ArmSource::BuiltIn { model }) => model.clone(),
         Some(model::plan::ArmSource::Target { name, .. }) => name.clone(),
         Some(model::plan::ArmSource::Image(image)) => image.name(),
+        Some(model::plan::ArmSource::Compose(compose)) => compose.name(),
         Some(_) | None => String::new(),
     };
     let metric = serde_json::to_value(figure.metric).context("a metric is a word")?;
     db.execute(
-        "INSERT INTO figures VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO figures VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             name,
             figure.arm,
@@ -220,7 +223,8 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
             figure.value,
             figure.low,
             figure.high,
-            figure.rounds
+            figure.rounds,
+            arm.and_then(|arm| arm.source.state())
         ],
     )?;
     Ok(())

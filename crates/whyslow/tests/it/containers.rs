@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::support::{SHORT, Said, WHYSLOW, assert_schema, fresh_folder, within};
 
 /// CPU time of a request in nanoseconds, large enough that what a request costs beside it does not matter.
-const WORK_NS: u64 = 200_000;
+pub(crate) const WORK_NS: u64 = 200_000;
 /// The same with 20 % more.
-const MORE_NS: u64 = 240_000;
+pub(crate) const MORE_NS: u64 = 240_000;
 /// How far the cost of a request in a container may be from that outside it: on a busy machine caches differ.
-const ALIKE: std::ops::Range<f64> = 0.9..1.1;
-const PLANTED: std::ops::Range<f64> = 1.1..1.35;
+pub(crate) const ALIKE: std::ops::Range<f64> = 0.9..1.1;
+pub(crate) const PLANTED: std::ops::Range<f64> = 1.1..1.35;
 /// Longest wait for a container to come or to be gone.
-const LONGEST: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 
 /// Flags that podman may need before its command and behind `run`: none, or, where the host has runc and no systemd and this
 /// user may not raise limits, those.
@@ -26,16 +26,16 @@ const FLAGS: [[&str; 2]; 2] = [
     ["", ""],
     ["--runtime runc --cgroup-manager=cgroupfs", "--ulimit nofile=1000:1000 --ulimit nproc=1000:1000"],
 ];
-const IMAGE: &str = "localhost/whyslow-test-contained";
+pub(crate) const IMAGE: &str = "localhost/whyslow-test-contained";
 
 /// A static server, the image that holds it alone, and the flags with which podman runs it here.
-struct Shop {
-    server: PathBuf,
-    flags: [&'static str; 2],
+pub(crate) struct Shop {
+    pub(crate) server: PathBuf,
+    pub(crate) flags: [&'static str; 2],
 }
 
 /// Built once for all tests; nothing where containers cannot be run here.
-static SHOP: LazyLock<Option<Shop>> = LazyLock::new(|| {
+pub(crate) static SHOP: LazyLock<Option<Shop>> = LazyLock::new(|| {
     let made = shop();
     if let Err(why) = &made {
         testkit::skipped(why);
@@ -79,7 +79,7 @@ fn shop() -> Result<Shop, String> {
     Err(why)
 }
 
-fn server(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn server(folder: &Path) -> Result<PathBuf, String> {
     let server = folder.join("server");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture/contained.c");
     let built =
@@ -91,7 +91,7 @@ fn server(folder: &Path) -> Result<PathBuf, String> {
 }
 
 impl Shop {
-    fn whyslow(&self, folder: &Path) -> Command {
+    pub(crate) fn whyslow(&self, folder: &Path) -> Command {
         let mut command = Command::new(WHYSLOW);
         let [before, behind] = self.flags;
         command
@@ -108,7 +108,7 @@ impl Shop {
     }
 
     /// Containers of the run with this process, in whatever state.
-    fn containers_of(&self, process: u32) -> Vec<String> {
+    pub(crate) fn containers_of(&self, process: u32) -> Vec<String> {
         let mut command = Command::new("podman");
         command.args(self.flags[0].split_whitespace()).args(["ps", "--all", "--format", "{{.Names}}"]);
         let names = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -117,7 +117,7 @@ impl Shop {
     }
 }
 
-fn cpu_ns(json: &Value, arm: usize) -> f64 {
+pub(crate) fn cpu_ns(json: &Value, arm: usize) -> f64 {
     let arm = &json["arms"][arm];
     assert_eq!((&arm["ok"], &arm["error"]), (&true.into(), &Value::Null), "{arm}");
     arm["cpu_ns_per_request"]["total"].as_f64().unwrap()
@@ -230,6 +230,58 @@ fn docker_is_told_the_same_in_its_own_words() {
     assert!(run.contains(" --network host --cpuset-cpus ") && run.contains(" --memory 1 g c0ffee "), "{run}");
     let name = run.split(' ').nth(2).unwrap();
     assert!(told.contains(&format!("rm --force --volumes {name}\n")), "{told}");
+}
+
+#[test]
+fn images_are_searched_for_their_capacity_and_climbed() {
+    let Some(shop) = &*SHOP else { return };
+    let folder = fresh_folder();
+    let mut command = shop.whyslow(&folder);
+    command.args([
+        "capacity",
+        &format!("podman:{IMAGE}"),
+        "--run",
+        "{port} 0",
+        "--slo",
+        "p50 < 1s",
+        "-c",
+        "2",
+    ]);
+    command.args([
+        "--from",
+        "50",
+        "--max-rate",
+        "100",
+        "--window",
+        "200ms",
+        "--warmup",
+        "50ms",
+        "--format",
+        "json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = child.id();
+    let found = Said::of(child.wait_with_output().unwrap());
+    // A crowded machine may leave the generator late, which voids the search.
+    assert!([Some(0), Some(5)].contains(&found.code), "{found:?}");
+    let points = found.json()["points"].as_array().unwrap().clone();
+    let answered = |point: &Value| point["rate_per_s"].as_f64().is_some_and(|rate| rate > 10.0);
+    assert!(points.iter().any(answered), "{found:?}");
+    assert_eq!(shop.containers_of(process), [""; 0]);
+
+    let mut command = shop.whyslow(&folder);
+    command.args([
+        "ladder",
+        &format!("podman:{IMAGE}"),
+        "--steps",
+        &format!("{IMAGE}:latest"),
+        "--run",
+        "{port} 0",
+    ]);
+    command.args(["--equal-rates", "none", "--format", "json", "--out", "ladder"]).args(SHORT);
+    let said = Said::of(command.output().unwrap());
+    let name = IMAGE.replace('/', "-");
+    assert_eq!(said.json()["steps"], serde_json::json!([name, format!("{name}-latest")]), "{said:?}");
 }
 
 #[test]

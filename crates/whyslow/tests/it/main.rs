@@ -8,6 +8,7 @@ mod case;
 #[path = "../../../observe/tests/it/cgroup.rs"]
 mod cgroup;
 mod compare;
+mod composed;
 mod containers;
 mod doctor;
 mod dropin;
@@ -30,6 +31,7 @@ mod reported;
 mod requests;
 mod revisions;
 mod running;
+mod secrets;
 mod serve;
 mod services;
 #[path = "../../../load/tests/it/serving/mod.rs"]

@@ -98,7 +98,11 @@ const CASES: &[(&[&str], &str)] = &[
         &["compare", "a=podman:shop ./server --port {port} --data {tmp}", "threads"],
         "'a' runs in a container, which has no {tmp}",
     ),
-    (&["compare", "a=compose:shop.yml#web", "threads"], "whyslow starts no compose files: start it yourself"),
+    (
+        &["compare", "a=compose:shop.yml", "threads"],
+        "names no service of a compose file: write a=compose:FILE#SERVICE",
+    ),
+    (&["compare", "a=compose:shop.yml#web", "threads"], "'a': 'shop.yml': it cannot be read: No such file"),
     (
         &["compare", "a=docker run --rm -p {port}:80 shop", "threads"],
         "write a='docker:IMAGE COMMAND with {port}'",
@@ -131,7 +135,10 @@ const CASES: &[(&[&str], &str)] = &[
     (&["compare", "--blocks", "3", "--quick"], "'--blocks <BLOCKS>' cannot be used with '--quick'"),
     (&["load", "ftp://127.0.0.1/"], "ftp://127.0.0.1/"),
     (&["load", "-R", "0", "http://127.0.0.1:9/"], "'0' is not a rate"),
-    (&["load", "-H", "nothing", "http://127.0.0.1:9/"], "-H 'nothing' is not a header: write 'Name: value'"),
+    (
+        &["load", "-H", "nothing", "http://127.0.0.1:9/"],
+        "a header of -H has no colon: write -H 'Name: value'",
+    ),
     (
         &["load", "--cpus", "8191", "http://127.0.0.1:9/"],
         "--cpus names CPU 8191, which this process may not use",

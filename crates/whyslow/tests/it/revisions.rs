@@ -118,11 +118,51 @@ fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched()
     assert!(again.err.starts_with("main was built before\npr was built before\nrun kept in "), "{again:?}");
     let other =
         repository.compare("third", &["a=git:HEAD", "b=git:main", "--build", "true; cp fault {build}"]);
-    assert!(other.err.starts_with("building a\nb was built before\n"), "another command builds: {other:?}");
+    let said =
+        "a and b have the same files: what differs between them is chance\nbuilding a\nb was built before\n";
+    assert!(other.err.starts_with(said), "another command builds: {other:?}");
+    let runs = repository.cache.parent().unwrap().to_str().unwrap();
+    let said =
+        repository.whyslow(&["history", "main", "--runs", runs, "--metric", "rate", "--format", "json"]);
+    let point = &said.json()[0]["points"][0];
+    assert_eq!(point["state"], main["commit"].as_str().unwrap()[..10], "which commit it was: {said:?}");
     let leftovers = std::fs::read_dir(&repository.cache).unwrap().flatten();
     let leftovers: Vec<_> =
         leftovers.filter(|entry| entry.file_name().to_str().unwrap().starts_with("index")).collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
+}
+
+#[test]
+fn what_an_earlier_build_left_in_the_work_tree_is_not_taken_along() {
+    let repository = Repository::new();
+    let program = |text: &str| [b"\x7fELF", text.as_bytes()].concat();
+    std::fs::write(repository.folder.join("server"), program("built from other files")).unwrap();
+    std::fs::write(repository.folder.join("known"), program("committed")).unwrap();
+    repository.git(&["add", "known"]);
+    repository.write("untracked", "new\n");
+    let before = repository.everything();
+    let build = "test -e untracked && test -e known && test ! -e server && cp fault {build}";
+    let verify = ["compare", "main=git:.", "pr=git:.", "--run", &run(), "--build", build, "--verify"];
+    let said = repository.whyslow(&verify);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.err.contains("pr: server is left out, which git does not know"), "{said:?}");
+    assert_eq!(repository.everything(), before);
+}
+
+#[test]
+fn changes_in_a_submodule_are_said_not_to_be_measured() {
+    let (repository, part) = (Repository::new(), Repository::new());
+    let source = part.folder.to_str().unwrap();
+    repository.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", source, "part"]);
+    repository.commit("with a part");
+    let plan = ["compare", "main=git:main", "pr=git:.", "--run", &run(), "--list"];
+    let said = repository.whyslow(&plan);
+    assert!(said.code == Some(0) && !said.err.contains("submodules"), "{said:?}");
+    repository.write("part/fault", "header\n");
+    let said = repository.whyslow(&plan);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let sentence = "pr: submodules are not in the checkout, and part has changes that are not measured\n";
+    assert!(said.err.starts_with(sentence), "{said:?}");
 }
 
 #[test]

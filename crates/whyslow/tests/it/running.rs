@@ -60,6 +60,44 @@ fn a_server_that_runs_is_compared_with_one_that_is_started_and_runs_on() {
     assert!(server.child.try_wait().unwrap().is_none(), "it was not ended");
 }
 
+#[test]
+fn a_server_that_is_started_anew_in_the_middle_is_a_failed_row() {
+    let folder = fresh_folder();
+    let mut first = Started::new();
+    let port = first.port;
+    let mut command = std::process::Command::new(crate::support::WHYSLOW);
+    command.args(["compare", &first.arm("old"), &arm("new", "none"), "--equal-rates", "none", "--no-why"]);
+    command.args([
+        "--format",
+        "json",
+        "--out",
+        "run",
+        "--blocks",
+        "1",
+        "--cycles",
+        "60",
+        "--connections",
+        "4",
+    ]);
+    let run = command.current_dir(&folder).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The generator writes its log once it is at work.
+    let begun = || {
+        let logs = std::fs::read_dir(folder.join("run/logs")).into_iter().flatten().flatten();
+        logs.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("-generator"))
+    };
+    assert!(crate::support::within(std::time::Duration::from_secs(60), begun), "no block has begun");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let mut again = Command::new(FIXTURE);
+    let mut again = again.args([&port.to_string(), "none"]).stdout(Stdio::null()).spawn().unwrap();
+    let said = Said::of(run.wait_with_output().unwrap());
+    again.kill().unwrap();
+    again.wait().unwrap();
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(said.json()["arms"][0]["error"], "it ended under load", "{said:?}");
+}
+
 fn primary(json: &serde_json::Value) -> Vec<&str> {
     let rows = json["comparisons"].as_array().unwrap().iter().filter(|row| row["primary"] == true);
     rows.map(|row| row["metric"].as_str().unwrap()).collect()

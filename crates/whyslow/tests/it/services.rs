@@ -142,9 +142,56 @@ fn what_is_verified_searched_and_climbed_has_its_services_too() {
     let ladder = repository.whyslow(&[&args[..], &SHORT, &more].concat()).json();
     assert_eq!(ladder["steps"], serde_json::json!(["HEAD-1", "HEAD", "worktree"]), "{ladder}");
     let refused = repository.whyslow(&["ladder", "git:HEAD"]);
-    assert!(refused.code == Some(2) && refused.err.contains("write --steps REF,REF"), "{refused:?}");
+    assert!(
+        refused.code == Some(2) && refused.err.contains("write --steps B,C behind git:HEAD"),
+        "{refused:?}"
+    );
 
     assert_eq!(living(&mark), [""; 0], "the services have ended with what needed them");
+}
+
+#[test]
+fn requests_and_what_shows_readiness_name_the_places_of_services() {
+    let folder = fresh_folder();
+    std::fs::write(
+        folder.join("whyslow.toml"),
+        format!("[service.db]\nrun = \"'{FIXTURE}' {{port}} none\"\n"),
+    )
+    .unwrap();
+    let asked = "GET /by/{db.port}\nX-Beside: {db.port} {id}\n\n###\nPOST /orders\n\n{\"at\": {db.port}}\n";
+    std::fs::write(folder.join("asked.http"), asked).unwrap();
+    std::fs::write(folder.join("ids.csv"), "id\n7\n").unwrap();
+    let seen = folder.join("seen");
+    let ready = format!("sh -c 'echo {{db.port}} {{port}} >> {}'", seen.display());
+    // A proxy that writes down what it is asked.
+    let server = format!("keep='{FIXTURE}' {{port}} keep-{}", folder.join("kept").display());
+    let args = ["compare", &server, &format!("other='{FIXTURE}' {{port}} none"), "--config", "whyslow.toml"];
+    let more = [
+        "--requests",
+        "asked.http",
+        "--data",
+        "ids.csv",
+        "--ready",
+        &ready,
+        "--equal-rates",
+        "none",
+        "--no-why",
+    ];
+    let said =
+        whyslow_in(&folder, &[&args[..], &more, &SHORT, &["--format", "json", "--out", "run"]].concat());
+    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
+    let (seen, kept) =
+        (std::fs::read_to_string(&seen).unwrap(), std::fs::read_to_string(folder.join("kept")).unwrap());
+    let port = seen.split_whitespace().next().unwrap();
+    assert!(port.parse::<u16>().is_ok_and(|port| port > 0), "{seen}");
+    for line in [&format!("GET /by/{port} HTTP/1.1"), &format!("{port} 7"), &format!("{{\"at\": {port}}}")] {
+        assert!(kept.contains(line), "no {line} in {kept}");
+    }
+    assert!(!kept.contains("{db.port}"), "{kept}");
+    let unknown = ["--requests", "asked.http", "--data", "ids.csv", "--list"];
+    let said = whyslow_in(&folder, &[&["compare", "threads", "futures"][..], &unknown].concat());
+    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
+    assert!(said.err.contains("{db.port} is no column of the data (it has id)"), "{said:?}");
 }
 
 /// Where Debian's own Python is, which has the modules of Debian's packages.

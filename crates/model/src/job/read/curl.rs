@@ -166,7 +166,7 @@ impl Command {
                 self.fields.push((name.trim().to_owned(), value.trim().to_owned()));
             }
             (None, Some(name)) => self.fields.push((name.trim().to_owned(), String::new())),
-            _ => return Err(format!("-H '{text}' is not a header: write 'Name: value'")),
+            _ => return Err("a header of -H has no colon: write -H 'Name: value'".to_owned()),
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::{NamedRequest, Request};
 pub const MAX_REQUESTS: usize = 1_000_000;
 /// Different names in one file at most: each has a histogram in each thread.
 pub const MAX_NAMES: usize = 256;
-/// Characters of a line that a refusal shows.
+/// Characters of a line's first word that a refusal shows.
 const SHOWN: usize = 60;
 
 /// Why a file cannot be used; one sentence.
@@ -148,12 +148,13 @@ fn format(text: &str) -> Result<Format, Refusal> {
     if list::is_line(first) {
         return Ok(Format::List);
     }
-    let shown: String = first.chars().take(SHOWN).collect();
+    // One word: what follows it may be a secret.
+    let shown: String = first.split([' ', '\t', ':']).next().unwrap_or(first).chars().take(SHOWN).collect();
     refuse(
         number,
         format!(
             "it is no list of '[WEIGHT] [METHOD] PATH', no .http file, no HAR and no curl command (the log of a server is for \
-             --replay): its first line is '{shown}'"
+             --replay): its first line begins with '{shown}'"
         ),
     )
 }

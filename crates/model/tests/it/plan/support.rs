@@ -38,6 +38,7 @@ pub(crate) fn plan(seed: u64, arms: &[&str]) -> Plan {
             conditions: vec![Condition::Capacity],
             same: model::plan::Same::default(),
             allow_difference: false,
+            files: Vec::new(),
         },
         timing: Timing {
             window: Span::from_secs(10),

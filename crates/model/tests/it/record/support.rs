@@ -64,6 +64,7 @@ fn plan() -> Plan {
             conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
             same: model::plan::Same::default(),
             allow_difference: false,
+            files: Vec::new(),
         },
         timing: Timing {
             window: Span::from_secs(10),

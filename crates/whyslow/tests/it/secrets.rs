@@ -1,0 +1,86 @@
+//! What may be secret is sent and nowhere kept or shown: values of fields by their names and hashes.
+
+use std::path::Path;
+
+use crate::support::{SHORT, Said, arm, fresh_folder, whyslow_in};
+
+/// In a header of the command line, and in one of a file.
+const SECRETS: [&str; 2] = ["t0ken-of-the-command", "t0ken-of-the-file"];
+
+/// Files at or below `folder` that hold a secret.
+fn holders(folder: &Path, except: &str) -> Vec<std::path::PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_none_or(|name| name != except) {
+                let bytes = std::fs::read(&path).unwrap();
+                let holds = |secret: &str| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+                found.extend(SECRETS.into_iter().any(holds).then_some(path));
+            }
+        }
+    }
+    found
+}
+
+fn told(said: &Said) -> bool {
+    SECRETS.iter().any(|secret| said.out.contains(secret) || said.err.contains(secret))
+}
+
+#[test]
+fn a_secret_in_a_header_is_neither_kept_nor_printed() {
+    let folder = fresh_folder();
+    std::fs::write(folder.join("asked.http"), format!("GET /\nX-Key: {}\n", SECRETS[1])).unwrap();
+    let header = format!("Authorization: Bearer {}", SECRETS[0]);
+    let (old, new) = (arm("old", "none"), arm("new", "none"));
+    let asked = ["compare", &old, &new, "-H", &header, "--requests", "asked.http", "--equal-rates", "none"];
+    let kept =
+        ["--comment", "comment.md", "--junit", "tests.xml", "--out", "whyslow-runs/run", "--format", "json"];
+    let said = whyslow_in(&folder, &[&asked[..], &SHORT, &kept].concat());
+    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
+    assert!(!told(&said) && said.out.contains("Authorization: ..."), "its name is told: {said:?}");
+    for later in [
+        &["analyse", "whyslow-runs/run", "--details"][..],
+        &["analyse", "whyslow-runs/run", "--format", "json"],
+        &["report", "whyslow-runs/run", "-o", "page.html"],
+        &["history", "--format", "json"],
+    ] {
+        let said = whyslow_in(&folder, later);
+        assert!(said.code.is_some_and(|code| code != 2) && !told(&said), "{later:?}: {said:?}");
+        let names_file = said.out.contains("what was sent is from asked.http (SHA-256 ");
+        assert!(names_file || !later.contains(&"--details"), "which file it was: {said:?}");
+    }
+    let listed = whyslow_in(&folder, &[&asked[..], &["--list", "--format", "json"]].concat());
+    assert!(listed.code == Some(0) && !told(&listed), "{listed:?}");
+    assert!(listed.out.contains("sha256:"), "{listed:?}");
+    assert_eq!(holders(&folder, "asked.http"), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[test]
+fn a_secret_in_a_header_is_not_in_what_load_keeps() {
+    let folder = fresh_folder();
+    let server = testkit::Server::start(testkit::ServerSpec::new(testkit::Behaviour::Prompt));
+    let header = format!("Authorization: Bearer {}", SECRETS[0]);
+    let args = [
+        "load",
+        "-c2",
+        "-t1",
+        "-d300ms",
+        "-H",
+        &header,
+        "--hlog",
+        "log.hlog",
+        "--prometheus",
+        "figures.prom",
+        &server.url(),
+    ];
+    let said = whyslow_in(&folder, &args);
+    assert!(said.code == Some(0) && !told(&said), "{said:?}");
+    for wrong in [format!("Bearer {}", SECRETS[0]), format!("A b: {}", SECRETS[0])] {
+        let said = whyslow_in(&folder, &["load", "-H", &wrong, &server.url()]);
+        assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");
+    }
+    assert_eq!(holders(&folder, ""), [""; 0].map(std::path::PathBuf::from));
+}
