@@ -19,3 +19,8 @@ pub use rustls;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The guide for those who come from other servers, whose programs are compiled, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrate.md")]
+struct Migrate;

@@ -8,6 +8,7 @@
 //! | `access-log` | `logged`: a line for each answer |
 //! | `events` | `Events`: server-sent events |
 //! | `postgres` | `postgres`: a client of PostgreSQL that suspends the handler, not the thread |
+//! | `redis` | `redis`: a client of Redis that does the same |
 //! | `json` | `json`: bodies in JSON |
 //! | `forms` | `forms`: forms, with files part by part |
 //! | `cookies` | `cookies`: read and set |
@@ -28,16 +29,22 @@ mod events;
 mod files;
 #[cfg(feature = "forms")]
 pub mod forms;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod host;
 #[cfg(feature = "json")]
 pub mod json;
 #[cfg(any(feature = "forms", feature = "json"))]
 mod media;
-#[cfg(any(feature = "files", feature = "postgres", feature = "router"))]
+#[cfg(any(feature = "files", feature = "postgres", feature = "redis", feature = "router"))]
 mod percent;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "router")]
 mod router;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod shelf;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

@@ -14,6 +14,7 @@ mod memory;
 mod parts;
 mod postgres;
 mod protocol;
+mod redis;
 mod responses;
 mod runtime;
 mod service;

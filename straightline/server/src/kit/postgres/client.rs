@@ -263,7 +263,8 @@ pub(super) fn of_statement<T>(outcome: Result<T, Error>) -> Result<Result<T, Err
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         if let (Some(connection), Some(place)) = (self.connection.take(), self.place.take()) {
-            place.give_back(connection);
+            let is_clean = connection.is_clean();
+            place.give_back(connection, is_clean);
         }
     }
 }

@@ -6,6 +6,7 @@ use super::error::{Error, ServerError};
 use super::patience::Patience;
 use super::tls;
 use super::wire::{Stream, Wire, said};
+use crate::kit::host::addresses;
 use crate::rt::{self, TcpStream};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -14,7 +15,6 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use postgres_protocol::message::backend::{AuthenticationSaslBody, Message};
 use postgres_protocol::message::frontend;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 /// What the server says of itself when it has no room for one more.
@@ -106,7 +106,8 @@ fn encrypt(config: &Config, socket: TcpStream) -> Result<Stream, Error> {
 /// The first address of the host that answers.
 fn reach(config: &Config, patience: &Patience<'_>) -> Result<TcpStream, Error> {
     let mut outcome = Err(Error::Connect(io::Error::new(io::ErrorKind::NotFound, "the host has no address")));
-    for address in addresses(config)? {
+    let addresses = addresses(&config.host, config.port).map_err(Error::of_stream)?;
+    for address in addresses.map_err(Error::Connect)? {
         let connected = match patience.left().map_err(of_connecting)? {
             Some(left) => TcpStream::connect_timeout(address, left),
             None => TcpStream::connect(address),
@@ -118,18 +119,6 @@ fn reach(config: &Config, patience: &Patience<'_>) -> Result<TcpStream, Error> {
         }
     }
     outcome
-}
-
-fn addresses(config: &Config) -> Result<Vec<SocketAddr>, Error> {
-    if let Ok(address) = config.host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, config.port)]);
-    }
-    let (host, port) = (config.host.clone(), config.port);
-    let resolved = rt::blocking(move || (host.as_str(), port).to_socket_addrs().map(Iterator::collect));
-    match resolved {
-        Ok(addresses) => addresses.map_err(Error::Connect),
-        Err(error) => Err(Error::of_stream(error)),
-    }
 }
 
 /// Answers whatever the server asks in order to know us.

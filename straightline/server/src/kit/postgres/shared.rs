@@ -141,8 +141,8 @@ impl<'p> Shared<'p> {
         let shelf = self.pool.shelf();
         loop {
             let promise = Promise::new();
-            let leads = shelf.line.join(queries, &promise)?;
-            match shelf.line.wait(self.pool.config(), &promise, leads)? {
+            let leads = shelf.beside.join(queries, &promise)?;
+            match shelf.beside.wait(self.pool.config(), &promise, leads)? {
                 Told::Answers(outcome) => return outcome,
                 Told::Prepared(outcome) => outcome?,
                 Told::Again | Told::Lead => {}

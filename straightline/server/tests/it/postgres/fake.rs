@@ -1,11 +1,11 @@
 //! Servers that are none, and what a client makes of them.
 
-use crate::support::{PATIENCE, Random};
+use crate::support::{Client as HttpClient, MODELS, PATIENCE, Random, TestServer};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use straightline::kit::postgres::{Client, Config, Error};
+use straightline::kit::postgres::{Client, Config, Error, Pool, PoolCounts};
 
 /// Lets everybody in: `AuthenticationOk`, `BackendKeyData`, `ReadyForQuery`.
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
@@ -87,6 +87,83 @@ fn a_server_that_dies_is_an_error_at_once() {
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     });
     assert!(matches!(ask(config), Err(Error::Lost(_) | Error::Closed(None))));
+}
+
+/// What a server that is none does with a statement, after it let the client in.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Dies,
+    SaysNothing,
+    SaysGarbage,
+    HasNoRoom,
+}
+
+/// Begins a request to cancel a statement, behind its length.
+///
+/// Source: PostgreSQL 15, section 55.7, `CancelRequest`.
+const CANCEL: [u8; 4] = [4, 210, 22, 46];
+
+/// Plays `fault` to the first session, and serves the second well.
+fn at_first(fault: Fault) -> Config {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut fault = Some(fault);
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut first = [0; 4096];
+            let count = stream.read(&mut first).unwrap_or(0);
+            if count > 0 && first[4..8] != CANCEL {
+                let fault = fault.take();
+                thread::spawn(move || play(fault, stream));
+            }
+        }
+    });
+    format!("postgres://me:secret@127.0.0.1:{port}/db?sslmode=disable").parse().unwrap()
+}
+
+/// A session whose first message was read.
+fn play(fault: Option<Fault>, mut stream: TcpStream) {
+    let said: &[&[u8]] = match fault {
+        Some(Fault::Dies) => &[WELCOME, DESCRIBED],
+        Some(Fault::SaysNothing) => &[WELCOME, DESCRIBED, b""],
+        Some(Fault::SaysGarbage) => &[WELCOME, DESCRIBED, b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+        Some(Fault::HasNoRoom) => &[b"E\0\0\0\x17SFATAL\0C53300\0Mno\0\0"],
+        None => &[WELCOME, DESCRIBED, ANSWERED],
+    };
+    let is_heard = |stream: &mut TcpStream| stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0);
+    for part in said {
+        if stream.write_all(part).is_err() || !is_heard(&mut stream) {
+            return;
+        }
+    }
+    if !matches!(fault, Some(Fault::Dies)) {
+        while is_heard(&mut stream) {}
+    }
+}
+
+#[test]
+fn the_handler_is_told_what_is_wrong_and_the_pool_is_whole_again() {
+    for (fault, wanted) in
+        [(Fault::Dies, 500), (Fault::SaysNothing, 504), (Fault::SaysGarbage, 500), (Fault::HasNoRoom, 503)]
+    {
+        for model in MODELS {
+            let time = Duration::from_secs(if matches!(fault, Fault::SaysNothing) { 1 } else { 60 });
+            let pool = Pool::new(at_first(fault).query_time(Some(time))).connections(1);
+            let shared = pool.clone();
+            let http = TestServer::of_model(model, move |_, response| {
+                let row = shared.get()?.query_one("select a from b", &[])?;
+                response.send(row.get::<&str>(0)?.as_bytes())
+            });
+            let get = |client: &mut HttpClient| {
+                client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+                client.response().status
+            };
+            assert_eq!(get(&mut http.connect()), wanted, "{model}: {fault:?}");
+            http.until("its place is free again", |_| pool.counts() == PoolCounts::default());
+            assert_eq!(get(&mut http.connect()), 200, "{model}: after {fault:?}");
+            http.until("the next is kept", |_| pool.counts() == PoolCounts { open: 1, idle: 1, waiting: 0 });
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! Connections that are kept for the next handler: some for each shard, given out in the order in which they are asked for.
+
+use crate::rt::shard::current;
+use crate::rt::waker::{Promise, Remote, unpoisoned};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+/// A connection that rested longer is looked at before it is used: the server may have closed it. One that was given
+/// back a moment ago would have shown it.
+pub(super) const REST_TIME: Duration = Duration::from_millis(10);
+
+/// The shelves of one pool. `B` is what each shard has beside its connections.
+#[derive(Debug)]
+pub(super) struct Shelves<C, B = ()> {
+    /// Tells the pool from others in what each thread remembers.
+    id: u64,
+    all: Mutex<Vec<Owned<C, B>>>,
+}
+
+/// A shelf and the shard that it belongs to; that of threads to none.
+type Owned<C, B> = (Option<Arc<Remote>>, Arc<Shelf<C, B>>);
+/// A pool, a shard, and the shelf of the one for the other.
+type Near = (u64, Arc<Remote>, Weak<dyn Any + Send + Sync>);
+
+/// The connections of one shard.
+#[derive(Debug)]
+pub(super) struct Shelf<C, B = ()> {
+    state: Mutex<State<C>>,
+    pub(super) beside: B,
+}
+
+#[derive(Debug)]
+struct State<C> {
+    /// Connections that nobody uses, and since when; the last given back is the first taken.
+    idle: Vec<(Box<C>, Instant)>,
+    /// Connections that are open, or are being opened.
+    open: usize,
+    waiting: VecDeque<Arc<Promise<Grant<C>>>>,
+}
+
+/// What one is given who wants a connection.
+#[derive(Debug)]
+pub(super) enum Grant<C> {
+    Connection(Box<C>, Instant),
+    /// Leave to open one.
+    Leave,
+}
+
+/// Why somebody is given nothing.
+#[derive(Debug)]
+pub(super) enum Missed {
+    /// None came free in time.
+    Late,
+    /// The wait was broken off.
+    Stopped(io::Error),
+}
+
+/// How many connections a pool has, over all shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// Open, or being opened.
+    pub open: usize,
+    /// Of those, not in use.
+    pub idle: usize,
+    /// Handlers that wait for one.
+    pub waiting: usize,
+}
+
+thread_local! {
+    /// The shelf of the present shard for each pool that was asked on this thread.
+    static NEAR: RefCell<Vec<Near>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<C: Send + 'static, B: Default + Send + Sync + 'static> Shelves<C, B> {
+    pub(super) fn new() -> Self {
+        static POOLS: AtomicU64 = AtomicU64::new(0);
+        Self { id: POOLS.fetch_add(1, Ordering::Relaxed), all: Mutex::default() }
+    }
+
+    /// The shelf of the present shard. Threads without a shard share one.
+    pub(super) fn here(&self) -> Arc<Shelf<C, B>> {
+        let Some(shard) = current() else { return self.of(None) };
+        let remote = shard.remote();
+        NEAR.with_borrow_mut(|near| {
+            let is_it = |(id, other, _): &&Near| *id == self.id && Arc::ptr_eq(other, remote);
+            let known = near.iter().find(is_it).and_then(|(.., shelf)| shelf.upgrade());
+            if let Some(known) = known.and_then(|shelf| shelf.downcast().ok()) {
+                return known;
+            }
+            near.retain(|(.., shelf)| shelf.strong_count() > 0);
+            let shelf = self.of(Some(remote));
+            let weak: Weak<Shelf<C, B>> = Arc::downgrade(&shelf);
+            near.push((self.id, Arc::clone(remote), weak));
+            shelf
+        })
+    }
+
+    fn of(&self, remote: Option<&Arc<Remote>>) -> Arc<Shelf<C, B>> {
+        let mut shelves = unpoisoned(&self.all);
+        let same = |other: &Option<Arc<Remote>>| match (other, remote) {
+            (Some(other), Some(remote)) => Arc::ptr_eq(other, remote),
+            (None, None) => true,
+            _ => false,
+        };
+        if let Some((_, shelf)) = shelves.iter().find(|(other, _)| same(other)) {
+            return Arc::clone(shelf);
+        }
+        let state = State { idle: Vec::new(), open: 0, waiting: VecDeque::new() };
+        let shelf = Arc::new(Shelf { state: Mutex::new(state), beside: B::default() });
+        shelves.push((remote.cloned(), Arc::clone(&shelf)));
+        shelf
+    }
+
+    pub(super) fn counts(&self) -> PoolCounts {
+        let mut counts = PoolCounts::default();
+        for (_, shelf) in &*unpoisoned(&self.all) {
+            let state = unpoisoned(&shelf.state);
+            counts.open += state.open;
+            counts.idle += state.idle.len();
+            counts.waiting += state.waiting.len();
+        }
+        counts
+    }
+}
+
+impl<C, B> Shelf<C, B> {
+    /// A connection, or leave to open one, in the order in which they were asked for.
+    pub(super) fn take(&self, most: usize, deadline: Instant) -> Result<Grant<C>, Missed> {
+        let promise = {
+            let mut state = unpoisoned(&self.state);
+            if state.waiting.is_empty() {
+                if let Some((connection, since)) = state.idle.pop() {
+                    return Ok(Grant::Connection(connection, since));
+                }
+                if state.open < most {
+                    state.open += 1;
+                    return Ok(Grant::Leave);
+                }
+            }
+            let promise = Promise::new();
+            state.waiting.push_back(Arc::clone(&promise));
+            promise
+        };
+        let taken = promise.take_until(Some(deadline));
+        match taken {
+            Ok(Some(grant)) => Ok(grant),
+            taken => {
+                self.leave(&promise);
+                Err(taken.map_or_else(Missed::Stopped, |_| Missed::Late))
+            }
+        }
+    }
+
+    /// Waits no longer. What came in the same moment is for the next in line.
+    fn leave(&self, promise: &Arc<Promise<Grant<C>>>) {
+        let mut state = unpoisoned(&self.state);
+        let before = state.waiting.len();
+        state.waiting.retain(|other| !Arc::ptr_eq(other, promise));
+        if state.waiting.len() < before {
+            return;
+        }
+        drop(state);
+        if let Some(grant) = promise.take_now() {
+            self.give(grant);
+        }
+    }
+
+    fn give(&self, grant: Grant<C>) {
+        let mut state = unpoisoned(&self.state);
+        let next = state.waiting.pop_front();
+        match (next, grant) {
+            // Under the lock, so that whoever finds itself called finds what it was called for.
+            (Some(next), grant) => next.keep(grant),
+            (None, Grant::Connection(connection, since)) => state.idle.push((connection, since)),
+            (None, Grant::Leave) => state.open -= 1,
+        }
+    }
+}
+
+/// One connection's place on a shelf.
+#[derive(Debug)]
+pub(super) struct Place<C, B = ()> {
+    shelf: Arc<Shelf<C, B>>,
+    /// Whether its connection is on the shelf again.
+    kept: bool,
+}
+
+impl<C, B> Place<C, B> {
+    pub(super) fn on(shelf: Arc<Shelf<C, B>>) -> Self {
+        Self { shelf, kept: false }
+    }
+
+    /// Gives a connection back; one that nobody can use goes, and leaves its place to another.
+    pub(super) fn give_back(mut self, connection: Box<C>, is_clean: bool) {
+        self.kept = is_clean;
+        if is_clean {
+            self.shelf.give(Grant::Connection(connection, Instant::now()));
+        }
+    }
+}
+
+impl<C, B> Drop for Place<C, B> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.shelf.give(Grant::Leave);
+        }
+    }
+}
