@@ -52,7 +52,7 @@ fn values_come_back_as_they_went() {
         assert_eq!(client.command(&[b"HGETALL", b"h"]).unwrap(), Value::Map(pairs));
         let script = b"return {1, {'two', {false}}, redis.error_reply('MY no')}";
         let answer = client.command(&[b"EVAL", script, b"0"]).unwrap();
-        let Value::Array(nested) = answer else { panic!("{answer:?}") };
+        let Value::Array(nested) = &answer else { panic!("{answer:?}") };
         let two = Value::Array(vec![Value::Bytes(b"two".to_vec()), Value::Array(vec![Value::Null])]);
         assert_eq!(nested[..2], [Value::Integer(1), two]);
         // Some versions put a word of their own before it.
