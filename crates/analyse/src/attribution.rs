@@ -88,15 +88,16 @@ fn say(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)
     sheet.others().filter(shown).flat_map(|arm| said(arm, &of_arm(arm))).collect()
 }
 
-/// Causes arm by arm: what may be a cause by what it carries, then user and system time, which account for a gap but do
+/// Causes arm by arm: what may be a cause by what it carries, then what is sure as a whole alone, then user and system time, which account for a gap but do
 /// not explain it, then what was ruled out.
 fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
     let arm = |cause: &Cause| sheet.plan().arms.iter().position(|arm| arm.name == cause.arm);
     let rank = |cause: &Cause| match cause.grade {
+        Grade::ConsistentWith if why::is_side(cause.id) => 1,
         Grade::ConfirmedBy | Grade::BoundedBy | Grade::ConsistentWith => 0,
         Grade::AccountsFor if cause.id == CauseId::ServiceBeside => 0,
-        Grade::AccountsFor => 1,
-        Grade::RuledOut => 2,
+        Grade::AccountsFor => 2,
+        Grade::RuledOut => 3,
     };
     let carried = |cause: &Cause| cause.ns_per_request.abs();
     // What makes a gap smaller comes after what makes it.

@@ -67,6 +67,9 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
         CauseId::KernelFiles => "files in the kernel",
         CauseId::KernelPages => "memory of the kernel",
         CauseId::KernelOther => "other work of the kernel",
+        CauseId::KernelNetwork => "the kernel's network, part by part unsure",
+        CauseId::KernelWhole => "the kernel, part by part unsure",
+        CauseId::ProgramWhole => "the program itself, part by part unsure",
     }
 }
 

@@ -3,6 +3,7 @@
 //! Samples tell how the program's time and the kernel's divide; how much there is of either is measured where nobody watches.
 //! What no sample stands for is a leaf of its own.
 
+pub(crate) mod drawn;
 pub(crate) mod place;
 pub(crate) mod said;
 mod spread;
@@ -23,11 +24,11 @@ use crate::facts::functions::brief;
 use crate::facts::metric::per_request;
 use crate::facts::passes::{PassFindings, used};
 use crate::facts::seen::{self, sampled};
+use crate::facts::sheet::by_block;
+use drawn::{Drawn, Draws};
 use place::{Leaf, is_interpreter, leaf, on_by_name, via};
 use table::{Does, On};
 
-/// Profiles from which on their spread tells how exact a leaf is; fewer only say how many samples there were.
-const ENOUGH_PROFILES: usize = 3;
 /// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
 const SMALL: f64 = 0.001;
 /// Share of the other arm's CPU time up to which an arm need not have been sampled for the other to be told.
@@ -88,6 +89,9 @@ pub struct AttributionRow {
     pub within: Option<String>,
     /// The cause to which it belongs, where the gap was explained.
     pub cause: Option<CauseId>,
+    /// What its error was worked out from.
+    #[serde(skip)]
+    pub(crate) drawn: Drawn,
 }
 
 /// What the tree of one arm is made from.
@@ -120,8 +124,8 @@ pub(crate) struct Done {
 pub(crate) struct Time<'a> {
     /// Nanoseconds per request.
     pub(crate) ns: f64,
-    /// Square of its standard error.
-    variance: f64,
+    /// What its error comes from.
+    draws: Draws,
     /// Own functions that it came from, with samples.
     via: BTreeMap<&'a str, (u64, Option<&'a Frame>)>,
     /// Functions that asked for it, with samples.
@@ -135,6 +139,11 @@ pub(crate) struct Time<'a> {
 }
 
 impl Time<'_> {
+    /// Square of its standard error.
+    fn variance(&self) -> f64 {
+        self.draws.variance()
+    }
+
     /// The functions that asked for it, with their shares of it.
     fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
         let all = self.samples.max(1) as f64;
@@ -155,39 +164,26 @@ pub(crate) fn tree<'a>(samples: &Samples<'a>) -> Tree<'a> {
     for (user, side) in [(true, 0), (false, 1)] {
         let (cpu_ns, se_ns) = (samples.cpu_ns[side], samples.cpu_se_ns[side]);
         let of_side = || gathered.iter().filter(move |(leaf, _)| leaf.is_user() == user);
-        let mut wholes = vec![0; samples.profiles.len()];
+        let mut wholes = vec![0.0; samples.profiles.len()];
         for (_, (counts, _)) in of_side() {
-            wholes.iter_mut().zip(counts).for_each(|(whole, count)| *whole += count);
+            wholes.iter_mut().zip(counts).for_each(|(whole, count)| *whole += *count as f64);
         }
-        let all: u64 = wholes.iter().sum();
-        let divided_ns = if all > 0 { cpu_ns * samples.divides } else { 0.0 };
+        let all: f64 = wholes.iter().sum();
+        let divided_ns = if all > 0.0 { cpu_ns * samples.divides } else { 0.0 };
         for (leaf, (counts, time)) in of_side() {
-            let share = counts.iter().sum::<u64>() as f64 / all.max(1) as f64;
-            let ns = divided_ns * share;
-            let variance = (error(counts, &wholes) * divided_ns).powi(2) + (share * se_ns).powi(2);
-            tree.insert(leaf.clone(), Time { ns, variance, ..time.clone() });
+            let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+            let ns = divided_ns * counts.iter().sum::<f64>() / all.max(1.0);
+            let with_side_ns = ns / cpu_ns.max(f64::MIN_POSITIVE) * se_ns;
+            let draws = Draws { counts, wholes: wholes.clone(), divided_ns, with_side_ns };
+            tree.insert(leaf.clone(), Time { ns, draws, ..time.clone() });
         }
         if cpu_ns > divided_ns {
             let ns = cpu_ns - divided_ns;
-            let rest = Time { ns, variance: (ns / cpu_ns * se_ns).powi(2), ..Time::default() };
-            tree.insert(Leaf::NotSampled { user }, rest);
+            let draws = Draws { with_side_ns: ns / cpu_ns * se_ns, ..Draws::default() };
+            tree.insert(Leaf::NotSampled { user }, Time { ns, draws, ..Time::default() });
         }
     }
     tree
-}
-
-/// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance.
-fn error(counts: &[u64], wholes: &[u64]) -> f64 {
-    let (count, whole) = (counts.iter().sum::<u64>() as f64, wholes.iter().sum::<u64>().max(1) as f64);
-    // Binomial, and one sample at least.
-    let by_chance = (count * (1.0 - count / whole)).max(1.0).sqrt() / whole;
-    let shares = counts.iter().zip(wholes).filter(|(_, whole)| **whole > 0);
-    let shares: Vec<f64> = shares.map(|(count, whole)| *count as f64 / *whole as f64).collect();
-    if shares.len() < ENOUGH_PROFILES {
-        return by_chance;
-    }
-    let spread = stats::descriptive::sd(&shares).unwrap_or(0.0) / (shares.len() as f64).sqrt();
-    by_chance.max(spread)
 }
 
 fn gather<'a>(profiles: &[&'a Profile]) -> Gathered<'a> {
@@ -276,7 +272,7 @@ fn settled(gathered: Gathered<'_>) -> Gathered<'_> {
 
 fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
     into.ns += other.ns;
-    into.variance += other.variance;
+    into.draws.add(&other.draws);
     into.own = into.own.or(other.own);
     into.samples += other.samples;
     for (name, (samples, frame)) in other.callers {
@@ -327,7 +323,7 @@ fn together(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
 
 fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> AttributionRow {
     let [from, to] = times.map(|time| time.map_or(0.0, |time| time.ns));
-    let variance: f64 = times.iter().flatten().map(|time| time.variance).sum();
+    let variance: f64 = times.iter().flatten().map(|time| time.variance()).sum();
     let counts = count(leaf, done[0]).zip(count(leaf, done[1]));
     let parts = counts.and_then(|(n1, n2)| parts([n1, n2], [from, to]));
     let larger = if to >= from { times[1].or(times[0]) } else { times[0].or(times[1]) };
@@ -354,6 +350,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
             time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
         }),
         cause: None,
+        drawn: Drawn(times.map(|time| time.map(|time| time.draws.clone()))),
     }
 }
 
@@ -398,7 +395,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
     let arms = sheet.others().filter_map(|name| Some((name, of(name)?)));
     let trees = arms.flat_map(|(name, (arm, done))| {
         // A leaf of one arm has nothing to stand beside where the other was not sampled.
-        let both = alike([&baseline, &arm]);
+        let both = paired(facts, name, alike([&baseline, &arm]));
         rows(name, [tree(&both[0]), tree(&both[1])], [&baseline_done, &done])
     });
     trees.collect()
@@ -418,6 +415,25 @@ fn alike<'a>(arms: [&Samples<'a>; 2]) -> [Samples<'a>; 2] {
     })
 }
 
+/// User and system time of all that an arm used.
+const SIDES: [fn(&Window) -> u64; 2] =
+    [|window| window.target.cpu.user_ns, |window| window.target.cpu.system_ns];
+
+/// Both arms' samples, with errors that make that of the difference: what a block has in common for both arms makes none.
+fn paired<'a>(facts: &Facts<'a>, name: &str, mut both: [Samples<'a>; 2]) -> [Samples<'a>; 2] {
+    let sheet = &facts.sheet;
+    for (side, count) in SIDES.into_iter().enumerate() {
+        let of = |name: &str| sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
+        let pairs = by_block(&of(sheet.baseline()), &of(name));
+        let changes: Vec<f64> = pairs.into_iter().map(|(_, [below, figure])| figure - below).collect();
+        let apart = both[0].cpu_se_ns[side].hypot(both[1].cpu_se_ns[side]);
+        let Some(spread) = stats::descriptive::sd(&changes).filter(|_| apart > 0.0) else { continue };
+        let smaller = (spread / (changes.len() as f64).sqrt() / apart).min(1.0);
+        both.iter_mut().for_each(|arm| arm.cpu_se_ns[side] *= smaller);
+    }
+    both
+}
+
 fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
     let sheet = &facts.sheet;
     let cpu = facts.arm(name)?.cpu_ns_per_request?;
@@ -431,7 +447,7 @@ fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
     Some(Samples {
         profiles,
         cpu_ns: [cpu.user, (cpu.total - cpu.user).max(0.0)],
-        cpu_se_ns: [error(|window| window.target.cpu.user_ns), error(|window| window.target.cpu.system_ns)],
+        cpu_se_ns: SIDES.map(error),
         divides: pass.map_or(1.0, PassFindings::divides),
     })
 }

@@ -11,10 +11,12 @@ mod cpu;
 mod evidence;
 mod gap;
 mod ledger;
+mod sides;
 mod waits;
 mod wakers;
 
 pub use ledger::LedgerLine;
+pub(crate) use sides::is_side;
 
 use model::plan::CauseId;
 use model::record::Run;
@@ -33,6 +35,9 @@ use gap::Pair;
 
 /// Below this share of the gap a suspect is not named, and ruled out where the gap's interval does not leave it more.
 const RULED_OUT: f64 = 0.10;
+
+/// Parts that are named of a side whose parts are unsure.
+const EXAMPLES_OF_UNSURE: usize = 2;
 
 /// Standard errors that a small suspect may be larger by and is still small.
 const TWICE: f64 = 2.0;
@@ -163,9 +168,12 @@ pub(crate) fn explain(material: &Material) -> Why {
 
 fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     why.ledger.extend(ledger::lines(pair));
-    let mut suspects = suspects(pair);
+    let suspects = suspects(pair);
     let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
-    suspects.retain(|one| is_named(pair, one) || is_ruled_out(pair, one));
+    let (known, unsure) =
+        suspects.into_iter().partition(|one| is_named(pair, one) || is_ruled_out(pair, one));
+    let mut suspects: Vec<Suspect> = known;
+    suspects.extend(sides::of_unsure(pair, &suspects, &unsure));
     if looked {
         let carried: f64 = suspects.iter().map(|one| pair.share(one.all_ns())).sum();
         why.unattributed.push((pair.arm.to_owned(), 1.0 - carried));
@@ -182,7 +190,8 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
 
 /// Whether a suspect is said to be a cause, of the gap or of what makes it smaller.
 fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
-    pair.share(suspect.all_ns()).abs() >= RULED_OUT && suspect.is_sure()
+    let least = if sides::is_side(suspect.id) { sides::LEAST } else { RULED_OUT };
+    pair.share(suspect.all_ns()).abs() >= least && suspect.is_sure()
 }
 
 /// Whether it is known to be too small to matter: what people would suspect first, and what was measured well enough.

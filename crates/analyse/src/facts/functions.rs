@@ -5,8 +5,48 @@ use model::record::{Frame, PYTHON};
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
 
-/// A function's name for a sentence: without its parameters and the arguments of its templates.
+/// How the C library names what programs know by a shorter name. Source: glibc, include/libc-symbols.h.
+const OF_LIBC: [&str; 3] = ["__GI___libc_", "__GI___", "__GI_"];
+/// The same of some names.
+const LIBC: &str = "__libc_";
+/// Functions of the C library that begin like that and have no other name.
+const LIBC_ITSELF: [&str; 3] = ["__libc_start_", "__libc_csu_", "__libc_early_"];
+/// What compilers put behind the name of a copy of a function, with a number and without. Source: GCC, gcc/cgraphclones.cc; LLVM.
+const COPIES: [&str; 5] = [".isra.", ".constprop.", ".part.", ".lto_priv.", ".llvm."];
+const COPIES_WITHOUT: [&str; 2] = [".cold", ".localalias"];
+
+/// The name by which a program calls a function: `read` for `__GI___read`, `tcp_ack` for `tcp_ack.isra.0`.
+fn plain(name: &str) -> &str {
+    let name = without_copies(name);
+    let is_word = |rest: &&str| rest.starts_with(|first: char| first.is_ascii_lowercase());
+    if let Some(rest) = OF_LIBC.iter().find_map(|begin| name.strip_prefix(begin)).filter(is_word) {
+        return rest;
+    }
+    let itself = LIBC_ITSELF.iter().any(|begin| name.starts_with(begin));
+    name.strip_prefix(LIBC).filter(is_word).filter(|_| !itself).unwrap_or(name)
+}
+
+/// Without `.isra.0`, `.constprop.0` and the like, of which there may be several. In Go a point stands before a function.
+fn without_copies(name: &str) -> &str {
+    let without = |name: &str| {
+        let place = COPIES.iter().find_map(|copy| Some((name.rfind(copy)?, copy.len())));
+        let numbered = place.filter(|(at, length)| {
+            let number = &name[at + length..];
+            !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+        });
+        let plain = || COPIES_WITHOUT.iter().find_map(|copy| Some(name.strip_suffix(copy)?.len()));
+        numbered.map(|(at, _)| at).or_else(plain).filter(|at| *at > 0)
+    };
+    let mut name = name;
+    while let Some(at) = without(name).filter(|_| !is_go(name) && !name.contains('/')) {
+        name = &name[..at];
+    }
+    name
+}
+
+/// A function's name for a sentence: as the program calls it, without its parameters and the arguments of its templates.
 pub(crate) fn brief(name: &str) -> String {
+    let name = plain(name);
     let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     for letter in name.chars() {
@@ -103,4 +143,36 @@ fn is_go(name: &str) -> bool {
 fn java_package(class: &str) -> String {
     let path = class.trim_start_matches('L').trim_end_matches(';');
     path.rsplit_once('/').map_or("java", |(package, _)| package).replace('/', ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn names_are_those_that_the_program_knows() {
+        for (name, expected) in [
+            ("__GI___read", "read"),
+            ("__GI_fsync", "fsync"),
+            ("__GI___libc_write", "write"),
+            ("__libc_malloc", "malloc"),
+            ("__libc_start_main", "__libc_start_main"),
+            ("__libc_start_call_main", "__libc_start_call_main"),
+            ("__GI___", "__GI___"),
+            ("tcp_ack.isra.0", "tcp_ack"),
+            ("ext4_fsync_nojournal.constprop.0", "ext4_fsync_nojournal"),
+            ("parse.constprop.0.isra.0", "parse"),
+            ("memcpy.part.0", "memcpy"),
+            ("handle.cold", "handle"),
+            ("inlined.llvm.1234567890", "inlined"),
+            // Packages and methods are no copies.
+            ("net/http.(*conn).serve", "net/http.(*conn).serve"),
+            ("main.cold", "main.cold"),
+            ("main.partial", "main.partial"),
+            ("main.isra.zero", "main.isra.zero"),
+            ("Handler.do_GET", "Handler.do_GET"),
+        ] {
+            assert_eq!(brief(name), expected, "{name}");
+        }
+    }
 }

@@ -211,6 +211,40 @@ fn a_hundred_small_functions_carry_a_gap_together() {
     assert!(findings.profiles[0].functions.len() < 100, "the largest alone are put out");
 }
 
+/// Work of many kinds, none of which has a tenth of the gap.
+#[test]
+fn where_no_part_is_sure_the_side_is_said() {
+    let kinds = [
+        "malloc",
+        "memcpy",
+        "memcmp",
+        "inflate",
+        "runtime.gcDrain",
+        "httparse::parse",
+        "clock_gettime",
+        "pthread_mutex_lock",
+        "SSL_read",
+        "serde_json::to_vec",
+        "tokio::poll",
+        "render",
+    ];
+    let functions: Vec<String> = kinds.iter().map(|kind| format!("main;serve;{kind}")).collect();
+    let functions: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let mut run = sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &functions);
+    // So few samples that six of them may be none.
+    let profiles = run.diagnostics.iter_mut().flat_map(|record| &mut record.passes);
+    for stack in profiles.filter_map(|pass| pass.profile.as_mut()).flat_map(|profile| &mut profile.stacks) {
+        stack.samples /= 25;
+    }
+    let findings = analyse(&run);
+    let causes = named(&findings);
+    let last = causes.last().unwrap();
+    assert_eq!(last.id.name(), "program_as_a_whole", "{:?}", findings.causes);
+    assert!(last.text.contains("as a whole") && last.text.contains("standard error"), "{}", last.text);
+    let left = findings.unattributed_share.unwrap();
+    assert!(left.abs() < 0.1, "{left}: {:?}", findings.causes);
+}
+
 #[test]
 fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     let writes = Plant { system_ns: 6000.0, calls: &[("write", 3.0)], switches: 2.0, ..Plant::NONE };

@@ -127,6 +127,12 @@ causes! {
     KernelPages = "kernel_memory_of_the_kernel",
     /// All other work of the kernel.
     KernelOther = "kernel_kernel,_other",
+    /// The kernel's network as a whole, where its parts are unsure and their sum is not.
+    KernelNetwork = "kernel_network",
+    /// The kernel as a whole, likewise.
+    KernelWhole = "kernel_as_a_whole",
+    /// The program's own time as a whole, likewise.
+    ProgramWhole = "program_as_a_whole",
 }
 
 /// A name that no cause has, and the nearest that one has.

@@ -24,6 +24,6 @@ pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,
 };
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
-pub(crate) use python::{line_at, string_kind, string_of, version_of};
+pub(crate) use python::{line_at, line_by_ranges, line_by_steps, string_kind, string_of, version_of};
 pub(crate) use resources::{disks, interfaces, limit, meminfo_bytes, pressure_us, softnet};
 pub(crate) use wakes::{Context, Leaving, Tracepoints, Wake, WakeKind, wakes};

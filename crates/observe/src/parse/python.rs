@@ -26,6 +26,35 @@ pub(crate) fn line_at(table: &[u8], first_line: u32, unit: u64) -> Option<u32> {
     None
 }
 
+/// The same of 3.10: pairs of how many bytes a stretch of code has, and how many lines it is further; −128 where it belongs to
+/// no line. `place` counts bytes.
+pub(crate) fn line_by_ranges(table: &[u8], first_line: u32, place: u64) -> Option<u32> {
+    let (mut line, mut end) = (i64::from(first_line), 0);
+    for [bytes, lines] in table.as_chunks::<2>().0 {
+        let further = i64::from(lines.cast_signed());
+        let known = further != i64::from(i8::MIN);
+        line += if known { further } else { 0 };
+        end += u64::from(*bytes);
+        if place < end {
+            return u32::try_from(line).ok().filter(|_| known);
+        }
+    }
+    None
+}
+
+/// The same of 3.9: pairs of how many bytes further a stretch begins, and how many lines.
+pub(crate) fn line_by_steps(table: &[u8], first_line: u32, place: u64) -> Option<u32> {
+    let (mut line, mut begin) = (i64::from(first_line), 0);
+    for [bytes, lines] in table.as_chunks::<2>().0 {
+        begin += u64::from(*bytes);
+        if begin > place {
+            break;
+        }
+        line += i64::from(lines.cast_signed());
+    }
+    u32::try_from(line).ok()
+}
+
 /// Six bits in each byte, the lowest first; the seventh says that there are more.
 fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
     let (mut value, mut shift) = (0, 0);

@@ -371,6 +371,22 @@ fn lines_of_python_are_found() {
     assert_eq!(lines, [Some(200), Some(200), Some(202), None, Some(102), None]);
 }
 
+/// Tables that Python 3.9 and 3.10 made of one function, which begins in line 2.
+#[test]
+fn lines_of_older_pythons_are_found() {
+    let steps = [0, 1, 4, 1, 12, 1, 6, 1, 2, 255, 2, 1, 2, 255, 6, 3, 8, 1, 6, 1, 6, 255];
+    let ranges = [4, 1, 12, 1, 6, 1, 2, 1, 2, 255, 2, 1, 6, 255, 8, 3, 6, 1, 6, 1, 6, 255];
+    let places = [(0, 3), (3, 3), (4, 4), (16, 5), (22, 6), (24, 5), (28, 5), (33, 5), (34, 8), (54, 9)];
+    for (place, line) in places {
+        assert_eq!(line_by_steps(&steps, 2, place), Some(line), "{place}");
+        assert_eq!(line_by_ranges(&ranges, 2, place), Some(line), "{place}");
+    }
+    // What belongs to no line, and what lies behind the table.
+    assert_eq!(line_by_ranges(&[4, 128, 4, 1], 2, 2), None);
+    assert_eq!(line_by_ranges(&[4, 128, 4, 1], 2, 5), Some(3));
+    assert_eq!(line_by_ranges(&ranges, 2, 1000), None);
+}
+
 #[test]
 fn strings_of_python_are_read_by_their_width() {
     assert_eq!(string_kind(1 << 2 | 32 | 64), Some((1, true)));

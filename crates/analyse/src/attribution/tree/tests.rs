@@ -94,6 +94,10 @@ fn each_rule_puts_its_stack_into_its_leaf() {
         ),
         ("main;serve;render", "user > own code > server > render"),
         ("main;serve;malloc", "user > allocation > server > malloc"),
+        (
+            "main;PyEval_EvalCode;_PyEval_EvalFrameDefault",
+            "user > own code > server > Python frames that were not read (3.9 to 3.13 are)",
+        ),
     ] {
         assert_eq!(path(&stack.replace("SEND", SEND)), expected, "{stack}");
     }
@@ -270,6 +274,38 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
     );
     // Within three standard errors nothing is said.
     assert!(told(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
+}
+
+/// Ten profiles in which two functions have now more and now less of the same time.
+#[test]
+fn the_error_of_a_sum_is_that_of_the_sum_and_not_the_sum_of_errors() {
+    let profiles = |stacks: [u64; 2]| -> Vec<Profile> {
+        let swing = |n: u64| if n % 2 == 0 { [40, 0] } else { [0, 40] };
+        let one = |n: u64| {
+            let [first, second] = swing(n);
+            profile(&[("main;f", stacks[0] + first), ("main;g", stacks[1] + second), ("main;malloc", 10)])
+        };
+        (0..10).map(one).collect()
+    };
+    let (from, to) = (profiles([30, 30]), profiles([60, 60]));
+    let samples = |profiles: &'static [Profile], ns| Samples {
+        profiles: profiles.iter().collect(),
+        cpu_ns: [ns, 0.0],
+        cpu_se_ns: [50.0, 0.0],
+        divides: 1.0,
+    };
+    let (from, to): (&'static [Profile], &'static [Profile]) = (from.leak(), to.leak());
+    let done = Done::default();
+    let found = rows("pr", [tree(&samples(from, 11_000.0)), tree(&samples(to, 13_000.0))], [&done, &done]);
+    let rows: Vec<AttributionRow> = found.into_iter().map(|(_, row)| row).collect();
+    let all: Vec<&AttributionRow> = rows.iter().collect();
+    // All of a side is as sure as the clocks, which nobody drew.
+    assert!((super::drawn::error_ns(&all) - 50.0_f64.hypot(50.0)).abs() < 1e-6);
+    let own: Vec<&AttributionRow> = all.iter().copied().filter(|row| row.path[1] == "own code").collect();
+    let apart = own.iter().map(|row| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
+    assert!(super::drawn::error_ns(&own) < apart / 3.0, "{} {apart}", super::drawn::error_ns(&own));
+    assert!(own.iter().all(|row| row.delta_ns.abs() < 3.0 * row.delta_se_ns), "{own:?}");
+    assert_eq!(told(&rows), ["user/own code/server +2235"]);
 }
 
 #[test]

@@ -15,11 +15,13 @@ use super::{Suspect, code};
 use crate::attribution::cause::Grade;
 use crate::attribution::profile::{Category, is_lock};
 use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::{Does, On, POLLED_NS};
 use crate::facts::calls::{
     ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
 };
+use crate::facts::functions::brief;
 
 /// Share of a count below which it has not grown.
 const AS_MANY: f64 = 0.1;
@@ -232,7 +234,7 @@ pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
 fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Suspect {
     let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
     let ns: f64 = leaves.iter().map(|(_, row)| delta(row)).sum();
-    let error_ns = leaves.iter().map(|(_, row)| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
+    let error_ns = error_ns(&leaves.iter().map(|(_, row)| row).collect::<Vec<_>>());
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     for (leaf, row) in leaves {
         *found.entry(example(pair, leaf, row)).or_default() += delta(row);
@@ -275,7 +277,7 @@ fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> String {
     let last = row.path.last();
     let via = row.via.as_ref().filter(|via| Some(*via) != last && !row.path.contains(via));
     let via = via.map_or_else(String::new, |via| format!(", under {via}"));
-    let within = row.within.as_ref().filter(|within| Some(*within) != last);
+    let within = row.within.as_ref().map(|within| brief(within)).filter(|within| Some(within) != last);
     let within = within.map_or_else(String::new, |name| format!(", mostly {name}"));
     format!("{}{count}{within}{via}", row.path[1..].join(" > "))
 }

@@ -5,6 +5,7 @@ use model::record::UnitCosts;
 use super::Material;
 use super::evidence::Evidence;
 use crate::attribution::tree::AttributionRow;
+use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
 use crate::facts::beside::ServiceGap;
 use crate::facts::metric::Metric;
@@ -104,10 +105,10 @@ impl<'a> Pair<'a> {
 
     /// CPU time that the slow arm spends more in these leaves; 0 where that is not sure.
     pub(crate) fn more_time_in(&self, fits: impl Fn(&Leaf) -> bool) -> f64 {
-        let these = || self.tree.iter().filter(|(leaf, _)| fits(leaf));
-        let ns = self.sign * these().map(|(_, row)| row.delta_ns).sum::<f64>();
-        let error_ns = these().map(|(_, row)| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
-        if ns > SURE * error_ns { ns } else { 0.0 }
+        let these = self.tree.iter().filter(|(leaf, _)| fits(leaf));
+        let these: Vec<&AttributionRow> = these.map(|(_, row)| row).collect();
+        let ns = self.sign * these.iter().map(|row| row.delta_ns).sum::<f64>();
+        if ns > SURE * error_ns(&these) { ns } else { 0.0 }
     }
 
     /// Whether both arms were sampled, in the program or in the kernel.

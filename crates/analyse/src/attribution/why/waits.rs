@@ -151,7 +151,6 @@ fn grown(pair: &Pair, blocked: Blocked) -> f64 {
 pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(ns) = Kind::Sync.carries(pair) else { return Vec::new() };
     let counted = pair.more_calls(&SYNCS);
-    let system = pair.more(|evidence| evidence.cpu.system).max(0.0);
     let evidence = match counted {
         None => format!("writes that wait for the disk{}", place(pair)),
         Some((_, [slow, _])) if slow < RARE => {
@@ -164,8 +163,14 @@ pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
             format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair))
         }
     };
-    let more = counted.map_or(0.0, |(more, _)| more.clamp(0.0, 1.0));
-    one(Suspect { ns: system * more, ..wait(CauseId::SyncWrites, ns, evidence) })
+    one(Suspect { ns: kernel_time_of_syncs(pair), ..wait(CauseId::SyncWrites, ns, evidence) })
+}
+
+/// What the kernel works more where each request has something written to the disk: that it has it written. Where the kernel was
+/// sampled, the tree tells better.
+pub(super) fn kernel_time_of_syncs(pair: &Pair) -> f64 {
+    let more = pair.more_calls(&SYNCS).map_or(0.0, |(more, _)| more.clamp(0.0, 1.0));
+    pair.more(|evidence| evidence.cpu.system).max(0.0) * more
 }
 
 /// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request" where they were counted.

@@ -9,7 +9,7 @@ use model::units::format_ns;
 use super::Suspect;
 use super::evidence::Evidence;
 use super::gap::Pair;
-use super::waits::wait;
+use super::waits::{kernel_time_of_syncs, wait};
 use crate::facts::functions::brief;
 use crate::facts::waits::Waited;
 
@@ -62,7 +62,8 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
     let suspect = |(cause, ns): (CauseId, f64)| {
         let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
         let waited = [slow.get(&cause), fast.get(&cause)].map(|ns| ns.copied().unwrap_or(0.0));
-        (idle_ns > 0.0).then(|| wait(cause, idle_ns, evidence(pair, cause, waited)))
+        let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
+        (idle_ns > 0.0).then(|| Suspect { ns, ..wait(cause, idle_ns, evidence(pair, cause, waited)) })
     };
     grown.into_iter().filter_map(suspect).collect()
 }
@@ -70,10 +71,11 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
 /// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
 /// anything else, whoever then stands in line; or where a request is answered later by as much, by Little's law.
 fn weight(pair: &Pair, more_ns: f64) -> f64 {
-    let sum = |of: &dyn Fn(&Waited) -> bool| -> f64 {
-        pair.slow.waited.iter().filter(|one| of(one)).map(|one| one.ns).sum()
-    };
-    let occupied = sum(&|one| cause_of(one).is_some()) / sum(&|_| true).max(f64::MIN_POSITIVE);
+    // A thread that is ready and not yet on an idle CPU comes from a wait: that time is of the waits, as they are.
+    let waits = || pair.slow.waited.iter().filter(|one| one.ended_by != EndedBy::Cpu);
+    let all_ns: f64 = waits().map(|one| one.ns).sum();
+    let caused_ns: f64 = waits().filter(|one| cause_of(one).is_some()).map(|one| one.ns).sum();
+    let occupied = caused_ns / all_ns.max(f64::MIN_POSITIVE);
     let later_ns = pair.more(|arm| arm.response_ns);
     let of_response = if later_ns > 0.0 { more_ns / later_ns } else { 0.0 };
     occupied.max(of_response).clamp(0.0, 1.0)
