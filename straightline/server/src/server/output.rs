@@ -17,13 +17,15 @@ pub(crate) struct Output {
     bytes: Vec<u8>,
     sent: usize,
     sealed: usize,
+    /// Whether the client took anything since that was last asked.
+    moved: bool,
 }
 
 impl Output {
     /// An output that uses the memory of `bytes`.
     pub(crate) fn over(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
-        Self { bytes, sent: 0, sealed: 0 }
+        Self { bytes, sent: 0, sealed: 0, moved: false }
     }
 
     /// The memory, if nothing is left in it that anyone needs.
@@ -61,15 +63,26 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
-    /// So many sendable bytes went out.
+    /// So many sendable bytes went out, or others in their place.
     #[inline]
     pub(crate) fn mark_sent(&mut self, count: usize) {
+        self.moved = true;
         self.sent += count;
         debug_assert!(self.sent <= self.sealed);
+        self.forget_sent();
+    }
+
+    #[inline]
+    fn forget_sent(&mut self) {
         if self.sent == self.bytes.len() {
             self.bytes.clear();
             (self.sent, self.sealed) = (0, 0);
         }
+    }
+
+    /// Whether the client took anything since that was last asked.
+    pub(crate) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
     }
 
     /// The part that cannot go out yet.
@@ -91,7 +104,7 @@ impl Output {
     /// Takes the open part back.
     pub(crate) fn discard_open(&mut self) {
         self.bytes.truncate(self.sealed);
-        self.mark_sent(0);
+        self.forget_sent();
     }
 
     /// Replaces the first `length` bytes of the open part.

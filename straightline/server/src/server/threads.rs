@@ -1,7 +1,7 @@
 //! The same handlers on a thread for each connection.
 
 use super::accept::{FULL, HANDSHAKE, PATIENCE, Reserve, WANT, is_want, take_waiting};
-use super::conn::{After, Conn, Start};
+use super::conn::{Conn, live, wait};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
@@ -9,16 +9,14 @@ use super::handle::{Handle, Helpers, Inner, Kind, Running};
 use super::listen::Listening;
 use super::run::Plan;
 use super::service::Service;
-use super::turn::{refuse, serve};
 use super::worker::Worker;
 use crate::rt::slab::{Key, Slab};
 use crate::rt::waker::unpoisoned;
 use crate::rt::{deafen, sys};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -168,7 +166,7 @@ impl Threads {
             let worker = Worker::on_thread(Arc::clone(&threads.service), counters, until);
             worker.opened();
             if let Ok(transport) = worker.transport() {
-                live(&Conn::new(worker, socket, transport), &threads);
+                live(&Conn::on_thread(worker, socket, transport), &threads.bell);
             }
             threads.end(key);
         });
@@ -218,101 +216,5 @@ fn accept(threads: &Arc<Threads>, socket: &OwnedFd) {
             _ => {}
         }
         std::thread::sleep(RETRY);
-    }
-}
-
-/// What a thread found when it waited between requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Bytes,
-    TooLate,
-    Bell,
-}
-
-/// Waits for bytes, the bell, or the deadline.
-fn wait(fd: BorrowedFd<'_>, bell: &OwnedFd, deadline: Option<Instant>) -> io::Result<Found> {
-    loop {
-        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
-        let timeout = deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-        });
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(0) => return Ok(Found::TooLate),
-            Ok(_) if !fds[0].revents().is_empty() => return Ok(Found::Bytes),
-            Ok(_) => return Ok(Found::Bell),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The whole life of a connection.
-fn live(conn: &Conn, threads: &Threads) {
-    let limits = *conn.worker().limits();
-    let mut deadline = Instant::now() + limits.head_time;
-    loop {
-        let found = match conn.worker().is_draining() {
-            // A request that is on its way in is still answered.
-            true if !conn.has_stash() && !conn.is_sent_more() => return conn.close(),
-            true => sys::wait(conn.fd(), PollFlags::IN, Some(deadline))
-                .map(|bytes| if bytes { Found::Bytes } else { Found::TooLate }),
-            false => wait(conn.fd(), &threads.bell, Some(deadline)),
-        };
-        let after = match found {
-            Ok(Found::Bytes) => conn.serve_on_thread(),
-            Ok(Found::Bell) => continue,
-            Ok(Found::TooLate) => too_late(conn),
-            Err(_) => After::Close,
-        };
-        match conn.flush().map(|()| after) {
-            Ok(After::Receive | After::Again) => {}
-            Ok(After::Linger | After::Http2) => return conn.linger_on_thread(),
-            Ok(After::Close) => return conn.close(),
-            Err(_) => {
-                conn.reset_on_close();
-                return conn.close();
-            }
-        }
-        if let Some(time) = conn.time_for_next() {
-            deadline = Instant::now() + time;
-        }
-    }
-}
-
-/// What becomes of a connection whose request did not come in time.
-fn too_late(conn: &Conn) -> After {
-    conn.worker().counters().timeouts.add(1);
-    if !conn.has_stash() {
-        return After::Close;
-    }
-    refuse(conn, 408, "the head came too slowly");
-    After::Linger
-}
-
-impl Conn {
-    /// Serves what is there, as often as it takes.
-    fn serve_on_thread(&self) -> After {
-        self.expect_bytes();
-        loop {
-            match serve(self) {
-                After::Again => self.set_start(Start::Again),
-                after => return after,
-            }
-        }
-    }
-
-    /// Lets a refused client read why.
-    fn linger_on_thread(&self) {
-        let deadline = Instant::now() + self.worker().limits().linger_time;
-        self.shut_down();
-        let mut scrap = Rc::clone(self.worker()).take_input();
-        while Instant::now() < deadline {
-            match self.until_readable(deadline, |conn| sys::recv(conn.fd(), scrap.room())) {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => break,
-            }
-        }
-        self.close();
     }
 }

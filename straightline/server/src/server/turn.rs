@@ -70,7 +70,7 @@ fn first(conn: &Conn, input: &mut Input) -> Option<After> {
         let bytes = input.bytes();
         match conn.agreed_on() {
             // A thread of its own is no place for many streams.
-            _ if conn.worker().shard().is_none() => return None,
+            _ if conn.is_on_thread() => return None,
             #[cfg(feature = "tls")]
             Agreed::Http2 => return Some(After::Http2),
             Agreed::Nothing if bytes.starts_with(http2::PREFACE) => return Some(After::Http2),

@@ -51,7 +51,7 @@ impl<'r, 'a> Upgraded<'r, 'a> {
 impl<'a> Upgraded<'_, 'a> {
     /// Whether nobody can wake the handler while it reads.
     pub(crate) fn is_on_thread(&self) -> bool {
-        self.exchange.conn.worker().shard().is_none()
+        self.exchange.conn.is_on_thread()
     }
 
     /// Tells the client that no more comes.

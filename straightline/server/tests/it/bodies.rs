@@ -1,5 +1,7 @@
 //! JSON, forms, cookies and pages of other origins, as clients of every kind send them.
 
+mod generated;
+
 use crate::support::{Client, MODELS, Model, TestServer};
 use std::io::{self, Read};
 use straightline::kit::forms::{Form, Multipart};

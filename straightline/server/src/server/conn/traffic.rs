@@ -1,8 +1,7 @@
 //! Receiving and sending, from within a coroutine or a thread that may wait, and the memory for both.
 
-use super::{Conn, Io, Start};
+use super::{Conn, Driver, Io};
 use crate::rt::driver::Ready;
-use crate::rt::shard::Resume;
 use crate::rt::{sys, yield_now};
 use crate::server::buffer::Input;
 use crate::server::limits::TURN_BYTES;
@@ -14,7 +13,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What some clients send after a request and do not count.
 const EMPTY_LINE: &[u8] = b"\r\n";
@@ -64,7 +63,7 @@ impl Conn {
         while !output.sendable().is_empty() {
             match self.transport.send(&self.socket, output.sendable()) {
                 Ok(count) => {
-                    self.note_sent(count);
+                    self.worker.counters().sent_bytes.add(count as u64);
                     output.mark_sent(count);
                 }
                 Err(Errno::AGAIN) => {
@@ -80,16 +79,10 @@ impl Conn {
         self.transport.flush(&self.socket)
     }
 
-    #[inline]
-    fn note_sent(&self, count: usize) {
-        self.worker.counters().sent_bytes.add(count as u64);
-        self.moved.set(true);
-    }
-
     /// Whether the client took anything since this was last asked.
     pub(crate) fn take_moved(&self) -> bool {
         // What is encrypted and held is not taken yet, and what is taken may have been held for long.
-        self.transport.take_moved().unwrap_or(self.moved.take())
+        self.transport.take_moved().unwrap_or(self.output.borrow_mut().take_moved())
     }
 
     /// Sends what may go out, and waits until it has gone.
@@ -109,7 +102,7 @@ impl Conn {
             let before = output.sendable().len();
             match self.transport.send_two(&self.socket, output.sendable(), bytes) {
                 Ok(count) => {
-                    self.note_sent(count);
+                    self.worker.counters().sent_bytes.add(count as u64);
                     output.mark_sent(count.min(before));
                     bytes = &bytes[count.saturating_sub(before)..];
                     drop(output);
@@ -145,7 +138,8 @@ impl Conn {
             match sys::send_file(&self.socket, file, &mut part) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.note_sent(count);
+                    self.worker.counters().sent_bytes.add(count as u64);
+                    self.output.borrow_mut().mark_sent(0);
                     // A client as fast as the disk would hold the shard until the last byte.
                     if part.start < part.end {
                         yield_now()?;
@@ -199,14 +193,9 @@ impl Conn {
 
     /// Waits until the socket may be ready.
     pub(crate) fn wait(&self, wanted: Ready, deadline: Option<Instant>) -> io::Result<()> {
-        let in_time = match self.worker.shard() {
-            Some(shard) => {
-                self.waiting.set(Some((wanted, shard.running_key())));
-                let why = shard.suspend(deadline.map(|at| shard.to_ns(at)));
-                self.waiting.set(None);
-                why? != Resume::Deadline
-            }
-            None => {
+        let in_time = match &self.driver {
+            Driver::Shard(driver) => driver.wait(wanted, deadline)?,
+            Driver::Thread => {
                 let flags = if wanted == Ready::READ { PollFlags::IN } else { PollFlags::OUT };
                 sys::wait(self.socket.as_fd(), flags, deadline)?
             }
@@ -236,13 +225,8 @@ impl Conn {
         self.worker.give_input(input);
     }
 
-    /// A request was served: whatever comes next is a head of its own.
-    #[inline]
-    pub(crate) fn served_one(&self) {
-        self.amid_head.set(false);
-    }
-
     /// Whether a part of a request waits for the rest of it. The empty line that is passed over before one is no part.
+    #[inline]
     pub(crate) fn has_stash(&self) -> bool {
         !EMPTY_LINE.starts_with(&self.stash.borrow())
     }
@@ -250,26 +234,6 @@ impl Conn {
     /// A thread was told that there is something to receive.
     pub(crate) fn expect_bytes(&self) {
         self.mark(Ready::READ);
-    }
-
-    pub(crate) fn set_start(&self, start: Start) {
-        self.start.set(start);
-    }
-
-    /// How long the next request may take to come; `None` if a head is under way, whose time runs already.
-    pub(crate) fn time_for_next(&self) -> Option<Duration> {
-        let limits = self.worker.limits();
-        if !self.has_stash() && !self.transport.is_amid() {
-            self.amid_head.set(false);
-            return Some(limits.idle_time);
-        }
-        (!self.amid_head.replace(true)).then_some(limits.head_time)
-    }
-
-    /// What is to be done before bytes are received, asked once.
-    #[inline]
-    pub(crate) fn take_start(&self) -> Start {
-        self.start.replace(Start::Usual)
     }
 
     /// Which protocol was agreed on before the first byte of HTTP.
