@@ -108,7 +108,7 @@ const REFUSED: [(&str, usize, &str); 31] = [
     ("http://one/a\nhttp://other/a\n", 2, "another server (other) than those before it (one)"),
     ("### a\n", 0, "no request"),
     ("###\nGET /a b c HTTP/1.1\n", 2, "is not 'METHOD URL HTTP/1.1'"),
-    ("###\nGET /a\nno field\n", 3, "is not a field 'Name: value'"),
+    ("###\nGET /a\nno field\n", 3, "it is not a field 'Name: value'"),
     ("###\nGET /{{a}}\n", 2, "{{a}} is not a variable of this file"),
     ("###\n# @weight x\nGET /a\n", 2, "its weight"),
     ("###\n# @status ok\nGET /a\n", 2, "'ok' is no status: write a number from 100 to 599"),

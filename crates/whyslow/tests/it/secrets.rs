@@ -78,6 +78,17 @@ fn a_secret_in_a_header_is_not_in_what_load_keeps() {
     ];
     let said = whyslow_in(&folder, &args);
     assert!(said.code == Some(0) && !told(&said), "{said:?}");
+    for (file, text) in [
+        ("no-colon.http", format!("###\nGET /a HTTP/1.1\nAuthorization {}\n", SECRETS[1])),
+        ("other.har", format!("{{\"log\": \"{}\"}}", SECRETS[1])),
+        ("header.txt", format!("Authorization: Bearer {}\n", SECRETS[1])),
+        ("curl.sh", format!("curl http://h/a -H 'Bearer {}'\n", SECRETS[1])),
+    ] {
+        std::fs::write(folder.join(file), text).unwrap();
+        let said = whyslow_in(&folder, &["load", "--requests", file, &server.url()]);
+        assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");
+        std::fs::remove_file(folder.join(file)).unwrap();
+    }
     for wrong in [format!("Bearer {}", SECRETS[0]), format!("A b: {}", SECRETS[0])] {
         let said = whyslow_in(&folder, &["load", "-H", &wrong, &server.url()]);
         assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");

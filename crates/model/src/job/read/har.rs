@@ -64,11 +64,19 @@ struct Body {
     params: Vec<Pair>,
 }
 
+/// What is wrong with JSON, without the text that stands there: it may be a secret.
+fn without_value(said: &str) -> String {
+    match (said.find('"'), said.rfind('"')) {
+        (Some(first), Some(last)) if first < last => format!("{}\"...{}", &said[..first], &said[last..]),
+        _ => said.to_owned(),
+    }
+}
+
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     let text = given.text.trim_start_matches('\u{feff}');
     let har: Har = serde_json::from_str(text).map_err(|error| Refusal {
         line: error.line(),
-        why: format!("it is JSON and no HAR (log.entries[].request): {error}"),
+        why: format!("it is JSON and no HAR (log.entries[].request): {}", without_value(&error.to_string())),
     })?;
     let mut contents = Contents::default();
     let mut others = 0;

@@ -127,7 +127,8 @@ impl File<'_> {
             }
             let text = self.resolve(*number, text)?;
             let Some((name, value)) = text.split_once(':').filter(|(name, _)| is_token(name.trim())) else {
-                return refuse(*number, format!("'{text}' is not a field 'Name: value'"));
+                // It may be a value whose name was forgotten.
+                return refuse(*number, "it is not a field 'Name: value'");
             };
             fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
