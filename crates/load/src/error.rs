@@ -27,6 +27,12 @@ pub enum LoadError {
     /// A request cannot be rendered.
     #[error("the request cannot be sent: {0}")]
     Request(&'static str),
+    /// A field of a request would break the message.
+    #[error("the request cannot be sent: the field '{}' is not 'Name: value' on one line", name.escape_debug())]
+    Field {
+        /// Its name.
+        name: String,
+    },
     /// A setting is out of range or does not go with another.
     #[error("{0}")]
     Config(&'static str),

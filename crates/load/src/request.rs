@@ -128,10 +128,10 @@ impl Request {
                 "its path is empty or has a character that must be percent-encoded",
             ));
         }
-        if !self.headers.iter().all(|(name, value)| token(name) && line(value)) {
-            return Err(LoadError::Request("a header is not 'Name: value' on one line"));
+        match self.headers.iter().find(|(name, value)| !token(name) || !line(value)) {
+            Some((name, _)) => Err(LoadError::Field { name: name.clone() }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether its fields say one thing of where its body ends.

@@ -7,7 +7,7 @@ use model::record::{Disk, Files, Memory, Network, Pressure, Resources};
 use crate::file::{Reader, optional};
 use crate::group::Table;
 use crate::host::Cgroups;
-use crate::sockets::{SocketSnapshot, listeners_on};
+use crate::sockets::{SocketSnapshot, listeners_on, takers_on};
 use crate::{Group, ObserveError, parse};
 
 /// A limit of a cgroup of version 1 that is none: 2⁶³ rounded down to a page.
@@ -300,14 +300,18 @@ fn same_network(pid: u32) -> Option<bool> {
     Some(namespace(&pid.to_string())? == namespace("self")?)
 }
 
-/// The process that listens on a port; of several, the one that the others descend from.
+/// The process that listens on a port, or takes datagrams there where nobody listens; of several, the one that the others descend from.
 ///
 /// # Errors
 /// [`ObserveError::NoListener`] where there is none, or where its descriptors are hidden from this user.
 pub fn listening_process(port: u16) -> Result<u32, ObserveError> {
     let none = || ObserveError::NoListener(port);
-    let inodes = listeners_on(port).map_err(|_| none())?;
-    let table = Table::read(&mut Reader::new())?;
+    let mut reader = Reader::new();
+    let mut inodes = listeners_on(port).unwrap_or_default();
+    if inodes.is_empty() {
+        inodes = takers_on(port, &mut reader);
+    }
+    let table = Table::read(&mut reader)?;
     let has = |pid: u32| !descriptors(&[pid]).sockets.is_disjoint(&inodes);
     let mut found: BTreeSet<u32> = table.pids().filter(|pid| has(*pid)).collect();
     // Whoever starts all services may hold their sockets for them.

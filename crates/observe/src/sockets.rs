@@ -5,7 +5,8 @@ use model::record::{Listener, SocketCounters, Sockets};
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 
-use crate::parse::{DiagSocket, diag_replies, diag_request};
+use crate::file::Reader;
+use crate::parse::{DiagSocket, datagram_takers, diag_replies, diag_request};
 
 /// Buffer for one datagram of the kernel, which fills at most 32 KiB.
 const DATAGRAM_BYTES: usize = 64 * 1024;
@@ -86,6 +87,18 @@ pub(crate) fn listeners_on(port: u16) -> io::Result<BTreeSet<u32>> {
         .filter(|socket| socket.listening && socket.local_port == port)
         .map(|s| s.inode)
         .collect())
+}
+
+/// The inodes of all sockets that take datagrams from anyone on `port`: of servers that speak QUIC alone.
+pub(crate) fn takers_on(port: u16, reader: &mut Reader) -> BTreeSet<u32> {
+    // A kernel without IPv6 lacks one of them.
+    ["/proc/self/net/udp", "/proc/self/net/udp6"]
+        .into_iter()
+        .flat_map(|table| {
+            let text = reader.read(table).unwrap_or_default();
+            datagram_takers(text, port).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Every listening and established TCP socket of our network namespace.

@@ -192,6 +192,7 @@ pub(crate) fn refused(error: LoadError) -> Stop {
     match error {
         LoadError::Config(_)
         | LoadError::Request(_)
+        | LoadError::Field { .. }
         | LoadError::Feed { after: false, .. }
         | LoadError::Certificates { .. }
         | LoadError::Connect { .. }

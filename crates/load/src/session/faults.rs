@@ -14,6 +14,11 @@ const IDLE_NS: u64 = 10_000_000;
 /// Methods of which a second request has the effect of one (RFC 9110, section 9.2.2).
 const IDEMPOTENT: [&[u8]; 6] = [b"GET ", b"HEAD ", b"OPTIONS ", b"PUT ", b"DELETE ", b"TRACE "];
 
+/// Whether a second request of its method has the effect of one.
+pub(super) fn is_repeatable(request: &[u8]) -> bool {
+    IDEMPOTENT.iter().any(|method| request.starts_with(method))
+}
+
 impl Session {
     /// Nothing is asked of `lane` since `at`.
     pub(super) fn rests_since(&mut self, lane: u32, at: u64) {
@@ -30,8 +35,8 @@ impl Session {
             return false;
         }
         let repeatable = match &self.source {
-            Source::Same(_) => IDEMPOTENT.iter().any(|method| self.spec.request.starts_with(method)),
-            Source::Each(_) => false,
+            Source::Same(_) => is_repeatable(&self.spec.request),
+            Source::Each(each) => each.may_repeat(lane),
         };
         let free_ns = state.free_ns;
         repeatable && self.oldest(lane).is_some_and(|stamp| stamp.sent_ns >= free_ns + IDLE_NS)

@@ -1,6 +1,7 @@
 use std::fmt::Debug;
 
 use super::answer::Body;
+use super::faults::is_repeatable;
 use super::users::{Next, User};
 
 /// Longest body of an answer that [`Feed::heard`] is given; the rest is read and left out, so that no answer costs
@@ -110,6 +111,8 @@ pub(super) struct Asked {
     pub(super) bytes: usize,
     /// Whether it is HEAD, whose answer has no body.
     pub(super) head: bool,
+    /// Whether a second request has the effect of one.
+    pub(super) repeatable: bool,
     /// Which label it has, if any.
     pub(super) label: Option<u16>,
     /// Whose it is, if anyone's.
@@ -138,7 +141,8 @@ impl Batch {
         let request = &self.bytes[begin..];
         if !request.is_empty() {
             let (bytes, head) = (request.len(), request.starts_with(b"HEAD "));
-            self.requests.push(Asked { bytes, head, label, user: None, hears: true });
+            let repeatable = is_repeatable(request);
+            self.requests.push(Asked { bytes, head, repeatable, label, user: None, hears: true });
         }
     }
 

@@ -168,7 +168,11 @@ impl Each {
     fn put(&mut self, lane: u32) {
         let outbox = &mut self.outboxes[lane as usize];
         outbox.rest = Rest::Due;
-        outbox.bytes.extend_from_slice(&self.batch.bytes);
+        match outbox.bytes.is_empty() {
+            // Nothing waits before it, so that no byte need be copied once more.
+            true => std::mem::swap(&mut outbox.bytes, &mut self.batch.bytes),
+            false => outbox.bytes.extend_from_slice(&self.batch.bytes),
+        }
         let count = self.batch.requests.len();
         let requests = self.batch.requests.iter().enumerate();
         outbox.held.extend(requests.map(|(index, asked)| (*asked, index + 1 == count)));
@@ -235,6 +239,13 @@ impl Each {
 
     pub(crate) fn under_way(&self) -> usize {
         self.feed.under_way()
+    }
+
+    /// Whether the oldest request of `lane` can be sent again: it is a user's, who is still at that step and asks the same once
+    /// more. Of a list or a script the next request would be another.
+    pub(crate) fn may_repeat(&self, lane: u32) -> bool {
+        let oldest = self.outboxes[lane as usize].held.front();
+        oldest.is_some_and(|(asked, _)| asked.user.is_some() && asked.repeatable)
     }
 
     /// Whether the next answer on `lane` is to be heard.

@@ -122,6 +122,24 @@ fn percentiles_of_a_server_that_freezes_are_those_of_the_schedule() {
 }
 
 #[test]
+fn a_first_byte_is_told_from_a_last_one() {
+    const APART: Duration = Duration::from_millis(80);
+    let (address, _) = serve(identity(), Conduct { body: 13, halt: APART, ..Conduct::default() });
+    let outcome = drive(address, 2, |config| {
+        (config.requests, config.window) = (None, Duration::from_secs(1));
+        config.pace = Pace::open(20.0, Arrival::Constant);
+    });
+    let outcome = outcome.unwrap();
+    let (first, last) = (outcome.phases.first_byte.as_ref().unwrap(), outcome.service.as_ref().unwrap());
+    assert!(outcome.report.requests >= 4 && first.len() == last.len(), "{:?}", outcome.report);
+    // A machine that keeps us waiting for 80 ms makes one of both; it does not do so every time.
+    let apart_ns = APART.as_nanos() as u64;
+    assert!(first.min() < apart_ns, "{}", first.min());
+    // The last ones were not over when the window was.
+    assert!(last.value_at_quantile(0.5) >= apart_ns * 99 / 100, "{}", last.value_at_quantile(0.5));
+}
+
+#[test]
 fn a_reset_or_a_timeout_costs_one_request_and_no_connection() {
     let (address, count) = serve(identity(), Conduct { reset_every: Some(10), ..Conduct::default() });
     let report = drive(address, 4, |_| {}).unwrap().report;

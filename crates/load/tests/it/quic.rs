@@ -122,8 +122,14 @@ async fn answer(mut stream: Stream, number: usize, conduct: &Conduct, count: &Co
     if !conduct.delay.is_zero() {
         tokio::time::sleep(conduct.delay.saturating_sub(came.elapsed())).await;
     }
-    let response = http::Response::builder().header("server", "witness").body(()).unwrap();
+    let mut response = http::Response::builder().header("server", "witness").body(()).unwrap();
+    if conduct.numbered {
+        response.headers_mut().insert("x-number", number.into());
+    }
     let _ = stream.send_response(response).await;
+    if !conduct.halt.is_zero() {
+        tokio::time::sleep(conduct.halt).await;
+    }
     if conduct.body > 0 {
         let _ = stream.send_data(Bytes::from(vec![b'x'; conduct.body])).await;
     }

@@ -9,9 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use load::schedule::{Arrival, Dispatch, Intensity, Pace};
-use load::{Config, Event, LoadError, Outcome, Scenario, Target, run};
+use load::{Config, Event, LoadError, Outcome, Roots, Scenario, Target, run};
 use model::job::{self, Data, Request};
+use rustls::version::TLS13;
 use testkit::now_ns;
+
+use crate::quic;
+use crate::serving::certificates::Authority;
+use crate::serving::streams::{self, Conduct};
 
 const MILLI: u64 = 1_000_000;
 
@@ -54,6 +59,8 @@ enum Manner {
     Strict,
     /// It closes each connection after its answer.
     Closing,
+    /// It closes a connection that was idle when the next request comes, which it does not answer.
+    Sleepy,
 }
 
 fn serve(manner: Manner, takes: Duration) -> (SocketAddr, Log) {
@@ -71,7 +78,12 @@ fn serve(manner: Manner, takes: Duration) -> (SocketAddr, Log) {
 
 fn talk(mut stream: TcpStream, manner: Manner, takes: Duration, log: &Log) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut free_ns = None;
     while let Some(mut seen) = read(&mut reader) {
+        let idle_ns = free_ns.map_or(0, |free_ns| seen.received_ns.saturating_sub(free_ns));
+        if manner == Manner::Sleepy && !seen.body.contains("user") && idle_ns > 20 * MILLI {
+            return;
+        }
         thread::sleep(takes);
         let login = seen.line.starts_with("POST /login ");
         let number = {
@@ -91,6 +103,7 @@ fn talk(mut stream: TcpStream, manner: Manner, takes: Duration, log: &Log) {
             "HTTP/1.1 {status}\r\nX-Session: s{number}\r\n{close}Content-Length: {length}\r\n\r\n{body}"
         );
         let rude = manner == Manner::Rude && !login;
+        free_ns = Some(now_ns());
         if rude || stream.write_all(answer.as_bytes()).is_err() || manner == Manner::Closing {
             return;
         }
@@ -231,13 +244,79 @@ fn a_value_that_is_not_there_ends_its_user_after_one_request() {
 
 #[test]
 fn a_step_that_fails_ends_its_user_and_no_other() {
+    // What is not safe to repeat is asked once, however long its connection was idle.
+    let order = SHOP.replace("GET /items", "POST /items");
     for manner in [Manner::Rude, Manner::Strict] {
         let (address, log) = serve(manner, Duration::ZERO);
-        let (outcome, _) = drive(address, SHOP, |config| config.requests = Some(12));
+        let (outcome, _) = drive(address, &order, |config| config.requests = Some(12));
         assert_eq!(users(&outcome), (12, 0, 12, 0), "{manner:?}: {:?}", outcome.report);
         let errors = &outcome.report.errors;
         assert_eq!((errors.read + errors.status, errors.total()), (12, 12));
         assert_eq!(log.lock().unwrap().len(), 24, "nothing is asked twice");
+    }
+}
+
+#[test]
+fn a_step_that_meets_the_closing_of_an_idle_connection_is_sent_again() {
+    let (address, log) = serve(Manner::Sleepy, Duration::ZERO);
+    let (outcome, _) = drive(address, SHOP, |config| {
+        (config.connections, config.requests) = (1, Some(12));
+    });
+    let report = &outcome.report;
+    // A user thinks for 30 ms, so that each second step comes too late for its connection.
+    assert_eq!(
+        (users(&outcome), report.errors.total(), report.resent),
+        ((12, 12, 0, 0), 0, 12),
+        "{report:?}"
+    );
+    assert_eq!((report.requests, log.lock().unwrap().len()), (24, 24), "each is answered once");
+    // The server may have had an order: a second one is not for us to place.
+    let order = SHOP.replace("GET /items", "POST /items");
+    let (outcome, _) = drive(address, &order, |config| {
+        (config.connections, config.requests) = (1, Some(12));
+    });
+    assert_eq!((users(&outcome), outcome.report.errors.read), ((12, 0, 12, 0), 12), "{:?}", outcome.report);
+}
+
+/// A scenario whose second step needs a field of the first one's answer.
+const PAIR: &str = r#"
+[[step]]
+request = "GET /first"
+take = { number = { header = "X-Number" } }
+
+[[step]]
+request = "GET /second/{number}"
+"#;
+
+#[test]
+fn users_go_on_over_streams_with_what_was_given_to_them() {
+    for http3 in [false, true] {
+        let authority = Authority::new("scenario");
+        let tls = authority.server(&authority.certify("localhost", 4000), &TLS13, false);
+        let conduct = Conduct { numbered: true, ..Conduct::default() };
+        let (address, count) = match http3 {
+            true => quic::serve(tls, conduct),
+            false => streams::serve_tls(tls, conduct),
+        };
+        let url = format!("https://localhost:{}/", address.port());
+        let mut config = Config::new(Target::resolve(&url).unwrap());
+        config.target.addresses.retain(|other| *other == load::Address::Tcp(address));
+        let scenario = job::scenario::Scenario::read("pair.toml", PAIR, &Request::get(), None).unwrap();
+        config.scenario = Some(Arc::new(Scenario::new(&scenario, &config.target).unwrap()));
+        config.tls.roots = Roots::File(authority.file());
+        (config.threads, config.connections, config.requests) = (1, 2, Some(50));
+        config.window = Duration::from_secs(20);
+        if http3 {
+            config.http3 = Some(4)
+        } else {
+            config.http2 = Some(4)
+        }
+        let outcome = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(users(&outcome), (50, 50, 0, 0), "HTTP/3: {http3}, {:?}", outcome.report);
+        assert_eq!((outcome.report.requests, outcome.report.errors.total()), (100, 0));
+        assert_eq!(count.connections(), 2);
+        let paths = count.paths();
+        assert_eq!((paths["/first"], paths.len()), (50, 51), "each number is used once: {paths:?}");
     }
 }
 

@@ -277,7 +277,8 @@ pub fn check(request: &Request, data: Option<&Data>) -> Result<(), String> {
     }
     for (name, value) in &request.fields {
         if !token(name) || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-            return Err("a header is not 'Name: value' on one line".to_owned());
+            let name = name.escape_debug();
+            return Err(format!("the field '{name}' is not 'Name: value' on one line"));
         }
         one_line(name, &pieces(value.as_bytes(), data)?, data)?;
     }

@@ -19,7 +19,7 @@ pub(crate) use cgroup::{Hierarchy, cpu_cgroup, hierarchies, keyed};
 pub(crate) use cpu::{CpuTicks, cpu_lines, running};
 pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
 pub use machine::machine_log;
-pub(crate) use net::tcp_counters;
+pub(crate) use net::{datagram_takers, tcp_counters};
 pub(crate) use perf::{
     JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,
 };

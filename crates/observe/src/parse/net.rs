@@ -18,6 +18,19 @@ pub(crate) fn tcp_counters(snmp: &str, netstat: &str) -> TcpCounters {
     }
 }
 
+/// State of a socket in `/proc/net/udp` that takes datagrams from anyone. Source: Linux, include/net/tcp_states.h, TCP_CLOSE.
+const UNCONNECTED: &str = "07";
+
+/// Inodes of the sockets that take datagrams from anyone on `port`, from `/proc/net/udp` or `udp6`. Source: proc_pid_net(5).
+pub(crate) fn datagram_takers(table: &str, port: u16) -> impl Iterator<Item = u32> {
+    table.lines().skip(1).filter_map(move |line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (_, local) = fields.get(1)?.rsplit_once(':')?;
+        let own = u16::from_str_radix(local, 16).ok()? == port && *fields.get(3)? == UNCONNECTED;
+        if own { fields.get(9)?.parse().ok() } else { None }
+    })
+}
+
 fn value(text: &str, table: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(table));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };

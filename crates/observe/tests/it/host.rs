@@ -1,7 +1,7 @@
 //! The host's own counters.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -266,6 +266,16 @@ fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
         found.memory.total_bytes > found.memory.available_bytes && found.network.in_bytes > 0,
         "{found:?}"
     );
+}
+
+#[test]
+fn who_takes_datagrams_on_a_port_is_found_where_nobody_listens() {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    assert_eq!(listening_process(port).unwrap(), std::process::id());
+    // A socket that has one peer is nobody's server.
+    socket.connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    assert!(matches!(listening_process(port), Err(ObserveError::NoListener(_))));
 }
 
 #[test]

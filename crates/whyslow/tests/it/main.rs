@@ -17,6 +17,7 @@ mod failures;
 #[path = "../../../observe/tests/it/filtered.rs"]
 mod filtered;
 mod flags;
+mod floods;
 mod init;
 mod kinds;
 mod ladder;
@@ -28,6 +29,8 @@ mod refusals;
 mod remote;
 mod report;
 mod reported;
+mod reported_answers;
+mod reported_sent;
 mod requests;
 mod revisions;
 mod running;

@@ -191,6 +191,45 @@ fn query(port: u16, text: &str) -> Option<f64> {
     json["data"]["result"][0]["value"][1].as_str()?.parse::<f64>().ok()
 }
 
+/// The whole number that a collector last printed as the value of `metric`.
+fn printed(text: &str, metric: &str) -> Option<u64> {
+    let (_, rest) = text.rsplit_once(&format!("-> Name: {metric}\n"))?;
+    let line = rest.lines().find_map(|line| line.trim().strip_prefix("Value: "))?;
+    line.parse().ok()
+}
+
+#[test]
+fn a_real_collector_takes_live_figures_and_the_report() {
+    let (folder, port) = (fresh_folder(), free_port());
+    let config = format!(
+        "receivers: {{otlp: {{protocols: {{http: {{endpoint: '127.0.0.1:{port}'}}}}}}}}\n\
+         exporters: {{debug: {{verbosity: detailed}}}}\n\
+         service:\n  telemetry: {{metrics: {{level: none}}}}\n  \
+         pipelines: {{metrics: {{receivers: [otlp], exporters: [debug]}}}}\n"
+    );
+    let (config_file, log) = (folder.join("collector.yml"), folder.join("collector.log"));
+    std::fs::write(&config_file, config).unwrap();
+    let mut command = Command::new("otelcol");
+    command.arg("--config").arg(&config_file).stdout(Stdio::null());
+    let Ok(collector) = command.stderr(std::fs::File::create(&log).unwrap()).spawn() else {
+        testkit::skipped("otelcol is not installed: tests/fixture/collector says how to build one");
+        return;
+    };
+    let _collector = Ends(collector);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(within(Duration::from_secs(60), listens), "it does not start: {}", said());
+    let (_server, url) = server();
+    let to = format!("http://127.0.0.1:{port}");
+    let load = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--otlp", &to, &url]);
+    assert!(load.code == Some(0) && !load.err.contains("cannot be sent"), "{load:?}");
+    let reported = || said().contains("-> Name: whyslow.load.rate_per_second");
+    assert!(within(Duration::from_secs(20), reported), "{}", said());
+    let requests = printed(&said(), "whyslow.load.live.requests");
+    assert!(requests.is_some_and(|count| (390..=400).contains(&count)), "{requests:?} in {}", said());
+    assert!(said().contains("-> Name: whyslow.load.live.response") && said().contains("ExplicitBounds #0"));
+}
+
 #[test]
 fn a_real_prometheus_takes_remote_writes() {
     let (folder, port) = (fresh_folder(), free_port());

@@ -51,14 +51,14 @@ fn talk(mut stream: TcpStream, answer: &[u8], idle: Option<Duration>, counts: &C
     }
 }
 
-fn load(address: SocketAddr, flags: &[&str]) -> Value {
+pub(crate) fn load(address: SocketAddr, flags: &[&str]) -> Value {
     let url = format!("http://{address}/");
     let said = whyslow(&[&["load", "--format", "json", url.as_str()][..], flags].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
     said.json()
 }
 
-fn errors(json: &Value) -> u64 {
+pub(crate) fn errors(json: &Value) -> u64 {
     json["errors"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
 }
 
@@ -75,7 +75,11 @@ fn whoever_says_that_a_connection_closes_closes_it_whatever_the_server_does() {
 
 #[test]
 fn a_rate_below_one_for_each_thread_sends_exactly_what_is_due() {
-    for (flags, due) in [(["-t4", "-c4", "-R", "2", "-d2s"], 4), (["-t4", "-c9", "-R", "7", "-d1s"], 7)] {
+    for (flags, due) in [
+        (["-t4", "-c4", "-R", "2", "-d2s"], 4),
+        (["-t4", "-c9", "-R", "7", "-d1s"], 7),
+        (["-t1", "-c9", "-R", "10", "-d1s"], 10),
+    ] {
         let (address, counts) = raw(ANSWER, None);
         let json = load(address, &flags);
         let sent = json["requests"].as_u64().unwrap() + json["unfinished"].as_u64().unwrap();

@@ -120,6 +120,10 @@ pub(super) fn encode(out: &mut Vec<u8>, name: &str, value: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use model::plan::SplitMix64;
+
     use super::*;
 
     fn decoded(block: &[u8]) -> Result<Vec<(String, String)>, Wrong> {
@@ -141,6 +145,55 @@ mod tests {
             let fields = decoded(&block[..cut]);
             assert!(fields.is_err() || wanted.starts_with(&fields.unwrap()), "cut at {cut}");
         }
+    }
+
+    /// Fields that are generated, and what becomes of their bytes when some are changed, for as long as `FUZZ_SECONDS` says (2 by
+    /// default), from `FUZZ_SEED` (0 by default) on, and at least so many.
+    #[test]
+    fn whatever_comes_is_decoded_within_bounds_or_refused() {
+        const INPUTS: u64 = 1_000;
+        let number = |name, default| {
+            std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))
+        };
+        let (time, first) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 0));
+        let (start, mut inputs, mut read, mut refused) = (Instant::now(), 0, 0, 0);
+        while inputs < INPUTS || start.elapsed() < time {
+            let mut random = SplitMix64::fork(first + inputs, "qpack", 0);
+            let fields = generated(&mut random);
+            let mut block = Vec::new();
+            begin(&mut block);
+            fields.iter().for_each(|(name, value)| encode(&mut block, name, value));
+            assert_eq!(decoded(&block).as_ref(), Ok(&fields), "input {}", first + inputs);
+            for _ in 0..=random.below(4) {
+                let place = random.below(block.len() as u64) as usize;
+                block[place] = random.below(256) as u8;
+            }
+            let mut bytes = 0;
+            match decode(&block, |name, value| bytes += name.len() + value.len()) {
+                Ok(()) => read += 1,
+                Err(_) => refused += 1,
+            }
+            assert!(bytes <= FIELDS_BYTES, "input {}: {bytes} bytes of fields", first + inputs);
+            inputs += 1;
+        }
+        assert!(read > inputs / 20 && refused > inputs / 20, "{read} and {refused} of {inputs} say nothing");
+    }
+
+    /// Fields of the static table, of which names alone or nothing may be there.
+    fn generated(random: &mut SplitMix64) -> Vec<(String, String)> {
+        let word = |random: &mut SplitMix64, most: u64| {
+            let length = random.below(most);
+            (0..length).map(|_| char::from(b'a' + random.below(26) as u8)).collect::<String>()
+        };
+        let field = |random: &mut SplitMix64| {
+            let (name, value) = TABLE[random.below(TABLE.len() as u64) as usize];
+            match random.below(3) {
+                0 => (name.to_owned(), value.to_owned()),
+                1 => (name.to_owned(), word(random, 200)),
+                _ => (format!("x-{}", word(random, 20)), word(random, 20)),
+            }
+        };
+        (0..random.below(12)).map(|_| field(random)).collect()
     }
 
     #[test]

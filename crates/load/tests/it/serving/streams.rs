@@ -1,6 +1,6 @@
 //! A small server of HTTP/2: `h2` polled by hand over a blocking stream, a thread for each connection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,6 +29,8 @@ pub(crate) struct Conduct {
     /// Streams at a time at most.
     pub(crate) most: Option<u32>,
     pub(crate) delay: Duration,
+    /// How long after its head the body of an answer comes, over HTTP/3.
+    pub(crate) halt: Duration,
     /// Every so many requests one is reset.
     pub(crate) reset_every: Option<usize>,
     /// Every so many requests one is not answered.
@@ -37,6 +39,8 @@ pub(crate) struct Conduct {
     pub(crate) frozen_after: Option<usize>,
     /// After so many requests a connection is ended in good order.
     pub(crate) goodbye_after: Option<usize>,
+    /// Whether each answer has a field with the number of its request.
+    pub(crate) numbered: bool,
     /// How calls of gRPC are answered, where they are.
     pub(crate) call: Option<Call>,
     /// Where a line is added for each request that has [`TOKEN`] and, if it is a POST, is JSON.
@@ -127,6 +131,8 @@ pub(crate) struct Counts {
     pub(crate) received: AtomicUsize,
     pub(crate) most_at_once: AtomicUsize,
     pub(crate) paths: Mutex<BTreeMap<String, usize>>,
+    /// Whom the requests named as their host.
+    pub(crate) hosts: Mutex<BTreeSet<String>>,
 }
 
 /// What a server saw.
@@ -148,6 +154,11 @@ impl Count {
 
     pub(crate) fn most_at_once(&self) -> usize {
         self.0.most_at_once.load(Ordering::SeqCst)
+    }
+
+    #[allow(dead_code, reason = "the tests of the program use it")]
+    pub(crate) fn hosts(&self) -> BTreeSet<String> {
+        self.0.hosts.lock().unwrap().clone()
     }
 
     pub(crate) fn paths(&self) -> BTreeMap<String, usize> {
@@ -277,6 +288,7 @@ fn talk<S: Read + Write + Unpin>(stream: S, conduct: &Conduct, count: &Count) ->
                     note(log, &request);
                 }
                 *count.0.paths.lock().unwrap().entry(request.uri().path().to_owned()).or_default() += 1;
+                count.0.hosts.lock().unwrap().extend(request.uri().authority().map(ToString::to_string));
                 let number = count.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
                 let due = Instant::now() + conduct.delay;
                 open.push(Open { body: request.into_body(), respond, number, due, whole: false });
@@ -319,7 +331,11 @@ impl Open {
         if let Some(call) = &conduct.call {
             return call.answer(&mut self.respond, self.number);
         }
-        if let Ok(mut stream) = self.respond.send_response(http::Response::new(()), conduct.body == 0) {
+        let mut response = http::Response::new(());
+        if conduct.numbered {
+            response.headers_mut().insert("x-number", self.number.into());
+        }
+        if let Ok(mut stream) = self.respond.send_response(response, conduct.body == 0) {
             let _ = stream.send_data(Bytes::from(vec![b'x'; conduct.body]), true);
         }
         true

@@ -1,0 +1,187 @@
+//! Servers that flood, push, change their minds or say nothing at all: memory is bounded, the run ends in time, and what is wrong
+//! is said in one sentence.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{Said, WHYSLOW, fresh_folder};
+
+/// Most memory that a run with two connections may ever have had, in KiB.
+const MOST_KIB: u64 = 192 * 1024;
+/// A short run, and less patience with a request.
+const SHORT: [&str; 3] = ["-d1s", "--timeout", "700ms"];
+/// How HTTP/2 begins. Source: RFC 9113, section 3.4.
+const PREFACE_BYTES: usize = 24;
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const HEADERS: u8 = 1;
+const END_STREAM: u8 = 1;
+
+/// A frame of HTTP/2. Source: RFC 9113, section 4.1.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Serves each connection by `talk`, on a thread of its own.
+fn serve(talk: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let talk = talk.clone();
+            std::thread::spawn(move || talk(stream));
+        }
+    });
+    address
+}
+
+/// Runs `whyslow load` to its end; with the most memory that it had, in KiB.
+fn load(url: &str, flags: &[&str]) -> (Said, u64) {
+    let head = ["load", "-t1", "-c2", "--format", "json", url];
+    let mut command = Command::new(WHYSLOW);
+    command.args(head).args(flags).current_dir(fresh_folder());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        most = most.max(kib.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (Said::of(child.wait_with_output().unwrap()), most)
+}
+
+/// Either the run says in one line why it cannot be, or it counts what went wrong and warns of it.
+fn is_clear(said: &Said) -> bool {
+    match said.code {
+        Some(1 | 2) => said.err.lines().count() == 1 && said.out.is_empty(),
+        Some(0) => !said.json()["warnings"].as_array().unwrap().is_empty(),
+        _ => false,
+    }
+}
+
+#[test]
+fn a_flood_of_frames_costs_no_memory_and_is_said() {
+    let ping = frame(6, 0, 0, b"12345678");
+    let floods: [(&str, Vec<u8>, Vec<u8>); 7] = [
+        ("PING", vec![], ping),
+        ("SETTINGS", vec![], frame(4, 0, 0, &[0, 3, 0, 0, 0, 9])),
+        ("WINDOW_UPDATE", vec![], frame(8, 0, 0, &[0, 0, 0, 1])),
+        ("RST_STREAM", vec![], frame(3, 0, 1, &[0, 0, 0, 8])),
+        ("CONTINUATION", frame(HEADERS, 0, 1, &[0x88]), frame(9, 0, 1, b"\x00\x01a\x01b")),
+        ("PUSH_PROMISE", vec![], frame(5, 4, 1, &[0, 0, 0, 2, 0x82, 0x84, 0x86])),
+        ("unknown frames", vec![], frame(0xfa, 0, 0, &[7; 1000])),
+    ];
+    for (name, begin, flood) in floods {
+        let many = flood.repeat(16 * 1024 / flood.len());
+        let begin = [SETTINGS, &begin].concat();
+        let address = serve(move |mut stream| {
+            // What is answered to it is not read by anyone.
+            let mut asked = [0; 512];
+            if stream.read(&mut asked).is_ok() && stream.write_all(&begin).is_ok() {
+                while stream.write_all(&many).is_ok() {}
+            }
+        });
+        let flags = [&["--http2", "--streams", "4"][..], &SHORT].concat();
+        let (said, most) = load(&format!("http://{address}/"), &flags);
+        assert!(is_clear(&said), "{name}: {said:?}");
+        assert!(most < MOST_KIB, "{name}: {most} KiB");
+    }
+}
+
+/// Answers each request of HTTP/2 by 200 and, every so many, says `more`, whose argument counts the times.
+fn answer(mut stream: TcpStream, more: fn(u32) -> Vec<u8>) -> std::io::Result<()> {
+    stream.write_all(SETTINGS)?;
+    stream.read_exact(&mut [0; PREFACE_BYTES])?;
+    let mut answered = 0;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload)?;
+        let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        match (head[3], head[4]) {
+            (4, 0) => stream.write_all(&frame(4, 1, 0, &[]))?,
+            (HEADERS, flags) if flags & END_STREAM != 0 => {
+                answered += 1;
+                if answered % 10 == 0 {
+                    stream.write_all(&more(answered / 10))?;
+                }
+                stream.write_all(&frame(HEADERS, 4 | END_STREAM, number, &[0x88]))?;
+            }
+            (7, _) => return Err(ErrorKind::ConnectionAborted.into()),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn settings_that_change_in_the_middle_cost_no_request() {
+    // MAX_CONCURRENT_STREAMS, HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, and one that nobody knows.
+    let more = |times: u32| {
+        let one = |id: u16, value: u32| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+        let all = [
+            one(3, 1 + times % 5),
+            one(1, 4096 * (times % 2)),
+            one(4, 65_535 * (times % 3)),
+            one(5, 16_384 << (times % 4)),
+            one(0xfafa, times),
+        ];
+        frame(4, 0, 0, &all.concat())
+    };
+    let address = serve(move |stream| _ = answer(stream, more));
+    let flags = ["--http2", "--streams", "8", "--requests", "600", "-d60s"];
+    let (said, _) = load(&format!("http://{address}/"), &flags);
+    let json = said.json();
+    let errors: u64 = json["errors"].as_object().unwrap().values().filter_map(|count| count.as_u64()).sum();
+    assert_eq!((json["requests"].as_u64(), errors), (Some(600), 0), "{json}");
+}
+
+#[test]
+fn a_server_that_pushes_though_it_was_told_not_to_breaks_the_protocol() {
+    // A promise to the stream that is about to be answered.
+    let address = serve(|stream| {
+        _ = answer(stream, |times| frame(5, 4, times * 20 - 1, &[0, 0, 0, 2, 0x82, 0x84, 0x86]))
+    });
+    let (said, _) = load(&format!("http://{address}/"), &["--http2", "--requests", "100", "-d60s"]);
+    let json = said.json();
+    assert!(json["errors"]["parse"].as_u64() > Some(0) && is_clear(&said), "{json}");
+    assert!(json["requests"].as_u64() > Some(10), "each connection goes well up to the promise: {json}");
+}
+
+#[test]
+fn a_server_that_never_says_anything_ends_no_run_late() {
+    let silent = serve(|stream| {
+        std::thread::sleep(Duration::from_secs(60));
+        drop(stream);
+    });
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (plain, tls, quic) = (
+        format!("http://{silent}/"),
+        format!("https://{silent}/"),
+        format!("https://{}/", udp.local_addr().unwrap()),
+    );
+    let cases: [(&str, &[&str]); 7] = [
+        (&plain, &[]),
+        (&plain, &["--http2"]),
+        (&plain, &["--grpc", "a.B/C"]),
+        (&plain, &["--ws"]),
+        (&plain, &["--sse"]),
+        (&tls, &["--insecure"]),
+        (&quic, &["--http3", "--insecure"]),
+    ];
+    // A handshake has ten seconds, so that they wait together.
+    std::thread::scope(|scope| {
+        for (url, flags) in cases {
+            scope.spawn(move || {
+                let (said, most) = load(url, &[flags, &SHORT].concat());
+                assert!(is_clear(&said), "{flags:?}: {said:?}");
+                assert!(most < MOST_KIB, "{flags:?}: {most} KiB");
+            });
+        }
+    });
+}
