@@ -3,9 +3,12 @@
 //! Each session is one `whyslow compare` of the C server under `targets/planted`. What a session found is one line of
 //! a file, so that a long calibration can be stopped and goes on where it was.
 
+mod bisect;
 mod bursts;
 mod clock;
 mod observer;
+mod pull;
+mod replay;
 mod session;
 mod watched;
 mod why;
@@ -46,6 +49,10 @@ enum Question {
     Clock,
     /// Planted causes: how often is the right one named?
     Why,
+    /// Comparisons made up from recorded turns: what can a shared runner show of a pull request?
+    Ci,
+    /// Histories made up from recorded turns: how often is the right commit found?
+    Bisect,
 }
 
 /// Arguments of `calibrate`.
@@ -54,7 +61,8 @@ pub(crate) struct Args {
     /// What is calibrated
     #[arg(value_enum)]
     question: Question,
-    /// Sessions, those of an earlier call included; of every planted cause for `why` [default: 20; 5 for why]
+    /// Sessions, those of an earlier call included; of every planted cause for `why`; comparisons or histories for `ci` and
+    /// `bisect` [default: 20; 5 for why; 200 for ci and bisect]
     #[arg(long)]
     runs: Option<u32>,
     /// Planted difference in percent of the baseline's CPU per request
@@ -90,6 +98,12 @@ pub(crate) struct Args {
     /// For why: measure nothing, let the program judge anew the runs that are kept
     #[arg(long)]
     again: bool,
+    /// For ci and bisect: a run of one server against itself, in place of the recording that is in the workspace
+    #[arg(long, value_name = "RUN")]
+    from: Option<PathBuf>,
+    /// For ci, with --from: keep that run as the recording of the workspace
+    #[arg(long, requires = "from")]
+    keep: bool,
     /// The program [default: a release build of this workspace]
     #[arg(long)]
     program: Option<String>,
@@ -168,6 +182,9 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     if args.question == Question::Why {
         return why::calibrate(args);
     }
+    if matches!(args.question, Question::Ci | Question::Bisect) {
+        return replayed(args);
+    }
     let program = args.program()?;
     run(&[&program, "targets", "build", "planted"])?;
     let folder = root().join("target/calibrate");
@@ -198,6 +215,25 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     print!("{text}");
     let page = root().join("docs/benchmarks").join(format!("calibrate-{}.md", args.name()));
     fs::create_dir_all(root().join("docs/benchmarks")).context("cannot make docs/benchmarks")?;
+    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
+}
+
+/// What is made up from recorded turns, without a server; its page is `ci.md` or `bisect.md`.
+fn replayed(args: &Args) -> anyhow::Result<()> {
+    let recording = replay::Recording::open(args.from.as_deref())?;
+    if args.keep {
+        recording.keep()?;
+    }
+    let text = match args.question {
+        Question::Bisect => bisect::page(&recording, args.runs),
+        _ => pull::page(&recording, args.runs),
+    };
+    print!("{text}");
+    // A page in the workspace is of the recording in the workspace.
+    if args.from.is_some() && !args.keep {
+        return Ok(());
+    }
+    let page = root().join("docs/benchmarks").join(format!("{}.md", args.name()));
     fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))
 }
 

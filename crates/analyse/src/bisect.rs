@@ -1,5 +1,7 @@
 //! The commit that made a server slower: what a step says of a commit, and what all of them come to.
 
+mod search;
+
 use model::plan::HistoryAnswer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,6 +9,7 @@ use stats::verdict::HigherIs;
 
 use crate::facts::metric::Metric;
 use crate::verdicts::{Comparison, Verdict};
+pub use search::{BisectAsk, BisectNext, BisectPurpose, Bisection};
 
 /// Version of the JSON.
 pub const BISECT_SCHEMA: u32 = 1;
@@ -195,7 +198,7 @@ pub struct Bisected {
 mod tests {
     use super::*;
 
-    fn row(metric: Metric, verdict: Verdict, [ratio, low, high]: [f64; 3]) -> Comparison {
+    pub(super) fn row(metric: Metric, verdict: Verdict, [ratio, low, high]: [f64; 3]) -> Comparison {
         let json = serde_json::json!({
             "baseline": "good", "arm": "here", "metric": metric, "primary": true, "condition": "capacity",
             "verdict": verdict, "ratio": ratio, "ci_low": low, "ci_high": high, "level": 0.97, "p_wilcoxon": null,

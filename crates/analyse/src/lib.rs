@@ -32,7 +32,10 @@ pub use attribution::tree::said::{Said, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;
-pub use bisect::{BISECT_SCHEMA, BisectStep, Bisected, Halfway, NamedCommit, StepAnswer};
+pub use bisect::{
+    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Halfway,
+    NamedCommit, StepAnswer,
+};
 pub use case::{
     CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
     PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
@@ -61,5 +64,7 @@ pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
-pub use verdicts::{BiasFindings, Comparison, Standing, Verdict, extend_to, extend_until, standings};
+pub use verdicts::{
+    BiasFindings, Comparison, Standing, Verdict, comparisons, extend_to, extend_until, standings,
+};
 pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};

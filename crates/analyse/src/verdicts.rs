@@ -51,6 +51,13 @@ pub fn extend_until(run: &Run, settled: impl Fn(&[Comparison]) -> bool) -> Optio
     (!settled).then(|| u32::try_from(next).unwrap_or(max))
 }
 
+/// Every arm against the baseline in each metric, as far as gates let figures stand.
+#[must_use]
+pub fn comparisons(run: &Run) -> Vec<Comparison> {
+    let sheet = Sheet::new(run);
+    all(&sheet, &gates::all(&sheet))
+}
+
 /// How each arm stands against the baseline in CPU per request.
 #[must_use]
 pub fn standings(run: &Run) -> Vec<Standing> {

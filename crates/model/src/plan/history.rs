@@ -73,6 +73,12 @@ impl HistorySearch {
         bad - good
     }
 
+    /// Place of the last commit that is known to be good, before those that it can be.
+    #[must_use]
+    pub fn good(&self) -> usize {
+        self.ends()[0]
+    }
+
     /// The last commit that is good, and the first behind it that is bad.
     fn ends(&self) -> [usize; 2] {
         let of = |wanted: Answer| {

@@ -1,0 +1,129 @@
+//! The search for a commit: histories made up, searched by what `whyslow bisect` searches with.
+
+use std::fmt::Write as _;
+
+use analyse::{BisectNext, Bisection, Metric};
+use model::record::Run;
+use stats::Rng;
+
+use super::replay::{Planted, Recording};
+
+/// Histories where `--runs` names no number.
+const RUNS: u32 = 200;
+/// Commits of each.
+const COMMITS: usize = 200;
+/// What one of them costs, as times the CPU time of a request.
+const COSTS: f64 = 1.02;
+/// Standard deviations of the ratio from block to block for which histories are searched.
+const SPREADS: [f64; 3] = [0.005, 0.0075, 0.01];
+
+/// How searches ended.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Searched {
+    pub(super) right: u32,
+    pub(super) wrong: u32,
+    /// No commit was named: the ends did not differ, or what is left could not be told.
+    pub(super) none: u32,
+    comparisons: Vec<u32>,
+    blocks: u32,
+}
+
+/// Searches `runs` histories, each with a culprit at a random place.
+pub(super) fn searched(recording: &Recording, runs: u32, commits: usize, noise: f64) -> Searched {
+    let mut all = Searched::default();
+    for number in 0..runs {
+        let mut random = Rng::stream(u64::from(number), noise.to_bits());
+        let culprit = 1 + random.below(commits as u64) as usize;
+        all.add(recording, &mut random, commits, culprit, noise);
+    }
+    all
+}
+
+impl Searched {
+    fn add(&mut self, recording: &Recording, random: &mut Rng, commits: usize, culprit: usize, noise: f64) {
+        let mut search = Bisection::new(commits, Metric::CpuPerRequest);
+        let mut comparisons = 0;
+        while let BisectNext::Compare(ask) = search.next() {
+            let differs = ask.before < culprit && culprit <= ask.after;
+            let planted = Planted { ratio: if differs { COSTS } else { 1.0 }, noise };
+            let run: Run = recording.compare(random, planted, |run| search.extend_to(ask, run));
+            let rows = analyse::comparisons(&run);
+            let row = search.row(&rows).cloned();
+            self.blocks += row.as_ref().map_or(0, |row| row.blocks);
+            search.tell(ask, row.as_ref());
+            comparisons += 1;
+        }
+        match search.next() {
+            BisectNext::Named(place) if place == culprit => self.right += 1,
+            BisectNext::Named(_) => self.wrong += 1,
+            _ => self.none += 1,
+        }
+        self.comparisons.push(comparisons);
+    }
+
+    /// Comparisons of a search, on average.
+    pub(super) fn mean(&self) -> f64 {
+        f64::from(self.comparisons.iter().sum::<u32>()) / self.comparisons.len().max(1) as f64
+    }
+
+    fn row(&self, spread: f64) -> String {
+        format!(
+            "| {:.2} % | {} | {} | {} | {:.2} | {} | {:.0} |\n",
+            spread * 100.0,
+            self.right,
+            self.wrong,
+            self.none,
+            self.mean(),
+            self.comparisons.iter().max().unwrap_or(&0),
+            f64::from(self.blocks) / self.comparisons.len().max(1) as f64
+        )
+    }
+}
+
+/// All searches, as Markdown.
+pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
+    let (runs, recorded) = (runs.unwrap_or(RUNS), recording.spread());
+    let found: Vec<(f64, Searched)> = SPREADS
+        .into_iter()
+        .map(|spread| (spread, searched(recording, runs, COMMITS, spread / recorded)))
+        .collect();
+    let mut text = format!(
+        "# The commit is found in {} of {runs} histories of {COMMITS}\n\n\
+         One commit of each history costs {:.0} % CPU time a request; `analyse::Bisection` asks for comparisons, which are made up from the turns of {} recorded blocks ([ci.md](ci.md)) and go through its \
+         looks, gates and intervals. The recording is of a crowded machine, with a standard deviation of {:.2} % from block to block; \
+         what is apart between the arms of a cycle is made smaller until the deviation is that of a row. With other load for 30 % of \
+         the time it was 0.35 to 0.84 % ([five sessions](calibrate-planted-10-quick-bursts-30.md)).\n\n",
+        found.first().map_or(0, |(_, all)| all.right),
+        (COSTS - 1.0) * 100.0,
+        recording.len(),
+        recorded * 100.0,
+    );
+    let _ = write!(
+        text,
+        "| spread | right | wrong | none named | comparisons (mean) | most | blocks (mean) |\n|--:|--:|--:|--:|--:|--:|--:|\n"
+    );
+    for (spread, all) in &found {
+        text.push_str(&all.row(*spread));
+    }
+    let _ = write!(
+        text,
+        "\nlog2 n + 2 is {:.2}. Repeat with `cargo xtask calibrate bisect`.\n",
+        (COMMITS as f64).log2() + 2.0
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use model::plan::HistorySearch;
+
+    use super::*;
+
+    #[test]
+    fn the_commit_is_found_in_almost_every_history() {
+        let recording = Recording::open(None).unwrap();
+        let found = searched(&recording, 20, 50, 0.005 / recording.spread());
+        assert!(found.right >= 16 && found.wrong <= 1, "{found:?}");
+        assert!(found.mean() <= f64::from(HistorySearch::most_steps(50)), "{found:?}");
+    }
+}
