@@ -168,6 +168,20 @@ impl Condvar {
 /// A queue of at most `capacity` values between coroutines or threads; with capacity 0, as with 1, one value waits.
 ///
 /// Both ends can be cloned; each value goes to one receiver.
+///
+/// ```
+/// use straightline::rt;
+///
+/// let (sender, receiver) = rt::channel(4);
+/// let counting = rt::spawn(move || (0..10).try_for_each(|number| sender.send(number)));
+/// let mut sum = 0;
+/// while let Some(number) = receiver.recv()? {
+///     sum += number;
+/// }
+/// counting.join()??;
+/// assert_eq!(sum, 45);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Channel {
         state: StdMutex::new(State { values: VecDeque::new(), senders: 1, receivers: 1 }),

@@ -168,6 +168,12 @@ impl<T> JoinHandle<T> {
 ///
 /// On a plain thread it simply calls `work`. A panic of `work` goes on in the caller.
 ///
+/// ```
+/// let text = straightline::rt::blocking(|| std::fs::read_to_string("/proc/version"))??;
+/// assert!(text.starts_with("Linux"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the coroutine is cancelled; `work` is then done all the same, and its result dropped.

@@ -52,6 +52,15 @@ impl Handle {
     /// A thread cannot be cancelled: with [`Server::threads`](crate::Server::threads) it is left behind.
     ///
     /// Of several deadlines the earliest counts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let running = straightline::Server::bind("127.0.0.1:0")?.spawn(|_, response| response.send(b"hello"))?;
+    /// running.handle().drain(Duration::from_secs(1));
+    /// assert_eq!(running.join().abandoned, 0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
     pub fn drain(&self, deadline: Duration) {
         self.inner.service.tell(Event::Draining);
         let until = deadline_in(deadline);

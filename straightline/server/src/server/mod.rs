@@ -113,6 +113,17 @@ impl Server {
     /// Uses the first socket that the service manager handed over, by `LISTEN_PID` and `LISTEN_FDS`: it stays open
     /// while one server replaces another.
     ///
+    /// ```no_run
+    /// use straightline::{Error, Server};
+    ///
+    /// let server = match Server::from_systemd() {
+    ///     Err(Error::NoSocketHandedOver) => Server::bind("127.0.0.1:8080")?, // started by hand
+    ///     handed_over => handed_over?,
+    /// };
+    /// server.on_signals(std::time::Duration::from_secs(10)).serve(|_, response| response.send(b"hello"))?;
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
     /// Source: `sd_listen_fds(3)`.
     ///
     /// # Errors
