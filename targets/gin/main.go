@@ -21,9 +21,11 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	routes := gin.New()
 	body := []byte("Hello, World!")
-	routes.GET("/plaintext", func(c *gin.Context) {
+	plaintext := func(c *gin.Context) {
 		c.Header("Server", "whyslow")
 		c.Data(http.StatusOK, "text/plain", body)
-	})
+	}
+	routes.GET("/plaintext", plaintext)
+	routes.HEAD("/plaintext", plaintext)
 	log.Fatal(routes.Run(fmt.Sprintf("%s:%d", *host, *port)))
 }
