@@ -1,6 +1,6 @@
 // Colours that stand at 3:1 or better on white and on the dark paper.
 
-import type { Grade, Verdict } from "./data";
+import type { Verdict } from "./data";
 
 const ARMS = ["#5a6b7d", "#2f7fd0", "#c8660a", "#1f8f5f", "#a060c8", "#cf4a4a", "#178f9c", "#8a7f1d", "#d0508f"];
 
@@ -17,13 +17,8 @@ export const VERDICTS: Record<Verdict, string> = {
   invalid: "var(--bad)",
 };
 
-export const GRADES: Record<Grade, string> = {
-  confirmed_by: "#1f8f5f",
-  accounts_for: "#2f7fd0",
-  bounded_by: "#c8660a",
-  consistent_with: "#a060c8",
-  ruled_out: "#7d8794",
-};
+/** What ended waits, in the order in which they are drawn. */
+export const waitColours = armColours;
 
 /** Inside the difference that matters. */
 export const BAND = "var(--band)";

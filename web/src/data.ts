@@ -4,7 +4,6 @@ import type { Packed } from "./flame/packed";
 
 export type Metric = "cpu_per_request" | "rate" | "p50" | "p90" | "p99" | "p99_9" | "rss";
 export type Verdict = "faster" | "slower" | "equal" | "inconclusive" | "invalid";
-export type Grade = "accounts_for" | "bounded_by" | "consistent_with" | "confirmed_by" | "ruled_out";
 
 export type Range = [low: number, high: number];
 
@@ -44,22 +43,23 @@ export interface Comparison extends Estimate {
   void_by: string[];
 }
 
-export interface Cause {
-  id: string;
-  grade: Grade;
+/** A leaf of the tree of CPU time; all of an arm sum to its CPU per request. */
+export interface Leaf {
   arm: string;
-  ns_per_request: number;
-  share: number | null;
-  text: string;
+  path: string[];
+  baseline_ns: number;
+  arm_ns: number;
+  delta_ns: number;
+  delta_se_ns: number;
+  count?: { baseline: number; arm: number } | null;
+  where?: { function: string; file?: string | null; line?: number | null } | null;
 }
 
-export interface Split {
+/** Time that threads waited for a request; all of an arm sum to it. */
+export interface Wait {
   arm: string;
-  user_ns: number;
-  system_ns: number;
-  total_ns: number;
-  /** Pages of before have none. */
-  intervals?: { user_ns: Range; system_ns: Range; total_ns: Range; level: number; blocks: number } | null;
+  ended_by: string;
+  ns_per_request: number;
 }
 
 export interface Host {
@@ -77,12 +77,9 @@ export interface Findings {
   host: Host;
   arms: Arm[];
   comparisons: Comparison[];
-  causes: Cause[];
-  splits: Split[];
-  /** Part of the gap that no cause can carry. */
-  unattributed_share: number | null;
-  /** Pages of before have none. */
-  unattributed_arm?: string | null;
+  /** Pages of before have neither. */
+  attribution?: Leaf[];
+  waits?: Wait[];
 }
 
 export interface Window {

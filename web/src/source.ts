@@ -50,9 +50,16 @@ function findings(value: unknown): Findings {
   object(own.host, "host");
   for (const arm of array(own.arms, "arms")) text(object(arm, "an arm").name, "an arm's name");
   for (const row of array(own.comparisons, "comparisons")) comparison(object(row, "a comparison"));
-  array(own.causes, "causes");
-  array(own.splits, "splits");
+  // Pages of before have neither.
+  for (const leaf of array(own.attribution ?? [], "leaves")) sized(object(leaf, "a leaf"), ["delta_ns", "delta_se_ns", "baseline_ns", "arm_ns"]);
+  for (const wait of array(own.waits ?? [], "waits")) sized(object(wait, "a wait"), ["ns_per_request"]);
   return value as Findings;
+}
+
+function sized(row: Fields, names: string[]): void {
+  text(row.arm, "the arm of a leaf or wait");
+  if ("path" in row) array(row.path, "names of a leaf").forEach((name) => text(name, "a name of a leaf"));
+  for (const name of names) if (!Number.isFinite(row[name])) throw new Error(`${name} of a leaf or wait is no number`);
 }
 
 function comparison(row: Fields): void {

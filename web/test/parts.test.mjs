@@ -1,7 +1,6 @@
 // Each part is drawn with the figures of the JSON in the page.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { sampleSmall } from "./profiles.mjs";
@@ -42,18 +41,6 @@ function complete(name, value) {
   value.windows.push(window);
 }
 
-/** A run of two arms in which user and system time are not all of what a request costs. */
-function withRest(name) {
-  const made = run(name, (file, value) => {
-    if (file === "manifest.json") for (const list of [value.plan.arms, value.builds, value.pilot_per_s]) list.length = 2;
-    for (const window of value.arm === "futures" ? value.windows : []) window.target.cpu.user_ns = Math.round(window.target.cpu.user_ns * 0.7);
-  });
-  for (const round of readdirSync(join(made, "rounds"))) {
-    if (JSON.parse(readFileSync(join(made, "rounds", round), "utf8")).arm === "coroutines") rmSync(join(made, "rounds", round));
-  }
-  return made;
-}
-
 /** Marks of a part's charts as they lie on the screen. */
 const marks = (page, part, selector) =>
   page.$$eval(`#${part} .view:not([hidden]) .chart ${selector}`, (all) =>
@@ -90,7 +77,7 @@ test("all ten parts are there, each drawn or said to have nothing", async () => 
   await on(file, {}, async (page) => {
     const parts = await page.$$eval("section[data-part]", (all) => all.map((one) => one.id));
     assert.deepEqual(parts, ["verdict", "limits", "waterfall", "ledger", "profile", "latency", "pairs", "use", "ladder", "environment"]);
-    for (const part of ["verdict", "limits", "waterfall", "ledger", "latency", "pairs"]) {
+    for (const part of ["verdict", "limits", "waterfall", "latency", "pairs"]) {
       assert.ok((await page.$$(`#${part} .view:not([hidden]) .chart [role=img]`)).length > 0, `${part} is drawn`);
     }
     for (const part of ["ladder"]) assert.ok(await page.$(`#${part} .without`), `${part} says that it has nothing`);
@@ -121,16 +108,60 @@ test("the forest plot has each primary ratio where its figure is", async () => {
   });
 });
 
-test("the waterfall goes from the baseline to the arm", async () => {
-  await on(file, {}, async (page) => {
-    for (const [index, split] of own.splits.entries()) {
-      const texts = (await marks(page, "waterfall", `figure:nth-of-type(${index + 1}) [aria-label=text] text`)).map((one) => one.text);
-      const us = (text) => parseFloat(text);
-      const total = (name) => own.arms.find((arm) => arm.name === name).cpu_ns_per_request.total / 1000;
-      const want = [total(own.baseline), split.user_ns / 1000, split.system_ns / 1000, total(split.arm)];
-      assert.equal(texts.length, want.length, `no step is missing or made up: ${texts}`);
-      for (const [place, text] of texts.entries()) assert.ok(Math.abs(us(text) - want[place]) <= Math.abs(want[place]) * 0.006, `${text} for ${want[place]} µs`);
+/** The boxes of the first picture of where the time goes, as its reader walks through them: what each tells. */
+async function walk(page) {
+  const told = () => page.locator("#waterfall .view:not([hidden]) .stage").first().locator(".tip").innerText();
+  await page.locator("#waterfall .view:not([hidden]) .stage").first().focus();
+  await page.keyboard.press("Shift+Tab");
+  await page.keyboard.press("Tab");
+  const seen = [];
+  const down = async () => {
+    // To the left end of a row, then along it.
+    for (let step = 0; step < 40; step++) await page.keyboard.press("ArrowLeft");
+    for (let before = ""; (await told()) !== before; await page.keyboard.press("ArrowRight")) seen.push((before = await told()));
+  };
+  for (let row = 0, before = ""; row < 8; row++) {
+    await down();
+    before = await told();
+    await page.keyboard.press("ArrowDown");
+    if ((await told()) === before) break;
+  }
+  return seen;
+}
+
+test("what is saved and what is paid add up to the change, box by box and row by row", async () => {
+  await on(fullFile, {}, async (page) => {
+    const [found] = full.findings;
+    const arms = [...new Set(found.attribution.map((leaf) => leaf.arm))];
+    const pictures = await page.$$eval("#waterfall .view:not([hidden]) .stage", (all) => all.map((one) => one.querySelector("figcaption").textContent));
+    assert.equal(pictures.length, arms.length, "a picture for each arm");
+    const widths = (nth) => page.$$eval(`#waterfall .view:not([hidden]) .stage >> nth=${nth} >> .boxes rect`, (all) => all.map((one) => ({ left: one.getBoundingClientRect().left, right: one.getBoundingClientRect().right, y: one.getBoundingClientRect().top })));
+    for (const [place, arm] of arms.entries()) {
+      const leaves = found.attribution.filter((leaf) => leaf.arm === arm);
+      const sum = (wanted) => leaves.filter(wanted).reduce((total, leaf) => total + leaf.delta_ns, 0);
+      const cpu = (name) => found.arms.find((one) => one.name === name).cpu_ns_per_request.total;
+      near(sum(() => true), cpu(arm) - cpu(found.baseline), 1e-6, `${arm}: leaves sum to the change`);
+      const boxes = await widths(place);
+      const zero = await page.$$eval(`#waterfall .view:not([hidden]) .stage >> nth=${place} >> [aria-label=rule] line`, ([line]) => line.getBoundingClientRect().left);
+      const sides = [boxes.filter((box) => box.right <= zero + 2), boxes.filter((box) => box.left >= zero - 2)];
+      assert.equal(sides[0].length + sides[1].length, boxes.length, "no box lies on both sides");
+      const top = Math.min(...boxes.map((box) => box.y));
+      const width = (side) => sides[side].filter((box) => box.y < top + 2).reduce((total, box) => total + box.right - box.left, 0);
+      const [saved, paid] = [Math.abs(sum((leaf) => leaf.delta_ns < 0)), sum((leaf) => leaf.delta_ns > 0)];
+      if (paid > 0 && saved > 0) near(width(1) / width(0), paid / saved, 0.05, `${arm}: both sides are on one scale`);
     }
+    const seen = await walk(page);
+    assert.ok(seen.some((words) => /parse/.test(words) && /saved ±/.test(words) && /→/.test(words)), `a leaf tells both figures: ${seen.join(" | ")}`);
+  });
+});
+
+test("the table of the tree has the whole first, and what is below a row sums to it", async () => {
+  await on(fullFile, { scripts: false }, async (page) => {
+    const table = await page.$$eval("#waterfall .view:not([hidden]) table >> nth=0", ([one]) => [...one.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)));
+    const rows = table.map(([name, , , change]) => ({ depth: (/^\u00a0*/.exec(name)[0].length) / 2, ns: meaning(change.replace("-", "−").replace("−", "-")) }));
+    assert.equal(rows[0].depth, 0);
+    const below = rows.filter((row) => row.depth === 1).reduce((sum, row) => sum + row.ns, 0);
+    near(below, rows[0].ns, 0.02, "user and kernel are the whole");
   });
 });
 
@@ -200,41 +231,18 @@ test("bars of what limits the arms are as long as their CPUs were busy", async (
   });
 });
 
-test("bars of causes are as long as what they carry", async () => {
+test("what was not sampled is hatched, with a pattern of its own, and is a row", async () => {
   await on(file, {}, async (page) => {
-    const arms = [...new Set(own.causes.map((cause) => cause.arm))];
-    assert.ok(arms.length > 1);
-    for (const [index, arm] of arms.entries()) {
-      const nth = `> figure:nth-of-type(${index + 1})`;
-      const scale = axis(await marks(page, "ledger", `${nth} [aria-label="x-axis tick label"] text`), "x");
-      const bars = await marks(page, "ledger", `${nth} [aria-label=bar] rect`);
-      const causes = own.causes.filter((cause) => cause.arm === arm);
-      assert.equal(bars.length, causes.length);
-      for (const [place, cause] of causes.entries()) {
-        const end = cause.ns_per_request < 0 ? bars[place].left : bars[place].right;
-        near(scale(end), cause.ns_per_request, 0.02, `${arm}: ${cause.id}`);
-      }
-    }
-  });
-});
-
-test("what is left over is hatched, with a pattern of its own, and has its row", async () => {
-  const rest = report("rest.html", withRest("rest"));
-  const [findings] = dataOf(rest).runs[0].findings;
-  assert.ok(findings.unattributed_share > 0.01, `something is left over: ${findings.unattributed_share}`);
-  await on(rest, {}, async (page) => {
     // The other baseline's view has drawings of its own by now, all in one document.
     await page.locator('#controls label:has-text("baseline") select').selectOption("futures");
     await page.locator('#controls label:has-text("baseline") select').selectOption("threads");
     const ids = await page.$$eval("[id]", (all) => all.map((one) => one.id));
     assert.deepEqual(ids.filter((id, place) => ids.indexOf(id) !== place), [], "no name is given twice");
-    for (const part of ["waterfall", "ledger"]) {
-      const found = await page.$$eval(`#${part} .view:not([hidden]) .chart [aria-label=bar] rect`, (all) =>
-        all.filter((one) => one.getAttribute("fill").startsWith("url(")).map((one) => one.closest("svg").contains(document.getElementById(/#([^")]*)/.exec(one.getAttribute("fill"))[1]))));
-      assert.ok(found.length === 1 && found[0], `${part}: one bar is hatched, from its own drawing: ${found}`);
-    }
-    const row = await page.$$eval("#ledger .view:not([hidden]) table:first-of-type tbody tr", (all) => all.map((one) => [...one.cells].map((cell) => cell.textContent)).find((cells) => cells[0] === "unattributed"));
-    assert.equal(row[3], `${(findings.unattributed_share * 100).toFixed(1)} %`);
+    const own = await page.$$eval("#waterfall .view:not([hidden]) .stage .boxes rect", (all) =>
+      all.filter((one) => one.getAttribute("fill").startsWith("url(")).map((one) => one.closest("svg").contains(document.getElementById(/#([^")]*)/.exec(one.getAttribute("fill"))[1]))));
+    assert.ok(own.length > 0 && own.every(Boolean), `boxes are hatched from their own drawing: ${own}`);
+    const names = await page.$$eval("#waterfall .view:not([hidden]) table >> nth=0", ([one]) => [...one.tBodies[0].rows].map((row) => row.cells[0].textContent));
+    assert.ok(names.some((name) => name.endsWith("not sampled")), names.join());
   });
 });
 

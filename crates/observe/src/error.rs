@@ -13,7 +13,9 @@ pub(crate) const FILTERED: &str = "2";
 #[non_exhaustive]
 pub enum ObserveError {
     /// The process is not there.
-    #[error("there is no process {0} that can be seen")]
+    #[error(
+        "there is no process {0} that this user can see: check the number, or look as its own user or as root"
+    )]
     NoProcess(u32),
     /// The process was there when watching began and is not there any more.
     #[error("process {0} has ended")]
@@ -27,7 +29,9 @@ pub enum ObserveError {
         r#source: io::Error,
     },
     /// Nobody listens on a port, or somebody whom this user may not look at.
-    #[error("nobody that can be seen listens on port {0}: is it right, and the server ours? (root sees all)")]
+    #[error(
+        "no process that this user can see listens on port {0}: check the port, or look as the server's own user or as root"
+    )]
     NoListener(u16),
     /// No cgroup has this name.
     #[error("there is no cgroup '{0}' below /sys/fs/cgroup: give the name of a unit or of a cgroup's folder")]

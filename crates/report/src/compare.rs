@@ -16,6 +16,8 @@ use crate::{tree, waits};
 
 /// What is said of the part of a gap that is left over.
 pub(crate) const UNATTRIBUTED: &str = "which no suspect can carry";
+/// What would be said to one decimal as nothing is not said.
+pub(crate) const LEAST_LEFT: f64 = 0.0005;
 
 pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     let mut page = Vec::new();
@@ -312,11 +314,10 @@ pub(crate) fn why(findings: &Findings) -> Vec<String> {
 
 /// The part of the gap that is left over.
 pub(crate) fn unattributed(findings: &Findings) -> Option<String> {
-    let left = findings.unattributed_share?;
+    let left = findings.unattributed_share.filter(|share| share.abs() >= LEAST_LEFT)?;
     let share = percent(left.abs());
     let whose = findings.unattributed_arm.as_ref().map_or_else(String::new, |arm| format!(" of {arm}"));
-    // What would be said to one decimal as nothing has no direction.
-    let opposed = if left < -0.0005 { ", in the other direction" } else { "" };
+    let opposed = if left < 0.0 { ", in the other direction" } else { "" };
     Some(format!("{share} of the gap{whose}{opposed}, {UNATTRIBUTED}"))
 }
 
@@ -395,8 +396,13 @@ fn ruled_out(findings: &Findings) -> Vec<String> {
     findings.causes.iter().filter(|cause| cause.grade == Grade::RuledOut).map(cause_text).collect()
 }
 
+/// The tree of CPU time, and below it the functions in which it is.
 pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
-    let trees = tree::tables(findings, detail);
+    [tree::tables(findings, detail), functions(findings, detail)].concat()
+}
+
+/// The functions of every arm beside the baseline's, by their own time.
+pub(crate) fn functions(findings: &Findings, detail: Detail) -> Document {
     let page = findings.profiles.iter().map(|profile| {
         let samples = format!("{} and {} samples", profile.baseline_samples, profile.arm_samples);
         // What differs from round to round comes on top.
@@ -404,7 +410,7 @@ pub(crate) fn profiles(findings: &Findings, detail: Detail) -> Document {
             format!("{} against {} ({samples}; ± is of sampling alone)", profile.arm, profile.baseline);
         (Block::Arm { arm: profile.arm.clone(), title }, resources::profile(profile, detail))
     });
-    trees.into_iter().chain(page.flat_map(|(title, tables)| std::iter::once(title).chain(tables))).collect()
+    page.flat_map(|(title, tables)| std::iter::once(title).chain(tables)).collect()
 }
 
 fn of_arm(name: &str) -> Block {

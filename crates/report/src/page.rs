@@ -12,7 +12,7 @@ use crate::compare::{self, list};
 use crate::document::{Block, Document};
 use crate::html::PageRun;
 use crate::resources::Detail as Length;
-use crate::waits;
+use crate::{tree, waits};
 
 /// A part of the page. Its tables say all that its chart shows.
 pub(crate) struct Part {
@@ -53,8 +53,9 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "waterfall",
         title: "Where the time goes",
-        about: "CPU per request from the baseline to the arm, step by step: user is the program's own code, system is \
-                the kernel at work for it. What no step accounts for is hatched.",
+        about: "CPU time of a request, arm against baseline: left of the line is what the arm saves, right of it what it \
+                pays. Each box is divided into those below it, and no time is in two places; what was not sampled is \
+                hatched. The table below has the same boxes as rows. Waiting stands apart: it takes no CPU time.",
         without: "This run has no split: it had no two arms with figures, or was made with --no-why.",
         of: waterfall,
         turns: true,
@@ -62,10 +63,9 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "ledger",
         title: "Causes, weighed",
-        about: "What each activity can carry of the difference. 'Accounts for' is exact; 'bounded by' is the most that \
-                it can be; 'consistent with' is what profiles saw; 'confirmed by' was tried by taking the cause away. \
-                Each nanosecond belongs to one activity, so the bars do not overlap. What was ruled out stays in the \
-                list.",
+        about: "Why each part of the difference is there, and how sure that is. 'Accounts for' is exact; 'bounded by' is \
+                the most that it can be; 'consistent with' is what profiles saw; 'confirmed by' was tried by taking the \
+                cause away. What was ruled out stays in the list.",
         without: "There is no difference to explain, or the run was made with --no-why.",
         of: ledger,
         turns: true,
@@ -73,10 +73,11 @@ pub(crate) const PARTS: [Part; 10] = [
     Part {
         id: "profile",
         title: "Where in the code",
-        about: "Each box is a function with all it calls, in time per request; the tables below hold self times.",
+        about: "Each box is a function with all that it calls, in CPU time of a request. The table below has the time in \
+                each function itself, without what it calls.",
         without: "This run has no profile: no arm differs, sampling was not allowed or changed the server, or the run \
                   was made with --no-why.",
-        of: |findings, _| compare::profiles(findings, Length::Full),
+        of: functions,
         turns: true,
     },
     Part {
@@ -308,14 +309,24 @@ fn waterfall(findings: &Findings, _: &PageRun) -> Document {
     if findings.splits.is_empty() {
         return Vec::new();
     }
+    let mut blocks = tree::tables(findings, Length::Full);
+    let waits = waits::tables(findings, Length::Full);
+    compare::section(&mut blocks, "What ended the waits of its threads", waits);
     let changes = findings.splits.iter().flat_map(change_rows).collect();
-    let ratios = findings.splits.iter().map(ratio_row).collect();
-    vec![
+    let header = ["arm minus baseline", "part", "a request", "interval", "level", "blocks"];
+    let sure = vec![
+        Block::table(header, changes),
         compare::arm_table(findings),
-        Block::table(["arm minus baseline", "part", "a request", "interval", "level", "blocks"], changes),
-        Block::table(["arm over baseline", "rate", "busy cores", "CPU/request"], ratios),
         Block::List(findings.splits.iter().map(compare::split_text).collect()),
-    ]
+    ];
+    compare::section(&mut blocks, "How sure the change is, and what else goes with it", sure);
+    blocks
+}
+
+/// The functions by their own time. Another baseline is chosen by scripts, which draw every stack: a short table will do there.
+fn functions(findings: &Findings, run: &PageRun) -> Document {
+    let is_own = run.findings.first().is_some_and(|own| own.baseline == findings.baseline);
+    compare::functions(findings, if is_own { Length::Full } else { Length::Short })
 }
 
 /// The whole change with its interval, and that of each part.
@@ -342,16 +353,6 @@ fn interval_ns([low, high]: [f64; 2]) -> String {
     format!("[{}, {}]", compare::signed(low), compare::signed(high))
 }
 
-fn ratio_row(split: &Split) -> [String; 4] {
-    let times = |ratio: f64| format!("x{ratio:.3}");
-    [
-        split.arm.clone(),
-        times(split.rate_ratio),
-        times(split.busy_cores_ratio),
-        times(split.cpu_per_request_ratio),
-    ]
-}
-
 fn ledger(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks = Vec::new();
     if !findings.causes.is_empty() {
@@ -359,11 +360,6 @@ fn ledger(findings: &Findings, _: &PageRun) -> Document {
         blocks.push(Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows));
     }
     compare::section(&mut blocks, "What a request costs", compare::ledger(findings));
-    compare::section(
-        &mut blocks,
-        "What ended the waits of its threads",
-        waits::tables(findings, Length::Full),
-    );
     compare::section(&mut blocks, "Watching", list(compare::watching(findings)));
     blocks
 }
@@ -381,7 +377,7 @@ fn cause_row(cause: &Cause) -> [String; 6] {
 
 /// What is left over of the gap.
 fn unattributed_row(findings: &Findings) -> Option<[String; 6]> {
-    let share = findings.unattributed_share?;
+    let share = findings.unattributed_share.filter(|share| share.abs() >= compare::LEAST_LEFT)?;
     let arm = findings.unattributed_arm.clone().unwrap_or_else(dash);
     let words = format!("part of the gap {}", compare::UNATTRIBUTED);
     Some(["unattributed".to_owned(), arm, dash(), compare::percent(share), dash(), words])

@@ -55,15 +55,19 @@ fn use_row(row: &UseRow) -> [String; 5] {
     ]
 }
 
-/// The tables of a profile: kinds of work, packages, functions.
+/// The tables of a profile. Of one against another the tree has the kinds of work and the packages, and only functions
+/// are left to tell.
 pub(crate) fn profile(difference: &ProfileDifference, detail: Detail) -> Document {
     let tables = [
         ("kind of work", &difference.categories),
         ("crate, package or library", &difference.packages),
         ("function", &difference.functions),
     ];
-    let mut blocks: Document =
-        tables.iter().flat_map(|(title, rows)| table(difference, title, rows, detail)).collect();
+    let told_elsewhere = if difference.baseline.is_empty() { 0 } else { 2 };
+    let mut blocks: Document = tables[told_elsewhere..]
+        .iter()
+        .flat_map(|(title, rows)| table(difference, title, rows, detail))
+        .collect();
     if !difference.notes.is_empty() {
         blocks.push(Block::List(difference.notes.clone()));
     }

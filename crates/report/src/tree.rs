@@ -5,6 +5,7 @@ use model::units::format_ns;
 
 use crate::document::{Block, Document};
 use crate::resources::{Detail, signed};
+use crate::waits::at;
 
 /// Share of a request's CPU time below which a node is left out of a short page, and of a full one.
 const LEAST: [f64; 2] = [0.02, 0.002];
@@ -24,9 +25,16 @@ pub(crate) fn tables(findings: &Findings, detail: Detail) -> Document {
 
 /// All columns on a full page; a terminal has no room for counts.
 fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
-    let rows: Vec<[String; 6]> = nodes.iter().map(row).collect();
-    let header =
-        ["CPU time of", "baseline", "arm", "difference", "times a request", "more of it, dearer each"];
+    let rows: Vec<[String; 7]> = nodes.iter().map(row).collect();
+    let header = [
+        "CPU time of",
+        "baseline",
+        "arm",
+        "difference",
+        "times a request",
+        "more of it, dearer each",
+        "where",
+    ];
     let block = match detail {
         Detail::Full => Block::table(header, rows),
         Detail::Short => {
@@ -38,7 +46,7 @@ fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
     (!nodes.is_empty()).then_some(block)
 }
 
-fn row(node: &TreeNode) -> [String; 6] {
+fn row(node: &TreeNode) -> [String; 7] {
     let [from, to] = node.ns;
     let counts =
         node.count.map_or_else(String::new, |count| format!("{:.3} → {:.3}", count.baseline, count.arm));
@@ -53,5 +61,6 @@ fn row(node: &TreeNode) -> [String; 6] {
         format!("{} ± {}", signed(to - from, false), format_ns(node.delta_se_ns)),
         counts,
         parts,
+        node.place.as_ref().map_or_else(String::new, at),
     ]
 }

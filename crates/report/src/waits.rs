@@ -29,8 +29,10 @@ fn table(rows: &[&WaitRow], detail: Detail) -> Block {
         Detail::Full => (usize::MAX, 0.0),
     };
     let shown = rows.iter().filter(|row| row.ns_per_request >= least_ns).take(most);
+    let whole = ["all waits", "", &format_ns(all_ns), "100 %", ""].map(str::to_owned);
     let header = ["the wait ended by", "in", "a request", "share", "times a request"];
-    Block::table(header, shown.map(|row| cells(row, all_ns)).collect())
+    let rows = std::iter::once(whole).chain(shown.map(|row| cells(row, all_ns)));
+    Block::table(header, rows.collect())
 }
 
 fn cells(row: &WaitRow, all_ns: f64) -> [String; 5] {
@@ -77,7 +79,8 @@ fn behind(ended_by: EndedBy) -> Option<&'static str> {
     })
 }
 
-fn at(place: &Place) -> String {
+/// A place in the code: `serve (main.rs:12)`.
+pub(crate) fn at(place: &Place) -> String {
     let file = place.file.as_ref().and_then(|file| file.rsplit('/').next());
     let line = file.zip(place.line).map_or_else(String::new, |(file, line)| format!(" ({file}:{line})"));
     format!("{}{line}", place.function)

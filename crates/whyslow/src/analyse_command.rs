@@ -10,7 +10,9 @@ use crate::exit::{Exit, Outcome, Stop};
 pub(crate) fn run(args: &AnalyseArgs) -> Outcome {
     let JudgedArgs { fail_if, comment, junit } = &args.judged;
     if args.runs.len() > 1 && (!fail_if.is_empty() || comment.is_some() || junit.is_some()) {
-        return Err(Stop::usage(anyhow!("--fail-if, --comment and --junit are of one run: name one")));
+        return Err(Stop::usage(anyhow!(
+            "--fail-if, --comment and --junit judge a single run: name only one"
+        )));
     }
     let mut exit = Exit::Done;
     for path in &args.runs {

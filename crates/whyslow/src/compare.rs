@@ -275,12 +275,12 @@ fn begun(plan: &Plan, path: &Path) -> anyhow::Result<(RunDir, Manifest, Vec<Roun
         let run = dir.read()?;
         anyhow::ensure!(
             run.manifest.plan.masked() == plan.masked(),
-            "{} holds the run of another plan: give another place with --out",
+            "{} holds a run of another plan: choose another folder with --out",
             path.display()
         );
         anyhow::ensure!(
             run.host.is_known(),
-            "{} cannot go on without its host.json: give another place with --out",
+            "{} cannot go on without its host.json: choose another folder with --out",
             path.display()
         );
         return Ok((dir, run.manifest, run.rounds));

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &LadderArgs) -> Outcome {
 /// The plain target, then the steps.
 fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     if !args.design.arms.is_empty() || !args.design.commands.is_empty() {
-        bail!("a ladder has one target: write its variants as --steps a,b,c");
+        bail!("a ladder climbs the variants of one target: name them with --steps a,b,c");
     }
     let kinds = [GIT, "podman:", "docker:", COMPOSE];
     let of_kind = kinds.into_iter().find_map(|kind| Some((kind, args.target.strip_prefix(kind)?)));
@@ -38,7 +38,10 @@ fn steps(args: &LadderArgs) -> anyhow::Result<Vec<String>> {
     };
     let names = if args.steps.is_empty() { all()? } else { args.steps.clone() };
     if names.is_empty() {
-        bail!("'{}' has no variants to climb: a ladder needs a target with variants", args.target);
+        bail!(
+            "'{}' has no variants: a ladder needs a target that has some ('whyslow targets list' shows them)",
+            args.target
+        );
     }
     let steps = names.iter().map(|name| format!("{}@{name}", args.target));
     Ok(std::iter::once(args.target.clone()).chain(steps).collect())

@@ -21,7 +21,7 @@ const COUNTER_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &WatchArgs) -> Outcome {
     let what = What::parse(&args.what).map_err(Stop::usage)?;
     if args.duration.0.is_zero() {
-        return Err(Stop::usage(anyhow!("in a watch of 0s there is nothing to see: write such as -d 10s")));
+        return Err(Stop::usage(anyhow!("a watch of 0 s sees nothing: make it longer, as with -d 10s")));
     }
     let counter = args.counter.as_deref().map(Counter::parse).transpose().map_err(Stop::usage)?;
     let watched = watch(what.pid()?, counter.as_ref(), args)?;
@@ -178,7 +178,7 @@ fn running(pid: u32) -> anyhow::Result<Group> {
     }
     let group = Group::of(pid)?;
     if !group.is_alive() {
-        bail!("process {pid} has ended already: it is a zombie, as its parent has not asked how it ended");
+        bail!("process {pid} has ended already: it is a zombie that its parent has not waited for");
     }
     Ok(group)
 }

@@ -1,13 +1,12 @@
 // Which chart stands in which part.
 
 import { flame } from "../flame/chart";
+import { gap } from "./gap";
 import { forest } from "./forest";
 import { latency } from "./latency";
 import { ladder } from "./ladder";
-import { ledger } from "./ledger";
 import { limits } from "./limits";
 import { pairs } from "./pairs";
-import { waterfall } from "./waterfall";
 import type { Chart } from "./view";
 
-export const CHARTS: Record<string, Chart> = { verdict: forest, limits, waterfall, ledger, profile: flame, latency, pairs, ladder };
+export const CHARTS: Record<string, Chart> = { verdict: forest, limits, waterfall: gap, profile: flame, latency, pairs, ladder };

@@ -37,7 +37,7 @@ class Flame {
   readonly element = element("div", { class: "flame" });
   /** Where in the graph the reader is, or what a search found. */
   private readonly words = element("p", { class: "about", role: "status" });
-  private readonly stage = new Stage({ says: (box) => this.says(box.node), open: (box) => this.zoom(box?.node ?? this.root) });
+  private readonly stage = new Stage<Node>({ says: (box) => this.says(box.node), open: (box) => this.zoom(box?.node ?? this.root) }, "flame graph: arrows go from box to box, Enter zooms, Escape shows the whole");
   private shown: Shown = "difference";
   private grouping: Grouping = "function";
   private search: string;

@@ -1,35 +1,42 @@
 // Where the boxes of a flame graph are pointed at, clicked, and walked through by keyboard.
 
 import { element } from "../dom";
-import type { Box } from "./tree";
+/** Something that is drawn as a box, in the unit of the drawing. */
+export interface Boxed<N> {
+  node: N;
+  depth: number;
+  from: number;
+  to: number;
+}
 
-interface Drawn {
-  boxes: Box[];
-  /** Width of the widest box, in the unit of the boxes. */
+interface Drawn<N> {
+  boxes: Boxed<N>[];
+  /** Width of the drawing, in the unit of the boxes. */
   whole: number;
   /** Height of the axis below the boxes. */
   axisPx: number;
 }
 
-interface Owner {
+interface Owner<N> {
   /** What a box tells. */
-  says: (box: Box) => string;
+  says: (box: Boxed<N>) => string;
   /** A box was chosen; none: the whole. */
-  open: (box: Box | undefined) => void;
+  open?: (box: Boxed<N> | undefined) => void;
 }
 
 /** Space between a box and what it tells. */
 const GAP_PX = 6;
 
-export class Stage {
-  readonly element = element("div", { class: "stage", role: "application", tabindex: "0", "aria-label": "flame graph: arrows go from box to box, Enter zooms, Escape shows the whole" });
+export class Stage<N extends { parent: N | null }> {
+  readonly element = element("div", { class: "stage", role: "application", tabindex: "0" });
   private readonly mark = element("div", { class: "mark", hidden: true });
   private readonly tip = element("div", { class: "tip", role: "status", hidden: true });
-  private drawn: Drawn = { boxes: [], whole: 1, axisPx: 0 };
+  private drawn: Drawn<N> = { boxes: [], whole: 1, axisPx: 0 };
   private svg: SVGElement | null = null;
-  private current: Box | undefined;
+  private current: Boxed<N> | undefined;
 
-  constructor(private readonly owner: Owner) {
+  constructor(private readonly owner: Owner<N>, label: string) {
+    this.element.setAttribute("aria-label", label);
     this.element.addEventListener("pointermove", (event) => this.point(event));
     this.element.addEventListener("pointerleave", () => this.rest());
     this.element.addEventListener("click", (event) => this.click(event));
@@ -46,7 +53,7 @@ export class Stage {
   }
 
   /** Another drawing; the reader stands on its first box, which is the one that was zoomed to. */
-  fill(drawing: HTMLElement, drawn: Drawn): void {
+  fill(drawing: HTMLElement, drawn: Drawn<N>): void {
     this.drawn = drawn;
     this.svg = drawing.querySelector<SVGElement>("svg:has(.boxes)");
     this.current = drawn.boxes[0];
@@ -55,7 +62,7 @@ export class Stage {
   }
 
   /** By place and not by element: names lie above boxes, and a narrow box has its middle far from a wide neighbour's edge. */
-  private under(event: MouseEvent): Box | undefined {
+  private under(event: MouseEvent): Boxed<N> | undefined {
     if (!this.svg) return undefined;
     const { left, top, width } = this.svg.getBoundingClientRect();
     const at = ((event.clientX - left) / width) * this.drawn.whole;
@@ -76,13 +83,15 @@ export class Stage {
 
   private click(event: MouseEvent): void {
     const box = this.under(event);
-    if (box) this.owner.open(box);
+    if (!box) return;
+    if (this.owner.open) this.owner.open(box);
+    else this.tell(this.current = box, event.clientX);
   }
 
   private press(event: KeyboardEvent): void {
     const next = this.neighbour(event.key);
-    if (event.key === "Enter" && this.current) this.owner.open(this.current);
-    else if (event.key === "Escape") this.owner.open(undefined);
+    if (event.key === "Enter" && this.current) this.owner.open?.(this.current);
+    else if (event.key === "Escape") this.owner.open?.(undefined);
     else if (next) this.current = next;
     else if (!event.key.startsWith("Arrow")) return;
     event.preventDefault();
@@ -90,7 +99,7 @@ export class Stage {
   }
 
   /** The caller, the widest of what it calls, or what lies beside it. */
-  private neighbour(key: string): Box | undefined {
+  private neighbour(key: string): Boxed<N> | undefined {
     const { current, drawn } = this;
     if (!current) return undefined;
     const row = () => drawn.boxes.filter((box) => box.depth === current.depth).sort((a, b) => a.from - b.from);
@@ -115,7 +124,7 @@ export class Stage {
   }
 
   /** Marks a box and says what it is, below it, and beside the pointer where there is one. */
-  private tell(box: Box, pointerX?: number): void {
+  private tell(box: Boxed<N>, pointerX?: number): void {
     if (!this.svg) return;
     const [outer, inner, row] = [this.element.getBoundingClientRect(), this.svg.getBoundingClientRect(), this.rowPx()];
     const scale = inner.width / this.drawn.whole;

@@ -42,10 +42,13 @@ pub struct Place {
     /// Function.
     pub function: String,
     /// Source file, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Line there, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The commit that last changed it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
 
@@ -75,19 +78,25 @@ pub struct AttributionRow {
     pub delta_se_ns: f64,
     /// How often what the leaf is part of was done: switches, page faults, calls of its
     /// system call; absent where that was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<LeafCount>,
     /// Part of the change that is because it was done more often.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub more_ns: Option<f64>,
     /// Part of the change that is because it took longer each time; both parts sum to the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dearer_ns: Option<f64>,
     /// Where it is, or where the program's own code asked for it.
-    #[serde(rename = "where")]
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// The function of the program's own code from which most of it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
     /// Of the kernel's time, the function in which most of it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
     /// The cause to which it belongs, where the gap was explained.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<CauseId>,
     /// What its error was worked out from.
     #[serde(skip)]

@@ -22,13 +22,16 @@ pub struct WaitRow {
     /// What ended the waits.
     pub ended_by: EndedBy,
     /// Where another thread ended them: what had ended its own last wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<EndedBy>,
     /// Who ended them: a thread of the server, or a process and its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Where the thread waited.
-    #[serde(rename = "where")]
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
     /// Where the other one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub woken_from: Option<Place>,
     /// Threads' idle time of a request.
     pub ns_per_request: f64,

@@ -83,7 +83,6 @@ fn sections_come_in_the_order_of_the_questions() {
         "What limits each",
         "Why",
         "Ruled out",
-        "Unattributed: 0.0 % of the gap of pr, which no suspect can carry.",
         "Next: --blocks 12 would decide at this spread:\n",
         "\n  whyslow compare 'main=./old --port {port}' --seed 7 --blocks 12\n",
         "Verdicts (arm against baseline)",

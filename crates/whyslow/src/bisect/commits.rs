@@ -35,7 +35,7 @@ impl Commits {
         );
         ensure!(
             repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok(),
-            "{good} is no ancestor of {bad}: write a commit from which the other one comes"
+            "{good} is not an ancestor of {bad}: choose a first commit that the second one is built on"
         );
         let hashes = std::iter::once(good).chain(behind).collect();
         Ok(Self { repository, hashes })

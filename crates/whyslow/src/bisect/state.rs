@@ -65,7 +65,7 @@ impl State {
         }
         ensure!(
             found.schema == SCHEMA && found.metric == metric && found.plan == plan.masked(),
-            "{} is of a search with other flags: give another place with --out",
+            "{} holds a search with other flags: choose another folder with --out",
             file.display()
         );
         Ok(Self { file, plan, ..found })

@@ -66,7 +66,7 @@ fn read(file: &Path) -> anyhow::Result<CaseFile> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let case = CaseFile::parse(&file.display().to_string(), &text)?;
     if case.name != stem(file) {
-        bail!("{}: it is called '{}', which is not the file's name", file.display(), case.name);
+        bail!("{}: its name is '{}': make it the same as the file's", file.display(), case.name);
     }
     Ok(case)
 }

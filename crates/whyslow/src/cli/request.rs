@@ -160,7 +160,7 @@ impl RequestArgs {
         }
         if self.speed.is_some() {
             bail!(
-                "--speed is of a log's own timing, which only load keeps: in {command} the conditions say when requests are due"
+                "--speed scales a log's own timing, which only load keeps: in {command} the conditions say when requests are due"
             );
         }
         if let Some(count) = self.count()? {
@@ -291,7 +291,7 @@ impl RequestArgs {
             bail!("--sse has one stream on each connection: leave --pipeline out");
         }
         if !streams && self.streams != 1 {
-            bail!("--streams is of HTTP/2 and HTTP/3: add --http2, --http3 or --grpc");
+            bail!("--streams is for HTTP/2 and HTTP/3: add --http2, --http3 or --grpc");
         }
         Ok(())
     }
@@ -308,7 +308,10 @@ impl RequestArgs {
     pub(crate) fn scenario(&self, target: &Target) -> anyhow::Result<Option<Scenario>> {
         let Some(file) = &self.scenario else { return Ok(None) };
         if self.method != "GET" {
-            bail!("-X {} says nothing of a scenario, whose steps have their own methods", self.method);
+            bail!(
+                "-X {} does nothing in a scenario, whose steps have their own methods: leave it out",
+                self.method
+            );
         }
         let data = self.data.as_deref().map(table).transpose()?;
         let (name, text) = (file.display().to_string(), text(file)?);

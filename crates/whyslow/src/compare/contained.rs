@@ -34,7 +34,7 @@ fn of_image(
     let command = if own.is_empty() { run.unwrap_or_default() } else { own };
     let run = if command.is_empty() { Vec::new() } else { split_command(name, command)? };
     if let Some(folder) = FOLDERS.iter().find(|folder| run.iter().any(|word| word.contains(**folder))) {
-        bail!("'{name}' runs in a container, which has no {folder}: name the folder as it is in the image");
+        bail!("'{name}' runs in a container, which has no {folder}: name a folder of the image");
     }
     let pulling = || crate::say(&format!("{name}: pulling {asked}"));
     let flags = [flags(engine, "FLAGS")?, flags(engine, "RUN_FLAGS")?];

@@ -102,14 +102,16 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
         bail!("--path cannot be used with a file of requests: both say what is asked");
     }
     if args.expect_status.is_some() && args.request.has_file() {
-        bail!("--expect-status is of one request: of a file's requests every status below 400 is right");
+        bail!(
+            "--expect-status is for a single request: with a file of requests every status below 400 is right"
+        );
     }
     if args.expect_body.is_some() && args.request.has_file() {
-        bail!("--expect-body is of one request: leave it out with a file of requests");
+        bail!("--expect-body is for a single request: leave it out with a file of requests");
     }
     if args.expect_status.is_some() && (args.request.ws || args.request.grpc.is_some()) {
         bail!(
-            "--expect-status is of HTTP: messages of WebSocket have no status, and calls of gRPC succeed with one alone"
+            "--expect-status is for HTTP: WebSocket messages have no status and gRPC calls succeed with only one: leave it out"
         );
     }
     let socket = args.request.unix.as_ref().map(|socket| socket.to_string_lossy());

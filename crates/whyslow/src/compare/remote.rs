@@ -288,7 +288,7 @@ impl Line {
             }
         }
         bail!(
-            "{} says other things than the script that was sent: is its shell one that talks?",
+            "{} printed other text than whyslow's script: a start-up file of its shell may print something; leave that out where no terminal is",
             self.machine
         )
     }

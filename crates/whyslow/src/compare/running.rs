@@ -24,7 +24,7 @@ pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm
 /// The address of a server on this machine, and the path where the URL has one.
 pub(crate) fn place(url: &str) -> anyhow::Result<(SocketAddr, Option<String>)> {
     let Some(rest) = url.strip_prefix("http://") else {
-        bail!("'{url}' is no server that runs already: write http://127.0.0.1:PORT/PATH");
+        bail!("'{url}' is not the address of a running server: write http://127.0.0.1:PORT/PATH");
     };
     let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let address = address(place).with_context(|| {

@@ -42,13 +42,13 @@ impl Receiver {
     pub(crate) fn read(format: Format, url: &str) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
             bail!(
-                "figures are sent over http:// alone, not to '{url}': name a collector near by, such as http://127.0.0.1:4318"
+                "figures are sent over http:// only, not to '{url}': name a collector near by, such as http://127.0.0.1:4318"
             );
         };
         let end = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-            bail!("'{url}' is no URL of a receiver of figures: write such as http://127.0.0.1:4318");
+            bail!("'{url}' is not the URL of a collector: write one such as http://127.0.0.1:4318");
         }
         let port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let authority = if port { authority.to_owned() } else { format!("{authority}:80") };

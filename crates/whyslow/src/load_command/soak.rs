@@ -37,7 +37,7 @@ impl Soak {
             return Ok(None);
         }
         if args.repeat > 1 {
-            bail!("--soak is of one window: leave --repeat out and lengthen -d");
+            bail!("--soak is one long window: leave --repeat out and lengthen -d");
         }
         let local = config.target.addresses.iter().find_map(|address| match address {
             Address::Tcp(address) if address.ip().is_loopback() => Some(address.port()),
@@ -45,7 +45,7 @@ impl Soak {
         });
         let Some(port) = local else {
             bail!(
-                "--soak watches a server on this machine: {} is not reached by a loopback address",
+                "--soak watches a server on this machine: reach it by a loopback address such as 127.0.0.1, not by {}",
                 config.target.url
             );
         };

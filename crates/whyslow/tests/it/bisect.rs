@@ -83,7 +83,7 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     let other = Said::of(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(
-        other.err.contains("is of a search with other flags: give another place with --out"),
+        other.err.contains("holds a search with other flags: choose another folder with --out"),
         "{other:?}"
     );
 }

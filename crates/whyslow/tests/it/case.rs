@@ -131,7 +131,7 @@ fn a_small_case_is_run_to_its_answer_and_taken_up_again() {
     assert!(kept.ends_with("By hand.\n"), "{kept}");
     let other = case(&folder, &["run", "tiny", "--smoke", "--out", "run", "--seed", "2"]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    assert!(other.err.contains("holds the run of another plan: give another place with --out"), "{other:?}");
+    assert!(other.err.contains("holds a run of another plan: choose another folder with --out"), "{other:?}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn what_a_case_cannot_mean_is_refused_before_anything_starts() {
         ),
         (CASE.replace("against = \"threads\"", "against = \"z\""), "a claim names the unknown figure 'z'"),
         (CASE.replace("cohttp-async", "no-such-target"), "case 'tiny': there is no target 'no-such-target'"),
-        (CASE.replace("name = \"tiny\"", "name = \"other\""), "which is not the file's name"),
+        (CASE.replace("name = \"tiny\"", "name = \"other\""), "make it the same as the file's"),
         (CASE.replace("path = \"/plaintext\"", "path = \"plaintext\""), "a path that begins with /"),
     ];
     for (text, want) in table {

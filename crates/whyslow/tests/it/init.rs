@@ -39,7 +39,7 @@ fn who_does_not_answer_or_is_elsewhere_is_said_in_one_sentence() {
     for (url, want) in [
         ("http://127.0.0.1:9/", "does not answer"),
         ("http://192.0.2.1:8080/", "is not on this machine"),
-        ("ftp://127.0.0.1/", "is no server that runs already"),
+        ("ftp://127.0.0.1/", "is not the address of a running server"),
     ] {
         let said = whyslow_in(&folder, &["init", url]);
         assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");

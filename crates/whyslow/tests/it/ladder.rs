@@ -42,7 +42,7 @@ fn the_declared_rungs_are_climbed() {
 fn what_is_no_rung_is_refused() {
     for (args, want) in [
         (&["steps", "--steps", "three"][..], "has no variant 'three': it has one, two"),
-        (&["threads"], "'threads' has no variants to climb"),
+        (&["threads"], "'threads' has no variants: a ladder needs"),
     ] {
         let said = ladder(args);
         assert_eq!(said.code, Some(2), "{said:?}");

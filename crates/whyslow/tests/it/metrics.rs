@@ -163,7 +163,7 @@ fn a_collector_that_is_not_there_costs_a_sentence_and_not_the_load() {
     assert_eq!(said.err.matches("figures cannot be sent to 127.0.0.1:").count(), 1, "{said:?}");
     for flag in ["--otlp", "--remote-write"] {
         let refused = whyslow(&["load", flag, "https://127.0.0.1:1", &url]);
-        assert!(refused.code == Some(2) && refused.err.contains("http:// alone"), "{refused:?}");
+        assert!(refused.code == Some(2) && refused.err.contains("http:// only"), "{refused:?}");
     }
 }
 

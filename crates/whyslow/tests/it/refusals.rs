@@ -109,7 +109,7 @@ const CASES: &[(&[&str], &str)] = &[
     ),
     (
         &["compare", "a=https://127.0.0.1:1/", "threads"],
-        "is no server that runs already: write http://127.0.0.1:PORT",
+        "is not the address of a running server: write http://127.0.0.1:PORT",
     ),
     (
         &["compare", "a=http://127.0.0.1:9/x", "b=http://127.0.0.1:9/y"],

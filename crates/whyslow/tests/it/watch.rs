@@ -102,7 +102,7 @@ fn what_cannot_be_watched_is_one_sentence() {
         (&["watch", "server"], 2, "neither a process nor a port"),
         (&["watch", ":99999"], 2, "neither a process nor a port"),
         (&["watch", "1", "--counter", "ftp://x"], 2, "does not begin with http://"),
-        (&["watch", "1", "-d", "0s"], 2, "in a watch of 0s there is nothing to see"),
+        (&["watch", "1", "-d", "0s"], 2, "a watch of 0 s sees nothing"),
         (&["watch", "4194303", "-d", "1s"], 1, "there is no process 4194303"),
         (&["watch", ":1", "-d", "1s"], 1, "listens on port 1"),
         (&["watch", "1", "-d", "1s", "--counter", "http://127.0.0.1:1/"], 1, "does not answer"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::error_ns;
 use super::table::{Does, does_the_same};
-use super::{AttributionRow, LeafCount, parts};
+use super::{AttributionRow, LeafCount, Place, parts};
 use crate::attribution::profile::Category;
 use crate::facts::seen::SURE;
 
@@ -61,36 +61,47 @@ pub struct TreeNode {
     pub count: Option<LeafCount>,
     /// Parts of the change that are more of it, and dearer each.
     pub parts: Option<[f64; 2]>,
+    /// Where it is, of a leaf.
+    pub place: Option<Place>,
 }
 
-/// The nodes of the tree of one arm, each above those below it, largest change first; those that in both arms and in their
-/// difference are below `least`, a share of the larger CPU time, are left out.
+/// The nodes of the tree of one arm, the whole first, each above those below it, largest change first; those that in both
+/// arms are below `least`, a share of the larger CPU time, are one node, so that what is below a node sums to it.
 #[must_use]
 pub fn nodes(rows: &[&AttributionRow], least: f64) -> Vec<TreeNode> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
     let root = root(rows);
     let least_ns = least * root.ns[0].max(root.ns[1]);
-    let mut nodes = Vec::new();
-    list(&root, 0, least_ns, &mut nodes);
+    let mut nodes = vec![root.shown(0, WHOLE.to_owned())];
+    list(&root, 1, least_ns, &mut nodes);
     nodes
 }
+
+/// The first node: CPU time of what all below it is.
+const WHOLE: &str = "a request";
+/// Nodes that are too small for a row each.
+const SMALLER: &str = "smaller ones, together";
 
 fn list(node: &Node, depth: usize, least_ns: f64, nodes: &mut Vec<TreeNode>) {
     let mut children: Vec<_> = node.children.iter().collect();
     children.sort_by(|a, b| b.1.delta().abs().total_cmp(&a.1.delta().abs()));
-    for (name, child) in children {
-        if child.ns[0].max(child.ns[1]) < least_ns {
-            continue;
-        }
-        let (count, parts) = child.counted();
-        let (mut name, delta_se_ns) = ((*name).to_owned(), child.error_ns());
+    let is_small = |child: &Node| child.ns[0].max(child.ns[1]) < least_ns;
+    for (name, child) in children.iter().filter(|(_, child)| !is_small(child)) {
+        let (mut name, mut only) = ((**name).to_owned(), *child);
         // One below another that has nothing else is one row with it.
-        let mut child = child;
-        while let Some((below, only)) = child.children.iter().next().filter(|_| child.children.len() == 1) {
+        while let Some((below, next)) = only.children.iter().next().filter(|_| only.children.len() == 1) {
             name = format!("{name} › {below}");
-            child = only;
+            only = next;
         }
-        nodes.push(TreeNode { depth, name, ns: child.ns, delta_se_ns, count, parts });
-        list(child, depth + 1, least_ns, nodes);
+        nodes.push(child.shown(depth, name));
+        list(only, depth + 1, least_ns, nodes);
+    }
+    let mut rest = Node::default();
+    children.iter().filter(|(_, child)| is_small(child)).for_each(|(_, child)| rest.take(child));
+    if rest.ns[0].max(rest.ns[1]) > 0.0 {
+        nodes.push(TreeNode { count: None, parts: None, ..rest.shown(depth, SMALLER.to_owned()) });
     }
 }
 
@@ -110,6 +121,19 @@ impl<'a> Node<'a> {
         if let Some((first, below)) = path.split_first() {
             self.children.entry(first).or_default().add(row, below);
         }
+    }
+
+    /// Adds the leaves of another node, of which it then says nothing but their sum.
+    fn take(&mut self, other: &Node<'a>) {
+        self.ns[0] += other.ns[0];
+        self.ns[1] += other.ns[1];
+        self.rows.extend(&other.rows);
+    }
+
+    fn shown(&self, depth: usize, name: String) -> TreeNode {
+        let (count, parts) = self.counted();
+        let place = if let [leaf] = self.rows[..] { leaf.place.clone() } else { None };
+        TreeNode { depth, name, ns: self.ns, delta_se_ns: self.error_ns(), count, parts, place }
     }
 
     fn delta(&self) -> f64 {

@@ -55,7 +55,9 @@ exec "$f" agent"#
 pub(super) fn met(machine: &Machine, line: &str) -> anyhow::Result<Option<bool>> {
     let Some(told) = line.strip_prefix(MARK) else { return Ok(None) };
     let words: Vec<&str> = told.split_whitespace().collect();
-    let [system, cpu, state] = words[..] else { bail!("{machine} told '{told}' of itself: is sh there?") };
+    let [system, cpu, state] = words[..] else {
+        bail!("{machine} answered 'uname' with '{told}': is there a POSIX sh?")
+    };
     let ours = std::env::consts::ARCH;
     if system != "Linux" || cpu != ours {
         bail!(
