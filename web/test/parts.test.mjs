@@ -110,22 +110,28 @@ test("the forest plot has each primary ratio where its figure is", async () => {
 
 /** The boxes of the first picture of where the time goes, as its reader walks through them: what each tells. */
 async function walk(page) {
-  const told = () => page.locator("#waterfall .view:not([hidden]) .stage").first().locator(".tip").innerText();
-  await page.locator("#waterfall .view:not([hidden]) .stage").first().focus();
+  const stage = page.locator("#waterfall .view:not([hidden]) .stage").first();
+  await stage.focus();
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("Tab");
-  const seen = [];
-  const down = async () => {
-    // To the left end of a row, then along it.
-    for (let step = 0; step < 40; step++) await page.keyboard.press("ArrowLeft");
-    for (let before = ""; (await told()) !== before; await page.keyboard.press("ArrowRight")) seen.push((before = await told()));
+  const told = () => stage.locator(".tip").innerText();
+  /** Whether the key led to another box. */
+  const goes = async (key) => {
+    const before = await told();
+    await page.keyboard.press(key);
+    return (await told()) !== before;
   };
-  for (let row = 0, before = ""; row < 8; row++) {
-    await down();
-    before = await told();
-    await page.keyboard.press("ArrowDown");
-    if ((await told()) === before) break;
-  }
+  const seen = [];
+  const row = async () => {
+    while (await goes("ArrowLeft"));
+    do seen.push(await told()); while (await goes("ArrowRight"));
+  };
+  /** From any box of the row that has some below it. */
+  const down = async () => {
+    do if (await goes("ArrowDown")) return true; while (await goes("ArrowLeft"));
+    return false;
+  };
+  do await row(); while (await down());
   return seen;
 }
 

@@ -110,10 +110,10 @@ function one(view: View, arm: string, both: Record<Side, Cell>, span: Record<Sid
   const title = `${arm} against ${baseline}: ${ns(total(baseline))} → ${ns(total(arm))} of CPU time a request, ${signedNs(paid.size - saved.size)}: ${ns(saved.size)} saved, ${ns(paid.size)} paid`;
   const stage = new Stage<Cell>({ says }, "CPU time saved and paid: arrows go from box to box");
   const hatch = hatching();
-  const drawing = figure(view, title, `${boxes.filter(({ node }) => node.children.length === 0).length} parts; the table below has all`, {
+  const drawing = figure(view, title, `${boxes.filter(({ node }) => node.children.length === 0).length} parts; the table below has them as rows`, {
     height: (Math.max(...boxes.map((box) => box.depth)) + 1) * ROW_PX + AXIS_PX,
     marginLeft: 0, marginRight: 0, marginTop: 0, marginBottom: AXIS_PX,
-    x: { domain: [-span.saved, span.paid], label: null, tickFormat: (value: number) => signedNs(value), ticks: Math.max(2, view.width / 160), grid: true, insetLeft: 0 },
+    x: { domain: [-span.saved, span.paid], label: null, tickFormat: (value: number) => (value === 0 ? "0" : signedNs(value)), ticks: Math.max(2, view.width / 160), grid: true },
     y: { domain: [Math.max(...boxes.map((box) => box.depth)) + 1, 0], axis: null },
     color: { type: "identity" },
     marks: marks(boxes, span.saved, scale, hatch.fill),
@@ -125,7 +125,7 @@ function one(view: View, arm: string, both: Record<Side, Cell>, span: Record<Sid
 function marks(boxes: Placed[], zero: number, scale: number, hatch: string): Plot.Markish[] {
   const isHatched = ({ node }: Placed) => node.name.endsWith(NOT_SAMPLED);
   const text = (of: Placed[], fill: string) =>
-    Plot.text(of.filter((box) => label(box, scale)), { x: (box: Placed) => (box.from + box.to) / 2 - zero, y: (box: Placed) => box.depth + 0.5, text: (box: Placed) => label(box, scale), fill, stroke: fill === "#111" ? undefined : "var(--paper)", pointerEvents: "none" });
+    Plot.text(of.filter((box) => label(box, scale)), { x: (box: Placed) => (box.from + box.to) / 2 - zero, y: (box: Placed) => box.depth + 0.5, text: (box: Placed) => label(box, scale), fill, stroke: fill === "#111" ? undefined : "var(--paper)", strokeWidth: 6, pointerEvents: "none" });
   return [
     Plot.rect(boxes, { x1: (box: Placed) => box.from - zero, x2: (box: Placed) => box.to - zero, y1: "depth", y2: (box: Placed) => box.depth + 1, inset: 0.5, fill: (box: Placed) => (isHatched(box) ? hatch : fill(box)), className: "boxes" }),
     text(boxes.filter((box) => !isHatched(box)), "#111"),
@@ -150,7 +150,7 @@ function label({ node, from, to }: Placed, scale: number): string {
 
 function says({ node }: Placed): string {
   const [leaf, ...others] = node.leaves;
-  const first = `${node.name}: ${ns(node.size)} a request ${node.side}`;
+  const first = node.parent ? `${node.name}: ${ns(node.size)} a request ${node.side}` : `all that is ${node.side}: ${ns(node.size)} a request`;
   if (!leaf || others.length > 0) return `${first}\nin ${node.leaves.length} parts`;
   const count = leaf.count ? `\n${leaf.count.baseline.toFixed(3)} → ${leaf.count.arm.toFixed(3)} times a request` : "";
   return `${first} ± ${ns(leaf.delta_se_ns)}\n${ns(leaf.baseline_ns)} → ${ns(leaf.arm_ns)}${count}${place(leaf)}`;

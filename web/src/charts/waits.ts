@@ -28,7 +28,7 @@ export function waits(view: View): HTMLElement[] {
   const says = sums.map((sum) => `${sum.arm}, ended by ${sum.by}: ${ns(sum.ns)}`).join("; ");
   return [
     figure(view, "How long threads waited for each request, by what ended the wait", says, {
-      height: arms.length * 34 + 40,
+      height: arms.length * 34 + 52,
       marginLeft: nameMargin(view, arms),
       marginRight: 20,
       x: { tickFormat: (value: number) => ns(value), ticks: Math.max(2, view.width / 130), label: null, grid: true },
