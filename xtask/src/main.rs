@@ -30,7 +30,11 @@ enum Task {
     /// All checks and tests: what CI runs
     Ci,
     /// The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md
-    Tidy,
+    Tidy {
+        /// Print how large each crate is instead: lines without tests, public items, longest file
+        #[arg(long)]
+        figures: bool,
+    },
     /// What a release consists of, built and tried out, in target/dist/whyslow-VERSION
     Dist {
         /// This part only; the others stay as they were made before
@@ -54,7 +58,8 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Ci => ci::run(),
-        Task::Tidy => tidy::run(),
+        Task::Tidy { figures: true } => tidy::print_figures(),
+        Task::Tidy { figures: false } => tidy::run(),
         Task::Dist { part } => dist::run(part),
         Task::Memory => memory::run(),
         Task::Soak { part } => soak::run(&part),

@@ -1,6 +1,7 @@
 //! The invariants of ARCHITECTURE.md and the limits of CONTRIBUTING.md, as checks that print how much they checked.
 
 mod edges;
+mod figures;
 mod functions;
 mod sources;
 mod stages;
@@ -8,6 +9,7 @@ mod words;
 
 use anyhow::bail;
 
+pub(crate) use figures::print as print_figures;
 use sources::Source;
 
 /// What a check looked at and what it found.
@@ -22,7 +24,7 @@ pub(crate) struct Finding {
 
 type Check = fn(&[Source]) -> anyhow::Result<Finding>;
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 11] = [
     ("crates depend only as ARCHITECTURE.md says", edges::dependencies),
     ("stages of analyse name earlier ones alone", stages::order),
     ("every dependency has its reason", edges::reasons),
@@ -32,6 +34,7 @@ const CHECKS: [(&str, Check); 10] = [
     ("only launch starts processes, only record writes runs", sources::owners),
     ("pure crates touch no clock, socket, file or environment", sources::purity),
     ("no path of one machine, no registry, no words about how work is organised", words::forbidden),
+    ("every file that the map names exists", words::places),
     ("the map is short and its links exist", words::documents),
 ];
 

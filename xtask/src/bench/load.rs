@@ -15,7 +15,7 @@ use super::blocks::Blocks;
 use super::page::{self, Page};
 use super::target::{Cpus, Server};
 use super::whyslow;
-use bar::{Bar, told};
+use bar::{Bar, leading_number};
 use tool::{Load, Ran, Tool};
 use wire::Wire;
 
@@ -176,7 +176,7 @@ impl Taken {
     /// A bar on it.
     fn bar(&self, ours: Tool, tool: Tool, most: f64) -> Bar {
         let what = format!("CPU per request, {} / {}", ours.name(), tool.name());
-        Bar::at_most(what, most, told(&self.ratio(ours, tool)))
+        Bar::at_most(what, most, leading_number(&self.ratio(ours, tool)))
     }
 
     /// The same on a published figure.
@@ -411,7 +411,7 @@ impl Bench {
         let mut rows = self.beside_wrk(&format!("{} µs of work a request", WITNESS_WORK_NS / 1000), &work)?;
         drop(work);
         // The last cell of the last row is the ratio to wrk.
-        let ratio = rows.last().and_then(|row| told(row.last()?));
+        let ratio = rows.last().and_then(|row| leading_number(row.last()?));
         let what = "requests/s where the work is fixed, whyslow / wrk";
         let bars =
             [Bar::at_least(what, 1.0 - WITNESS_APART, ratio), Bar::at_most(what, 1.0 + WITNESS_APART, ratio)];

@@ -34,7 +34,7 @@ struct Agreement {
 }
 
 /// One window.
-struct Seen {
+struct WindowFigures {
     ratio: f64,
     switches_per_s: f64,
     each_ns: f64,
@@ -46,10 +46,10 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for plant in PLANTS {
         let server = Server::start(plant)?;
-        let windows: Vec<Seen> = (0..args.runs())
-            .map(|_| seen(&server.window(Some("clock"))?.told))
+        let windows: Vec<WindowFigures> = (0..args.runs())
+            .map(|_| parse_window(&server.window(Some("clock"))?.told))
             .collect::<anyhow::Result<_>>()?;
-        let at = |share, of: fn(&Seen) -> f64| {
+        let at = |share, of: fn(&WindowFigures) -> f64| {
             let figures: Vec<f64> = windows.iter().map(of).collect();
             descriptive::quantile(&figures, share).context("one window at least (--runs)")
         };
@@ -70,11 +70,11 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
 }
 
 /// What the observer told of one window.
-fn seen(told: &str) -> anyhow::Result<Seen> {
+fn parse_window(told: &str) -> anyhow::Result<WindowFigures> {
     let figures: Vec<f64> = told.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, task_clock, switches] = figures[..] else { bail!("the observer told no times") };
     let both = user + system;
-    Ok(Seen {
+    Ok(WindowFigures {
         ratio: both / task_clock,
         switches_per_s: switches / watched::WATCHED_S,
         each_ns: (both - task_clock) / switches,

@@ -47,7 +47,7 @@ pub(super) fn table(bars: &[Bar]) -> String {
 }
 
 /// The number that a cell begins with, such as that of `0.77 [0.74, 0.78]`: what is judged is what is read.
-pub(super) fn told(cell: &str) -> Option<f64> {
+pub(super) fn leading_number(cell: &str) -> Option<f64> {
     cell.split(' ').next()?.parse().ok()
 }
 
@@ -59,10 +59,10 @@ mod tests {
     fn a_bar_is_met_up_to_its_limit_and_never_by_what_was_not_measured() {
         let met = |bar: Bar| bar.row().pop().unwrap();
         for (found, most, least) in [
-            (told("0.77 [0.74, 0.78]"), "yes", "**no**"),
-            (told("0.95"), "yes", "yes"),
-            (told("1"), "**no**", "yes"),
-            (told("–"), "not measured", "not measured"),
+            (leading_number("0.77 [0.74, 0.78]"), "yes", "**no**"),
+            (leading_number("0.95"), "yes", "yes"),
+            (leading_number("1"), "**no**", "yes"),
+            (leading_number("–"), "not measured", "not measured"),
         ] {
             assert_eq!(met(Bar::at_most("it", 0.95, found)), most, "{found:?}");
             assert_eq!(met(Bar::at_least("it", 0.95, found)), least, "{found:?}");
