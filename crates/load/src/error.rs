@@ -28,9 +28,9 @@ pub enum LoadError {
     #[error("the request cannot be sent: {0}")]
     Request(&'static str),
     /// A field of a request would break the message.
-    #[error("the request cannot be sent: the field '{}' is not 'Name: value' on one line", name.escape_debug())]
+    #[error("the request cannot be sent: the field '{name}' is not 'Name: value' on one line")]
     Field {
-        /// Its name.
+        /// The first word of its name.
         name: String,
     },
     /// A setting is out of range or does not go with another.

@@ -129,7 +129,11 @@ impl Request {
             ));
         }
         match self.headers.iter().find(|(name, value)| !token(name) || !line(value)) {
-            Some((name, _)) => Err(LoadError::Field { name: name.clone() }),
+            Some((name, _)) => {
+                // What follows its first word may be a secret whose name was forgotten.
+                let other = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+                Err(LoadError::Field { name: name.split(other).next().unwrap_or_default().to_owned() })
+            }
             None => Ok(()),
         }
     }

@@ -277,7 +277,9 @@ pub fn check(request: &Request, data: Option<&Data>) -> Result<(), String> {
     }
     for (name, value) in &request.fields {
         if !token(name) || value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-            let name = name.escape_debug();
+            // What follows its first word may be a secret whose name was forgotten.
+            let other = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+            let name = name.split(other).next().unwrap_or_default();
             return Err(format!("the field '{name}' is not 'Name: value' on one line"));
         }
         one_line(name, &pieces(value.as_bytes(), data)?, data)?;

@@ -212,7 +212,7 @@ fn a_real_collector_takes_live_figures_and_the_report() {
     let mut command = Command::new("otelcol");
     command.arg("--config").arg(&config_file).stdout(Stdio::null());
     let Ok(collector) = command.stderr(std::fs::File::create(&log).unwrap()).spawn() else {
-        testkit::skipped("otelcol is not installed: tests/fixture/collector says how to build one");
+        testkit::skipped("otelcol is not installed");
         return;
     };
     let _collector = Ends(collector);
