@@ -43,11 +43,16 @@ pub struct HistoryPoint {
     pub high: f64,
     /// Rounds.
     pub rounds: u32,
+    /// The commit that the arm was built from, where it came from git.
+    pub commit: Option<String>,
+    /// Whether there was more in the work tree than that commit.
+    pub changed: bool,
     /// p-value of a change that begins with this run, where one was found.
     pub change_p: Option<f64>,
 }
 
-/// One figure over the runs that asked the same on the same machine, oldest first.
+/// One figure over the runs that asked the same on the same machine: in the order of their commits where these are known, else
+/// oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct HistorySeries {
     /// Arm.

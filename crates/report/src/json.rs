@@ -45,6 +45,12 @@ pub fn bisect_json(found: &Bisected) -> String {
     pretty(&BisectOutput { found, text: crate::bisect_text(found) })
 }
 
+/// The schema of [`bisect_json`].
+#[must_use]
+pub fn bisect_schema() -> Value {
+    schemars::schema_for!(BisectOutput).to_value()
+}
+
 /// A ladder as one JSON object, with the text that a person would read.
 #[must_use]
 pub fn ladder_json(ladder: &Ladder) -> String {

@@ -41,8 +41,8 @@ pub use history::{
 };
 pub use html::{PAGE_SCHEMA, Page, PageData, PageRun, Place, Unreadable, message_page, page};
 pub use json::{
-    bisect_json, capacity_json, capacity_schema, case_json, case_schema, findings_json, findings_schema,
-    ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
+    bisect_json, bisect_schema, capacity_json, capacity_schema, case_json, case_schema, findings_json,
+    findings_schema, ladder_json, load_json, load_schema, page_schema, watch_json, watch_schema,
 };
 pub use metrics::{LiveFigures, load_csv, load_live, load_live_otlp, load_otlp, load_prometheus};
 pub use remote_write::load_remote_write;
@@ -95,6 +95,12 @@ pub fn findings_junit(findings: &Findings) -> String {
 #[must_use]
 pub fn bisect_text(found: &Bisected) -> String {
     bisect::text(found)
+}
+
+/// What a search through a history came to, as Markdown.
+#[must_use]
+pub fn bisect_markdown(found: &Bisected) -> String {
+    markdown::render(&bisect::document(found))
 }
 
 /// Why the arms of a comparison differ: that part of its first screen.

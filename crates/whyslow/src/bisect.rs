@@ -5,9 +5,12 @@ mod state;
 
 use std::path::{Path, PathBuf};
 
-use analyse::{BISECT_SCHEMA, BisectStep, Bisected, Comparison, Findings, Halfway, Metric, Verdict};
+use analyse::{
+    BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Comparison,
+    Findings, Metric,
+};
 use anyhow::{anyhow, bail, ensure};
-use model::plan::{HistoryAnswer, HistorySearch, NextStep, Plan};
+use model::plan::{HistorySearch, Plan};
 use model::units::CpuSet;
 
 use crate::cli::{BisectArgs, CompareArgs, Format};
@@ -37,7 +40,8 @@ pub(crate) fn run(args: &BisectArgs) -> Outcome {
     let found = search.run()?;
     crate::print(&match args.design.format {
         Format::Json => report::bisect_json(&found),
-        Format::Text | Format::Md => report::bisect_text(&found),
+        Format::Text => report::bisect_text(&found),
+        Format::Md => report::bisect_markdown(&found),
     })?;
     Ok(if found.cannot_tell.is_none() { Exit::Done } else { Exit::Inconclusive })
 }
@@ -93,99 +97,93 @@ impl<'a> Search<'a> {
         let state = State::open(&self.folder, self.plan.clone(), self.metric, self.args.seed.is_some());
         let mut state = state.map_err(Stop::usage)?;
         crate::say(&format!("{}kept in {}", self.describe(), self.folder.display()));
-        let Some(halfway) = self.ends(&mut state)? else {
-            let reason =
-                format!("{} was not shown to be slower than {}", self.commits.bad(), self.commits.good());
-            return Ok(self.result(&state, Some(reason)));
-        };
         let mut search = self.known(&state);
+        let mut why = Vec::new();
         loop {
             match search.next() {
-                NextStep::Ask(place) => {
-                    crate::say(&format!("{} commits left", search.left()));
-                    let step = self.step(&state, place, halfway)?;
-                    search.tell(place, step.answer.into());
-                    state.steps.push(step);
-                    state.keep()?;
-                }
-                NextStep::Found(place) => return self.found(&mut state, place),
-                NextStep::Among(places) => {
-                    let reason = "the commits between could not be built, started or told from either end";
-                    let mut result = self.result(&state, Some(reason.to_owned()));
-                    result.among = places
-                        .into_iter()
-                        .map(|place| self.commits.named(place))
-                        .collect::<Result<_, _>>()?;
-                    return Ok(result);
-                }
+                BisectNext::Compare(ask) => why = self.step(&mut state, &mut search, ask)?,
+                end => return self.ended(&state, end, why),
             }
         }
     }
 
-    /// Compares the ends, as far as that is not known; nothing where the bad one is not slower.
-    fn ends(&self, state: &mut State) -> Result<Option<Halfway>, Stop> {
-        if state.ends.is_none() {
-            let sides = [self.commits.good(), self.commits.bad()];
-            let findings = self.compare(state, sides, "ends", true, &decided)?;
-            let row = self.row(&findings).map_err(|reason| {
-                let run = self.folder.join("ends");
-                anyhow!("the ends cannot be compared: {reason}; mend that and remove {}", run.display())
-            })?;
-            state.halfway = Halfway::to(row);
-            let answer = if state.halfway.is_some() { HistoryAnswer::Bad } else { HistoryAnswer::Open };
-            state.ends = Some(BisectStep::of(sides[1], sides[0], row, answer));
-            state.keep()?;
-        }
-        Ok(state.halfway)
-    }
-
     /// What the steps of an earlier call say.
-    fn known(&self, state: &State) -> HistorySearch {
-        let mut search = HistorySearch::new(self.commits.count());
+    fn known(&self, state: &State) -> Bisection {
+        let mut search = Bisection::new(self.commits.count(), self.metric);
+        if state.ends.is_some() {
+            search.recall_ends(state.halfway);
+        }
         for step in &state.steps {
             if let Some(place) =
                 (1..self.commits.count()).find(|place| self.commits.hash(*place) == step.commit)
             {
-                search.tell(place, step.answer.into());
+                search.recall(place, step.answer.into());
             }
         }
         search
     }
 
-    /// Whether the commit at `place` is as slow as the bad end.
-    fn step(&self, state: &State, place: usize, halfway: Halfway) -> Result<BisectStep, Stop> {
-        let sides = [self.commits.good(), self.commits.hash(place)];
-        let told =
-            |row: &Comparison| row.verdict == Verdict::Invalid || halfway.side(row) != HistoryAnswer::Open;
-        let name = format!("step-{}", &sides[1][..DIGITS]);
-        let findings = self.compare(state, sides, &name, true, &told)?;
-        let step = match self.row(&findings) {
-            Ok(row) => BisectStep::of(sides[1], sides[0], row, halfway.side(row)),
+    /// Makes one comparison and keeps what it says; gives the causes that it found.
+    fn step(&self, state: &mut State, search: &mut Bisection, ask: BisectAsk) -> Result<Vec<String>, Stop> {
+        let sides = [ask.before, ask.after].map(|place| self.commits.hash(place));
+        let name = match ask.purpose {
+            BisectPurpose::Ends => "ends".to_owned(),
+            BisectPurpose::Step | BisectPurpose::Closing => {
+                crate::say(&format!("{} commits left", search.left()));
+                format!("step-{}", &sides[1][..DIGITS])
+            }
+            BisectPurpose::Last => "last".to_owned(),
+        };
+        let no_why = self.args.no_why || !ask.can_name();
+        let extend = |run: &model::record::Run| search.extend_to(ask, run);
+        let findings = self.compare(state, sides, &name, no_why, &extend)?;
+        let row = row(search, &findings);
+        if let (BisectPurpose::Ends, Err(reason)) = (ask.purpose, &row) {
+            let run = self.folder.join(name);
+            return Err(anyhow!(
+                "the ends cannot be compared: {reason}; mend that and remove {}",
+                run.display()
+            )
+            .into());
+        }
+        let answer = search.tell(ask, row.as_ref().ok().copied());
+        let step = match row {
+            Ok(row) => BisectStep::of(sides[1], sides[0], row, answer),
             Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),
         };
-        Ok(step)
+        let is_last = matches!(search.next(), BisectNext::Named(_) | BisectNext::NotShown(_));
+        match ask.purpose {
+            BisectPurpose::Ends => (state.ends, state.halfway) = (Some(step), search.halfway()),
+            _ if is_last => state.last = Some(step),
+            _ => state.steps.push(step),
+        }
+        state.keep()?;
+        Ok(report::findings_why(&findings))
     }
 
-    /// The commit that was found has to differ from its parent; there causes are looked for.
-    fn found(&self, state: &mut State, place: usize) -> Result<Bisected, Stop> {
-        let sides = [self.commits.hash(place - 1), self.commits.hash(place)];
-        let findings = self.compare(state, sides, "last", self.args.no_why, &decided)?;
-        let row = self.row(&findings);
-        let slower = row.as_ref().is_ok_and(|row| row.verdict == Verdict::Slower);
-        let answer = if slower { HistoryAnswer::Bad } else { HistoryAnswer::Open };
-        state.last = Some(match &row {
-            Ok(row) => BisectStep::of(sides[1], sides[0], row, answer),
-            Err(reason) => BisectStep::broken(sides[1], sides[0], reason),
-        });
-        state.keep()?;
-        let commit = self.commits.named(place)?;
-        if slower {
-            let why = report::findings_why(&findings);
-            return Ok(Bisected { commit: Some(commit), why, ..self.result(state, None) });
-        }
-        let reason = "the search ends here, but this commit was not shown to be slower than its parent: several may \
-                      have made it slower, or a step was wrong";
-        Ok(Bisected { among: vec![commit], ..self.result(state, Some(reason.to_owned())) })
+    /// What the search comes to.
+    fn ended(&self, state: &State, end: BisectNext, why: Vec<String>) -> Result<Bisected, Stop> {
+        let (reason, among) = match end {
+            BisectNext::Named(place) => {
+                let commit = Some(self.commits.named(place)?);
+                return Ok(Bisected { commit, why, ..self.result(state, None) });
+            }
+            BisectNext::NotShown(place) => (
+                "the search ends here, but this commit was not shown to be slower than its parent: several may have \
+                 made it slower, or a step was wrong"
+                    .to_owned(),
+                vec![place],
+            ),
+            BisectNext::Among(places) => {
+                ("the commits between could not be built, started or told from either end".to_owned(), places)
+            }
+            BisectNext::NotSlower | BisectNext::Compare(_) => {
+                let [good, bad] = [self.commits.good(), self.commits.bad()];
+                (format!("{bad} was not shown to be slower than {good}"), Vec::new())
+            }
+        };
+        let among = among.into_iter().map(|place| self.commits.named(place)).collect::<Result<_, _>>()?;
+        Ok(Bisected { among, ..self.result(state, Some(reason)) })
     }
 
     fn result(&self, state: &State, cannot_tell: Option<String>) -> Bisected {
@@ -205,14 +203,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Builds and compares two commits, with as many blocks as `settled` needs of the row that was asked for.
+    /// Builds and compares two commits, with as many blocks as `extend` asks for.
     fn compare(
         &self,
         state: &State,
         sides: [&str; 2],
         name: &str,
         no_why: bool,
-        settled: &dyn Fn(&Comparison) -> bool,
+        extend: &dyn Fn(&model::record::Run) -> Option<u32>,
     ) -> Result<Findings, Stop> {
         // A comparison listens for itself; this is for what comes between two of them.
         if self.interrupt.is_set() {
@@ -221,12 +219,7 @@ impl<'a> Search<'a> {
         crate::say(&format!("{}: {} against {}", name, &sides[1][..DIGITS], &sides[0][..DIGITS]));
         let args = CompareArgs { seed: Some(state.plan.seed), ..flags(self.args, sides, no_why) };
         let plan = planning::plan(&args, &self.allowed)?;
-        let extend = |run: &model::record::Run| {
-            let asked = |row: &&Comparison| row.metric == self.metric;
-            // Without the row there is nothing to go on for.
-            analyse::extend_until(run, |rows| rows.iter().find(asked).is_none_or(settled))
-        };
-        let dir = compare::build_and_measure_into(&plan, &self.folder.join(name), &extend)?;
+        let dir = compare::build_and_measure_into(&plan, &self.folder.join(name), extend)?;
         let findings = analyse::analyse(&dir.read()?);
         // What is held against was built and measured before: that it fails now says nothing of the other commit.
         if let Some(error) = findings.arms[0].error.as_ref() {
@@ -238,20 +231,14 @@ impl<'a> Search<'a> {
         }
         Ok(findings)
     }
-
-    /// The row that was asked for, or why there is none.
-    fn row<'f>(&self, findings: &'f Findings) -> Result<&'f Comparison, String> {
-        if let Some(arm) = findings.arms.iter().find(|arm| arm.error.is_some()) {
-            return Err(format!("'{}' failed: {}", arm.name, arm.error.as_deref().unwrap_or_default()));
-        }
-        let row = findings.comparisons.iter().find(|row| row.metric == self.metric);
-        row.ok_or_else(|| "nothing was compared".to_owned())
-    }
 }
 
-/// Whether a comparison has its verdict.
-fn decided(row: &Comparison) -> bool {
-    row.verdict.is_decided() || row.verdict == Verdict::Invalid
+/// The row that was asked for, or why there is none.
+fn row<'f>(search: &Bisection, findings: &'f Findings) -> Result<&'f Comparison, String> {
+    if let Some(arm) = findings.arms.iter().find(|arm| arm.error.is_some()) {
+        return Err(format!("'{}' failed: {}", arm.name, arm.error.as_deref().unwrap_or_default()));
+    }
+    search.row(&findings.comparisons).ok_or_else(|| "nothing was compared".to_owned())
 }
 
 /// Flags of `compare` that a search has no use for.

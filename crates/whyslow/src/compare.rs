@@ -84,6 +84,9 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
 pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
     let from_git = args.arms.iter().any(|words| is_from_git(words));
     let args = &config::filled(args, from_git).map_err(Stop::usage)?;
+    if args.is_elsewhere() {
+        remote::refuse(args).map_err(Stop::usage)?;
+    }
     let elsewhere = Elsewhere::connect(args)?;
     let plan = plan(args, &elsewhere).map_err(Stop::usage)?;
     let judged = Judged::new(&args.judged, &plan).map_err(Stop::usage)?;
@@ -111,10 +114,7 @@ fn plan(args: &CompareArgs, elsewhere: &Elsewhere) -> anyhow::Result<Plan> {
     if !args.no_why {
         crate::say("causes are not looked for on other machines: the page ends with the verdict");
     }
-    let plan = planning::placed(args, elsewhere.placement(args)?)?;
-    remote::check(&plan)?;
-    anyhow::ensure!(!args.verify, "--verify is for servers that run here: leave it out");
-    Ok(plan)
+    planning::placed(args, elsewhere.placement(args)?)
 }
 
 /// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.

@@ -1,5 +1,6 @@
 //! `whyslow history`: how figures moved over the runs kept here.
 
+mod commits;
 mod index;
 mod shelf;
 
@@ -26,7 +27,9 @@ pub(crate) fn run(args: &HistoryArgs) -> Outcome {
     let shelf = Shelf::of_folder(&args.runs);
     let mut index = Index::open(Some(&args.runs))?;
     index.refresh(&shelf)?;
-    let mut series = series(&index, args.target.as_deref())?;
+    let mut series = index.series(args.target.as_deref())?;
+    commits::order(&mut series);
+    series.iter_mut().for_each(|one| mark_changes(&mut one.points));
     series.retain(|one| metric.is_none_or(|metric| one.metric == metric));
     crate::print(&match args.format {
         Format::Text => report::history_text(&series),
@@ -42,9 +45,9 @@ fn parse_metric(name: &str) -> anyhow::Result<Metric> {
     })
 }
 
-/// Every series of the index, with the changes in it; of one arm or target where it is named.
-pub(crate) fn series(index: &Index, target: Option<&str>) -> anyhow::Result<Vec<HistorySeries>> {
-    let mut series = index.series(target)?;
+/// Every series of the index, oldest run first, with the changes in it.
+pub(crate) fn series(index: &Index) -> anyhow::Result<Vec<HistorySeries>> {
+    let mut series = index.series(None)?;
     for one in &mut series {
         mark_changes(&mut one.points);
     }
@@ -77,6 +80,8 @@ mod tests {
             low: *value,
             high: *value,
             rounds: 10,
+            commit: None,
+            changed: false,
             change_p: None,
         };
         values.iter().map(point).collect()

@@ -15,6 +15,7 @@ pub(crate) fn schema(args: &SchemaArgs) -> Outcome {
         Output::Watch => report::watch_schema(),
         Output::Whyslow => model::plan::ConfigFile::schema().to_value(),
         Output::Case => report::case_schema(),
+        Output::Bisect => report::bisect_schema(),
     };
     let text = serde_json::to_string_pretty(&schema).context("a schema is JSON")?;
     crate::print(&format!("{text}\n"))?;

@@ -53,15 +53,30 @@ pub enum RecordError {
 /// # Errors
 /// [`RecordError::Write`]; the temporary file is removed then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let temporary = PathBuf::from(temporary);
+    let temporary = temporary(path);
     let written = write_and_rename(path, &temporary, bytes);
     if written.is_err() {
         // Best effort: the error that matters is the first one.
         let _ = fs::remove_file(&temporary);
     }
     written.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+/// Whether [`write_atomically`] could write `path` now: tried with its temporary file, which is removed.
+///
+/// # Errors
+/// [`RecordError::Write`] with the reason.
+pub fn can_write(path: &Path) -> Result<(), RecordError> {
+    let temporary = temporary(path);
+    let tried = File::create(&temporary).and_then(|_| fs::remove_file(&temporary));
+    tried.map_err(|source| RecordError::Write { path: path.to_owned(), source })
+}
+
+/// What a file is called until it is whole.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
 }
 
 fn write_and_rename(path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -34,7 +34,7 @@ pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
 pub use command::without_values;
 pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
-pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, write_atomically};
+pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, can_write, write_atomically};
 pub use host::{Host, Link};
 pub use load::{
     Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,

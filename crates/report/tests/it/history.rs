@@ -15,6 +15,8 @@ fn series() -> HistorySeries {
         low: value - 100.0,
         high: value + 100.0,
         rounds: 10,
+        commit: None,
+        changed: false,
         change_p: (index == 2).then_some(0.004),
     };
     HistorySeries {

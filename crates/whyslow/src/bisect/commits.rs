@@ -4,6 +4,9 @@ use analyse::NamedCommit;
 use anyhow::{Context, bail, ensure};
 use launch::Repository;
 
+/// What is to be done where commits between the ends may be missing.
+const SHALLOW: &str = "this clone is shallow, the history between the two ends is not all here: `git fetch --unshallow --tags` fetches it";
+
 /// The commits behind `good`, up to `bad`, along first parents: what a branch was at each moment.
 #[derive(Debug)]
 pub(super) struct Commits {
@@ -25,7 +28,12 @@ impl Commits {
         };
         let folder = std::env::current_dir().context("cannot tell the current folder")?;
         let repository = Repository::find(&folder)?;
-        let [good, bad] = [repository.commit(good)?, repository.commit(bad)?];
+        let complete = |error: anyhow::Error| match is_shallow(&repository) {
+            true => error.context(SHALLOW),
+            false => error,
+        };
+        let [good, bad] = [good, bad].map(|name| repository.commit(name).map_err(|e| complete(e.into())));
+        let [good, bad] = [good?, bad?];
         let range = format!("{good}..{bad}");
         let behind = repository.git(&["rev-list", "--first-parent", "--reverse", &range])?;
         let behind: Vec<String> = behind.lines().map(str::to_owned).collect();
@@ -33,8 +41,10 @@ impl Commits {
             !behind.is_empty(),
             "there is no commit behind {good} up to {bad}: write the earlier one first"
         );
+        let is_ancestor = repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok();
+        ensure!(is_ancestor || !is_shallow(&repository), SHALLOW);
         ensure!(
-            repository.git(&["merge-base", "--is-ancestor", &good, &bad]).is_ok(),
+            is_ancestor,
             "{good} is not an ancestor of {bad}: choose a first commit that the second one is built on"
         );
         let hashes = std::iter::once(good).chain(behind).collect();
@@ -70,4 +80,9 @@ impl Commits {
             parent,
         })
     }
+}
+
+/// Whether the history of a clone ends before it began, as after `git clone --depth`.
+fn is_shallow(repository: &Repository) -> bool {
+    repository.git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said == "true")
 }

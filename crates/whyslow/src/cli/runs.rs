@@ -87,6 +87,8 @@ pub(crate) enum Output {
     Watch,
     /// whyslow case run
     Case,
+    /// whyslow bisect
+    Bisect,
     /// The file whyslow.toml
     Whyslow,
 }

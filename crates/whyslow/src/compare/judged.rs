@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use analyse::{FailIf, FailIfOutcome, Findings, Verdict};
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use model::plan::Plan;
-use model::record::{Run, write_atomically};
+use model::record::{RecordError, Run, can_write, write_atomically};
 
 use crate::cli::JudgedArgs;
 use crate::exit::Exit;
@@ -40,12 +40,17 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether the folder of `file` is there.
+/// Whether `file` can be written: that is said before anything is measured.
 fn writable(flag: &str, file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(folder.is_dir(), "{flag} {}: there is no folder {}", file.display(), folder.display());
     ensure!(!file.is_dir(), "{flag} {}: that is a folder; name a file", file.display());
-    Ok(())
+    can_write(file).map_err(|error| match error {
+        RecordError::Write { source, .. } => {
+            anyhow!("{flag} {}: it cannot be written ({source}): name another file", file.display())
+        }
+        other => other.into(),
+    })
 }
 
 /// Says what came of each condition that does not simply not hold.

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec, log_tail};
-use model::plan::{Machine, Machines, Placement, Plan};
+use model::plan::{Engine, Machine, Machines, Placement, Plan};
 use model::record::Link;
 
 pub(super) use words::{Command, Event, Hello};
 
-use super::Early;
+use super::{Early, contained, planning};
 use crate::cli::CompareArgs;
 use crate::interrupt::Interrupt;
 
@@ -50,9 +50,6 @@ impl Elsewhere {
         let connect = |machine: &Option<Machine>| -> anyhow::Result<Option<Arc<Remote>>> {
             machine.as_ref().map(|machine| Remote::connect(machine).map(Arc::new)).transpose()
         };
-        if args.on.is_some() && args.on == args.load_on {
-            bail!("--on and --load-on name the same machine: start whyslow there, without either");
-        }
         let (server, load) = (connect(&args.on)?, connect(&args.load_on)?);
         let reached = |remote: &Arc<Remote>, end: usize| remote.hello.ends.map(|ends| ends[end]);
         let host = args.server_address.or_else(|| match (&server, &load) {
@@ -139,8 +136,30 @@ fn measure(place: SocketAddr) -> anyhow::Result<Link> {
     })
 }
 
+/// Refuses what is not done on other machines, and what is wrong with the flags, before any of them is reached.
+pub(super) fn refuse(args: &CompareArgs) -> anyhow::Result<()> {
+    if args.on.is_some() && args.on == args.load_on {
+        bail!("--on and --load-on name the same machine: start whyslow there, without either");
+    }
+    if args.verify {
+        bail!("--verify is for servers that run here: leave it out");
+    }
+    let is_contained = |what: &str| Engine::of(what).is_some() || what.starts_with(contained::COMPOSE);
+    let is_made_here = |words: &&String| {
+        super::is_from_git(words) || words.split_once('=').is_some_and(|(_, what)| is_contained(what))
+    };
+    if let Some(words) = args.arms.iter().find(is_made_here) {
+        bail!(
+            "with --on and --load-on an arm is a command of its machine, or built in: have what '{words}' names ready there, \
+             and give the command that starts it"
+        );
+    }
+    // As if all ran here: what the CPUs there are is of no matter yet.
+    check(&planning::placed(args, Placement::choose(&super::allowed_cpus()?, None, None)?)?)
+}
+
 /// What is not done on other machines, each in one sentence.
-pub(super) fn check(plan: &Plan) -> anyhow::Result<()> {
+fn check(plan: &Plan) -> anyhow::Result<()> {
     let started = |arm: &&model::plan::Arm| arm.source.running().is_some() || arm.build_dir.is_some();
     if let Some(arm) = plan.arms.iter().find(started) {
         bail!(

@@ -16,7 +16,7 @@ use super::shelf::{Shelf, Stamp};
 /// File of the index, beside the runs.
 const FILE: &str = "index.sqlite";
 /// What the tables below are called; an index of another version is made anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const TABLES: &str = "
     DROP TABLE IF EXISTS runs;
@@ -28,7 +28,7 @@ const TABLES: &str = "
     CREATE TABLE figures (
         name TEXT NOT NULL, arm TEXT NOT NULL, target TEXT NOT NULL, metric TEXT NOT NULL, condition TEXT NOT NULL,
         value REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, rounds INTEGER NOT NULL,
-        state TEXT
+        state TEXT, revision TEXT, changed INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX figures_of_run ON figures (name);
 ";
@@ -121,7 +121,7 @@ impl Index {
     pub(crate) fn series(&self, target: Option<&str>) -> anyhow::Result<Vec<HistorySeries>> {
         let mut query = self.db.prepare(
             "SELECT arm, metric, condition, case_name || ': ' || workload, host,
-                    runs.name, started_unix_s, value, low, high, rounds, state
+                    runs.name, started_unix_s, value, low, high, rounds, state, revision, changed
              FROM figures JOIN runs ON figures.name = runs.name
              WHERE status = 'complete' AND (?1 IS NULL OR arm = ?1 OR target = ?1)
              ORDER BY 4, 5, arm, figures.rowid, started_unix_s, runs.name",
@@ -170,6 +170,8 @@ fn point(row: &Row) -> rusqlite::Result<HistoryPoint> {
         high: row.get(9)?,
         rounds: row.get(10)?,
         state: row.get(11)?,
+        commit: row.get(12)?,
+        changed: row.get(13)?,
         change_p: None,
     })
 }
@@ -211,9 +213,10 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
         Some(model::plan::ArmSource::Compose(compose)) => compose.name(),
         Some(_) | None => String::new(),
     };
+    let revision = arm.and_then(|arm| arm.source.revision());
     let metric = serde_json::to_value(figure.metric).context("a metric is a word")?;
     db.execute(
-        "INSERT INTO figures VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO figures VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             name,
             figure.arm,
@@ -224,7 +227,9 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
             figure.low,
             figure.high,
             figure.rounds,
-            arm.and_then(|arm| arm.source.state())
+            arm.and_then(|arm| arm.source.state()),
+            revision.and_then(|revision| revision.commit.clone()),
+            revision.is_some_and(|revision| revision.changed)
         ],
     )?;
     Ok(())

@@ -61,7 +61,7 @@ impl Routes {
     pub(super) fn answer(&self, path: &str) -> Answer {
         let page = match path {
             "/" => self.indexed(|index| Ok(report::runs_page(&index.runs()?))),
-            "/history" => self.indexed(|index| Ok(report::history_page(&history::series(index, None)?))),
+            "/history" => self.indexed(|index| Ok(report::history_page(&history::series(index)?))),
             _ => return self.of_run(path),
         };
         page.map_or_else(|error| message(500, "It cannot be shown", &format!("{error:#}")), found)

@@ -6,14 +6,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::revisions::{BUILD, Repository, run};
-use crate::support::{Said, WHYSLOW, whyslow, within};
+use crate::support::{Said, WHYSLOW, assert_schema, whyslow, within};
 
 /// Until a crowded machine has compared the ends.
 const ENDS_LIMIT: Duration = Duration::from_secs(120);
 /// Six blocks attain 95 %; the difference is several times what a request costs, so that they can be short.
 const SMALL: &str = "--blocks 6 --cycles 3 --warmup 100ms --warmup-cap 200ms --connections 2 --equal-rates none --no-why --format json";
 
-/// Nine commits behind the branch `good`: the fourth does not build, the sixth makes each request dearer.
+/// Nine commits behind the branch `good`: the fourth does not build, the sixth, a merge of two, makes each request dearer.
 fn history() -> Repository {
     let repository = Repository::new();
     repository.git(&["branch", "good"]);
@@ -21,13 +21,28 @@ fn history() -> Repository {
         match number {
             4 => std::fs::remove_file(repository.folder.join("fault")).unwrap(),
             5 => repository.write("fault", "none\n"),
-            6 => repository.write("fault", "busy\n"),
+            6 => {
+                merge(&repository);
+                continue;
+            }
             _ => {}
         }
         repository.write("number", &format!("{number}\n"));
         repository.commit(&format!("number {number}"));
     }
     repository
+}
+
+/// Merges a branch of two commits, as the sixth.
+fn merge(repository: &Repository) {
+    repository.git(&["checkout", "--quiet", "-b", "side"]);
+    repository.write("fault", "busy\n");
+    repository.commit("dearer");
+    repository.write("number", "6\n");
+    repository.commit("number on the side");
+    repository.git(&["checkout", "--quiet", "main"]);
+    let name = ["-c", "user.name=a", "-c", "user.email=a@b"];
+    repository.git(&[&name[..], &["merge", "--quiet", "--no-ff", "-m", "number 6", "side"]].concat());
 }
 
 fn command(repository: &Repository, range: &str) -> Command {
@@ -59,9 +74,10 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(!said.err.contains("ends: "), "the ends are not compared again: {}", said.err);
     let json = said.json();
-    let hash = repository.git(&["rev-parse", "main~3"]);
+    assert_schema("bisect", &json);
+    let hash: String = repository.git(&["rev-parse", "main~3"]);
     let commit = &json["commit"];
-    assert_eq!((&commit["hash"], &commit["subject"]), (&hash.into(), &"number 6".into()), "{json}");
+    assert_eq!((&commit["hash"], &commit["subject"]), (&hash.clone().into(), &"number 6".into()), "{json}");
     assert_eq!(commit["files"], serde_json::json!(["fault", "number"]));
     assert_eq!((&json["steps"][0], &json["commits"], &json["most_steps"]), (&ends, &9.into(), &6.into()));
     let steps = json["steps"].as_array().unwrap();
@@ -80,6 +96,9 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     // What is known is not measured again; a search for something else does not take it for its own.
     let again = Said::of(command(&repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
+    let page = Said::of(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
+    let row = format!("| {} | ", &hash[..10]);
+    assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
     let other = Said::of(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(
@@ -119,4 +138,28 @@ fn what_is_no_search_is_refused() {
     assert!(listed.code == Some(0) && listed.out.starts_with("9 commits, at most 6 steps"), "{listed:?}");
     assert!(!repository.folder.join("whyslow-runs").exists(), "nothing was begun");
     assert!(whyslow(&["bisect", "--help"]).out.contains("GOOD..BAD"));
+}
+
+#[test]
+fn a_shallow_clone_is_told_to_fetch_its_history() {
+    let repository = history();
+    let origin = format!("file://{}", repository.folder.display());
+    let clone =
+        Repository { folder: repository.cache.with_file_name("clone"), cache: repository.cache.clone() };
+    let folder = clone.folder.to_str().unwrap().to_owned();
+    repository.git(&["clone", "--quiet", "--depth", "2", &origin, &folder]);
+    let listed = |range: &str| clone.whyslow(&["bisect", range, "--run", "./s {port}", "--list"]);
+    let told = "this clone is shallow";
+    // The earlier end is not there; then it is, as CI fetches it, and what lies between is not.
+    let said = listed("origin/good..main");
+    assert!(said.code == Some(2) && said.err.contains(told), "{said:?}");
+    clone.git(&["fetch", "--quiet", "--depth", "1", "origin", "good:good"]);
+    let said = listed("good..main");
+    assert!(said.code == Some(2) && said.err.contains(told), "{said:?}");
+    // Two ends of which all is there need no more.
+    let said = listed("main~1..main");
+    assert!(said.code == Some(0) && said.out.starts_with("1 commits"), "{said:?}");
+    clone.git(&["fetch", "--quiet", "--unshallow", "origin"]);
+    let said = listed("good..main");
+    assert!(said.code == Some(0) && said.out.starts_with("9 commits"), "{said:?}");
 }

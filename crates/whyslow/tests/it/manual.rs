@@ -2,8 +2,9 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "compare",
+    "bisect",
     "load",
     "capacity",
     "merge",
@@ -48,7 +49,7 @@ fn every_command_has_a_man_page_and_every_shell_a_completion() {
 
 #[test]
 fn the_committed_schemas_are_those_that_are_printed() {
-    for output in ["compare", "load", "capacity", "watch", "case", "whyslow"] {
+    for output in ["compare", "load", "capacity", "watch", "case", "bisect", "whyslow"] {
         let file = repository(&format!("docs/schema/{output}.schema.json"));
         let committed: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

@@ -63,6 +63,8 @@ const CASES: &[(&[&str], &str)] = &[
     ),
     (&["compare", "--no-why", "--fail-if", "futures writes > 1"], "leave out --no-why"),
     (&["compare", "--comment", "/no/where.md"], "--comment /no/where.md: there is no folder /no"),
+    // Not even root can make a file there.
+    (&["compare", "--comment", "/proc/comment.md"], "--comment /proc/comment.md: it cannot be written ("),
     (&["compare", "--junit", "/tmp"], "--junit /tmp: that is a folder; name a file"),
     (
         &["compare", "--fail-if", "futures slower in p99", "--equal-rates", "none"],

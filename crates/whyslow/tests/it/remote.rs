@@ -81,6 +81,17 @@ impl There {
         Some(there)
     }
 
+    /// The same where this program is already, which the first test has copied.
+    fn with_program() -> Option<Self> {
+        let there = Self::start()?;
+        let agents = there.folder.join("cache/whyslow/agents");
+        let sum = Command::new("sha256sum").arg(WHYSLOW).output().unwrap();
+        std::fs::create_dir_all(&agents).unwrap();
+        let sum = String::from_utf8(sum.stdout).unwrap();
+        std::fs::hard_link(WHYSLOW, agents.join(sum.split_whitespace().next().unwrap())).unwrap();
+        Some(there)
+    }
+
     fn url(&self) -> String {
         format!("ssh://127.0.0.1:{}", self.port)
     }
@@ -203,7 +214,7 @@ fn in_second_block(there: &There) -> Child {
 
 #[test]
 fn killed_it_leaves_nothing_running_on_the_other_machine() {
-    let Some(there) = There::start() else { return };
+    let Some(there) = There::with_program() else { return };
     let mut child = in_second_block(&there);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -212,7 +223,7 @@ fn killed_it_leaves_nothing_running_on_the_other_machine() {
 
 #[test]
 fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
-    let Some(there) = There::start() else { return };
+    let Some(there) = There::with_program() else { return };
     let child = in_second_block(&there);
     // The sshd, with all its connections: as where the other machine goes off.
     let marked = there.folder.join("ssh_config").display().to_string();
@@ -284,8 +295,10 @@ fn with_ssh(script: &str, flags: &[&str]) -> Said {
 #[test]
 fn what_goes_wrong_on_the_way_is_one_sentence() {
     let arch = std::env::consts::ARCH;
+    let other = if arch == "aarch64" { "x86_64" } else { "aarch64" };
     let has = format!("echo 'whyslow-host Linux {arch} has'");
     let needs = format!("echo 'whyslow-host Linux {arch} needs'; read go");
+    let not_ours = format!("ssh://me@big is Linux on {other}, this whyslow is for Linux on {arch}");
     let refused = "me@big: Permission denied (publickey,password).";
     let old = r#"{"hello":{"version":"0.0.1","machine":{"tool_version":"","cpu_model":"","cpus":1,"allowed_cpus":"0","memory_bytes":1,"kernel":"","governor":null,"hypervisor":null,"mitigations":{},"cgroup":{},"sysctls":{},"descriptors":1},"cpus":"0","available_bytes":1,"ends":null}}"#;
     for (script, told) in [
@@ -298,7 +311,7 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
             "echo 'ssh: connect to host big port 22: Connection refused' >&2; exit 255".to_owned(),
             "ssh://me@big cannot be reached: ssh: connect to host big port 22: Connection refused",
         ),
-        ("echo 'whyslow-host Linux sparc64 needs'".to_owned(), "ssh://me@big is Linux on sparc64"),
+        (format!("echo 'whyslow-host Linux {other} needs'"), not_ours.as_str()),
         (
             format!("{needs}; echo 'head: write error: No space left on device' >&2; exit 1"),
             "has no space for whyslow's own file",
@@ -314,14 +327,50 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
     }
 }
 
+/// Two servers on another machine, with more flags.
+fn with<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+    [&["threads", "futures", "--on", "ssh://me@big"][..], flags].concat()
+}
+
 #[test]
-fn flags_that_do_not_go_with_another_machine_are_refused() {
+fn what_does_not_go_with_another_machine_is_refused_before_it_is_reached() {
+    let config = fresh_folder().join("whyslow.toml");
+    std::fs::write(&config, "[service.db]\nrun = \"./db {port}\"\n").unwrap();
+    let config = std::fs::canonicalize(config).unwrap().display().to_string();
     for (flags, told) in [
-        (&["--on", "ssh://me@big", "--load-on", "ssh://me@big"][..], "name the same machine"),
-        (&["--on", "big"], "'big' names no machine"),
+        (vec!["--on", "ssh://me@big", "--load-on", "ssh://me@big"], "name the same machine"),
+        (vec!["--on", "big"], "'big' names no machine"),
+        (with(&["pr=git:HEAD"]), "have what 'pr=git:HEAD' names ready there, and give the command"),
+        (with(&["db=docker:image"]), "have what 'db=docker:image' names ready there, and give the command"),
+        (with(&["web=compose:compose.yml#web"]), "have what 'web=compose:compose.yml#web' names ready there"),
+        (with(&["old=http://127.0.0.1:9/"]), "give the command that starts 'old'"),
+        (with(&["--config", &config]), "service 'db' would not run beside its server"),
+        (with(&["--confirm"]), "--confirm changes servers that run here"),
+        (with(&["--unix", "/tmp/s"]), "--unix names a socket of one machine"),
+        (with(&["--verify"]), "--verify is for servers that run here"),
     ] {
-        let said = with_ssh("exit 3", flags);
-        assert_ne!(said.code, Some(0), "{said:?}");
-        assert!(said.err.contains(told), "{said:?}");
+        let said = with_ssh("echo 'it was reached' >&2; exit 3", &flags);
+        assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
+        assert!(said.err.contains(told) && !said.err.contains("reached"), "{flags:?}: {said:?}");
+        assert_eq!(said.err.matches("error: ").count(), 1, "{flags:?}: {said:?}");
     }
+}
+
+#[test]
+fn an_agent_removes_what_a_killed_one_has_left_and_nothing_else() {
+    let folder = fresh_folder();
+    let agent = folder.join("agent");
+    std::fs::hard_link(WHYSLOW, &agent).unwrap();
+    for name in ["run-1", "run-2", "other"] {
+        std::fs::create_dir_all(folder.join(name).join("logs")).unwrap();
+    }
+    // As an agent that is at work.
+    let held = std::fs::File::open(folder.join("run-2")).unwrap();
+    held.lock().unwrap();
+    let mut command = Command::new(&agent);
+    command.arg("agent").stdin(Stdio::null());
+    let said = run(command);
+    assert!(said.out.contains("hello"), "{said:?}");
+    let there = ["run-1", "run-2", "other"].map(|name| folder.join(name).exists());
+    assert_eq!(there, [false, true, true]);
 }

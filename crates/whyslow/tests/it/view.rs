@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::report::{kept_run, spoil};
+use crate::revisions::Repository;
 use crate::support::{WHYSLOW, fresh_folder, whyslow_in};
 
 /// Longest wait for an answer: pages are analysed while they are asked for, by a program without optimisation.
@@ -64,6 +65,49 @@ fn a_change_is_found_at_its_run_and_the_index_can_be_lost() {
     assert_eq!(history(&folder, &["--metric", "cpu_per_request"]), all, "the index is made anew");
     fs::write(folder.join("index.sqlite"), "this is no index").unwrap();
     assert_eq!(history(&folder, &["--metric", "cpu_per_request"]), all, "without an index it takes longer");
+}
+
+#[test]
+fn runs_of_commits_are_in_the_order_of_the_commits() {
+    let folder = runs(12, 7);
+    let repository = Repository::new();
+    let mut hashes = vec![repository.git(&["rev-parse", "HEAD"])];
+    for number in 1..12 {
+        repository.write("number", &format!("{number}\n"));
+        repository.commit("next");
+        hashes.push(repository.git(&["rev-parse", "HEAD"]));
+    }
+    // The later a commit the earlier it was measured.
+    for (index, hash) in hashes.iter().rev().enumerate() {
+        let file = folder.join(format!("run-{index:02}/manifest.json"));
+        let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let arms = manifest["plan"]["arms"].as_array_mut().unwrap();
+        let arm = arms.iter_mut().find(|arm| arm["name"] == "threads").unwrap();
+        arm["source"] = serde_json::json!({
+            "kind": "git", "asked": "main", "commit": hash, "tree": hash, "changed": false, "git_dir": "/r/.git",
+            "checkout": "/r",
+        });
+        fs::write(&file, manifest.to_string()).unwrap();
+    }
+    let runs = folder.to_str().unwrap();
+    let args = ["history", "threads", "--metric", "cpu_per_request", "--runs", runs, "--format"];
+    let said = repository.whyslow(&[&args[..], &["json"]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let json = said.json();
+    let points = json[0]["points"].as_array().unwrap();
+    let commits: Vec<&str> = points.iter().map(|point| point["commit"].as_str().unwrap()).collect();
+    assert_eq!(commits, hashes);
+    let changed: Vec<&Value> = points.iter().filter(|point| !point["change_p"].is_null()).collect();
+    assert_eq!(changed.len(), 1, "{json}");
+    assert_eq!((&changed[0]["run"], &changed[0]["commit"]), (&"run-06".into(), &hashes[5].clone().into()));
+    let text = repository.whyslow(&[&args[..], &["text"]].concat());
+    assert!(text.out.contains(&hashes[5][..10]), "{text:?}");
+    // Where the repository is not, they are in the order of time, with their commits.
+    let elsewhere = history(&folder, &["threads", "--metric", "cpu_per_request"]);
+    assert_eq!(
+        (&elsewhere[0]["points"][0]["run"], &elsewhere[0]["points"][0]["commit"]),
+        (&"run-00".into(), &hashes[11].clone().into())
+    );
 }
 
 #[test]

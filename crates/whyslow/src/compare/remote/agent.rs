@@ -2,6 +2,7 @@
 //! ends with its standard input, or when nothing has come there for a while.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Stdin};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::Timespec;
 
+use super::arrival::Place;
 use super::words::{Command, Event, Hello};
 use super::{Elsewhere, arrival};
 use crate::compare::Early;
@@ -38,10 +40,11 @@ const AGENT: &str = "agent";
 pub(crate) fn run() -> Outcome {
     let interrupt = Interrupt::listen()?;
     let commands = heard();
+    let place = arrival::beside(&std::env::current_exe().context("cannot find its own file")?);
+    place.remove_leftovers();
     say(&Event::Hello(Box::new(hello()?)))?;
     let Ok(Command::Plan { plan, host }) = commands.recv() else { return Ok(Exit::Done) };
-    let folder = Folder(arrival::beside(&std::env::current_exe().context("cannot find its own file")?));
-    let dir = RunDir::create(&folder.0)?;
+    let (_folder, dir) = Folder::make(&place)?;
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let (services, elsewhere) = (Services::default(), Elsewhere { host: Some(host), ..Elsewhere::default() });
     let plan = on_this_machine(*plan)?;
@@ -93,13 +96,28 @@ fn on_this_machine(mut plan: Plan) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// A folder that is gone with it.
-struct Folder(PathBuf);
+/// A folder that is gone with it, and locked meanwhile: where an agent is killed, the next one sees that nobody needs it.
+struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    fn make(place: &Place) -> anyhow::Result<(Self, RunDir)> {
+        // Who looks for leftovers waits until it is locked.
+        let _turn = place.turn()?;
+        let path = place.own();
+        let dir = RunDir::create(&path)?;
+        let lock = File::open(&path).and_then(|file| file.lock().map(|()| file));
+        let lock = lock.with_context(|| format!("cannot lock {}", path.display()))?;
+        Ok((Self { path, _lock: lock }, dir))
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // What cannot be removed is a server's doing, such as a folder without rights.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

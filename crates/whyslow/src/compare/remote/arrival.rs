@@ -1,6 +1,7 @@
 //! The way to another machine: the words of `ssh`, the script that puts this program there, and what went wrong.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use model::plan::Machine;
@@ -120,7 +121,7 @@ pub(super) fn complaint(machine: &Machine, lines: &[String]) -> String {
 }
 
 /// A place for what ssh says before there is a run directory.
-pub(super) fn log_file(number: u32) -> std::path::PathBuf {
+pub(super) fn log_file(number: u32) -> PathBuf {
     std::env::temp_dir().join(format!("whyslow-{}-ssh-{number}.log", std::process::id()))
 }
 
@@ -133,10 +134,40 @@ pub(super) fn ends(connection: &str) -> Option<[std::net::IpAddr; 2]> {
     Some([address(ours)?, address(theirs)?])
 }
 
-/// The folder of an agent's own files, beside its program.
-pub(super) fn beside(program: &Path) -> std::path::PathBuf {
-    let folder = program.parent().unwrap_or(Path::new("/tmp"));
-    folder.join(format!("run-{}", std::process::id()))
+/// What the folder of an agent's own files is called, before the number of its process.
+const OWN: &str = "run-";
+
+/// Where agents have their program and their folders.
+pub(super) struct Place(PathBuf);
+
+/// The place of an agent, beside its program.
+pub(super) fn beside(program: &Path) -> Place {
+    Place(program.parent().unwrap_or(Path::new("/tmp")).to_owned())
+}
+
+impl Place {
+    /// The folder of this agent's own files.
+    pub(super) fn own(&self) -> PathBuf {
+        self.0.join(format!("{OWN}{}", std::process::id()))
+    }
+
+    /// Keeps other agents from making or removing folders until it is dropped.
+    pub(super) fn turn(&self) -> anyhow::Result<File> {
+        let turn = File::open(&self.0).and_then(|place| place.lock().map(|()| place));
+        turn.with_context(|| format!("cannot lock {}", self.0.display()))
+    }
+
+    /// Removes the folders of agents that were killed: those that no process holds locked. What cannot be removed stays.
+    pub(super) fn remove_leftovers(&self) {
+        let Ok(_turn) = self.turn() else { return };
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let is_own = entry.file_name().to_string_lossy().starts_with(OWN);
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_own && is_folder && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
 }
 
 #[cfg(test)]
