@@ -344,7 +344,7 @@ fn conclusion(slo: &Bound, found: &Capacity) -> String {
             point.requests
         )
     });
-    let failed = found.failed_at_per_s.map_or_else(String::new, |rate| format!("; it did not at {rate:.0}"));
+    let failed = found.failed_at_per_s.map_or_else(String::new, |rate| format!("; it did not at {rate:.0} requests/s"));
     match (found.verdict, found.rate_per_s) {
         (CapacityVerdict::Found, Some(rate)) => {
             format!("{rate:.0} requests/s is the highest rate at which {slo} held{how}{failed}.")
@@ -355,9 +355,9 @@ fn conclusion(slo: &Bound, found: &Capacity) -> String {
             )
         }
         (CapacityVerdict::Invalid, rate) => format!(
-            "Invalid: {} the generator, not the server, was at its limit{}. Add -t or CPUs (--cpus), or more connections.",
-            found.failed_at_per_s.map_or_else(String::new, |rate| format!("at {rate:.0} requests/s")),
-            rate.map_or_else(String::new, |rate| format!("; {slo} held up to {rate:.0}"))
+            "Invalid: the generator, not the server, was at its limit{}{}. Give it more threads (-t), CPUs (--cpus) or connections (-c).",
+            found.failed_at_per_s.map_or_else(String::new, |rate| format!(" at {rate:.0} requests/s")),
+            rate.map_or_else(String::new, |rate| format!("; {slo} held up to {rate:.0} requests/s"))
         ),
         (CapacityVerdict::Partial, rate) => format!(
             "Interrupted{}.",

@@ -7,7 +7,7 @@ use analyse::{ArmStacks, Detail, Findings, Ladder, RoundDetail, host_difference}
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use model::record::Host;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::assets;
 use crate::compare;
@@ -43,7 +43,9 @@ const WORDS: [&str; 14] = [
 /// A run as a page shows it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PageRun {
-    /// Findings with each arm as the baseline, the plan's own first.
+    /// Findings with each arm as the baseline, the plan's own first; `profiles` are in those alone.
+    #[serde(serialize_with = "once")]
+    #[schemars(with = "Vec<Findings>")]
     pub findings: Vec<Findings>,
     /// Rounds and latency curves.
     pub detail: Detail,
@@ -83,6 +85,19 @@ pub struct PageData {
     pub runs: Vec<PageRun>,
     /// Runs that cannot be read.
     pub unreadable: Vec<Unreadable>,
+}
+
+/// Functions stand once, against the plan's own baseline: they would be the same again against another one, and the stacks have
+/// them all.
+fn once<S: Serializer>(findings: &[Findings], serializer: S) -> Result<S::Ok, S::Error> {
+    let shortened = |(place, own): (usize, &Findings)| {
+        let mut own = own.clone();
+        if place > 0 {
+            own.profiles.clear();
+        }
+        own
+    };
+    serializer.collect_seq(findings.iter().enumerate().map(shortened))
 }
 
 impl PageData {
@@ -339,6 +354,7 @@ fn section(run: &PageRun, part: &Part, index: usize) -> Markup {
                     }
                 }
             }
+            (layout(&page::common(part, run), part.title))
         }
     }
 }

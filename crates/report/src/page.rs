@@ -305,11 +305,11 @@ fn gate_row(gate: &Gate) -> [String; 4] {
     [gate.id.clone(), state.to_owned(), gate.text.clone(), voids]
 }
 
-fn waterfall(findings: &Findings, _: &PageRun) -> Document {
+fn waterfall(findings: &Findings, run: &PageRun) -> Document {
     if findings.splits.is_empty() {
         return Vec::new();
     }
-    let mut blocks = tree::tables(findings, Length::Full);
+    let mut blocks = tree::tables_down_to(findings, length(findings, run), Length::Full);
     let waits = waits::tables(findings, Length::Full);
     compare::section(&mut blocks, "What ended the waits of its threads", waits);
     let changes = findings.splits.iter().flat_map(change_rows).collect();
@@ -323,10 +323,15 @@ fn waterfall(findings: &Findings, _: &PageRun) -> Document {
     blocks
 }
 
-/// The functions by their own time. Another baseline is chosen by scripts, which draw every stack: a short table will do there.
+/// The functions by their own time.
 fn functions(findings: &Findings, run: &PageRun) -> Document {
+    compare::functions(findings, length(findings, run))
+}
+
+/// How long tables are of which a drawing has every row: another baseline is chosen by scripts, which draw.
+fn length(findings: &Findings, run: &PageRun) -> Length {
     let is_own = run.findings.first().is_some_and(|own| own.baseline == findings.baseline);
-    compare::functions(findings, if is_own { Length::Full } else { Length::Short })
+    if is_own { Length::Full } else { Length::Short }
 }
 
 /// The whole change with its interval, and that of each part.
@@ -441,13 +446,16 @@ fn trim(percent: f64) -> String {
 }
 
 fn pairs(findings: &Findings, run: &PageRun) -> Document {
-    let detail = &run.detail;
-    let mut blocks: Document = pair_table(findings, detail).into_iter().collect();
-    if !detail.rounds.is_empty() {
-        blocks.push(Block::Heading("Rounds".to_owned()));
-        blocks.push(round_table(&detail.rounds, "counts"));
+    pair_table(findings, &run.detail).into_iter().collect()
+}
+
+/// What stands below a part whichever baseline is chosen.
+pub(crate) fn common(part: &Part, run: &PageRun) -> Document {
+    let rounds = &run.detail.rounds;
+    if part.id != "pairs" || rounds.is_empty() {
+        return Vec::new();
     }
-    blocks
+    vec![Block::Heading("Rounds".to_owned()), round_table(rounds, "counts")]
 }
 
 /// A row for each pair, with its ratio in every metric.

@@ -170,7 +170,7 @@ fn gate_words(gate: &Gate, told: bool) -> String {
     }
     let arm = gate.arm.as_ref().map_or_else(String::new, |arm| format!(" of {}", short(arm)));
     let voids = voids(gate);
-    format!("{}{arm} {voids}: {}", gate.id, remedy(&gate.id))
+    format!("check {}{arm} {voids}: {}", gate.id, remedy(&gate.id))
 }
 
 /// What a gate that failed voids, percentiles together.
@@ -181,7 +181,7 @@ fn voids(gate: &Gate) -> String {
     let mut names: Vec<String> = apart.map(|metric| metric.label().to_owned()).collect();
     names.extend(all_latency.then(|| "latency".to_owned()));
     match gate.voids.len() {
-        0 => "failed, which voids nothing".to_owned(),
+        0 => "failed, voiding nothing".to_owned(),
         all if all == Metric::ALL.len() => "voids every metric".to_owned(),
         _ => format!("voids {}", and(&names)),
     }

@@ -1,6 +1,6 @@
 //! The CPU time of a request as a tree, laid out as a table.
 
-use analyse::{AttributionRow, Findings, TreeNode, nodes};
+use analyse::{AttributionRow, Findings, Place, TreeNode, nodes};
 use model::units::format_ns;
 
 use crate::document::{Block, Document};
@@ -10,22 +10,29 @@ use crate::waits::at;
 /// Share of a request's CPU time below which a node is left out of a short page, and of a full one.
 const LEAST: [f64; 2] = [0.02, 0.002];
 
+/// Columns that a terminal has room for.
+const SHORT_COLUMNS: usize = 4;
+
 /// The tree of every arm beside the baseline's.
 pub(crate) fn tables(findings: &Findings, detail: Detail) -> Document {
-    let least = LEAST[usize::from(detail == Detail::Full)];
+    tables_down_to(findings, detail, detail)
+}
+
+/// The same with nodes as small as `nodes_of` has them, and with the columns of `columns`.
+pub(crate) fn tables_down_to(findings: &Findings, nodes_of: Detail, columns: Detail) -> Document {
+    let least = LEAST[usize::from(nodes_of == Detail::Full)];
     let arms = findings.arms.iter().map(|arm| arm.name.as_str());
     let tables = arms.filter_map(|arm| {
         let rows: Vec<&AttributionRow> = findings.attribution.iter().filter(|row| row.arm == arm).collect();
         let title = format!("{arm} against {}, everything in one place and only there", findings.baseline);
-        let table = table(&nodes(&rows, least), detail)?;
+        let table = table(&nodes(&rows, least), columns)?;
         Some([Block::Arm { arm: arm.to_owned(), title }, table])
     });
     tables.flatten().collect()
 }
 
-/// All columns on a full page; a terminal has no room for counts.
+/// All columns that say something on a full page; a terminal has no room for counts.
 fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
-    let rows: Vec<[String; 7]> = nodes.iter().map(row).collect();
     let header = [
         "CPU time of",
         "baseline",
@@ -35,13 +42,13 @@ fn table(nodes: &[TreeNode], detail: Detail) -> Option<Block> {
         "more of it, dearer each",
         "where",
     ];
-    let block = match detail {
-        Detail::Full => Block::table(header, rows),
-        Detail::Short => {
-            let [node, from, to, delta, ..] = header;
-            let short = rows.into_iter().map(|[node, from, to, delta, ..]| [node, from, to, delta]);
-            Block::table([node, from, to, delta], short.collect())
-        }
+    let rows: Vec<[String; 7]> = nodes.iter().map(row).collect();
+    let says = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
+    let most = if detail == Detail::Full { header.len() } else { SHORT_COLUMNS };
+    let shown: Vec<usize> = (0..most).filter(says).collect();
+    let block = Block::Table {
+        header: shown.iter().map(|column| header[*column].to_owned()).collect(),
+        rows: rows.iter().map(|row| shown.iter().map(|column| row[*column].clone()).collect()).collect(),
     };
     (!nodes.is_empty()).then_some(block)
 }
@@ -61,6 +68,11 @@ fn row(node: &TreeNode) -> [String; 7] {
         format!("{} ± {}", signed(to - from, false), format_ns(node.delta_se_ns)),
         counts,
         parts,
-        node.place.as_ref().map_or_else(String::new, at),
+        node.place.as_ref().filter(|place| says_more(place, &node.name)).map_or_else(String::new, at),
     ]
+}
+
+/// Whether a place says more than the name of its node.
+fn says_more(place: &Place, name: &str) -> bool {
+    place.file.is_some() || !name.ends_with(&place.function)
 }

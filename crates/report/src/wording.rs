@@ -142,7 +142,7 @@ const REMEDIES: [(&str, &str); 10] = [
     ("parity", "make the answers alike, or pass --allow-difference"),
     ("errors", "look at the server's log"),
     ("generator", "more CPUs for it (--load-cpus), or a lower rate"),
-    ("little", "do not read closed-loop latency as that of single requests"),
+    ("little", "closed-loop latency is not that of one request"),
     ("stall", "look for a lock, a lost wake-up or a short listen queue"),
     ("utilisation", "a counter is wrong: see whyslow doctor"),
     ("wire", "ask for a smaller answer"),

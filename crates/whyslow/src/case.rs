@@ -172,7 +172,7 @@ impl<'a> Task<'a> {
         let arms: Vec<&str> = self.comparison.arms.iter().map(String::as_str).collect();
         let changes: String = self.changes.iter().map(|change| format!("  here: {change}\n")).collect();
         format!(
-            "\n{}: {} (about {:.0} minutes)\n  {}\n{changes}",
+            "\n{}: {} (about {:.0} min)\n  {}\n{changes}",
             self.comparison.id,
             self.comparison.question,
             self.minutes(),

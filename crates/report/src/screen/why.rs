@@ -150,9 +150,9 @@ impl<'a> Gap<'a> {
             (true, false) => format!("Why {arm} saves {ns} a request"),
             (false, false) => format!("Why {arm} costs {ns} more a request"),
             (true, true) => {
-                format!("Why {arm} is done {ns} of a CPU earlier with a request, idle time included")
+                format!("Why {arm} takes {ns} less of a CPU for a request, idle time included")
             }
-            (false, true) => format!("Why {arm} takes {ns} of a CPU more for a request, idle time included"),
+            (false, true) => format!("Why {arm} takes {ns} more of a CPU for a request, idle time included"),
         };
         what + &self.both_ways().unwrap_or_default()
     }

@@ -24,7 +24,7 @@ pub(super) fn run(task: &Task, dir: &Path) -> Result<CaseRun, Stop> {
     let plan = &task.plan;
     compare::preflight::check(plan).map_err(Stop::Failed)?;
     crate::say(&format!(
-        "{}: {} arms, about {:.0} minutes",
+        "{}: {} arms, about {:.0} min",
         task.comparison.id,
         plan.arms.len(),
         task.minutes()

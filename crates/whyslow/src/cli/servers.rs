@@ -60,12 +60,14 @@ pub(crate) struct TargetsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TargetsAction {
     /// What can be compared here, and what is missing to build it
+    #[command(after_help = "Example:\n  whyslow targets list")]
     List {
         /// How the list is printed
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
     /// Build targets
+    #[command(after_help = "Example:\n  whyslow targets build nginx warp@lto")]
     Build {
         /// NAME or NAME@VARIANT
         #[arg(required = true)]
@@ -75,6 +77,7 @@ pub(crate) enum TargetsAction {
         format: Format,
     },
     /// Start each target once and check its answers
+    #[command(after_help = "Example:\n  whyslow targets verify nginx")]
     Verify {
         /// NAME or NAME@VARIANT
         #[arg(required = true)]
@@ -101,12 +104,14 @@ pub(crate) struct CaseArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CaseAction {
     /// The cases and their questions
+    #[command(after_help = "Example:\n  whyslow case list")]
     List {
         /// How the list is printed
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
     /// What a case asks, measures and claims, and how it is fitted to this machine
+    #[command(after_help = "Example:\n  whyslow case show warp-vs-fasthttp")]
     Show {
         /// The case
         name: String,

@@ -141,7 +141,7 @@ fn cases_are_listed_and_shown() {
         assert!(list.out.contains(name), "{name} is not in {}", list.out);
         let shown = whyslow_at_home(&["case", "show", name]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
-        for want in ["published in ", "minutes)", "claims"] {
+        for want in ["published in ", " min)", "claims"] {
             assert!(shown.out.contains(want), "{name}: '{want}' is not in {}", shown.out);
         }
     }

@@ -2,54 +2,47 @@
 
 use crate::support::{repository, whyslow};
 
-const COMMANDS: [&str; 18] = [
-    "compare",
-    "bisect",
-    "load",
-    "capacity",
-    "merge",
-    "ladder",
-    "serve",
-    "targets",
-    "watch",
-    "doctor",
-    "case",
-    "analyse",
-    "report",
-    "view",
-    "history",
-    "schema",
-    "completions",
-    "man",
-];
+/// The commands below `words`, as their help lists them.
+fn commands(words: &[&str]) -> Vec<String> {
+    let help = whyslow(&[words, &["--help"]].concat()).out;
+    let listed = help.split_once("Commands:\n").map_or("", |(_, listed)| listed);
+    let lines = listed.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
 
 #[test]
-fn every_command_is_listed_and_its_help_has_an_example() {
-    let program = whyslow(&["--help"]);
-    for command in COMMANDS {
-        assert!(program.out.contains(&format!("  {command} ")), "{command} is not in: {}", program.out);
-        let help = whyslow(&[command, "--help"]);
-        assert_eq!(help.code, Some(0));
-        let example = help.out.split_once("Example").map(|(_, example)| example).unwrap_or_default();
-        assert!(example.contains(&format!("whyslow {command}")), "{command}: {}", help.out);
+fn the_help_of_every_command_has_an_example() {
+    let all = commands(&[]);
+    assert!(all.len() > 17, "{all:?}");
+    for command in &all {
+        let below = commands(&[command]);
+        let with = below.iter().map(|name| vec![command.as_str(), name]);
+        for words in std::iter::once(vec![command.as_str()]).chain(with) {
+            let help = whyslow(&[&words[..], &["--help"]].concat());
+            assert_eq!(help.code, Some(0));
+            let example = help.out.split_once("Example").map(|(_, example)| example).unwrap_or_default();
+            assert!(example.contains(&format!("whyslow {}", words.join(" "))), "{words:?}: {}", help.out);
+        }
     }
 }
 
 #[test]
 fn every_command_has_a_man_page_and_every_shell_a_completion() {
-    for command in COMMANDS {
+    let all = commands(&[]);
+    for command in &all {
         let page = whyslow(&["man", command]);
         assert!(page.out.starts_with(".ie") && page.out.contains(".SH NAME"), "{command}: {page:?}");
     }
     for shell in ["bash", "zsh", "fish"] {
         let completion = whyslow(&["completions", shell]);
-        assert!(COMMANDS.iter().all(|command| completion.out.contains(command)), "{shell}: {completion:?}");
+        assert!(all.iter().all(|command| completion.out.contains(command)), "{shell}: {completion:?}");
     }
 }
 
 #[test]
 fn the_committed_schemas_are_those_that_are_printed() {
-    for output in ["compare", "load", "capacity", "watch", "case", "bisect", "whyslow"] {
+    for output in ["compare", "load", "capacity", "watch", "case", "whyslow"] {
         let file = repository(&format!("docs/schema/{output}.schema.json"));
         let committed: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();

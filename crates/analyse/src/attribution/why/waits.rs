@@ -324,7 +324,7 @@ pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| waits_for_others) else { return Vec::new() };
     let in_flight = pair.slow.in_flight;
     let evidence = format!(
-        "taking about {:.1} requests at a time of {in_flight:.0} that are under way{}: at the equal rate it answers in {}, at \
+        "serving about {:.1} of the {in_flight:.0} requests under way at a time{}: at the equal rate it answers in {}, at \
          capacity in {}, while its CPUs are idle (a pool or a limit with few places)",
         in_flight * unhurried_ns / pair.slow.response_ns,
         place(pair),
