@@ -344,7 +344,9 @@ fn conclusion(slo: &Bound, found: &Capacity) -> String {
             point.requests
         )
     });
-    let failed = found.failed_at_per_s.map_or_else(String::new, |rate| format!("; it did not at {rate:.0} requests/s"));
+    let failed = found
+        .failed_at_per_s
+        .map_or_else(String::new, |rate| format!("; it did not at {rate:.0} requests/s"));
     match (found.verdict, found.rate_per_s) {
         (CapacityVerdict::Found, Some(rate)) => {
             format!("{rate:.0} requests/s is the highest rate at which {slo} held{how}{failed}.")

@@ -23,12 +23,7 @@ pub(super) fn limits(placement: &Placement) -> HostLimits {
 pub(super) fn run(task: &Task, dir: &Path) -> Result<CaseRun, Stop> {
     let plan = &task.plan;
     compare::preflight::check(plan).map_err(Stop::Failed)?;
-    crate::say(&format!(
-        "{}: {} arms, about {:.0} min",
-        task.comparison.id,
-        plan.arms.len(),
-        task.minutes()
-    ));
+    crate::say(&format!("{}: {} arms, about {:.0} min", task.comparison.id, plan.arms.len(), task.minutes()));
     let dir = compare::measure_into(plan, dir)?;
     Ok(CaseRun {
         id: task.comparison.id.clone(),
