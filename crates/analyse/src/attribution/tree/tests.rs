@@ -280,7 +280,7 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
 #[test]
 fn the_error_of_a_sum_is_that_of_the_sum_and_not_the_sum_of_errors() {
     let profiles = |stacks: [u64; 2]| -> Vec<Profile> {
-        let swing = |n: u64| if n % 2 == 0 { [40, 0] } else { [0, 40] };
+        let swing = |n: u64| if n.is_multiple_of(2) { [40, 0] } else { [0, 40] };
         let one = |n: u64| {
             let [first, second] = swing(n);
             profile(&[("main;f", stacks[0] + first), ("main;g", stacks[1] + second), ("main;malloc", 10)])
