@@ -14,8 +14,8 @@ use model::plan::CauseId;
 use profile::ProfileDifference;
 use split::Split;
 use tree::AttributionRow;
+use tree::gap_nodes::{GapNode, gap_nodes};
 use tree::place::Leaf;
-use tree::said::{Said, said};
 use waits::WaitRow;
 use why::{LedgerLine, Material, Why};
 
@@ -33,7 +33,7 @@ pub(crate) struct Attribution {
     /// CPU time of a request, leaf by leaf, of each arm but the baseline.
     pub(crate) tree: Vec<(Leaf, AttributionRow)>,
     /// What is said of each gap in CPU time that was shown, from its tree.
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<GapNode>,
     /// What explains the difference, most important first.
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
@@ -48,7 +48,7 @@ pub(crate) struct Attribution {
 
 impl Attribution {
     /// What explains every difference that was shown.
-    pub(crate) fn of(facts: &Facts, gates: &[Gate], comparisons: &[Comparison]) -> Self {
+    pub(crate) fn from_facts(facts: &Facts, gates: &[Gate], comparisons: &[Comparison]) -> Self {
         let sheet = &facts.sheet;
         let asked = sheet.plan().design.why;
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
@@ -63,7 +63,7 @@ impl Attribution {
         let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
-            said: say(sheet, comparisons, &tree),
+            said: all_gap_nodes(sheet, comparisons, &tree),
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
             waited: if asked { waits::rows(facts) } else { Vec::new() },
@@ -82,10 +82,10 @@ fn cause_of(causes: &[(Leaf, CauseId)], leaf: &Leaf) -> Option<CauseId> {
 }
 
 /// What is said of every gap in CPU time that was shown.
-fn say(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Vec<Said> {
+fn all_gap_nodes(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Vec<GapNode> {
     let shown = |arm: &&str| split::is_decided(comparisons, arm);
     let of_arm = |arm: &str| tree.iter().map(|(_, row)| row).filter(|row| row.arm == arm).collect::<Vec<_>>();
-    sheet.others().filter(shown).flat_map(|arm| said(arm, &of_arm(arm))).collect()
+    sheet.others().filter(shown).flat_map(|arm| gap_nodes(arm, &of_arm(arm))).collect()
 }
 
 /// Causes arm by arm: what may be a cause by what it carries, then what is sure as a whole alone, then user and system time, which account for a gap but do

@@ -121,7 +121,7 @@ pub struct BisectStep {
 impl BisectStep {
     /// What a row says of a commit. `answer` is made from it by who knows what was asked.
     #[must_use]
-    pub fn of(commit: &str, against: &str, row: &Comparison, answer: HistoryAnswer) -> Self {
+    pub fn from_comparison(commit: &str, against: &str, row: &Comparison, answer: HistoryAnswer) -> Self {
         let void = row.void_by.first().map(|gate| format!("gate {gate} failed"));
         Self {
             commit: commit.to_owned(),

@@ -9,10 +9,10 @@ pub(crate) mod calls;
 pub(crate) mod detail;
 pub(crate) mod functions;
 pub(crate) mod metric;
+pub(crate) mod observed;
 pub(crate) mod passes;
 mod peaks;
 pub(crate) mod resources;
-pub(crate) mod seen;
 pub(crate) mod shape;
 pub(crate) mod sheet;
 pub(crate) mod stalls;
@@ -43,7 +43,7 @@ pub(crate) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Everything that `run` says.
-    pub(crate) fn of(run: &'a Run) -> Self {
+    pub(crate) fn from_run(run: &'a Run) -> Self {
         let sheet = Sheet::new(run);
         let passes = passes::all(&sheet);
         let plan = sheet.plan();

@@ -14,7 +14,7 @@ use crate::attribution::cause::Cause;
 use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
 use crate::attribution::tree::AttributionRow;
-use crate::attribution::tree::said::Said;
+use crate::attribution::tree::gap_nodes::GapNode;
 use crate::attribution::waits::WaitRow;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
@@ -75,7 +75,7 @@ pub struct Findings {
     pub attribution: Vec<AttributionRow>,
     /// In which nodes of that tree each gap in CPU per request is: what is said of it.
     #[serde(default)]
-    pub said: Vec<Said>,
+    pub said: Vec<GapNode>,
     /// What services beside use for each arm but the baseline.
     #[serde(default)]
     pub services: Vec<ServiceGap>,
@@ -177,11 +177,11 @@ fn void_rounds(run: &Run) -> Vec<VoidRound> {
 /// Everything that follows from a run.
 #[must_use]
 pub fn analyse(run: &Run) -> Findings {
-    let facts = Facts::of(run);
+    let facts = Facts::from_run(run);
     let gates = gates::all(&facts.sheet);
     let comparisons = verdicts::all(&facts.sheet, &gates);
-    let attribution = Attribution::of(&facts, &gates, &comparisons);
-    let limits = Limits::of(&facts, &gates, &attribution);
+    let attribution = Attribution::from_facts(&facts, &gates, &comparisons);
+    let limits = Limits::from_facts(&facts, &gates, &attribution);
     let next = next::next(&run.manifest, &facts.arms, &gates, &comparisons, &attribution);
     let (sheet, plan) = (&facts.sheet, &run.manifest.plan);
     let (most_left_arm, most_left_share) = attribution.most_left.unzip();

@@ -28,7 +28,7 @@ mod watched;
 pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
-pub use attribution::tree::said::{Said, TreeNode, nodes};
+pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;
@@ -67,4 +67,4 @@ pub use verdicts::figures::{Figure, figures};
 pub use verdicts::{
     BiasFindings, Comparison, Standing, Verdict, comparisons, extend_to, extend_until, standings,
 };
-pub use watched::{LedgerRow, Seen, WatchInput, Watched, watched};
+pub use watched::{LedgerRow, WatchInput, Watched, WatchedWindow, watched};

@@ -10,7 +10,7 @@ use crate::facts::busy::{
     FULL, GENERATOR_BUSY, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy,
     with_interrupts,
 };
-use crate::facts::seen::Blocked;
+use crate::facts::observed::Blocked;
 use crate::facts::sheet::Sheet;
 use crate::facts::words::percent;
 use crate::facts::{Alone, Facts, Wait};
@@ -34,7 +34,7 @@ const MANY_CALLS: f64 = 0.5;
 const MOST: f64 = 0.5;
 
 /// What is known of one arm at the main condition, as medians over its windows; shares are 0 to 1.
-struct Seen<'a> {
+struct ArmMedians<'a> {
     /// CPUs of the server's set that the arm itself used, and how many there are.
     busy: f64,
     cpus: f64,
@@ -62,7 +62,7 @@ struct Seen<'a> {
 }
 
 /// A limit in words, where it holds.
-type Limit = fn(&Seen) -> Option<String>;
+type Limit = fn(&ArmMedians) -> Option<String>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
 const LIMITS: [Limit; 14] = [
@@ -87,7 +87,7 @@ pub(crate) struct Limits(BTreeMap<String, String>);
 
 impl Limits {
     /// What is known to limit each arm: what its gap was found to be, where it waits; else the first of [`LIMITS`].
-    pub(crate) fn of(facts: &Facts, gates: &[Gate], attribution: &Attribution) -> Self {
+    pub(crate) fn from_facts(facts: &Facts, gates: &[Gate], attribution: &Attribution) -> Self {
         let named =
             |(arm, alone): (&str, &Alone)| Some((arm.to_owned(), first(&facts.sheet, arm, gates, alone)?));
         let waits = attribution.waits.iter();
@@ -103,7 +103,7 @@ impl Limits {
 
 /// The first limit that holds for `arm`, in words: "unknown" where none does, nothing where no window counts.
 fn first(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<String> {
-    let seen = Seen::of(sheet, arm, gates, alone)?;
+    let seen = ArmMedians::for_arm(sheet, arm, gates, alone)?;
     let capacity = sheet.plan().workload.conditions[sheet.main] == Condition::Capacity;
     // Above the knee the server is at its limit in an open loop too.
     let overloaded = sheet.median(arm, sheet.main, backlog_per_s).is_some();
@@ -114,8 +114,8 @@ fn first(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<Stri
     Some(LIMITS.iter().find_map(|limit| limit(&seen)).unwrap_or_else(unknown))
 }
 
-impl<'a> Seen<'a> {
-    fn of(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &'a Alone) -> Option<Self> {
+impl<'a> ArmMedians<'a> {
+    fn for_arm(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &'a Alone) -> Option<Self> {
         let median =
             |figure: fn(&Window) -> f64| sheet.median(arm, sheet.main, |window| Some(figure(window)));
         let (busy, cpus) = (median(busy_cores)?, median(|window| f64::from(window.server_cpus.cpus))?);
@@ -149,12 +149,12 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn own_cpu(seen: &Seen) -> Option<String> {
+fn own_cpu(seen: &ArmMedians) -> Option<String> {
     (seen.server >= FULL).then(|| format!("its CPU ({} of {} busy)", percent(seen.server), seen.cpus))
 }
 
 /// CPUs that are full, with services beside for the most part.
-fn beside(seen: &Seen) -> Option<String> {
+fn beside(seen: &ArmMedians) -> Option<String> {
     let most = seen.set >= FULL && seen.beside >= MOST * seen.set;
     most.then(|| {
         let (beside, server) = (percent(seen.beside), percent(seen.server));
@@ -163,31 +163,31 @@ fn beside(seen: &Seen) -> Option<String> {
 }
 
 /// CPUs that are full, and not of the server.
-fn others(seen: &Seen) -> Option<String> {
+fn others(seen: &ArmMedians) -> Option<String> {
     let whole = || format!("{} busy, {} by itself", percent(seen.set), percent(seen.server));
     (seen.set >= FULL).then(|| format!("other processes on its CPUs ({})", whole()))
 }
 
-fn one_thread(seen: &Seen) -> Option<String> {
+fn one_thread(seen: &ArmMedians) -> Option<String> {
     let used = || format!("{:.2} of {} CPUs used", seen.busy, seen.cpus);
     (seen.thread >= FULL).then(|| format!("one thread ({} busy, {})", percent(seen.thread), used()))
 }
 
-fn run_queue(seen: &Seen) -> Option<String> {
+fn run_queue(seen: &ArmMedians) -> Option<String> {
     // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
     (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED)
         .then(|| format!("waiting for a CPU ({} of its run time)", percent(seen.waiting)))
 }
 
 /// Stalls of which the kernel itself counts what they come from: where threads wait meanwhile, they wait for work.
-fn acknowledgements(seen: &Seen) -> Option<String> {
-    let (_, peak) = seen.alone.stall.as_ref().filter(|_| seen.own < IDLE)?;
+fn acknowledgements(seen: &ArmMedians) -> Option<String> {
+    let (_, peak) = seen.alone.longest_peak.as_ref().filter(|_| seen.own < IDLE)?;
     (peak.coincides_with == Some(CauseId::DelayedAck)).then(|| stalls(seen))?
 }
 
 /// What threads are blocked in while CPUs are idle. Whoever waits for a lock waits for what its holder waits for, so that a
 /// disk comes first; else it is what most threads wait for.
-fn blocked(seen: &Seen) -> Option<String> {
+fn blocked(seen: &ArmMedians) -> Option<String> {
     if seen.own >= IDLE || !seen.asked() {
         return None;
     }
@@ -228,11 +228,11 @@ fn is_long(wait: &Wait, busy: f64) -> bool {
     }
 }
 
-fn accept_queue(seen: &Seen) -> Option<String> {
+fn accept_queue(seen: &ArmMedians) -> Option<String> {
     (seen.refused >= REFUSED).then(|| "its accept queue (connections were refused)".to_owned())
 }
 
-fn retransmits(seen: &Seen) -> Option<String> {
+fn retransmits(seen: &ArmMedians) -> Option<String> {
     (seen.resent >= RETRANSMITTED).then(|| {
         format!(
             "segments that are lost and sent again ({:.4} a request; each may take a fifth of a second)",
@@ -241,13 +241,13 @@ fn retransmits(seen: &Seen) -> Option<String> {
     })
 }
 
-fn generator(seen: &Seen) -> Option<String> {
+fn generator(seen: &ArmMedians) -> Option<String> {
     (seen.generator >= GENERATOR_BUSY).then(|| {
         format!("the generator ({} busy; the server {})", percent(seen.generator), percent(seen.own))
     })
 }
 
-fn between(seen: &Seen) -> Option<String> {
+fn between(seen: &ArmMedians) -> Option<String> {
     let (carried, link) = seen.link.zip(seen.between)?;
     let most = link.bytes_per_s / 1e6;
     Some(format!(
@@ -257,7 +257,7 @@ fn between(seen: &Seen) -> Option<String> {
 }
 
 /// Responses that are for the most part the way there and back: whoever asks waits, and not for the server.
-fn round_trip(seen: &Seen) -> Option<String> {
+fn round_trip(seen: &ArmMedians) -> Option<String> {
     let link = seen.between.filter(|link| link.round_trip_ns as f64 >= MOST * seen.response_ns)?;
     Some(format!(
         "the way between the machines ({} there and back, of a mean response of {}): more --connections would ask for more",
@@ -266,13 +266,13 @@ fn round_trip(seen: &Seen) -> Option<String> {
     ))
 }
 
-fn link(seen: &Seen) -> Option<String> {
+fn link(seen: &ArmMedians) -> Option<String> {
     seen.link.map(|carried| format!("the link ({} of what loopback carries here)", percent(carried)))
 }
 
 /// Responses that all take the same extra time.
-fn stalls(seen: &Seen) -> Option<String> {
-    let (share, peak) = seen.alone.stall.as_ref().filter(|(share, _)| *share >= MOST)?;
+fn stalls(seen: &ArmMedians) -> Option<String> {
+    let (share, peak) = seen.alone.longest_peak.as_ref().filter(|(share, _)| *share >= MOST)?;
     let what = match peak.coincides_with? {
         CauseId::DelayedAck => {
             "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)"

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::functions::package_of;
-use crate::facts::seen::{sampled, sampled_ns};
+use crate::facts::observed::{sampled, sampled_ns};
 use crate::findings::Findings;
 
 /// Stacks kept of each arm, most frequent first: a page of four arms stays under 2 MB, and what is left out is one box.

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::profile::{self, ArmProfile, ProfileDifference};
+use crate::facts::observed::sampled_ns;
 use crate::facts::passes;
 use crate::facts::resources::{UseInput, UseRow, UseScope, use_table};
-use crate::facts::seen::sampled_ns;
 use crate::facts::words::percent;
 use crate::findings::FINDINGS_SCHEMA;
 
@@ -18,7 +18,7 @@ const FEW_TICKS: u64 = 50;
 
 /// What was seen in one window.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct WatchedWindow {
     /// What its group used.
     pub usage: Usage,
     /// Clock ticks that divide its CPU time into user and kernel.
@@ -41,9 +41,9 @@ pub struct WatchInput {
     /// Whether its cgroup is not seen from here: then how long it was throttled is not known.
     pub limits_hidden: bool,
     /// The window in which no profile was taken.
-    pub plain: Seen,
+    pub plain: WatchedWindow,
     /// Its profiles, each with the window in which it was taken.
-    pub profiles: Vec<(Profile, Seen)>,
+    pub profiles: Vec<(Profile, WatchedWindow)>,
     /// What could not be seen, one sentence each.
     pub notes: Vec<String>,
 }
@@ -125,7 +125,7 @@ pub fn watched(input: &WatchInput) -> Watched {
     }
 }
 
-fn seconds(seen: &Seen) -> f64 {
+fn seconds(seen: &WatchedWindow) -> f64 {
     seen.usage.wall_ns.max(1) as f64 / 1e9
 }
 
@@ -147,13 +147,13 @@ fn profile(input: &WatchInput, kind: ProfileKind) -> Option<ProfileDifference> {
 }
 
 /// Share of the CPU time that the samples stand for.
-fn coverage(taken: &Profile, seen: &Seen) -> Option<f64> {
+fn coverage(taken: &Profile, seen: &WatchedWindow) -> Option<f64> {
     let (sampled_ns, used_ns) = passes::stands_for(taken, &seen.usage);
     (used_ns > 0.0 && taken.samples > 0).then(|| sampled_ns / used_ns)
 }
 
 /// What is said of one profile: what taking it cost, and what it does not show.
-fn watching(plain: &Seen, taken: &Profile, seen: &Seen) -> Vec<String> {
+fn watching(plain: &WatchedWindow, taken: &Profile, seen: &WatchedWindow) -> Vec<String> {
     let what = match taken.kind {
         ProfileKind::Cpu => "Sampling its CPU time",
         ProfileKind::OffCpu => "Recording its waits",
@@ -165,7 +165,7 @@ fn watching(plain: &Seen, taken: &Profile, seen: &Seen) -> Vec<String> {
             ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
         });
     }
-    let cost_ns = |seen: &Seen| Some(seen.usage.cpu.total_ns as f64 / requests(seen).0? as f64);
+    let cost_ns = |seen: &WatchedWindow| Some(seen.usage.cpu.total_ns as f64 / requests(seen).0? as f64);
     if let Some((before, during)) = cost_ns(plain).zip(cost_ns(seen)) {
         let figures = [before, during].map(model::units::format_ns);
         notes.push(format!(
@@ -206,7 +206,7 @@ fn resources(input: &WatchInput) -> Vec<UseRow> {
     rows
 }
 
-fn requests(seen: &Seen) -> (Option<u64>, Option<&'static str>) {
+fn requests(seen: &WatchedWindow) -> (Option<u64>, Option<&'static str>) {
     if let Some([before, now]) = seen.counted {
         return (now.checked_sub(before).filter(|count| *count > 0), Some("counter"));
     }
@@ -214,7 +214,7 @@ fn requests(seen: &Seen) -> (Option<u64>, Option<&'static str>) {
     if segments > 0 { (Some(segments), Some("segments")) } else { (None, None) }
 }
 
-fn doubts(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
+fn doubts(seen: &WatchedWindow, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
     let mut doubts = Vec::new();
     doubts.extend(doubt_of_requests(seen, requests, from));
     if seen.ticks < FEW_TICKS {
@@ -233,7 +233,7 @@ fn doubts(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> Vec<String>
     doubts
 }
 
-fn doubt_of_requests(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> Option<String> {
+fn doubt_of_requests(seen: &WatchedWindow, requests: Option<u64>, from: Option<&str>) -> Option<String> {
     Some(match (requests, from, seen.counted) {
         (None, _, Some([before, now])) if now < before => format!(
             "Requests could not be counted: the counter ran backwards, from {before} to {now}, as where a server begins \
@@ -254,7 +254,7 @@ fn doubt_of_requests(seen: &Seen, requests: Option<u64>, from: Option<&str>) -> 
     })
 }
 
-fn ledger(seen: &Seen, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
+fn ledger(seen: &WatchedWindow, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {
     let (usage, resources) = (&seen.usage, &seen.resources);
     let told_apart = seen.ticks >= FEW_TICKS;
     let server = resources.sockets.as_ref().map(|sockets| sockets.server);

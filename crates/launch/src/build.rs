@@ -51,7 +51,7 @@ impl Launcher {
         let Some(revision) = arm.source.revision() else {
             return self.commands(arm, values, log, progress).map(|()| Built::Now);
         };
-        let entry = Entry::of(revision);
+        let entry = Entry::for_revision(revision);
         let locked = entry.lock(LOOK, &|| self.is_unwanted());
         let path = || PathBuf::from(&revision.checkout);
         let Some(_lock) = locked.map_err(|source| LaunchError::File { path: path(), source })? else {

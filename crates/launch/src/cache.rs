@@ -114,7 +114,7 @@ impl Cache {
 impl Entry {
     /// The entry of a revision.
     #[must_use]
-    pub fn of(revision: &Revision) -> Self {
+    pub fn for_revision(revision: &Revision) -> Self {
         Self(Path::new(&revision.checkout).parent().unwrap_or(Path::new("")).to_owned())
     }
 

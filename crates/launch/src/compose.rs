@@ -179,7 +179,7 @@ impl Project {
         format!("{}-{service}", self.name)
     }
 
-    fn look(&self, service: &str) -> Option<Seen> {
+    fn look(&self, service: &str) -> Option<ContainerState> {
         let format = "{{.Id}} {{.State.Pid}} {{.HostConfig.NetworkMode}} {{.State.Status}}";
         let name = self.container(service);
         let words = ["container", "inspect", "--format", format, &name];
@@ -187,11 +187,11 @@ impl Project {
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
         let mut words = text.split_whitespace().map(str::to_owned);
         let (id, pid) = (words.next()?, words.next()?.parse().ok()?);
-        Some(Seen { id, pid, network: words.next()?, status: words.next()? })
+        Some(ContainerState { id, pid, network: words.next()?, status: words.next()? })
     }
 
     /// Refuses a server behind a port that is published.
-    fn check(&self, seen: &Seen) -> Result<(), LaunchError> {
+    fn check(&self, seen: &ContainerState) -> Result<(), LaunchError> {
         if seen.network == HOST {
             return Ok(());
         }
@@ -216,14 +216,14 @@ impl Project {
 }
 
 /// What an engine says of a container.
-struct Seen {
+struct ContainerState {
     id: String,
     pid: u32,
     network: String,
     status: String,
 }
 
-impl Seen {
+impl ContainerState {
     fn contained(&self) -> Option<Contained> {
         (self.pid != 0).then(|| Contained { id: self.id.clone(), pid: self.pid })
     }

@@ -50,7 +50,7 @@ pub fn wait_until<T>(
 ) -> Result<(T, u64), LaunchError> {
     let begin = Instant::now();
     let deadline = begin + timeout;
-    let mut seen = Seen { wrong: None, loading: false, last: ProbeError::Timeout };
+    let mut seen = Probes { wrong: None, loading: false, last: ProbeError::Timeout };
     let mut elsewhere = Elsewhere::since(begin);
     loop {
         let outcome = ask(deadline.saturating_duration_since(Instant::now()).min(PROBE_LIMIT));
@@ -95,7 +95,7 @@ impl Elsewhere {
 }
 
 /// What the questions so far have brought.
-struct Seen {
+struct Probes {
     /// What was wrong with the last answer, and when the first wrong one came.
     wrong: Option<(String, Instant)>,
     /// Whether the last answer said that the server cannot answer yet.
@@ -103,7 +103,7 @@ struct Seen {
     last: ProbeError,
 }
 
-impl Seen {
+impl Probes {
     /// Takes note of one outcome; gives what shows that the target is ready.
     fn note<T>(&mut self, outcome: Result<Shown<T>, ProbeError>) -> Option<T> {
         self.loading = matches!(outcome, Ok(Shown::Loading(_)));

@@ -55,7 +55,7 @@ fn member(stat: &str) -> Option<Member> {
 mod tests {
     use super::*;
 
-    fn of(pid: u32, parent: u32) -> Member {
+    fn placed(pid: u32, parent: u32) -> Member {
         Member { pid, parent, group: pid }
     }
 
@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn descendants_are_found_in_any_order_and_strangers_are_not() {
-        let found = below(10, vec![of(30, 20), of(40, 1), of(20, 10), of(50, 30), of(10, 1)]);
+        let found =
+            below(10, vec![placed(30, 20), placed(40, 1), placed(20, 10), placed(50, 30), placed(10, 1)]);
         let pids: BTreeSet<u32> = found.iter().map(|member| member.pid).collect();
         assert_eq!(pids, BTreeSet::from([20, 30, 50]));
     }

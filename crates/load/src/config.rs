@@ -138,7 +138,7 @@ impl Config {
         let mut config = Self::new(target);
         if let Requests::Same(pattern) = &job.requests {
             // A script and a log have it as their pattern, whatever is to be filled in it.
-            config.request = Request::of(pattern, &config.target);
+            config.request = Request::for_target(pattern, &config.target);
         }
         if let Asked::Each(list) = asked {
             config.list = Some(Arc::new(list));

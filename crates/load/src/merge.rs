@@ -127,7 +127,7 @@ pub fn second_line(index: u32, response: &Latencies) -> String {
 pub fn merge(mut shards: Vec<(ShardRecord, String)>) -> Result<Merged, MergeError> {
     shards.sort_by(|(a, _), (b, _)| a.shards.cmp(&b.shards));
     check(&shards)?;
-    let logs: Vec<Log<'_>> = shards.iter().map(Log::of).collect::<Result<_, _>>()?;
+    let logs: Vec<Log<'_>> = shards.iter().map(Log::from_shard).collect::<Result<_, _>>()?;
     let records: Vec<&ShardRecord> = shards.iter().map(|(record, _)| record).collect();
     let (seconds, lines) = merge_seconds(&records, &logs)?;
     let measured = measured(&records, &logs, seconds)?;
@@ -178,7 +178,7 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    fn of((record, text): &'a (ShardRecord, String)) -> Result<Self, MergeError> {
+    fn from_shard((record, text): &'a (ShardRecord, String)) -> Result<Self, MergeError> {
         let shard = record.shards.first().copied().unwrap_or_default();
         let wrong = |source| MergeError::Log { shard, source };
         let (mut log, mut main) = (

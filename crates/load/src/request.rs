@@ -41,7 +41,7 @@ impl Request {
 
     /// What `request` is to `target`, which says the path and the host where the request does not.
     #[must_use]
-    pub fn of(request: &job::Request, target: &Target) -> Self {
+    pub fn for_target(request: &job::Request, target: &Target) -> Self {
         let mut headers = request.fields.clone();
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             headers.insert(0, ("Host".to_owned(), target.authority.clone()));

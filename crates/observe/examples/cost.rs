@@ -13,7 +13,7 @@ const TIMES: usize = 201;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "median of {TIMES}          wall µs    CPU µs")?;
-    let group = Group::of(std::process::id())?;
+    let group = Group::from_pid(std::process::id())?;
     let mut threads = 1;
     for wanted in [1, 20, 200] {
         while threads < wanted {

@@ -14,7 +14,7 @@ const USAGE: &str = "observer tier0|tier1|tier1-software|tier2|tier3|clock PID S
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [mode, pid, seconds] = &args[..] else { return Err(USAGE.into()) };
-    let group = Group::of(pid.parse()?)?;
+    let group = Group::from_pid(pid.parse()?)?;
     let length = Duration::from_secs_f64(seconds.parse()?);
     match mode.as_str() {
         "tier0" => tier0(group, length),
@@ -75,7 +75,7 @@ fn clock(group: &Group, length: Duration) -> Result<(), Box<dyn std::error::Erro
 fn tier0(group: Group, length: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let cpus: model::units::CpuSet = group.fairness()?.allowed_cpus.parse()?;
     HostWatch::new(cpus.clone()).snapshot()?;
-    let own = Group::of(std::process::id())?;
+    let own = Group::from_pid(std::process::id())?;
     let sampler = Sampler::new(vec![group], own, cpus.clone(), cpus);
     let begin = Instant::now();
     loop {

@@ -256,7 +256,7 @@ pub(crate) fn descriptors_allowed() -> usize {
 
 impl Tally {
     /// What was counted by whoever counts all of the time.
-    pub(crate) fn of(counts: Counts) -> Self {
+    pub(crate) fn from_counts(counts: Counts) -> Self {
         Self { counts, sparing: None }
     }
 

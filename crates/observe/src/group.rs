@@ -44,7 +44,7 @@ impl Group {
     ///
     /// # Errors
     /// [`ObserveError::NoProcess`]
-    pub fn of(pid: u32) -> Result<Self, ObserveError> {
+    pub fn from_pid(pid: u32) -> Result<Self, ObserveError> {
         Self::new(pid, Kind::With)
     }
 
@@ -79,8 +79,8 @@ impl Group {
     /// # Errors
     /// [`ObserveError::NoProcess`]
     pub fn of_container(pid: u32, id: &str) -> Result<Self, ObserveError> {
-        let first = Self { ours: true, ..Self::of(pid)? };
-        Ok(match container_folder(&Cgroups::of(pid).hierarchies, id) {
+        let first = Self { ours: true, ..Self::from_pid(pid)? };
+        Ok(match container_folder(&Cgroups::for_process(pid).hierarchies, id) {
             Some(folder) => Self { kind: Kind::Cgroup(folder), ..first },
             None => first,
         })
@@ -450,13 +450,13 @@ fn read_threads(reader: &mut Reader, pid: u32, main: ThreadSample, snapshot: &mu
 mod tests {
     use super::*;
 
-    fn of(pid: u32, parent: u32, group: u32) -> Stat {
+    fn stat(pid: u32, parent: u32, group: u32) -> Stat {
         Stat { pid, parent, group, ..Stat::default() }
     }
 
     #[test]
     fn a_clock_that_tells_nothing_is_an_error_and_never_no_time() {
-        let group = Group::of(std::process::id()).unwrap();
+        let group = Group::from_pid(std::process::id()).unwrap();
         let mut reader = Reader::new();
         let table = Table::read(&mut reader).unwrap();
         let refused = |_| Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -527,12 +527,12 @@ mod tests {
     #[test]
     fn a_group_is_root_group_and_descendants() {
         let table = Table(vec![
-            of(50, 40, 50),
-            of(40, 10, 10),
-            of(10, 1, 10),
-            of(30, 1, 10),
-            of(31, 30, 99),
-            of(2, 1, 2),
+            stat(50, 40, 50),
+            stat(40, 10, 10),
+            stat(10, 1, 10),
+            stat(30, 1, 10),
+            stat(31, 30, 99),
+            stat(2, 1, 2),
         ]);
         let pids = |with| table.closure(10, with).iter().map(|stat| stat.pid).collect::<BTreeSet<u32>>();
         assert_eq!(pids(true), BTreeSet::from([10, 30, 31, 40, 50]));

@@ -44,8 +44,8 @@ impl HostWatch {
 
     /// The same, but throttling and TCP are those of process `pid`, whose cgroup and network namespace may be others.
     #[must_use]
-    pub fn of(pid: u32, cpus: CpuSet) -> Self {
-        Self::with(cpus, &Cgroups::of(pid), format!("/proc/{pid}/net"))
+    pub fn for_process(pid: u32, cpus: CpuSet) -> Self {
+        Self::with(cpus, &Cgroups::for_process(pid), format!("/proc/{pid}/net"))
     }
 
     fn with(cpus: CpuSet, cgroups: &Cgroups, network: String) -> Self {
@@ -196,7 +196,7 @@ impl Cgroups {
     }
 
     /// Those of the process `pid`.
-    pub(crate) fn of(pid: u32) -> Self {
+    pub(crate) fn for_process(pid: u32) -> Self {
         let own = Self::own();
         let names = optional(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         if names == own.names {

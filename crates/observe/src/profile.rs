@@ -54,18 +54,18 @@ const MICROSECOND_NS: u64 = 1_000;
 /// Stacks of one process, as the kernel wrote them; with the mark that the thread would have gone on.
 type Chain = (u32, Vec<u64>, bool);
 /// Stacks and when they were met.
-type Chains = HashMap<Chain, Met>;
+type Chains = HashMap<Chain, StackWeight>;
 
 /// How often one stack was met, or for how long a thread left with it.
 #[derive(Debug, Default)]
-struct Met {
+struct StackWeight {
     /// Samples, or microseconds.
     weight: u64,
     /// Begin and end of each, in nanoseconds of the monotonic clock; a sample begins when it ends.
     times: Vec<[u64; 2]>,
 }
 
-impl Met {
+impl StackWeight {
     /// What of the weight falls into `stalls`, which are in the order of time and do not overlap.
     fn within(&self, stalls: &[[u64; 2]]) -> u64 {
         let overlap = |[begin, end]: &[u64; 2]| -> u64 {
@@ -185,7 +185,7 @@ impl Profiler {
 
     fn with(mut events: Events, kind: ProfileKind, among: Option<(Group, BTreeSet<u32>)>) -> Self {
         let rings: Vec<Ring> = events.rings.drain(..).collect();
-        let mut steps = Steps::of(&events, among.is_some());
+        let mut steps = Steps::new(&events, among.is_some());
         let (stop, stopped) = channel();
         let drain = std::thread::spawn(move || {
             let mut drainer = Drainer::new(kind, rings);
@@ -310,7 +310,7 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(events: &Events, change: bool) -> Self {
+    fn new(events: &Events, change: bool) -> Self {
         let (events, period_ns) = match events.moment {
             // Without a descriptor of its own a step stays as it is.
             Moment::CpuTime(period_ns) if change => {

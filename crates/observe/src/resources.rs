@@ -59,7 +59,7 @@ impl ResourceSnapshot {
     pub(crate) fn read_of(pids: &[u32]) -> Self {
         let open = descriptors(pids);
         let first = pids.first().copied();
-        let cgroups = first.map_or_else(Cgroups::own, Cgroups::of);
+        let cgroups = first.map_or_else(Cgroups::own, Cgroups::for_process);
         let network_is_ours = first.and_then(same_network);
         let told = network_is_ours.filter(|ours| *ours).map(|_| SocketSnapshot::read(&open.sockets));
         let unseen = Unseen {

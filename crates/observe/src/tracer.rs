@@ -103,7 +103,7 @@ impl Tracer {
         if counted.foreign > 0 {
             counts.missing.push("system calls of another architecture are counted without a name".to_owned());
         }
-        Tally::of(counts)
+        Tally::from_counts(counts)
     }
 
     fn end(&mut self) {

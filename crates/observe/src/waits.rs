@@ -14,7 +14,7 @@ use model::record::{WaitLeaf, Waits};
 use model::units::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
-use self::machine::{Eyes, Kind, Machine, Origin, Sum, Told};
+use self::machine::{Eyes, Kind, Machine, Origin, Sum, Waited};
 use self::marks::{Functions, Marks};
 use self::peers::Peers;
 use crate::file::{numbered, optional};
@@ -66,14 +66,14 @@ impl WakerWatch {
         let functions = Functions::of_this_kernel().ok_or(ObserveError::NoTracepoints)?;
         let (events, rings) = open(group, ids)?;
         let (orders, told) = channel();
-        let peers = Peers::of(group);
+        let peers = Peers::new(group);
         let drainer = Drainer {
             ids,
             rings,
             buffer: Vec::new(),
             waiting: Vec::new(),
             machine: Machine::default(),
-            seen: Seen { functions, peers },
+            seen: Lookup { functions, peers },
             begun_ns: None,
             wall_ns: 0,
         };
@@ -147,12 +147,12 @@ fn now_ns() -> u64 {
 
 /// What addresses and processes are.
 #[derive(Debug)]
-struct Seen {
+struct Lookup {
     functions: Functions,
     peers: Peers,
 }
 
-impl Eyes for Seen {
+impl Eyes for Lookup {
     fn marks(&mut self, chain: &[u64]) -> Marks {
         self.functions.marks(chain)
     }
@@ -170,7 +170,7 @@ struct Drainer {
     /// Records that may be preceded by some of another ring.
     waiting: Vec<Wake>,
     machine: Machine,
-    seen: Seen,
+    seen: Lookup,
     begun_ns: Option<u64>,
     wall_ns: u64,
 }
@@ -221,8 +221,8 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
 }
 
 /// With names in the place of addresses; the short ones without their stacks.
-fn recorded(told: Told) -> Waits {
-    let Told { waits, threads, others_ns, lost } = told;
+fn recorded(told: Waited) -> Waits {
+    let Waited { waits, threads, others_ns, lost } = told;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
         [Some((kind.process, kind.waited_in.clone())), kind.woken_from.clone()].map(Option::unwrap_or_default)

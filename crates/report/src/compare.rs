@@ -103,7 +103,7 @@ fn sentence(row: &Comparison, findings: &Findings) -> String {
             format!(
                 "{arm} is {} {} than {baseline} in {metric} at {condition} {basis}.",
                 times(row),
-                Direction::of(row).word()
+                Direction::from_comparison(row).word()
             )
         }
         Verdict::Equal => {
@@ -143,7 +143,7 @@ fn apart(one: Option<(f64, f64)>, two: Option<(f64, f64)>) -> bool {
 
 /// What the first sentence does not say.
 fn also(row: &Comparison) -> String {
-    format!(" In {} it is {} {}.", row.metric.label(), times(row), Direction::of(row).word())
+    format!(" In {} it is {} {}.", row.metric.label(), times(row), Direction::from_comparison(row).word())
 }
 
 fn basis(row: &Comparison, findings: &Findings) -> String {
@@ -164,7 +164,7 @@ pub(crate) fn measured(findings: &Findings) -> String {
 
 /// How many times faster or slower, with the interval.
 fn times(row: &Comparison) -> String {
-    let Some(times) = Times::of(row) else { return String::new() };
+    let Some(times) = Times::from_comparison(row) else { return String::new() };
     format!("{:.3}x [{:.3}, {:.3}]", times.ratio, times.low, times.high)
 }
 

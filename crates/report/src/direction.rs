@@ -24,7 +24,7 @@ pub enum Direction {
 impl Direction {
     /// The direction of one comparison.
     #[must_use]
-    pub fn of(row: &Comparison) -> Self {
+    pub fn from_comparison(row: &Comparison) -> Self {
         match (row.verdict, is_cost(row.metric)) {
             (Verdict::Faster, true) => Self::Cheaper,
             (Verdict::Slower, true) => Self::Dearer,
@@ -81,7 +81,7 @@ pub(crate) struct Times {
 
 impl Times {
     /// Nothing where there are no pairs.
-    pub(crate) fn of(row: &Comparison) -> Option<Self> {
+    pub(crate) fn from_comparison(row: &Comparison) -> Option<Self> {
         let (ratio, low, high) = (row.ratio?, row.ci_low?, row.ci_high?);
         Some(if ratio >= 1.0 {
             Self { ratio, low, high }

@@ -136,11 +136,11 @@ fn metric(findings: &Findings, row: &Comparison) -> Case {
         Verdict::Slower => Kind::Failure,
         Verdict::Inconclusive | Verdict::Invalid => Kind::Skipped,
     };
-    case(kind, said(findings, row))
+    case(kind, verdict_words(findings, row))
 }
 
 /// The verdict with its figures; where a gate voids it, what that gate saw.
-fn said(findings: &Findings, row: &Comparison) -> String {
+fn verdict_words(findings: &Findings, row: &Comparison) -> String {
     let ratio = match (row.ratio, row.ci_low, row.ci_high) {
         (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} [{low:.3}, {high:.3}] times"),
         _ => "no ratio".to_owned(),

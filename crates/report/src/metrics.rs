@@ -84,7 +84,7 @@ pub struct LiveFigures {
 impl LiveFigures {
     /// Nothing yet of a load of `url`.
     #[must_use]
-    pub fn of(url: &str) -> Self {
+    pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), ..Self::default() }
     }
 

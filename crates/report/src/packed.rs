@@ -55,8 +55,9 @@ fn pack(profiles: &[ArmStacks]) -> Packed {
 }
 
 fn packed(profile: &ArmStacks, names: &mut Places<String>, functions: &mut Places<Function>) -> PackedArm {
-    let places: Vec<u64> =
-        (0..profile.frames.len()).map(|index| functions.of(function(profile, index, names)).into()).collect();
+    let places: Vec<u64> = (0..profile.frames.len())
+        .map(|index| functions.index_for(function(profile, index, names)).into())
+        .collect();
     let place = |index: &u32| places.get(usize::try_from(*index).ok()?).copied();
     let whole =
         profile.stacks.iter().map(|stack| (stack.frames.iter().filter_map(place).collect(), stack.samples));
@@ -73,8 +74,8 @@ fn packed(profile: &ArmStacks, names: &mut Places<String>, functions: &mut Place
 fn function(profile: &ArmStacks, index: usize, names: &mut Places<String>) -> Function {
     let frame = &profile.frames[index];
     let package = profile.package_of.get(index).and_then(|place| profile.packages.get(*place as usize));
-    let module = names.of(frame.module.clone());
-    let package = package.map_or(module, |package| names.of(package.clone()));
+    let module = names.index_for(frame.module.clone());
+    let package = package.map_or(module, |package| names.index_for(package.clone()));
     Function(frame.name.clone(), module, package, frame.kernel)
 }
 
@@ -105,7 +106,7 @@ impl<T> Default for Places<T> {
 
 impl<T: Ord + Clone> Places<T> {
     /// The place of `value`, a new one where it was not met before.
-    fn of(&mut self, value: T) -> u32 {
+    fn index_for(&mut self, value: T) -> u32 {
         if let Some(place) = self.known.get(&value) {
             return *place;
         }

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn each_series_has_its_name_and_the_url() {
-        let mut figures = LiveFigures::of("http://127.0.0.1:1/");
+        let mut figures = LiveFigures::new("http://127.0.0.1:1/");
         figures.answered(0.003, 5);
         let block = load_remote_write(&figures, 1_700_000_000_000);
         let has = |text: &str| block.windows(text.len()).any(|window| window == text.as_bytes());

@@ -124,7 +124,8 @@ fn trust(findings: &Findings) -> Vec<String> {
     };
     let mut said = vec![format!("{}{took}", blocks(u64::from(done)))];
     let deciding = others(findings).filter_map(|arm| verdict::deciding(findings, &arm.name));
-    let told = deciding.filter(|row| Direction::of(row) != Direction::Void && row.ci_low.is_some());
+    let told =
+        deciding.filter(|row| Direction::from_comparison(row) != Direction::Void && row.ci_low.is_some());
     // The least exact of them.
     said.extend(told.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
     let warnings = findings.warnings.len();
@@ -133,7 +134,8 @@ fn trust(findings: &Findings) -> Vec<String> {
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
         return under("Trust", &[format!("{}; everything checked held", said.join(", "))]);
     }
-    let gates: Vec<String> = failed.iter().map(|gate| gate_words(gate, is_told(findings, gate))).collect();
+    let gates: Vec<String> =
+        failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
     // What is said of a partial run takes the place of one.
     let most = if findings.partial.is_some() { GATES - 1 } else { GATES };
     let gates = at_most(most, gates, |left| format!("{left} more checks failed: see --details"));
@@ -141,9 +143,10 @@ fn trust(findings: &Findings) -> Vec<String> {
 }
 
 /// Whether a verdict line says what to do about a gate.
-fn is_told(findings: &Findings, gate: &Gate) -> bool {
+fn is_in_a_verdict_line(findings: &Findings, gate: &Gate) -> bool {
     let rows = others(findings).filter_map(|arm| verdict::deciding(findings, &arm.name));
-    rows.filter(|row| Direction::of(row) == Direction::Void).any(|row| row.void_by.first() == Some(&gate.id))
+    rows.filter(|row| Direction::from_comparison(row) == Direction::Void)
+        .any(|row| row.void_by.first() == Some(&gate.id))
 }
 
 /// Gates that failed, each once, those that void something first.

@@ -76,6 +76,16 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
 /// How nodes of functions with all that they ask for end.
 const AND_BELOW: &str = "and what it calls";
 
+/// The node of a program's own code, below `user`.
+const OWN_CODE: &str = "own code";
+/// The package of the servers that are built in, which has the name of this program.
+const BUILT_IN: &str = "whyslow";
+
+/// Whether a node is the program's own code: the function that goes with it is then the place itself, and not who asked.
+pub(crate) fn is_own_code(path: &[String]) -> bool {
+    matches!(path, [user, work, ..] if user == "user" && work == OWN_CODE)
+}
+
 /// A node of the tree in words: what is done there, and in what.
 pub(crate) fn node_words(path: &[String]) -> String {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -98,6 +108,8 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["kernel", call, on, does] => format!("{does} in {call} on {on}"),
         ["kernel", call, on] => format!("{call} on {on}"),
         ["kernel", call] => call.to_owned(),
+        ["user", OWN_CODE, BUILT_IN] => OWN_CODE.to_owned(),
+        ["user", OWN_CODE, package] => format!("{OWN_CODE} of {package}"),
         ["user", work] => work.to_owned(),
         ["user", work, function] if work.ends_with(AND_BELOW) => {
             let package = work.trim_end_matches(AND_BELOW).trim_end();

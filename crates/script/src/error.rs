@@ -7,7 +7,7 @@ pub struct ScriptError(pub(crate) String);
 
 impl ScriptError {
     /// An error of Lua in the script called `file`.
-    pub(crate) fn of(error: &Error, file: &str) -> Self {
+    pub(crate) fn from_lua(error: &Error, file: &str) -> Self {
         let (text, traceback) = root(error);
         let first = text.lines().next().unwrap_or("it failed without a word").to_owned();
         if first.starts_with(file) {

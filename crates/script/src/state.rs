@@ -33,7 +33,7 @@ pub(crate) struct State {
 impl State {
     /// A new state in which the script has run once.
     pub(crate) fn new(options: &Options, limit: &Limit) -> Result<Self, ScriptError> {
-        let failed = |error: mlua::Error| ScriptError::of(&error, &options.file);
+        let failed = |error: mlua::Error| ScriptError::from_lua(&error, &options.file);
         let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::new()).map_err(failed)?;
         let entries = prelude(&lua).map_err(failed)?;
         describe(&lua, options).map_err(failed)?;
@@ -47,7 +47,7 @@ impl State {
 
     pub(crate) fn explain(&self) -> impl Fn(mlua::Error) -> ScriptError {
         let file = Arc::clone(&self.file);
-        move |error| ScriptError::of(&error, &file)
+        move |error| ScriptError::from_lua(&error, &file)
     }
 
     /// An error without a line.

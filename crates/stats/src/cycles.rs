@@ -37,12 +37,12 @@ impl BlockValue {
     /// use stats::cycles::BlockValue;
     ///
     /// // The host's speed changed within the fifth cycle: the value of the block hardly sees it.
-    /// let block = BlockValue::of(&[0.030, 0.028, 0.031, 0.029, 0.400, 0.032])?;
+    /// let block = BlockValue::from_cycles(&[0.030, 0.028, 0.031, 0.029, 0.400, 0.032])?;
     /// assert!((block.value - 0.0305).abs() < 1e-12 && block.spread < 0.003);
     /// assert_eq!(block.n, 6);
     /// # Ok::<(), stats::Error>(())
     /// ```
-    pub fn of(cycles: &[f64]) -> Result<Self, Error> {
+    pub fn from_cycles(cycles: &[f64]) -> Result<Self, Error> {
         let n = cycles.len();
         if n > MAX_CYCLES {
             return Err(Error::TooMany { have: n, most: MAX_CYCLES });

@@ -22,7 +22,7 @@
 //!     [0.049, 0.053, 0.050],
 //!     [0.052, 0.048, 0.051],
 //! ];
-//! let values: Result<Vec<f64>, _> = blocks.iter().map(|block| Ok(BlockValue::of(block)?.value)).collect();
+//! let values: Result<Vec<f64>, _> = blocks.iter().map(|block| Ok(BlockValue::from_cycles(block)?.value)).collect();
 //! let estimate = paired::estimate(&values?, looks::level(8))?;
 //! let question = Question { delta: 0.02, least: 0.002, higher_is: HigherIs::Worse };
 //! assert_eq!(verdict::decide(&estimate, &question), Verdict::Slower);

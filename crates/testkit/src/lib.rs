@@ -4,11 +4,12 @@
 //! socket, [`Memory`] in memory against a clock that is an argument; a test of a client can use either and compare
 //! what the client reports with what the formula or the log says. [`Recorder`] keeps requests byte for byte.
 //! [`skipped`] says that a test cannot run here.
-//! [`load_report`] is what a generator says when nothing went wrong, for tests of what reads reports.
+//! [`plan()`] is a plan of arms that commands start. [`load_report`] is what a generator says when nothing went wrong, for tests of what reads reports.
 #![forbid(unsafe_code)]
 
 mod behaviour;
 mod memory;
+mod plan;
 mod recorder;
 mod report;
 mod server;
@@ -16,6 +17,7 @@ mod skipped;
 
 pub use behaviour::{Behaviour, Model, NEVER};
 pub use memory::{Delivery, Memory};
+pub use plan::{command_arm, plan};
 pub use recorder::{Answer, Recorder};
 pub use report::{load_report, percentiles};
 pub use server::{ANSWER, Entry, Log, Reply, Server, ServerSpec, now_ns};

@@ -66,7 +66,7 @@ impl<'a> Search<'a> {
         let Some(metric) = Metric::named(&args.metric) else {
             bail!("--metric '{}': write cpu_per_request, rate, p50, p90, p99, p99_9 or rss", args.metric);
         };
-        let commits = Commits::of(&args.range)?;
+        let commits = Commits::in_range(&args.range)?;
         let allowed = compare::allowed_cpus()?;
         let ends = flags(design, [commits.good(), commits.bad()], true);
         let plan = planning::plan(&ends, &allowed)?;
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
         }
         let answer = search.tell(ask, row.as_ref().ok().copied());
         let step = match row {
-            Ok(row) => BisectStep::of(sides[1], sides[0], row, answer),
+            Ok(row) => BisectStep::from_comparison(sides[1], sides[0], row, answer),
             Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),
         };
         let is_last = matches!(search.next(), BisectNext::Named(_) | BisectNext::NotShown(_));

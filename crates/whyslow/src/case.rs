@@ -96,7 +96,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    fn of(args: &CaseRunArgs) -> Self {
+    fn from_args(args: &CaseRunArgs) -> Self {
         let size = match (args.quick, args.smoke) {
             (_, true) => Size::Smoke,
             (true, false) => Size::Quick,
@@ -194,7 +194,7 @@ fn plan_of(words: &[String], request: Option<&RequestArgs>) -> anyhow::Result<Pl
 fn run_case(args: &CaseRunArgs) -> Outcome {
     let library = Library::find().map_err(Stop::usage)?;
     let case = library.case(&args.name).map_err(Stop::usage)?;
-    let choice = Choice::of(args);
+    let choice = Choice::from_args(args);
     let wanted = wanted(&case, args, choice.size).map_err(Stop::usage)?;
     let arms = Arms::resolve(&case, &wanted).map_err(Stop::usage)?;
     // What is wrong with the plan as a whole is said before anything is built.

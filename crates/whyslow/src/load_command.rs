@@ -44,7 +44,7 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
     let mut scripted = script(args, &config).map_err(Stop::usage)?;
     let metrics = args.keep.metrics_port.as_deref().map(scrape::address).transpose().map_err(Stop::usage)?;
     let interrupt = Interrupt::listen()?;
-    let figures = SoFar::of(&config.target.url);
+    let figures = SoFar::new(&config.target.url);
     let scrape = metrics.map(|address| Scrape::open(address, figures.clone())).transpose();
     let scrape = scrape.map_err(Stop::usage)?;
     let pushes = pushes(args, &figures).map_err(Stop::usage)?;

@@ -29,7 +29,7 @@ pub(crate) struct Recipe {
 
 impl Recipe {
     /// The recipe of the arm `name` that the flags of a comparison give.
-    pub(crate) fn of(args: &CompareArgs, name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn from_args(args: &CompareArgs, name: &str) -> anyhow::Result<Self> {
         let folder = args.folder.as_deref();
         Self::new(name, args.build.clone(), args.run.clone(), args.port_env, folder)
     }
@@ -69,7 +69,7 @@ pub(crate) fn arm(recipe: &Recipe, asked: &str, expect: &Expect) -> anyhow::Resu
         line => vec![["sh", "-c", line].map(str::to_owned).to_vec()],
     };
     let dir = Path::new(&revision.checkout).join(&prefix);
-    let build_dir = Entry::of(&revision).build_dir();
+    let build_dir = Entry::for_revision(&revision).build_dir();
     let text =
         |path: &Path| path.to_str().map(str::to_owned).context("the cache has a name that is not text");
     Ok(Arm {

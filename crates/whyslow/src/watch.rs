@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use analyse::{Seen, WatchInput, Watched};
+use analyse::{WatchInput, Watched, WatchedWindow};
 use anyhow::{Context, anyhow, bail};
 use launch::Launcher;
 use model::record::{Profile, ProfileKind};
@@ -90,7 +90,7 @@ impl Counter {
 fn watch(pid: u32, counter: Option<&Counter>, args: &WatchArgs) -> anyhow::Result<Watched> {
     let group = running(pid)?;
     let allowed = group.fairness()?.allowed_cpus.parse().context("no thread of it can be seen")?;
-    let cpus = HostWatch::of(pid, allowed);
+    let cpus = HostWatch::for_process(pid, allowed);
     let watch =
         Watch { pid, group, cpus, counter, duration: args.duration.0, interrupt: Interrupt::listen()? };
     let (plain, resources) = watch.window()?;
@@ -114,13 +114,13 @@ struct Watch<'a> {
 }
 
 /// Profiles, each with the window in which it was taken.
-type Profiles = Vec<(Profile, Seen)>;
+type Profiles = Vec<(Profile, WatchedWindow)>;
 /// Attaches one kind of profiler.
 type Attach<'a> = &'a dyn Fn(&Group) -> Result<Profiler, ObserveError>;
 
 impl Watch<'_> {
     /// What happens in one window.
-    fn window(&self) -> anyhow::Result<(Seen, ResourceSnapshot)> {
+    fn window(&self) -> anyhow::Result<(WatchedWindow, ResourceSnapshot)> {
         let count = || self.counter.map(Counter::read).transpose();
         let group = &self.group;
         let counted = count()?;
@@ -132,7 +132,7 @@ impl Watch<'_> {
         let after = group.snapshot()?;
         let cpus = self.cpus.snapshot()?.since(&before.1);
         let resources = ResourceSnapshot::read(group)?;
-        let seen = Seen {
+        let seen = WatchedWindow {
             usage: after.since(&before.0),
             ticks: after.ticks_since(&before.0),
             cpus,
@@ -161,7 +161,7 @@ impl Watch<'_> {
         Ok((profiles, notes))
     }
 
-    fn profile(&self, mut profiler: Profiler) -> anyhow::Result<(Profile, Seen)> {
+    fn profile(&self, mut profiler: Profiler) -> anyhow::Result<(Profile, WatchedWindow)> {
         profiler.begin();
         let (seen, _) = self.window()?;
         // It ends before names are looked for, which takes time.
@@ -176,7 +176,7 @@ fn running(pid: u32) -> anyhow::Result<Group> {
     if let Some(process) = Group::process_of_thread(pid) {
         bail!("{pid} is a thread of process {process}: give {process}");
     }
-    let group = Group::of(pid)?;
+    let group = Group::from_pid(pid)?;
     if !group.is_alive() {
         bail!("process {pid} has ended already: it is a zombie that its parent has not waited for");
     }
@@ -184,7 +184,7 @@ fn running(pid: u32) -> anyhow::Result<Group> {
 }
 
 /// Writes the folded stacks where they were asked for.
-fn keep(args: &WatchArgs, profiles: &[(Profile, Seen)]) -> anyhow::Result<()> {
+fn keep(args: &WatchArgs, profiles: &[(Profile, WatchedWindow)]) -> anyhow::Result<()> {
     let profile = profiles.iter().find(|(profile, _)| profile.kind == ProfileKind::Cpu);
     if let (Some(file), Some((profile, _))) = (&args.folded, profile) {
         model::record::write_atomically(file, profile.folded().as_bytes())?;

@@ -71,15 +71,15 @@ impl Span {
 
     /// The part of `head`; nothing, if `head` is too short to be the one that was read.
     #[inline(always)]
-    fn of(self, head: &[u8]) -> &[u8] {
+    fn bytes_in(self, head: &[u8]) -> &[u8] {
         let start = usize::from(self.start);
         head.get(start..start + usize::from(self.length)).unwrap_or_default()
     }
 
-    /// As [`Span::of`], of bytes that were checked to be ASCII.
+    /// As [`Span::bytes_in`], of bytes that were checked to be ASCII.
     #[inline(always)]
     fn text(self, head: &[u8]) -> &str {
-        std::str::from_utf8(self.of(head)).unwrap_or_default()
+        std::str::from_utf8(self.bytes_in(head)).unwrap_or_default()
     }
 }
 
@@ -139,7 +139,7 @@ impl<'b> Request<'b> {
     /// Whether the method is `name`, upper and lower case told apart.
     #[inline]
     pub fn has_method(&self, name: &[u8]) -> bool {
-        self.head.method.of(self.bytes) == name
+        self.head.method.bytes_in(self.bytes) == name
     }
 
     /// The target as it was sent.
@@ -169,15 +169,16 @@ impl<'b> Request<'b> {
     /// The fields in order: names as they were sent, values without blank space around them.
     pub fn headers(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
         let bytes = self.bytes;
-        self.slots.iter().map(move |slot| (slot.name.text(bytes), slot.value.of(bytes)))
+        self.slots.iter().map(move |slot| (slot.name.text(bytes), slot.value.bytes_in(bytes)))
     }
 
     /// The value of the first field named `name`, in any case.
     pub fn header(&self, name: &str) -> Option<&'b [u8]> {
         let same_length = |slot: &&Slot| usize::from(slot.name.length) == name.len();
         let mut candidates = self.slots.iter().filter(same_length);
-        let slot = candidates.find(|slot| slot.name.of(self.bytes).eq_ignore_ascii_case(name.as_bytes()))?;
-        Some(slot.value.of(self.bytes))
+        let slot =
+            candidates.find(|slot| slot.name.bytes_in(self.bytes).eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(slot.value.bytes_in(self.bytes))
     }
 }
 

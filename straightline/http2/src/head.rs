@@ -148,7 +148,7 @@ impl Fields {
         Ok(())
     }
 
-    fn said(&self, which: usize) -> Option<&[u8]> {
+    fn pseudo_field(&self, which: usize) -> Option<&[u8]> {
         self.pseudo[which].clone().map(|range| &self.said[range])
     }
 
@@ -162,7 +162,7 @@ impl Fields {
             return Ok(Head::default());
         }
         let host = self.has_host.then_some(&*self.host);
-        let (method, authority) = (self.said(METHOD).ok_or(Malformed)?, self.said(AUTHORITY));
+        let (method, authority) = (self.pseudo_field(METHOD).ok_or(Malformed)?, self.pseudo_field(AUTHORITY));
         let target = self.target(method, authority)?;
         if authority.is_some() && host.is_some_and(|host| Some(host) != authority) {
             return Err(Malformed);
@@ -185,7 +185,7 @@ impl Fields {
 
     /// Source: RFC 9113, sections 8.3.1 and 8.5.
     fn target<'s>(&'s self, method: &[u8], authority: Option<&'s [u8]>) -> Result<&'s [u8], Malformed> {
-        match (method, self.said(SCHEME), self.said(PATH)) {
+        match (method, self.pseudo_field(SCHEME), self.pseudo_field(PATH)) {
             (b"CONNECT", None, None) => authority.ok_or(Malformed),
             (b"CONNECT", _, _) => Err(Malformed),
             (_, Some(_), Some(path @ [b'/', ..])) => Ok(path),

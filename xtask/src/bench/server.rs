@@ -158,7 +158,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(args: &Args, row: Row) -> Self {
+    fn from_args(args: &Args, row: Row) -> Self {
         let quick = args.quick;
         let usual = || row.peers(quick).iter().map(|peer| (*peer).to_owned()).collect();
         let peers: Vec<String> = if args.peers.is_empty() { usual() } else { args.peers.clone() };
@@ -195,7 +195,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let rows = if args.rows.is_empty() { ROWS.to_vec() } else { args.rows.clone() };
     for row in rows {
         println!("== {}", row.name());
-        let scale = Scale::of(args, row);
+        let scale = Scale::from_args(args, row);
         whyslow::build(&scale.arms[1..])?;
         let section = match row {
             Row::KeepAlive => compared::keep_alive(&scale, &cpus)?,

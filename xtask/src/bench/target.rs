@@ -147,7 +147,7 @@ impl Server {
 
     /// All of its processes.
     pub(crate) fn group(&self) -> anyhow::Result<Group> {
-        Group::of(self.child.id()).context("the server is gone")
+        Group::from_pid(self.child.id()).context("the server is gone")
     }
 
     /// Memory of its own in all of its processes, in bytes: neither files nor what the kernel keeps for it.

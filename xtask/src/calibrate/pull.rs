@@ -16,7 +16,7 @@ const BUDGET_S: f64 = 300.0;
 
 /// What comparisons with one truth said.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Said {
+pub(super) struct Tally {
     runs: u32,
     pub(super) slower: u32,
     pub(super) faster: u32,
@@ -26,18 +26,18 @@ pub(super) struct Said {
 }
 
 /// Compares `runs` times, with the server made `ratio` times as expensive.
-pub(super) fn said(recording: &Recording, runs: u32, ratio: f64) -> Said {
-    let mut said = Said { runs, ..Said::default() };
+pub(super) fn compare_often(recording: &Recording, runs: u32, ratio: f64) -> Tally {
+    let mut tally = Tally { runs, ..Tally::default() };
     for number in 0..runs {
         let mut random = Rng::stream(u64::from(number), ratio.to_bits());
         let run = recording.compare(&mut random, Planted { ratio, noise: 1.0 }, analyse::extend_to);
         let rows = analyse::comparisons(&run);
-        said.add(&rows, ratio);
+        tally.add(&rows, ratio);
     }
-    said
+    tally
 }
 
-impl Said {
+impl Tally {
     /// Takes one comparison: what is said of a pull request is what any of its primary metrics says.
     fn add(&mut self, rows: &[Comparison], ratio: f64) {
         let any = |verdict: Verdict| rows.iter().any(|row| row.primary && row.verdict == verdict);
@@ -70,9 +70,9 @@ impl Said {
 /// All comparisons, as Markdown.
 pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let runs = runs.unwrap_or(RUNS);
-    let null = said(recording, runs, 1.0);
-    let planted: Vec<(f64, Said)> =
-        PLANTED.into_iter().map(|ratio| (ratio, said(recording, runs, ratio))).collect();
+    let null = compare_often(recording, runs, 1.0);
+    let planted: Vec<(f64, Tally)> =
+        PLANTED.into_iter().map(|ratio| (ratio, compare_often(recording, runs, ratio))).collect();
     let most = *looks::LOOKS.last().unwrap_or(&0) as f64;
     let found = planted.last().map_or(0, |(_, said)| said.slower);
     let mut text = format!(
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn no_difference_raises_no_alarm_and_a_large_one_is_found() {
         let recording = Recording::open(None).unwrap();
-        let null = said(&recording, 20, 1.0);
+        let null = compare_often(&recording, 20, 1.0);
         assert!(null.slower + null.faster <= 2, "{null:?}");
-        let planted = said(&recording, 10, 1.1);
+        let planted = compare_often(&recording, 10, 1.1);
         assert!(planted.slower >= 9 && planted.faster == 0, "{planted:?}");
     }
 }

@@ -68,7 +68,7 @@ impl Recording {
     pub(super) fn open(from: Option<&Path>) -> anyhow::Result<Self> {
         let Some(from) = from else { return Self::read(&root().join(FIXTURE)) };
         let run = RunDir::open(from).read()?;
-        Self::of(&run).with_context(|| format!("{} cannot be replayed", from.display()))
+        Self::from_run(&run).with_context(|| format!("{} cannot be replayed", from.display()))
     }
 
     fn read(file: &PathBuf) -> anyhow::Result<Self> {
@@ -94,7 +94,7 @@ impl Recording {
     }
 
     /// The turns of `run`, which has to be of two arms that took turns at capacity.
-    fn of(run: &Run) -> anyhow::Result<Self> {
+    fn from_run(run: &Run) -> anyhow::Result<Self> {
         let counted = analyse::counted_rounds(run);
         let [first, second] = &run.manifest.plan.arms[..] else {
             bail!("it does not compare two arms");

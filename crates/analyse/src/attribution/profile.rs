@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use category::{is_lock, is_own, of as work_of, serves_anyone};
+pub(crate) use category::{for_stack as work_of, is_lock, is_own, serves_anyone};
 
 use crate::facts::Facts;
 use crate::facts::functions::package;
+use crate::facts::observed::{sampled, sampled_ns};
 use crate::facts::passes::{PassFindings, used};
-use crate::facts::seen::{sampled, sampled_ns};
 
 /// Functions that are put out at most, those with the largest difference first.
 const MAX_FUNCTIONS: usize = 60;
@@ -207,7 +207,7 @@ fn functions(profiles: &[&Profile]) -> Counts<Function> {
 fn function(profile: &Profile, stack: &Stack) -> Function {
     let waits = profile.kind == ProfileKind::OffCpu;
     let innermost = || profile.frames_of(stack).rev().skip_while(move |frame| waits && is_waiting(frame));
-    let category = category::of(innermost());
+    let category = category::for_stack(innermost());
     let frames = || innermost().skip_while(|frame| frame.name == SPINNING);
     match frames().next() {
         // One address is not a function: what has no name is one row for its module.

@@ -4,8 +4,8 @@
 //! What no sample stands for is a leaf of its own.
 
 pub(crate) mod drawn;
+pub(crate) mod gap_nodes;
 pub(crate) mod place;
-pub(crate) mod said;
 mod spread;
 pub(crate) mod table;
 pub use table::DONE_ALIKE;
@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use crate::facts::Facts;
 use crate::facts::functions::brief;
 use crate::facts::metric::per_request;
+use crate::facts::observed::{self, sampled};
 use crate::facts::passes::{PassFindings, used};
-use crate::facts::seen::{self, sampled};
 use crate::facts::sheet::by_block;
 use drawn::{Drawn, Draws};
 use place::{Leaf, is_interpreter, leaf, on_by_name, via};
@@ -464,7 +464,8 @@ fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
 /// What was counted of an arm.
 fn done(facts: &Facts, name: &str) -> Done {
     let sheet = &facts.sheet;
-    let counted = seen::counted(sheet, name, &facts.passes).filter(|counted| !counted.syscalls.is_empty());
+    let counted =
+        observed::counted(sheet, name, &facts.passes).filter(|counted| !counted.syscalls.is_empty());
     let named: f64 = counted.iter().flat_map(|counted| counted.syscalls.values()).sum();
     let all = counted.as_ref().and_then(|counted| counted.events.get("syscalls").copied());
     let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count);

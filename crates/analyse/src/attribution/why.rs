@@ -25,7 +25,7 @@ use super::cause::{Cause, Grade};
 use super::tree::AttributionRow;
 use super::tree::place::Leaf;
 use crate::facts::Facts;
-use crate::facts::seen::SURE;
+use crate::facts::observed::SURE;
 use crate::facts::words::percent;
 use crate::gates::Gate;
 use crate::verdicts::Comparison;
@@ -150,7 +150,7 @@ pub(crate) struct Material<'a> {
 pub(crate) fn explain(material: &Material) -> Why {
     let sheet = &material.facts.sheet;
     let gathered: Vec<Evidence> =
-        sheet.plan().arms.iter().filter_map(|arm| Evidence::of(&arm.name, material)).collect();
+        sheet.plan().arms.iter().filter_map(|arm| Evidence::for_arm(&arm.name, material)).collect();
     let find = |name: &str| gathered.iter().find(|evidence| evidence.name == name);
     let mut why = Why::default();
     let Some(baseline) = find(sheet.baseline()) else { return why };
@@ -298,7 +298,7 @@ fn tell(suspects: &mut Vec<Suspect>, counted: Suspect) {
 fn of_idle(pair: &Pair) -> Vec<Suspect> {
     let mut left = pair.idle_ns;
     let mut found: Vec<Suspect> = Vec::new();
-    let seen = wakers::are_seen(pair);
+    let seen = wakers::are_recorded(pair);
     let (first, otherwise): (&[&[Detector]], &[Detector]) =
         if seen { (&SEEN, &OTHERWISE_SEEN) } else { (&WAITS, &OTHERWISE) };
     for detectors in first {

@@ -4,8 +4,8 @@ use model::plan::CauseId;
 use model::record::Window;
 
 use super::calls::{FUTEX, SLEEPS, SYNCS};
+use super::observed::{self, Blocked};
 use super::passes::PassFindings;
-use super::seen::{self, Blocked};
 use super::shape::{self, Clue, ResponsePeak, ResponseShape, Shape};
 use super::sheet::Sheet;
 use super::stalls::{self, Stalls};
@@ -53,7 +53,7 @@ pub(crate) struct Alone {
     pub(crate) stalls: Option<Stalls>,
     /// The longest share of the time of its responses at the main condition that is spent in stalls of one length, and
     /// the peak that they make.
-    pub(crate) stall: Option<(f64, ResponsePeak)>,
+    pub(crate) longest_peak: Option<(f64, ResponsePeak)>,
 }
 
 /// Pauses of a collector as something that peaks of the responses may coincide with: those of about one length together,
@@ -71,30 +71,30 @@ fn collections(mut pauses_ns: Vec<u64>) -> Vec<Clue> {
 /// What is known of `arm` by itself.
 pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone {
     let waits = waits(sheet, arm, passes);
-    let logs = seen::machine_logs(sheet, arm, passes);
+    let logs = observed::machine_logs(sheet, arm, passes);
     let pauses = logs.iter().flat_map(|(_, log)| log.collections_ns.iter().copied()).collect();
     let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).chain(collections(pauses)).collect();
     let conditions = 0..sheet.plan().workload.conditions.len();
-    let told = |index| shape::told(&sheet.windows(arm, index), sheet.describe(index), &clues);
+    let told = |index| shape::response_shape(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(told).collect();
-    let stalls = stalls::told(sheet, arm, passes);
-    Alone { waits, shapes, stalls, stall: stall(&sheet.windows(arm, sheet.main), &clues) }
+    let stalls = stalls::stalls_in_passes(sheet, arm, passes);
+    Alone { waits, shapes, stalls, longest_peak: longest_peak(&sheet.windows(arm, sheet.main), &clues) }
 }
 
 /// Of the peaks that coincide with something, the one in which most of the time is spent.
-fn stall(windows: &[&Window], clues: &[Clue]) -> Option<(f64, ResponsePeak)> {
-    let shape = Shape::of(windows);
-    let peaks = shape::told(windows, String::new(), clues)?.peaks.into_iter();
+fn longest_peak(windows: &[&Window], clues: &[Clue]) -> Option<(f64, ResponsePeak)> {
+    let shape = Shape::from_windows(windows);
+    let peaks = shape::response_shape(windows, String::new(), clues)?.peaks.into_iter();
     let stalls = peaks.filter(|peak| peak.coincides_with.is_some());
     let timed = stalls.map(|peak| (shape.share_of_time(peak.range_ns[0], peak.range_ns[1]), peak));
     timed.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn waits(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Vec<Wait> {
-    let timed = seen::waiting(sheet, arm, passes);
+    let timed = observed::waiting(sheet, arm, passes);
     let threads = (!timed.is_empty())
-        .then(|| seen::blocked(&timed.iter().map(|(_, profile)| *profile).collect::<Vec<_>>()));
-    let counted = seen::counted(sheet, arm, passes).filter(|counted| !counted.syscalls.is_empty());
+        .then(|| observed::blocked(&timed.iter().map(|(_, profile)| *profile).collect::<Vec<_>>()));
+    let counted = observed::counted(sheet, arm, passes).filter(|counted| !counted.syscalls.is_empty());
     let rate_per_s = rate_per_s(timed.iter().map(|(window, _)| *window));
     let wait = |(what, names): (Blocked, &[&str])| {
         let threads = threads.as_ref().map(|threads| threads.get(&what).copied().unwrap_or(0.0));

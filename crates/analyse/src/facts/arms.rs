@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::alone::Alone;
 use super::busy::{backlog_per_s, busy_cores, set_busy};
 use super::metric::Metric;
+use super::observed;
 use super::passes::PassFindings;
-use super::seen;
 use super::shape::ResponseShape;
 use super::sheet::Sheet;
 use super::stalls::Stalls;
@@ -114,7 +114,7 @@ pub struct RevisionFindings {
 }
 
 impl RevisionFindings {
-    fn of(revision: &Revision) -> Self {
+    fn from_revision(revision: &Revision) -> Self {
         Self {
             asked: revision.asked.clone(),
             commit: revision.commit.clone(),
@@ -139,7 +139,7 @@ pub struct ImageFindings {
 }
 
 impl ImageFindings {
-    fn of(image: &Image) -> Self {
+    fn from_image(image: &Image) -> Self {
         Self {
             asked: image.name(),
             id: image.id.clone(),
@@ -163,7 +163,7 @@ pub struct ComposeFindings {
 }
 
 impl ComposeFindings {
-    fn of(compose: &Compose) -> Self {
+    fn from_compose(compose: &Compose) -> Self {
         Self {
             asked: compose.name(),
             sha256: compose.sha256.clone(),
@@ -268,7 +268,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     let median = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(name, sheet.main, figure);
     let range = |figure: &dyn Fn(&Window) -> Option<f64>| sheet.range(name, sheet.main, figure);
     // Of processes that were not seen, 0 would be a wrong number.
-    let seen = sheet.is_seen(name);
+    let seen = sheet.is_observed(name);
     let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count).filter(|_| seen);
     let rounds = sheet.rounds_of(name).count() as u32;
     let mut row = ArmFindings {
@@ -276,9 +276,9 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         target,
         variant,
         command: arm.what(),
-        revision: arm.source.revision().map(RevisionFindings::of),
-        image: arm.source.image().map(ImageFindings::of),
-        compose: arm.source.compose().map(ComposeFindings::of),
+        revision: arm.source.revision().map(RevisionFindings::from_revision),
+        image: arm.source.image().map(ImageFindings::from_image),
+        compose: arm.source.compose().map(ComposeFindings::from_compose),
         build_id: build_id(sheet, name),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
@@ -287,7 +287,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
         rate_per_s: mean(&windows, |window| window.load.rate_per_s),
         cpu_ns_per_request: cpu(pooled),
-        cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.of(window)),
+        cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.value_in(window)),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),
         busy_cores: mean(&windows, busy_cores).filter(|_| seen),
         server_set_busy: median(&|window| Some(set_busy(&window.server_cpus))),
@@ -295,11 +295,11 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         services: services(&windows),
         context_switches_per_request: switches(pooled),
         segments_per_request: segments(&windows, pooled),
-        syscalls_per_request: seen::syscalls(sheet, name, passes),
+        syscalls_per_request: observed::syscalls(sheet, name, passes),
         run_wait_ns_per_request: pooled(|window| window.target.run_wait_ns),
         latency_ns: latency(sheet, name),
         requests_by_name: by_name(sheet, name),
-        rss_peak_bytes: median(&|window| Metric::Rss.of(window)),
+        rss_peak_bytes: median(&|window| Metric::Rss.value_in(window)),
         response_shapes: alone.shapes.clone(),
         stalls: alone.stalls.clone(),
         overload: overload(sheet, name),
@@ -404,7 +404,7 @@ fn background(sheet: &Sheet, name: &str) -> Option<f64> {
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {
     let index = sheet.latency.unwrap_or(sheet.main);
-    let median = |metric: Metric| sheet.median(name, index, |window| metric.of(window));
+    let median = |metric: Metric| sheet.median(name, index, |window| metric.value_in(window));
     let windows = sheet.windows(name, index);
     Latency {
         p50: median(Metric::P50),

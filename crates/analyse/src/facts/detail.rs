@@ -172,7 +172,10 @@ fn round(record: &RoundRecord) -> RoundDetail {
 fn window(window: &Window) -> WindowDetail {
     WindowDetail {
         condition: describe_condition(window.condition),
-        values: Metric::ALL.into_iter().filter_map(|metric| Some((metric, metric.of(window)?))).collect(),
+        values: Metric::ALL
+            .into_iter()
+            .filter_map(|metric| Some((metric, metric.value_in(window)?)))
+            .collect(),
         per_s: window.load.seconds.iter().map(|second| second.requests).collect(),
         p99_ns: window.load.seconds.iter().map(|second| second.p99_ns).collect(),
     }

@@ -4,6 +4,8 @@ use model::record::{Frame, PYTHON};
 
 /// Longest name of a function in a sentence, in characters.
 pub(crate) const LONGEST_NAME: usize = 60;
+/// Share of a program's time under a function that says nothing: `main`, and the loop that serves.
+pub(crate) const EVERYWHERE: f64 = 0.5;
 
 /// How the C library names what programs know by a shorter name. Source: glibc, include/libc-symbols.h.
 const OF_LIBC: [&str; 3] = ["__GI___libc_", "__GI___", "__GI_"];

@@ -106,7 +106,7 @@ impl Metric {
 
     /// The metric's value in one window; absent where the window cannot tell it. Nanoseconds, bytes or per second.
     #[must_use]
-    pub fn of(self, window: &Window) -> Option<f64> {
+    pub fn value_in(self, window: &Window) -> Option<f64> {
         let response = &window.load.response_ns;
         let latency = |percentile: Option<u64>| percentile.map(|ns| ns as f64);
         let value = match self {

@@ -262,7 +262,7 @@ fn of_neighbours<'a>(plain: &[&Slice], watched: impl Iterator<Item = &'a Slice>)
         Some((cost(slice)? / cost(before)?).ln())
     };
     let ratios: Vec<f64> = watched.filter_map(ratio).collect();
-    Some(stats::cycles::BlockValue::of(&ratios).ok()?.value.exp())
+    Some(stats::cycles::BlockValue::from_cycles(&ratios).ok()?.value.exp())
 }
 
 /// Whether a pass was refused what it came for.

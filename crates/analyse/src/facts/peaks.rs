@@ -34,7 +34,7 @@ struct Bins {
 
 /// All peaks of responses in buckets (lower edge in nanoseconds → count), quickest first; none where there are none.
 pub(super) fn peaks(buckets: &BTreeMap<u64, u64>) -> Vec<Peak> {
-    let Some(bins) = Bins::of(buckets) else { return Vec::new() };
+    let Some(bins) = Bins::from_buckets(buckets) else { return Vec::new() };
     let mut tops = bins.maxima();
     while let Some(index) = bins.hidden(&tops).or_else(|| bins.small(&tops)) {
         tops.remove(index);
@@ -51,7 +51,7 @@ pub(super) fn peaks(buckets: &BTreeMap<u64, u64>) -> Vec<Peak> {
 
 impl Bins {
     /// A bucket's responses are spread evenly over the bins that it covers, as buckets and bins have other edges.
-    fn of(buckets: &BTreeMap<u64, u64>) -> Option<Self> {
+    fn from_buckets(buckets: &BTreeMap<u64, u64>) -> Option<Self> {
         let place = |ns: u64| (ns as f64).log2() * BINS_PER_OCTAVE;
         let ends = |edge: u64| [place(edge), place(end_ns(edge))];
         let filled = || buckets.iter().filter(|(edge, count)| **edge > 0 && **count > 0);

@@ -78,7 +78,7 @@ pub struct UseInput<'a> {
 }
 
 impl<'a> UseInput<'a> {
-    fn of(window: &'a Window) -> Self {
+    fn from_window(window: &'a Window) -> Self {
         Self {
             target: &window.target,
             generator: Some(&window.generator),
@@ -91,13 +91,13 @@ impl<'a> UseInput<'a> {
 
 /// Utilisation, saturation and errors of one resource in one window; what is not known is absent.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct UseFigures {
     utilisation: Option<f64>,
     saturation: Option<f64>,
     errors: Option<u64>,
 }
 
-impl Seen {
+impl UseFigures {
     fn new(utilisation: f64, saturation: f64, errors: u64) -> Self {
         Self { utilisation: Some(utilisation), saturation: Some(saturation), errors: Some(errors) }
     }
@@ -110,7 +110,7 @@ struct Resource {
     unit: &'static str,
     /// Red from this utilisation and from this saturation on.
     red: [f64; 2],
-    read: fn(&UseInput) -> Option<Seen>,
+    read: fn(&UseInput) -> Option<UseFigures>,
 }
 
 /// A value that is never red.
@@ -121,7 +121,7 @@ const fn resource(
     name: &'static str,
     unit: &'static str,
     red: [f64; 2],
-    read: fn(&UseInput) -> Option<Seen>,
+    read: fn(&UseInput) -> Option<UseFigures>,
 ) -> Resource {
     Resource { scope, name, unit, red, read }
 }
@@ -159,7 +159,7 @@ const TABLE: [Resource; 20] = [
     resource(UseScope::Host, "server CPUs", "of time some task waited", [0.95, 0.5], |input| {
         let pressure = input.resources.and_then(|resources| resources.pressure);
         let waited = pressure.map(|pressure| share(pressure.cpu_us * 1000, input.server_cpus.wall_ns));
-        Some(Seen { utilisation: Some(set_busy(input.server_cpus)), saturation: waited, errors: None })
+        Some(UseFigures { utilisation: Some(set_busy(input.server_cpus)), saturation: waited, errors: None })
     }),
     resource(UseScope::Host, "generator CPUs", "", [0.95, NEVER], |input| {
         Some(used(set_busy(input.load_cpus?)))
@@ -171,12 +171,16 @@ const TABLE: [Resource; 20] = [
     resource(UseScope::Host, "memory", "pages swapped or searched/s", [0.95, 1.0], host_memory),
     resource(UseScope::Host, "interfaces", "", [NEVER, NEVER], |input| {
         let network = input.resources?.network;
-        Some(Seen { errors: Some(network.drops + network.errors), ..Seen::default() })
+        Some(UseFigures { errors: Some(network.drops + network.errors), ..UseFigures::default() })
     }),
     resource(UseScope::Host, "packet queue", "budgets used up/s", [NEVER, 10.0], |input| {
         let network = input.resources?.network;
         let squeezes = per_s(network.squeezes, input.server_cpus.wall_ns);
-        Some(Seen { utilisation: None, saturation: Some(squeezes), errors: Some(network.backlog_drops) })
+        Some(UseFigures {
+            utilisation: None,
+            saturation: Some(squeezes),
+            errors: Some(network.backlog_drops),
+        })
     }),
     resource(UseScope::Host, "TCP", "segments sent again/s", [NEVER, 10.0], |input| {
         let tcp = input.server_cpus.tcp;
@@ -185,7 +189,7 @@ const TABLE: [Resource; 20] = [
     resource(UseScope::Host, "busiest disk", "requests waiting", [0.9, 2.0], |input| {
         let (disk, wall_ns) = (&input.resources?.disk, input.server_cpus.wall_ns);
         let (busy, waiting) = (share(disk.busy_ns, wall_ns), share(disk.waiting_ns, wall_ns));
-        Some(Seen { utilisation: Some(busy), saturation: Some(waiting), errors: None })
+        Some(UseFigures { utilisation: Some(busy), saturation: Some(waiting), errors: None })
     }),
     resource(UseScope::Host, "open files", "", [0.9, NEVER], |input| {
         let files = input.resources?.files;
@@ -201,48 +205,48 @@ fn per_s(count: u64, wall_ns: u64) -> f64 {
     count as f64 * 1e9 / wall_ns.max(1) as f64
 }
 
-fn used(utilisation: f64) -> Seen {
-    Seen { utilisation: Some(utilisation), ..Seen::default() }
+fn used(utilisation: f64) -> UseFigures {
+    UseFigures { utilisation: Some(utilisation), ..UseFigures::default() }
 }
 
-fn saturated(saturation: f64) -> Seen {
-    Seen { saturation: Some(saturation), ..Seen::default() }
+fn saturated(saturation: f64) -> UseFigures {
+    UseFigures { saturation: Some(saturation), ..UseFigures::default() }
 }
 
-fn cpu(usage: &Usage, cpus: u32) -> Seen {
+fn cpu(usage: &Usage, cpus: u32) -> UseFigures {
     let all = usage.wall_ns * u64::from(cpus);
     // A generator that only polled has no run time of its own.
     let waiting = (usage.cpu.total_ns > 0).then(|| share(usage.run_wait_ns, usage.cpu.total_ns));
-    Seen { utilisation: Some(share(usage.cpu.total_ns, all)), saturation: waiting, errors: None }
+    UseFigures { utilisation: Some(share(usage.cpu.total_ns, all)), saturation: waiting, errors: None }
 }
 
-fn thread(usage: &Usage) -> Seen {
+fn thread(usage: &Usage) -> UseFigures {
     used(share(usage.busiest_thread_ns, usage.wall_ns))
 }
 
-fn target_memory(input: &UseInput) -> Option<Seen> {
+fn target_memory(input: &UseInput) -> Option<UseFigures> {
     let memory = input.resources?.memory;
     let limit = memory.cgroup_limit_bytes.unwrap_or(memory.total_bytes);
     let faults = per_s(input.target.major_faults, input.target.wall_ns);
     // A limit holds for all that its cgroup has, page cache included; what a process had before it came there is not of it.
     let charged = memory.cgroup_limit_bytes.and(memory.cgroup_used_bytes).unwrap_or(0);
     let used = charged.max(input.target.rss_bytes);
-    Some(Seen::new(share(used, limit), faults, memory.cgroup_limit_hits))
+    Some(UseFigures::new(share(used, limit), faults, memory.cgroup_limit_hits))
 }
 
-fn host_memory(input: &UseInput) -> Option<Seen> {
+fn host_memory(input: &UseInput) -> Option<UseFigures> {
     let memory = input.resources?.memory;
     let used = share(memory.total_bytes.saturating_sub(memory.available_bytes), memory.total_bytes);
     let pages = memory.swapped_in_pages + memory.swapped_out_pages + memory.direct_scan_pages;
-    Some(Seen::new(used, per_s(pages, input.server_cpus.wall_ns), memory.oom_kills))
+    Some(UseFigures::new(used, per_s(pages, input.server_cpus.wall_ns), memory.oom_kills))
 }
 
 /// The fullest queue of the target at the end; overflows are the host's, as the kernel counts them for all together.
-fn accept_queue(input: &UseInput) -> Option<Seen> {
+fn accept_queue(input: &UseInput) -> Option<UseFigures> {
     let tcp = input.server_cpus.tcp;
     let listeners = input.resources?.sockets.as_ref().map(|sockets| sockets.listeners.as_slice());
     let fullest = listeners.unwrap_or_default().iter().max_by_key(|listener| listener.queued);
-    Some(Seen {
+    Some(UseFigures {
         utilisation: fullest.map(|listener| f64::from(listener.queued) / f64::from(listener.backlog.max(1))),
         saturation: fullest.map(|listener| f64::from(listener.queued)),
         errors: Some(tcp.listen_overflows.max(tcp.listen_drops)),
@@ -250,9 +254,13 @@ fn accept_queue(input: &UseInput) -> Option<Seen> {
 }
 
 /// One side of the connections: how long a full window or a full buffer held it up.
-fn connections(side: &SocketCounters) -> Seen {
+fn connections(side: &SocketCounters) -> UseFigures {
     let held = side.receive_window_limited_us + side.send_buffer_limited_us;
-    Seen { utilisation: None, saturation: Some(share(held, side.busy_us)), errors: Some(side.retransmits) }
+    UseFigures {
+        utilisation: None,
+        saturation: Some(share(held, side.busy_us)),
+        errors: Some(side.retransmits),
+    }
 }
 
 /// The USE table of one window, most urgent first.
@@ -265,7 +273,7 @@ pub fn use_table(input: &UseInput) -> Vec<UseRow> {
 pub(crate) fn all(sheet: &Sheet) -> Vec<ArmResources> {
     let table = |name: &str| {
         let windows = sheet.windows(name, sheet.main);
-        let inputs: Vec<UseInput> = windows.into_iter().map(UseInput::of).collect();
+        let inputs: Vec<UseInput> = windows.into_iter().map(UseInput::from_window).collect();
         ArmResources { arm: name.to_owned(), rows: rows(&inputs) }
     };
     sheet.plan().arms.iter().map(|arm| table(&arm.name)).filter(|arm| !arm.rows.is_empty()).collect()
@@ -279,11 +287,11 @@ fn rows(inputs: &[UseInput]) -> Vec<UseRow> {
 }
 
 fn row(resource: &Resource, inputs: &[UseInput]) -> Option<UseRow> {
-    let seen: Vec<Seen> = inputs.iter().filter_map(|input| (resource.read)(input)).collect();
+    let seen: Vec<UseFigures> = inputs.iter().filter_map(|input| (resource.read)(input)).collect();
     if seen.is_empty() {
         return None;
     }
-    let median = |figure: fn(&Seen) -> Option<f64>| {
+    let median = |figure: fn(&UseFigures) -> Option<f64>| {
         stats::descriptive::median(&seen.iter().filter_map(figure).collect::<Vec<_>>())
     };
     let (utilisation, saturation) = (median(|seen| seen.utilisation), median(|seen| seen.saturation));

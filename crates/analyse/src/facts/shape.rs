@@ -69,7 +69,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn of(windows: &[&Window]) -> Self {
+    pub(crate) fn from_windows(windows: &[&Window]) -> Self {
         let mut buckets = BTreeMap::new();
         for [edge, count] in windows.iter().flat_map(|window| &window.response_buckets) {
             *buckets.entry(*edge).or_default() += count;
@@ -106,8 +106,12 @@ impl Shape {
 }
 
 /// How the responses of these windows are spread; nothing where they were not kept.
-pub(crate) fn told(windows: &[&Window], condition: String, clues: &[Clue]) -> Option<ResponseShape> {
-    let shape = Shape::of(windows);
+pub(crate) fn response_shape(
+    windows: &[&Window],
+    condition: String,
+    clues: &[Clue],
+) -> Option<ResponseShape> {
+    let shape = Shape::from_windows(windows);
     let responses = shape.buckets.values().sum();
     let found = peaks::peaks(&shape.buckets);
     let (peaks, said): (Vec<ResponsePeak>, Vec<Option<String>>) =
@@ -133,7 +137,7 @@ fn weighed(
     clues: &[Clue],
 ) -> (ResponsePeak, Option<String>) {
     let [from, to] = peak.range_ns;
-    let has = |window: &&&Window| Shape::of(&[window]).share_of_requests(from, to) >= MIN_SHARE;
+    let has = |window: &&&Window| Shape::from_windows(&[window]).share_of_requests(from, to) >= MIN_SHARE;
     let holding = windows.iter().filter(has).count() as u32;
     let clue = acknowledged(peak, windows, responses).or_else(|| as_long(peak, clues));
     let at = format_ns(peak.at_ns);

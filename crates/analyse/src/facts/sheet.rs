@@ -101,7 +101,7 @@ impl<'a> Sheet<'a> {
     /// The name of the baseline's second copy, in a run that has one.
     /// Whether the CPU time of `arm` is known: what was started here always is, a server that ran already where its processes
     /// were seen.
-    pub(crate) fn is_seen(&self, arm: &str) -> bool {
+    pub(crate) fn is_observed(&self, arm: &str) -> bool {
         let runs = self.plan().arms.iter().any(|known| known.name == arm && known.source.running().is_some());
         !runs
             || self
@@ -112,7 +112,7 @@ impl<'a> Sheet<'a> {
 
     /// The metrics that decide between `arm` and the baseline.
     pub(crate) fn primary(&self, arm: &str) -> [Metric; 2] {
-        let seen = self.is_seen(arm) && self.is_seen(self.baseline());
+        let seen = self.is_observed(arm) && self.is_observed(self.baseline());
         if seen { Metric::PRIMARY } else { Metric::PRIMARY_UNSEEN }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Sheet<'a> {
     /// One value for each valid round of `arm`: `(block, value)`.
     pub(crate) fn values(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
         let Some(index) = self.condition_of(metric) else { return Vec::new() };
-        self.figures(arm, index, |window| metric.of(window))
+        self.figures(arm, index, |window| metric.value_in(window))
     }
 
     /// A figure of the window under the condition at `index`, for each valid round of `arm`: `(block, figure)`.
@@ -174,7 +174,7 @@ impl<'a> Sheet<'a> {
         let whole = by_block(&values(self.baseline()), &values(arm));
         let pair = |(block, [below, value]): (u32, [f64; 2])| {
             let cycles: Vec<f64> = self.cycles(block, arm, index, metric);
-            let of_cycles = BlockValue::of(&cycles).ok().map(|found| found.value);
+            let of_cycles = BlockValue::from_cycles(&cycles).ok().map(|found| found.value);
             (block, of_cycles.unwrap_or_else(|| (value / below).ln()))
         };
         whole.into_iter().map(pair).collect()

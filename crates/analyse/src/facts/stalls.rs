@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::functions::brief;
+use super::observed;
 use super::passes::PassFindings;
-use super::seen;
 use super::sheet::Sheet;
 use super::words::percent;
 
@@ -73,8 +73,8 @@ pub fn stalls(silences_ns: &[[u64; 2]], window_ns: u64, answers: u64) -> Vec<[u6
 }
 
 /// How an arm stalls in the passes that look at what it does; nothing where it hardly does.
-pub(crate) fn told(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Stalls> {
-    let of_kind = |kind| seen::profiles(sheet, arm, passes, kind);
+pub(crate) fn stalls_in_passes(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<Stalls> {
+    let of_kind = |kind| observed::profiles(sheet, arm, passes, kind);
     let (sampled, waiting) = (of_kind(PassKind::Sampling), of_kind(PassKind::Waiting));
     let all: Vec<&Profile> = sampled.iter().chain(&waiting).copied().collect();
     let watched_ns: u64 = all.iter().map(|profile| profile.wall_ns).sum();
@@ -89,7 +89,7 @@ pub(crate) fn told(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<
         [activity(RUNS, &sampled), activity(WAITS, &waiting)].into_iter().flatten().collect();
     let count = lengths_ns.len() as u64;
     let mean_ns = stalled_ns as f64 / count as f64;
-    let doing: Vec<String> = activities.iter().map(said).collect();
+    let doing: Vec<String> = activities.iter().map(activity_words).collect();
     let meanwhile = match &doing[..] {
         [] => "what it does meanwhile does not differ from what it does otherwise".to_owned(),
         doing => format!("meanwhile it {}", doing.join(" and ")),
@@ -103,7 +103,7 @@ pub(crate) fn told(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Option<
     Some(Stalls { count, mean_ns, share, watched_ns, activities, text })
 }
 
-pub(crate) fn said(activity: &StallActivity) -> String {
+pub(crate) fn activity_words(activity: &StallActivity) -> String {
     let StallActivity { does, functions, threads, threads_otherwise } = activity;
     format!(
         "{does} in {} ({threads:.2} threads at a time, {threads_otherwise:.2} at other times)",
@@ -113,7 +113,7 @@ pub(crate) fn said(activity: &StallActivity) -> String {
 
 /// One function in all stacks.
 #[derive(Debug, Default)]
-struct Seen {
+struct FunctionTime {
     /// Time in it during stalls and at other times, in nanoseconds.
     ns: [f64; 2],
     /// How far from the outermost function, over the time during stalls.
@@ -129,11 +129,11 @@ fn activity(does: &str, profiles: &[&Profile]) -> Option<StallActivity> {
     let stalled_ns: u64 = profiles.iter().flat_map(|profile| &profile.stalls_ns).sum();
     let watched_ns: u64 = profiles.iter().map(|profile| profile.wall_ns).sum();
     let time_ns = [stalled_ns, watched_ns.saturating_sub(stalled_ns)].map(|ns| ns as f64);
-    let threads = |seen: &Seen| [seen.ns[0] / time_ns[0], seen.ns[1] / time_ns[1]];
-    let apart = |seen: &Seen| threads(seen)[0] - threads(seen)[1];
+    let threads = |seen: &FunctionTime| [seen.ns[0] / time_ns[0], seen.ns[1] / time_ns[1]];
+    let apart = |seen: &FunctionTime| threads(seen)[0] - threads(seen)[1];
     let functions = functions(profiles);
     let most = functions.values().map(apart).max_by(f64::total_cmp).filter(|most| *most >= APART)?;
-    let mut chain: Vec<(&Frame, Seen)> =
+    let mut chain: Vec<(&Frame, FunctionTime)> =
         functions.into_iter().filter(|(_, seen)| apart(seen) >= NEARLY * most).collect();
     // What other threads do all the time, and what the kernel does for it, say less than who asked for it.
     prefer(&mut chain, |_, seen| threads(seen)[0] >= OWN * threads(seen)[1]);
@@ -146,14 +146,14 @@ fn activity(does: &str, profiles: &[&Profile]) -> Option<StallActivity> {
 }
 
 /// Leaves those that are so, where any are.
-fn prefer(chain: &mut Vec<(&Frame, Seen)>, is_so: impl Fn(&Frame, &Seen) -> bool) {
+fn prefer(chain: &mut Vec<(&Frame, FunctionTime)>, is_so: impl Fn(&Frame, &FunctionTime) -> bool) {
     if chain.iter().any(|(frame, seen)| is_so(frame, seen)) {
         chain.retain(|(frame, seen)| is_so(frame, seen));
     }
 }
 
-fn functions<'a>(profiles: &[&'a Profile]) -> BTreeMap<&'a Frame, Seen> {
-    let mut functions: BTreeMap<&Frame, Seen> = BTreeMap::new();
+fn functions<'a>(profiles: &[&'a Profile]) -> BTreeMap<&'a Frame, FunctionTime> {
+    let mut functions: BTreeMap<&Frame, FunctionTime> = BTreeMap::new();
     for profile in profiles {
         let ns = |stack: &Stack| stack.samples as f64 * profile.period_ns as f64;
         for stack in &profile.stacks {
@@ -213,7 +213,10 @@ mod tests {
         ]);
         let found = activity(RUNS, &[&seen]).unwrap();
         assert_eq!(found.functions, ["tick", "save", "write"]);
-        assert_eq!(said(&found), "runs in tick > save > write (0.95 threads at a time, 0.03 at other times)");
+        assert_eq!(
+            activity_words(&found),
+            "runs in tick > save > write (0.95 threads at a time, 0.03 at other times)"
+        );
     }
 
     #[test]

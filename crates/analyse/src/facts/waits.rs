@@ -47,7 +47,7 @@ pub(crate) struct Waited {
 }
 
 impl Waited {
-    fn of(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
+    fn from_leaf(waits: &Waits, leaf: &WaitLeaf, each: impl Fn(u64) -> f64) -> Self {
         let is_in = |names: &[&str]| {
             let mut frames = waits.frames_of(&leaf.waited_in);
             frames.any(|frame| names.iter().any(|name| frame.name.contains(name)))
@@ -96,7 +96,7 @@ pub(crate) fn waited(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Vec<W
     let requests = told.iter().map(|(window, _)| window.load.requests).sum::<u64>().max(1) as f64;
     let of_pass = |(window, waits): &(&Window, &Waits)| {
         let each = |count: u64| in_window(window, count) / requests;
-        waits.leaves.iter().map(|leaf| Waited::of(waits, leaf, each)).collect::<Vec<_>>()
+        waits.leaves.iter().map(|leaf| Waited::from_leaf(waits, leaf, each)).collect::<Vec<_>>()
     };
     told.iter().flat_map(of_pass).collect()
 }

@@ -6,7 +6,7 @@ use super::{few, rounds};
 use crate::facts::arms::{ArmFindings, CpuPerRequest, Switches};
 use crate::facts::calls::{ALL_READS, FUTEX, POLLS, WRITES};
 use crate::facts::metric::Metric;
-use crate::facts::seen;
+use crate::facts::observed;
 use crate::facts::sheet::Sheet;
 use crate::findings::Findings;
 use crate::verdicts::bound::Unit;
@@ -115,7 +115,7 @@ impl Figure {
     /// What a value of `arm` rests on.
     pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> String {
         if self.watched {
-            let requests = seen::counted_over(&Sheet::new(run), &arm.name, &found.passes);
+            let requests = observed::counted_over(&Sheet::new(run), &arm.name, &found.passes);
             return format!("counted in watched turns behind the blocks, {requests} requests");
         }
         let blocks = rounds(run, &arm.name);

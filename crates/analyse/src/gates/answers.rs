@@ -31,13 +31,13 @@ pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
         }
     }
     if rows.is_empty() {
-        rows.push(holds("parity", format!("{} arms answer alike: {}", same + 1, told(&baseline))));
+        rows.push(holds("parity", format!("{} arms answer alike: {}", same + 1, answer_words(&baseline))));
     }
     rows
 }
 
 /// What the baseline answers, in words.
-fn told(baseline: &ArmAnswers) -> String {
+fn answer_words(baseline: &ArmAnswers) -> String {
     let first = baseline.requests.iter().find_map(|asked| asked.replies.first());
     match (first, baseline.requests.len()) {
         (Some(reply), 1) => format!("status {}, {} bytes", reply.status, reply.body_bytes),

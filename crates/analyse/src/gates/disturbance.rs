@@ -104,7 +104,7 @@ impl Disturbance {
 
     fn share(&self, sheet: &Sheet, arm: &str, index: usize) -> Option<f64> {
         // A server whose processes are not known is itself one of the others.
-        if !sheet.is_seen(arm) {
+        if !sheet.is_observed(arm) {
             return None;
         }
         let (mut taken_ns, mut all_ns) = (0, 0);

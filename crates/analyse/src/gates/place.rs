@@ -61,7 +61,7 @@ pub(super) fn running(sheet: &Sheet) -> Vec<Gate> {
     let running = sheet.plan().arms.iter().filter_map(|arm| Some((arm, arm.source.running()?)));
     let row = |(arm, running): (&Arm, &Running)| {
         let what = format!("'{}' ran already at {}, one process for all blocks", arm.name, running.address);
-        if sheet.is_seen(&arm.name) {
+        if sheet.is_observed(&arm.name) {
             return Gate { arm: Some(arm.name.clone()), ..holds("running", what) };
         }
         let text = format!(

@@ -339,7 +339,7 @@ mod tests {
         Reply::new(200, fields, false, body.as_bytes())
     }
 
-    fn told(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<String> {
+    fn texts(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<String> {
         differences(baseline, other, same).iter().map(|found| found.text("old", "new")).collect()
     }
 
@@ -373,7 +373,7 @@ mod tests {
         for (baseline, other, wanted) in cases {
             let replies = |bodies: &[&str]| bodies.iter().map(|body| reply(body)).collect::<Vec<_>>();
             assert_eq!(
-                told(&replies(baseline), &replies(other), Same::Shape),
+                texts(&replies(baseline), &replies(other), Same::Shape),
                 wanted,
                 "{baseline:?} {other:?}"
             );
@@ -401,19 +401,19 @@ mod tests {
             ),
         ];
         for (other, same, wanted) in cases {
-            assert_eq!(told(std::slice::from_ref(&base), std::slice::from_ref(other), same), [wanted]);
+            assert_eq!(texts(std::slice::from_ref(&base), std::slice::from_ref(other), same), [wanted]);
         }
-        assert!(told(std::slice::from_ref(&base), &[field], Same::Status).is_empty());
+        assert!(texts(std::slice::from_ref(&base), &[field], Same::Status).is_empty());
         let (a, b) = (reply("time 1 x"), reply("time 2 x"));
-        assert!(told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Shape).is_empty());
+        assert!(texts(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Shape).is_empty());
         assert_eq!(
-            told(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Body),
+            texts(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Body),
             ["the bodies of 'new' and 'old' differ from byte 5 on"]
         );
         // What moves within one arm is not compared.
-        assert!(told(&[a.clone(), b.clone()], &[reply("time 3 x"), a.clone()], Same::Body).is_empty());
-        assert_eq!(told(&[a.clone(), b], &[reply("time 3 y")], Same::Body).len(), 1);
-        assert!(told(&[], &[a], Same::Body).is_empty(), "nothing is known of an arm that gave no answer");
+        assert!(texts(&[a.clone(), b.clone()], &[reply("time 3 x"), a.clone()], Same::Body).is_empty());
+        assert_eq!(texts(&[a.clone(), b], &[reply("time 3 y")], Same::Body).len(), 1);
+        assert!(texts(&[], &[a], Same::Body).is_empty(), "nothing is known of an arm that gave no answer");
     }
 
     fn value(random: &mut SplitMix64, depth: u32) -> Value {

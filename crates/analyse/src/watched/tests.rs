@@ -4,7 +4,7 @@ use super::*;
 
 /// A second of a server that used `ticks` clock ticks, and whose sockets are seen.
 fn input(ticks: u64) -> WatchInput {
-    let mut plain = Seen { ticks, ..Seen::default() };
+    let mut plain = WatchedWindow { ticks, ..WatchedWindow::default() };
     plain.usage.wall_ns = 1_000_000_000;
     plain.resources.sockets = Some(Sockets::default());
     WatchInput { plain, ..WatchInput::default() }
@@ -14,7 +14,7 @@ fn names(found: &Watched) -> Vec<&str> {
     found.ledger.iter().map(|row| row.name.as_str()).collect()
 }
 
-fn said(found: &Watched, words: &str) -> bool {
+fn has_note(found: &Watched, words: &str) -> bool {
     found.notes.iter().any(|note| note.contains(words))
 }
 
@@ -22,12 +22,12 @@ fn said(found: &Watched, words: &str) -> bool {
 fn few_ticks_do_not_tell_user_from_kernel_and_many_do() {
     let found = watched(&input(49));
     assert!(names(&found).contains(&"CPU") && !names(&found).iter().any(|name| name.starts_with("CPU,")));
-    assert!(said(&found, "of 49 (below 50)"), "{:?}", found.notes);
+    assert!(has_note(&found, "of 49 (below 50)"), "{:?}", found.notes);
     let found = watched(&input(50));
     assert!(
         names(&found).contains(&"CPU, its own code") && names(&found).contains(&"CPU, the kernel for it")
     );
-    assert!(!said(&found, "clock ticks"), "{:?}", found.notes);
+    assert!(!has_note(&found, "clock ticks"), "{:?}", found.notes);
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn a_counter_that_does_not_rise_is_told_as_what_it_is() {
         input.plain.counted = Some(counted);
         let found = watched(&input);
         assert_eq!((found.requests, found.requests_from.as_deref()), (requests, Some("counter")));
-        assert!(!said(&found, "segment"), "{:?}", found.notes);
-        assert!(said(&found, words) || (words.is_empty() && found.notes.is_empty()), "{:?}", found.notes);
+        assert!(!has_note(&found, "segment"), "{:?}", found.notes);
+        assert!(has_note(&found, words) || (words.is_empty() && found.notes.is_empty()), "{:?}", found.notes);
     }
 }
 
@@ -50,11 +50,11 @@ fn a_counter_that_does_not_rise_is_told_as_what_it_is() {
 fn no_segment_came_in_only_where_segments_are_seen() {
     let silent = "no segment with data came in";
     let mut input = input(50);
-    assert!(said(&watched(&input), silent));
+    assert!(has_note(&watched(&input), silent));
     input.plain.resources.sockets = None;
     let hidden = watched(&input);
     assert!(
-        !said(&hidden, silent) && said(&hidden, "sockets of the server are not seen"),
+        !has_note(&hidden, silent) && has_note(&hidden, "sockets of the server are not seen"),
         "{:?}",
         hidden.notes
     );

@@ -18,7 +18,7 @@ fn each_round_keeps_its_place_and_the_values_that_its_verdict_rests_on() {
         assert_eq!(round.windows.len(), record.windows.len());
         assert_eq!(
             round.windows[0].values[&Metric::CpuPerRequest],
-            Metric::CpuPerRequest.of(&record.windows[0]).unwrap()
+            Metric::CpuPerRequest.value_in(&record.windows[0]).unwrap()
         );
     }
     // The pairs of the verdict are those of the rounds drawn.

@@ -1,6 +1,6 @@
 //! USE tables and watched servers from known readings.
 
-use analyse::{Seen, UseInput, UseLevel, UseRow, UseScope, WatchInput, analyse, use_table, watched};
+use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, WatchedWindow, analyse, use_table, watched};
 use model::record::{
     CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, ProfileKind,
     Resources, SocketCounters, Sockets, Stack, TcpCounters, Usage,
@@ -165,16 +165,16 @@ fn frame_of(module: &str) -> Frame {
     Frame { module: module.to_owned(), ..Frame::default() }
 }
 
-fn seen() -> Seen {
-    Seen { usage: usage(), ticks: 400, cpus: cpus(), resources: resources(), counted: None }
+fn seen() -> WatchedWindow {
+    WatchedWindow { usage: usage(), ticks: 400, cpus: cpus(), resources: resources(), counted: None }
 }
 
-fn input(plain: Seen) -> WatchInput {
+fn input(plain: WatchedWindow) -> WatchInput {
     WatchInput { pid: 7, name: "server".to_owned(), plain, ..WatchInput::default() }
 }
 
 /// A server of which a profile was taken in a window like that of its ledger.
-fn profiled(profile: Profile, plain: Seen) -> WatchInput {
+fn profiled(profile: Profile, plain: WatchedWindow) -> WatchInput {
     WatchInput { profiles: vec![(profile, plain.clone())], ..input(plain) }
 }
 
@@ -206,10 +206,10 @@ fn without_the_kernel_a_profile_divides_user_time() {
 
 #[test]
 fn a_counter_is_believed_before_segments_and_without_both_there_are_no_requests() {
-    let found = watched(&input(Seen { counted: Some([3, 400_003]), ..seen() }));
+    let found = watched(&input(WatchedWindow { counted: Some([3, 400_003]), ..seen() }));
     assert_eq!((found.requests, found.requests_from.as_deref()), (Some(400_000), Some("counter")));
     assert!((found.ledger[0].per_request.unwrap() - 10_000.0).abs() < 1e-6);
-    let found = watched(&profiled(profile(), Seen { resources: Resources::default(), ..seen() }));
+    let found = watched(&profiled(profile(), WatchedWindow { resources: Resources::default(), ..seen() }));
     assert_eq!((found.requests, found.rate_per_s), (None, None));
     assert!(found.ledger.iter().all(|row| row.per_request.is_none()));
     // Then the profile is of a second.

@@ -1,15 +1,12 @@
 //! Runs made up from figures: one server CPU, one generator CPU, a window at capacity and one at an equal rate.
 
 use analyse::{Comparison, Findings, Gate, Metric};
-use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, SplitMix64, Timing, Turns,
-    WarmupClass, Workload,
-};
+use model::plan::{Blocks, Condition, Plan, SplitMix64, Turns};
 use model::record::{
     Answer, CpuTimes, Fairness, Fitted, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
     SCHEMA_VERSION, Slice, Usage, Warmup, Window,
 };
-use model::units::{Rate, Span};
+use model::units::Rate;
 
 /// The equal rate in requests per second.
 pub(crate) const EQUAL_RATE_PER_S: f64 = 20_000.0;
@@ -99,60 +96,12 @@ pub(crate) fn sliced(mut run: Run, cycles: u32) -> Run {
 
 fn plan(seed: u64, blocks: u32, arms: &[Behaves]) -> Plan {
     let rate = Rate::per_s(EQUAL_RATE_PER_S).unwrap();
-    Plan {
-        case: "compare".to_owned(),
-        seed,
-        baseline: 0,
-        arms: arms.iter().map(|arm| command_arm(arm.name)).collect(),
-        workload: Workload {
-            path: "/".to_owned(),
-            job: model::job::Job::get(64),
-            reach: model::plan::Reach::default(),
-            ready: None,
-            poisson: false,
-            conditions: vec![Condition::Capacity, Condition::EqualRate { rate }],
-            same: model::plan::Same::default(),
-            allow_difference: false,
-            files: Vec::new(),
-        },
-        timing: Timing {
-            window: Span::from_secs(10),
-            warmup: Span::from_secs(3),
-            warmup_jit: Span::from_secs(20),
-            warmup_cap: Span::from_secs(120),
-            ready_limit: Span::from_secs(60),
-        },
-        design: Design {
-            blocks: Blocks::Fixed { blocks },
-            turns: Turns::Alone,
-            second_baseline: false,
-            why: true,
-            confirm: false,
-            brief: false,
-            fewer_connections: false,
-        },
-        placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
-        intervention: None,
-        services: Vec::new(),
-        alone: Default::default(),
-    }
-}
-
-fn command_arm(name: &str) -> Arm {
-    Arm {
-        name: name.to_owned(),
-        source: ArmSource::Command,
-        build: Vec::new(),
-        run: vec![format!("./{name}"), "{port}".to_owned()],
-        env: std::collections::BTreeMap::new(),
-        dir: None,
-        build_dir: None,
-        port_env: false,
-        circumstances: model::plan::Circumstances::default(),
-        services: Vec::new(),
-        warmup: WarmupClass::Native,
-        expect: Expect::default(),
-    }
+    let of_command = |arm: &Behaves| testkit::command_arm(arm.name, &[&format!("./{}", arm.name), "{port}"]);
+    let mut plan = Plan { seed, ..testkit::plan(arms.iter().map(of_command).collect()) };
+    plan.workload.conditions = vec![Condition::Capacity, Condition::EqualRate { rate }];
+    plan.design.blocks = Blocks::Fixed { blocks };
+    plan.design.turns = Turns::Alone;
+    plan
 }
 
 fn record(round: model::plan::Round, arm: &str, cpu_ns: f64) -> RoundRecord {

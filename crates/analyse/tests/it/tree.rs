@@ -1,7 +1,9 @@
 //! The tree from outside: leaves sum to CPU per request, causes do not overlap, and what is said is where the gap is.
 
+use std::path::Path;
+
 use analyse::{Findings, analyse};
-use model::record::{PassKind, Run};
+use model::record::{PassKind, Run, RunDir};
 
 use crate::support::change;
 use crate::why::{Plant, planted};
@@ -51,6 +53,25 @@ fn leaves_sum_to_cpu_per_request_and_causes_do_not_overlap() {
         waiting_in(waits.calls, &[("main;serve;futex_wait", 60_000)]),
     ] {
         sums(&analyse(&run));
+    }
+}
+
+#[test]
+fn the_leaves_of_a_recorded_run_sum_to_the_gap() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/fixtures/demo");
+    let findings = analyse(&RunDir::open(&folder).read().unwrap());
+    let arm = |name: &str| findings.arms.iter().find(|arm| arm.name == name).unwrap();
+    let cpu = |name: &str| arm(name).cpu_ns_per_request.unwrap().total;
+    let others: Vec<&str> = findings.arms.iter().map(|arm| arm.name.as_str()).collect();
+    let others: Vec<&str> = others.into_iter().filter(|name| *name != findings.baseline).collect();
+    assert_eq!(others.len(), 2);
+    for name in others {
+        let rows = || findings.attribution.iter().filter(|row| row.arm == name);
+        assert!(rows().count() > 0, "{name} has no leaves");
+        let sum: f64 = rows().map(|row| row.delta_ns).sum();
+        let gap = cpu(name) - cpu(&findings.baseline);
+        let error = rows().map(|row| row.delta_se_ns.powi(2)).sum::<f64>().sqrt().max(0.01 * gap.abs());
+        assert!((sum - gap).abs() <= error, "{name}: {sum} ns in leaves, a gap of {gap} ns ± {error} ns");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Event;
 use super::clock::{SECOND_NS, as_ns, now_ns};
-use super::control::{Control, Handle, Order, Told};
+use super::control::{Control, Handle, Order, Progress};
 use super::cpu::Ticks;
 use super::link::Refusal;
 use super::prepare::Plan;
@@ -316,8 +316,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn sum(&self, of: fn(&Told) -> &AtomicU64) -> u64 {
-        self.handles().iter().map(|handle| of(&handle.told).load(Ordering::Relaxed)).sum()
+    fn sum(&self, of: fn(&Progress) -> &AtomicU64) -> u64 {
+        self.handles().iter().map(|handle| of(&handle.progress).load(Ordering::Relaxed)).sum()
     }
 
     /// Why nothing could be opened, in the words of the first worker that knows.

@@ -112,7 +112,7 @@ impl Control {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) waker: OwnedFd,
-    pub(crate) told: Told,
+    pub(crate) progress: Progress,
 }
 
 /// What a worker tells at every turn, on cache lines that it shares with nobody.
@@ -120,7 +120,7 @@ pub(crate) struct Handle {
 /// Source: Intel, "Optimization Reference Manual", 3.7.3: lines are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Told {
+pub(crate) struct Progress {
     /// Answers so far.
     pub(crate) completed: AtomicU64,
     /// Connections open.
@@ -131,7 +131,7 @@ impl Handle {
     pub(crate) fn new() -> Result<Self, LoadError> {
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(LoadError::system("open an eventfd"))?;
-        Ok(Self { waker, told: Told::default() })
+        Ok(Self { waker, progress: Progress::default() })
     }
 
     pub(crate) fn wake(&self) {

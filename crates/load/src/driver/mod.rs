@@ -176,7 +176,7 @@ pub fn run_fed(
         first_start_ns: start_ns,
         last_start_ns: start_ns,
     };
-    Ok(outcome(&Facts::of(config), measured, together))
+    Ok(outcome(&Facts::from_config(config), measured, together))
 }
 
 /// An instant of the monotonic clock as nanoseconds since 1970.

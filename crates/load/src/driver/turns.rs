@@ -95,7 +95,7 @@ impl Turns<'_, '_> {
         let shards = vec![config.shard.index];
         let together =
             Together { shards, of: Shard::WHOLE.of, first_start_ns: start_ns, last_start_ns: start_ns };
-        let turn = outcome(&Facts::of(config), taken.measured, together);
+        let turn = outcome(&Facts::from_config(config), taken.measured, together);
         let silences = turn.silences.clone();
         let sum = match self.pools.remove(&pool) {
             None => turn,

@@ -341,7 +341,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
 
     #[inline]
     fn tell(&self) {
-        let told = &self.setup.handle.told;
+        let told = &self.setup.handle.progress;
         told.completed.store(self.session.completed(), Ordering::Relaxed);
         told.established.store(self.opener.established, Ordering::Relaxed);
     }

@@ -197,7 +197,7 @@ impl Asked {
         match requests {
             Requests::Drawn(requests) => List::drawn(requests, data, target).map(Self::Each),
             Requests::Same(request) => {
-                if Request::of(request, target).is_literal(data.as_deref()) {
+                if Request::for_target(request, target).is_literal(data.as_deref()) {
                     return Ok(Self::Same);
                 }
                 let only = NamedRequest {

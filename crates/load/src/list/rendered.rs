@@ -35,7 +35,7 @@ enum Part {
 impl Rendered {
     pub(crate) fn new(request: &job::Request, data: Option<&Data>, target: &Target) -> Result<Self, String> {
         job::fill::check(request, data)?;
-        let plain = Request::of(request, target);
+        let plain = Request::for_target(request, target);
         let split = |text: &str| pieces(text.as_bytes(), data);
         let path = split(&plain.path)?;
         let fields: Vec<(String, Vec<Piece>)> = plain

@@ -28,7 +28,7 @@ impl Session {
     /// Whether the request of `lane` met the server's closing of an idle connection: it can be sent again on another (RFC 9112,
     /// section 9.3.1), as every client does. Each time costs a connection that was idle, so a request is lost for good at the
     /// latest when only fresh ones are left.
-    fn met_idle_close(&mut self, lane: u32) -> bool {
+    fn is_idle_close(&mut self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
         let alone = state.cursor.held == 1 && state.unwritten == 0;
         if !alone || state.free_ns == 0 || !state.reader.is_between_answers() {
@@ -82,7 +82,7 @@ impl Session {
     /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
     #[cold]
     pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
-        if fault != Fault::Parse && self.met_idle_close(lane) {
+        if fault != Fault::Parse && self.is_idle_close(lane) {
             self.tally.resent(at);
             self.abandon(lane, at);
             return Fate::Replace;

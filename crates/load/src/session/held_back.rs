@@ -58,7 +58,7 @@ impl Session {
     fn release(&mut self, lane: u32) {
         if self.lanes[lane as usize].unwritten > 0 {
             self.lanes[lane as usize].rest = Rest::Released;
-            self.soil(lane);
+            self.mark_dirty(lane);
         }
     }
 

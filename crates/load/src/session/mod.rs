@@ -341,12 +341,12 @@ impl Session {
             state.left = state.left.saturating_sub(1);
         }
         state.rest = Rest::Head;
-        self.soil(lane);
+        self.mark_dirty(lane);
     }
 
     /// The connection has something to write.
     #[inline]
-    fn soil(&mut self, lane: u32) {
+    fn mark_dirty(&mut self, lane: u32) {
         let state = &mut self.lanes[lane as usize];
         if !state.dirty {
             state.dirty = true;

@@ -61,7 +61,7 @@ pub enum FrameError {
 
 /// What a server has said.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Received {
     /// A whole message.
     Message,
     /// A ping, with what is to be sent back.
@@ -99,7 +99,7 @@ impl Frames {
         buf: &[u8],
         at: &mut usize,
         mut heard: Option<&mut Heard>,
-    ) -> Result<Option<Said>, FrameError> {
+    ) -> Result<Option<Received>, FrameError> {
         loop {
             if self.in_frame {
                 let taken = ((buf.len() - *at) as u64).min(self.left) as usize;
@@ -112,7 +112,7 @@ impl Frames {
                 self.in_frame = false;
                 self.in_message = !self.last;
                 if self.last {
-                    return Ok(Some(Said::Message));
+                    return Ok(Some(Received::Message));
                 }
             }
             let Some(head) = head(&buf[*at..])? else { return Ok(None) };
@@ -131,8 +131,8 @@ impl Frames {
             let Some(payload) = buf.get(*at + head.bytes..end) else { return Ok(None) };
             *at = end;
             match head.opcode {
-                opcode::PING => return Ok(Some(Said::Ping(payload.to_vec()))),
-                opcode::CLOSE => return Ok(Some(Said::Close)),
+                opcode::PING => return Ok(Some(Received::Ping(payload.to_vec()))),
+                opcode::CLOSE => return Ok(Some(Received::Close)),
                 _ => {}
             }
         }
@@ -221,7 +221,7 @@ impl Session {
         let state = &mut self.lanes[lane as usize];
         state.side = request.to_vec();
         state.reader.begin_messages();
-        self.soil(lane);
+        self.mark_dirty(lane);
     }
 
     /// `bytes` of what is no request are written.
@@ -262,7 +262,7 @@ impl Session {
         loop {
             let heard = self.heard.get_mut(lane as usize);
             match self.lanes[lane as usize].reader.frames().next(buf, &mut from, heard) {
-                Ok(Some(Said::Message)) => {
+                Ok(Some(Received::Message)) => {
                     let state = &self.lanes[lane as usize];
                     let asked = state.cursor.held > state.unwritten;
                     let answer = Answer { status: MESSAGE, keep_alive: true };
@@ -270,8 +270,8 @@ impl Session {
                         return Fate::Replace;
                     }
                 }
-                Ok(Some(Said::Ping(payload))) => self.pong(lane, &payload),
-                Ok(Some(Said::Close)) => return self.closed(lane, at),
+                Ok(Some(Received::Ping(payload))) => self.pong(lane, &payload),
+                Ok(Some(Received::Close)) => return self.closed(lane, at),
                 Ok(None) => break,
                 Err(error) => return self.malformed(lane, error.into(), at),
             }
@@ -293,7 +293,7 @@ impl Session {
             return;
         }
         self.lanes[lane as usize].side.extend(frame(opcode::PONG, payload, MASK));
-        self.soil(lane);
+        self.mark_dirty(lane);
     }
 }
 
@@ -301,7 +301,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn said(frames: &[&[u8]]) -> Vec<Result<Option<Said>, FrameError>> {
+    fn received(frames: &[&[u8]]) -> Vec<Result<Option<Received>, FrameError>> {
         let bytes = frames.concat();
         let (mut state, mut at, mut all) = (Frames::default(), 0, Vec::new());
         loop {
@@ -318,12 +318,12 @@ mod tests {
     fn messages_are_counted_whole_with_control_frames_between_their_parts() {
         let ping = [0x89, 2, b'h', b'i'];
         assert_eq!(
-            said(&[&[0x81, 1, b'a'], &[0x01, 1, b'a'], &ping, &[0x80, 0], &[0x88, 0]]),
+            received(&[&[0x81, 1, b'a'], &[0x01, 1, b'a'], &ping, &[0x80, 0], &[0x88, 0]]),
             [
-                Ok(Some(Said::Message)),
-                Ok(Some(Said::Ping(b"hi".to_vec()))),
-                Ok(Some(Said::Message)),
-                Ok(Some(Said::Close)),
+                Ok(Some(Received::Message)),
+                Ok(Some(Received::Ping(b"hi".to_vec()))),
+                Ok(Some(Received::Message)),
+                Ok(Some(Received::Close)),
                 Ok(None),
             ]
         );
@@ -338,7 +338,7 @@ mod tests {
             assert_eq!(state.next(&bytes[..cut], &mut at, None), Ok(None), "{cut}");
             let rest = &bytes[at..];
             let mut at = 0;
-            assert_eq!(state.next(rest, &mut at, None), Ok(Some(Said::Message)), "{cut}");
+            assert_eq!(state.next(rest, &mut at, None), Ok(Some(Received::Message)), "{cut}");
             assert!(state.is_between_messages());
         }
     }
@@ -353,9 +353,9 @@ mod tests {
             (&[0x89, 126], FrameError::Control),
             (&[0x80, 0], FrameError::Order),
         ] {
-            assert_eq!(said(&[frame]), [Err(error)], "{frame:?}");
+            assert_eq!(received(&[frame]), [Err(error)], "{frame:?}");
         }
-        assert_eq!(said(&[&[0x01, 0], &[0x81, 0]]), [Err(FrameError::Order)]);
+        assert_eq!(received(&[&[0x01, 0], &[0x81, 0]]), [Err(FrameError::Order)]);
     }
 
     #[test]

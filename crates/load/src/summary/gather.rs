@@ -286,11 +286,11 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.connect_error = sum.connect_error.take().or(report.connect_error.map(|refusal| refusal.to_string()));
     sum.cpu_ns.push(report.cpu_ns);
     sum.polled_ns += report.polled_ns;
-    sum.malformed = sum.malformed.take().or_else(|| finished.first_malformed.map(told));
+    sum.malformed = sum.malformed.take().or_else(|| finished.first_malformed.map(malformed_words));
 }
 
 /// What was wrong with an answer, and where that may come from.
-fn told(malformed: Malformed) -> String {
+fn malformed_words(malformed: Malformed) -> String {
     let hint = if malformed.is_foreign() { " (is this the right port?)" } else { "" };
     format!("{malformed}{hint}")
 }

@@ -32,7 +32,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(config: &Config) -> Self {
+    pub(crate) fn from_config(config: &Config) -> Self {
         Self {
             url: config.target.url.clone(),
             threads: config.threads,

@@ -67,7 +67,7 @@ fn sessions_are_resumed_when_connections_are_replaced() {
             config.requests = Some(101);
         });
         assert_eq!(counted(outcome, &log), (101, 0, 101), "{version:?}");
-        let resumed = |seen: &&serving::Seen| seen.handshake == Some(HandshakeKind::Resumed);
+        let resumed = |seen: &&serving::Served| seen.handshake == Some(HandshakeKind::Resumed);
         let resumed = log.lock().unwrap().iter().filter(resumed).count();
         // The first four have nothing to resume, and their successors may come before a ticket does.
         assert!(resumed > 80, "{version:?}: {resumed} of 101 connections resumed a session");

@@ -26,7 +26,7 @@ impl Engine {
 
     /// The engine that `words` begin with, as in `podman:IMAGE`, and what follows it.
     #[must_use]
-    pub fn of(words: &str) -> Option<(Self, &str)> {
+    pub fn split_prefix(words: &str) -> Option<(Self, &str)> {
         let after = |engine: Self| Some((engine, words.strip_prefix(engine.word())?.strip_prefix(':')?));
         Self::ALL.into_iter().find_map(after)
     }
@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn an_engine_is_told_by_what_stands_before_the_image() {
-        assert_eq!(Engine::of("podman:shop:2.1"), Some((Engine::Podman, "shop:2.1")));
-        assert_eq!(Engine::of("docker:shop ./s {port}"), Some((Engine::Docker, "shop ./s {port}")));
+        assert_eq!(Engine::split_prefix("podman:shop:2.1"), Some((Engine::Podman, "shop:2.1")));
+        assert_eq!(Engine::split_prefix("docker:shop ./s {port}"), Some((Engine::Docker, "shop ./s {port}")));
         for other in ["podman shop", "podman", "./docker:x", "compose:file#web", ""] {
-            assert_eq!(Engine::of(other), None, "{other}");
+            assert_eq!(Engine::split_prefix(other), None, "{other}");
         }
     }
 

@@ -76,7 +76,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Slices {
     /// What was counted in those that are over.
-    over: Seen,
+    over: Counted,
     /// The one that is not: what keeps it going, and everything when it began.
     now: Option<(Vec<OwnedFd>, Edge)>,
 }
@@ -92,7 +92,7 @@ struct Edge {
 
 /// What was counted, by slot, and while how many bytes and how much time went by.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Seen {
+struct Counted {
     counts: Vec<u64>,
     bytes: u64,
     time: Duration,
@@ -101,7 +101,7 @@ struct Seen {
 /// What was counted so far.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
-    in_slices: Seen,
+    in_slices: Counted,
     bytes: u64,
     at: Instant,
 }
@@ -206,29 +206,29 @@ impl Shared {
     }
 
     /// What the slice that is not over has counted.
-    fn slice(&self) -> Seen {
+    fn slice(&self) -> Counted {
         let slices = self.slices();
         let now = self.edge();
-        slices.now.as_ref().map_or_else(Seen::default, |(_, begin)| now.since(begin))
+        slices.now.as_ref().map_or_else(Counted::default, |(_, begin)| now.since(begin))
     }
 }
 
 impl Slices {
     /// What they have counted up to `now`.
-    fn until(&self, now: &Edge) -> Seen {
+    fn until(&self, now: &Edge) -> Counted {
         let last = self.now.as_ref().map(|(_, begin)| now.since(begin));
         last.map_or_else(|| self.over.clone(), |last| self.over.and(&last))
     }
 }
 
 impl Edge {
-    fn since(&self, begin: &Self) -> Seen {
+    fn since(&self, begin: &Self) -> Counted {
         let counts = self.counts.iter().zip(&begin.counts).map(|(now, then)| now - then).collect();
-        Seen { counts, bytes: self.bytes.saturating_sub(begin.bytes), time: self.at - begin.at }
+        Counted { counts, bytes: self.bytes.saturating_sub(begin.bytes), time: self.at - begin.at }
     }
 }
 
-impl Seen {
+impl Counted {
     fn count(&self, slot: usize) -> u64 {
         self.counts.get(slot).copied().unwrap_or(0)
     }
@@ -273,7 +273,7 @@ impl Reading {
 }
 
 /// What share of everything between two readings was counted.
-fn share_counted(counted: &Seen, bytes: u64, time: Duration) -> f64 {
+fn share_counted(counted: &Counted, bytes: u64, time: Duration) -> f64 {
     if (FEW_BYTES..=bytes).contains(&counted.bytes) {
         counted.bytes as f64 / bytes as f64
     } else {
@@ -282,7 +282,7 @@ fn share_counted(counted: &Seen, bytes: u64, time: Duration) -> f64 {
 }
 
 /// How long to pause after a slice, for counting to take no more of so many CPUs than it may.
-fn pause_after(slice: &Seen, cpus: usize) -> Duration {
+fn pause_after(slice: &Counted, cpus: usize) -> Duration {
     let cost = COST.as_secs_f64() * slice.calls() as f64;
     let allowed = slice.time.as_secs_f64() * cpus as f64 * MOST_COST;
     let pause = slice.time.as_secs_f64() * (cost / allowed.max(f64::MIN_POSITIVE) - 1.0);
@@ -293,8 +293,8 @@ fn pause_after(slice: &Seen, cpus: usize) -> Duration {
 mod tests {
     use super::*;
 
-    fn seen(calls: u64, bytes: u64, ms: u64) -> Seen {
-        Seen { counts: vec![calls], bytes, time: Duration::from_millis(ms) }
+    fn seen(calls: u64, bytes: u64, ms: u64) -> Counted {
+        Counted { counts: vec![calls], bytes, time: Duration::from_millis(ms) }
     }
 
     #[test]

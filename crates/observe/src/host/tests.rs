@@ -24,7 +24,7 @@ fn limits_are_seen_where_the_hierarchy_that_holds_them_is() {
 
 #[test]
 fn our_own_limits_are_seen_and_a_folder_that_is_not_there_holds_nobody() {
-    let (own, by_number) = (Cgroups::own(), Cgroups::of(std::process::id()));
+    let (own, by_number) = (Cgroups::own(), Cgroups::for_process(std::process::id()));
     assert_eq!(own.hierarchies, by_number.hierarchies);
     // What is asked of another process holds of this one too.
     assert!(own.hierarchies.iter().filter(|own| own.has("cpu")).all(|own| holds(own, std::process::id())));

@@ -74,7 +74,7 @@ impl Python {
     /// Begins to sample; nothing where no process of the group runs a Python that is known and may be read.
     pub(super) fn begin(group: &Group) -> Option<Self> {
         let pids = group.pids_with("python3.").unwrap_or_default();
-        let mut interpreters: Vec<Interpreter> = pids.into_iter().filter_map(Interpreter::of).collect();
+        let mut interpreters: Vec<Interpreter> = pids.into_iter().filter_map(Interpreter::find_in).collect();
         if interpreters.is_empty() {
             return None;
         }
@@ -159,7 +159,7 @@ struct Code {
 }
 
 impl Interpreter {
-    fn of(pid: u32) -> Option<Self> {
+    fn find_in(pid: u32) -> Option<Self> {
         let maps = mappings(&optional(format!("/proc/{pid}/maps"))?);
         // A file's mappings are in the order of addresses: the first is where it was loaded. A program and a library may
         // both have the name, and one of them the symbol.

@@ -22,7 +22,7 @@ pub(super) struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    pub(super) fn of(pid: u32, maps: &'a [Mapping]) -> Self {
+    pub(super) fn new(pid: u32, maps: &'a [Mapping]) -> Self {
         Self { pid, maps, files: HashMap::new() }
     }
 

@@ -11,7 +11,7 @@ use model::record::{ENDED, Frame, Profile, SPINNING, Stack};
 use rustix::thread::CapabilitySet;
 
 use super::spins::Code;
-use super::{Chains, Met};
+use super::{Chains, StackWeight};
 use crate::file::optional;
 use crate::parse::{JitSymbol, Mapping, jit_symbol, mappings, perf_map, split_chain};
 
@@ -92,7 +92,7 @@ pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
 /// Names in the place of addresses: every function met, and each stack by their places, outermost first. A stack is a
 /// process and its chain.
 pub(crate) fn named(stacks: &[(u32, Vec<u64>)]) -> (Vec<Frame>, Vec<Vec<u32>>) {
-    let keys = stacks.iter().map(|(pid, chain)| ((*pid, chain.clone(), false), Met::default()));
+    let keys = stacks.iter().map(|(pid, chain)| ((*pid, chain.clone(), false), StackWeight::default()));
     let names = Names::new(&keys.collect());
     let stack = |(pid, chain): &(u32, Vec<u64>)| {
         let (kernel, user) = split_chain(chain);
@@ -279,11 +279,11 @@ impl Names {
     fn find_spinning(&mut self, chains: &Chains) {
         let mut places: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
         for (pid, chain, _) in chains.keys() {
-            places.entry(*pid).or_default().extend(met_at(chain));
+            places.entry(*pid).or_default().extend(user_address(chain));
         }
         for (pid, places) in places {
             let Some(Some(maps)) = self.maps.remove(&pid) else { continue };
-            let mut code = Code::of(pid, &maps);
+            let mut code = Code::new(pid, &maps);
             for address in places.into_iter().filter(|address| code.spins(*address)) {
                 let innermost = self.known.get(&(pid, address)).and_then(|frames| frames.last());
                 let Some(innermost) = innermost.map(|index| self.frames[*index as usize].clone()) else {
@@ -296,7 +296,7 @@ impl Names {
     }
 
     fn spinning(&self, pid: u32, chain: &[u64]) -> Option<u32> {
-        self.spinning.get(&(pid, met_at(chain)?)).copied()
+        self.spinning.get(&(pid, user_address(chain)?)).copied()
     }
 
     fn intern(&mut self, frame: Frame) -> u32 {
@@ -337,7 +337,7 @@ impl Names {
 }
 
 /// Where a thread was met that was not in the kernel.
-fn met_at(chain: &[u64]) -> Option<u64> {
+fn user_address(chain: &[u64]) -> Option<u64> {
     let (kernel, user) = split_chain(chain);
     user.first().copied().filter(|_| kernel.is_empty())
 }

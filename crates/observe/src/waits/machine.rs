@@ -65,7 +65,7 @@ impl Sum {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Waited {
     /// Waits of threads that served.
     pub(super) waits: Vec<(Kind, Sum)>,
     /// How many threads those were.
@@ -203,14 +203,14 @@ impl Machine {
     }
 
     /// Everything so far.
-    pub(super) fn tell(mut self) -> Told {
+    pub(super) fn tell(mut self) -> Waited {
         let ids: Vec<u32> = self.threads.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget(id));
         let Self { kinds, sums, threads_served: threads, others_ns, lost, .. } = self;
         let sum = |(number, kind)| Some((kind, *sums.get(&(number as u32))?));
         let mut waits: Vec<(Kind, Sum)> = kinds.into_iter().enumerate().filter_map(sum).collect();
         waits.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
-        Told { waits, threads, others_ns, lost }
+        Waited { waits, threads, others_ns, lost }
     }
 
     fn left(

@@ -153,10 +153,11 @@ impl Functions {
     /// Reads `/proc/kallsyms`; nothing where it hides addresses.
     pub(super) fn of_this_kernel() -> Option<Self> {
         let file = BufReader::new(File::open("/proc/kallsyms").ok()?);
-        Some(Self::of(file.lines().map_while(Result::ok))).filter(|functions| !functions.begins.is_empty())
+        Some(Self::from_kallsyms(file.lines().map_while(Result::ok)))
+            .filter(|functions| !functions.begins.is_empty())
     }
 
-    fn of(lines: impl Iterator<Item = String>) -> Self {
+    fn from_kallsyms(lines: impl Iterator<Item = String>) -> Self {
         let said: HashMap<&str, Marks> =
             FUNCTIONS.iter().flat_map(|(marks, names)| names.iter().map(|name| (*name, *marks))).collect();
         let function = |line: String| {
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn an_address_is_of_the_function_that_begins_before_it() {
         let text = "1000 T futex_wait_queue.isra.0\n2000 t something\n3000 D hrtimer_wakeup\n4000 t hrtimer_wakeup\n";
-        let mut functions = Functions::of(text.lines().map(str::to_owned));
+        let mut functions = Functions::from_kallsyms(text.lines().map(str::to_owned));
         let kernel = -128_i64 as u64;
         let user = -512_i64 as u64;
         for (chain, marks) in [

@@ -19,7 +19,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn of(group: &Group) -> Self {
+    pub(super) fn new(group: &Group) -> Self {
         Self { group: group.clone(), known: HashMap::new(), looks: HashMap::new() }
     }
 

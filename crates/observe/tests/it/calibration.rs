@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use observe::{Group, ObserveError, Series};
 
-use crate::support::{Told, used, watch};
+use crate::support::{Fixture, used, watch};
 
 const MS: u64 = 1_000_000;
 
@@ -64,8 +64,8 @@ fn fresh_pages_are_faults_and_stay_in_the_peak() {
 fn threads_that_share_a_cpu_wait_for_it() {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
-    let mut told = Told::new(&["spin-twice-on", &cpu, "200"]);
-    let group = Group::of(told.pid()).unwrap();
+    let mut told = Fixture::new(&["spin-twice-on", &cpu, "200"]);
+    let group = Group::from_pid(told.pid()).unwrap();
     let before = group.snapshot().unwrap();
     let looking = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(250));
@@ -82,8 +82,8 @@ fn threads_that_share_a_cpu_wait_for_it() {
 
 #[test]
 fn a_series_sees_memory_and_threads() {
-    let told = Told::new(&["threads", "23"]);
-    let series = Series::start(Group::of(told.pid()).unwrap(), Duration::from_millis(50));
+    let told = Fixture::new(&["threads", "23"]);
+    let series = Series::start(Group::from_pid(told.pid()).unwrap(), Duration::from_millis(50));
     std::thread::sleep(Duration::from_millis(530));
     let (points, cost_ns) = series.stop();
     // It looks every 50 ms where the machine lets it.
@@ -94,14 +94,14 @@ fn a_series_sees_memory_and_threads() {
 
 #[test]
 fn a_process_that_is_not_there_is_an_error() {
-    assert!(matches!(Group::of(u32::MAX >> 1), Err(ObserveError::NoProcess(_))));
+    assert!(matches!(Group::from_pid(u32::MAX >> 1), Err(ObserveError::NoProcess(_))));
     assert!(matches!(Group::below(0), Err(ObserveError::NoProcess(0))));
 }
 
 #[test]
 fn a_process_that_ends_is_an_error_and_another_with_its_number_is_not_it() {
-    let told = Told::new(&["sleep", "1"]);
-    let group = Group::of(told.pid()).unwrap();
+    let told = Fixture::new(&["sleep", "1"]);
+    let group = Group::from_pid(told.pid()).unwrap();
     assert!(group.snapshot().is_ok());
     drop(told);
     assert!(matches!(group.snapshot(), Err(ObserveError::Ended(_))));
@@ -109,9 +109,9 @@ fn a_process_that_ends_is_an_error_and_another_with_its_number_is_not_it() {
 
 #[test]
 fn a_supervisor_is_not_part_of_what_is_below_it() {
-    let told = Told::new(&["sleep", "1"]);
+    let told = Fixture::new(&["sleep", "1"]);
     let below = Group::below(std::process::id()).unwrap().snapshot().unwrap();
-    let own = Group::of(std::process::id()).unwrap().snapshot().unwrap();
+    let own = Group::from_pid(std::process::id()).unwrap().snapshot().unwrap();
     let (below, own) = (below.since(&below), own.since(&own));
     assert!(below.processes >= 1 && own.processes > below.processes, "{below:?} {own:?}");
     drop(told);

@@ -4,7 +4,7 @@ use model::record::Counts;
 use observe::{Counting, Group, HostWatch, OwnCpus, Tracer, fingerprint, unit_costs};
 
 use crate::filtered::{CALLS, EPERM, refusing};
-use crate::support::Told;
+use crate::support::Fixture;
 
 /// System calls of one request of the fixture, by name.
 const OF_ONE_REQUEST: [(&str, u64); 3] = [("getppid", 3), ("read", 1), ("write", 2)];
@@ -14,8 +14,8 @@ const BESIDE: u64 = 20;
 
 /// What is counted while a fixture works; `None`, and said, where this user may not count.
 fn counted(role: &[&str]) -> Option<(Counts, model::record::Usage)> {
-    let mut told = Told::new(role);
-    let group = Group::of(told.pid()).unwrap();
+    let mut told = Fixture::new(role);
+    let group = Group::from_pid(told.pid()).unwrap();
     let counting = Counting::attach(&group, &OwnCpus::default()).unwrap();
     let (before, used) = (counting.read(), group.snapshot().unwrap());
     told.work();
@@ -47,13 +47,13 @@ fn system_calls_are_counted_exactly_by_name() {
 /// What is counted on the first CPU while a fixture works there, with pauses or without, and what it used; `None` where
 /// calls may not be counted on whole CPUs.
 fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, model::record::Usage)> {
-    let mut told = Told::new(role);
+    let mut told = Fixture::new(role);
     let own = OwnCpus { cpus: "0".parse().unwrap(), switched_often: true };
     let mut first = rustix::thread::CpuSet::new();
     first.set(0);
     let fixture = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
     rustix::thread::sched_setaffinity(fixture, &first).ok()?;
-    let group = Group::of(told.pid()).unwrap();
+    let group = Group::from_pid(told.pid()).unwrap();
     let mut counting = Counting::attach(&group, &own).unwrap();
     if sparingly {
         counting = counting.sparingly(&own);
@@ -120,8 +120,8 @@ fn where_bpf_is_refused_calls_are_counted_all_of_the_time_and_that_is_said() {
 #[test]
 fn counts_equal_those_of_a_tracer() {
     let Some((counts, _)) = counted(&["requests", "2000"]) else { return };
-    let mut told = Told::new(&["requests", "2000"]);
-    let tracer = match Tracer::attach(&Group::of(told.pid()).unwrap()) {
+    let mut told = Fixture::new(&["requests", "2000"]);
+    let tracer = match Tracer::attach(&Group::from_pid(told.pid()).unwrap()) {
         Ok(tracer) if !counts.syscalls.is_empty() => tracer,
         tracer => {
             testkit::skipped(&format!("{:?}, {:?}", tracer.err(), counts.missing));
@@ -207,8 +207,8 @@ fn sleeps_are_switches_and_pages_are_faults() {
 #[test]
 fn of_a_server_with_many_threads_less_is_counted_and_that_is_said() {
     for (threads, names) in [("1500", 0..1), ("300", 1..40)] {
-        let told = Told::new(&["threads", threads]);
-        let counting = Counting::attach(&Group::of(told.pid()).unwrap(), &OwnCpus::default()).unwrap();
+        let told = Fixture::new(&["threads", threads]);
+        let counting = Counting::attach(&Group::from_pid(told.pid()).unwrap(), &OwnCpus::default()).unwrap();
         let counts = counting.read().since(&counting.read());
         if counts.event("syscalls").is_none() {
             return;

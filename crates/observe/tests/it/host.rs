@@ -13,7 +13,7 @@ use observe::{
 };
 
 use crate::cgroup::Cgroup;
-use crate::support::{Told, in_own_network};
+use crate::support::{Fixture, in_own_network};
 
 /// Ends a child, and waits for it.
 fn put_away(mut child: Child) {
@@ -58,8 +58,8 @@ fn tcp_is_that_of_the_network_in_which_the_watched_process_is() {
         testkit::skipped("no network namespace can be made here");
         return;
     };
-    let group = Group::of(told.pid()).unwrap();
-    let watch = HostWatch::of(told.pid(), all_cpus());
+    let group = Group::from_pid(told.pid()).unwrap();
+    let watch = HostWatch::for_process(told.pid(), all_cpus());
     let before = (watch.snapshot().unwrap(), ResourceSnapshot::read(&group).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let clients: Vec<_> =
@@ -83,10 +83,10 @@ fn limits_are_those_of_the_cgroup_in_which_the_watched_process_is() {
         testkit::skipped("no cgroup can be made here");
         return;
     };
-    let mut told = Told::new(&["spin", "30"]);
+    let mut told = Fixture::new(&["spin", "30"]);
     cgroup.take(told.pid());
-    let group = Group::of(told.pid()).unwrap();
-    let (own, watch) = (HostWatch::new(all_cpus()), HostWatch::of(told.pid(), all_cpus()));
+    let group = Group::from_pid(told.pid()).unwrap();
+    let (own, watch) = (HostWatch::new(all_cpus()), HostWatch::for_process(told.pid(), all_cpus()));
     let before = (own.snapshot().unwrap(), watch.snapshot().unwrap());
     told.work();
     let (own_ns, its_ns) = (
@@ -121,7 +121,7 @@ fn a_full_accept_queue_is_counted() {
 
 #[test]
 fn a_busy_cpu_is_seen() {
-    let mut told = Told::new(&["spin", "900"]);
+    let mut told = Fixture::new(&["spin", "900"]);
     let working = std::thread::spawn(move || told.work());
     let busy = busy_share(&all_cpus(), Duration::from_millis(500)).unwrap();
     working.join().unwrap();
@@ -136,8 +136,8 @@ fn a_cpu_that_is_not_there_is_an_error() {
 
 #[test]
 fn a_sampler_tells_target_and_generator_apart() {
-    let (mut target, generator) = (Told::new(&["spin", "300"]), Told::new(&["sleep", "1"]));
-    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let (mut target, generator) = (Fixture::new(&["spin", "300"]), Fixture::new(&["sleep", "1"]));
+    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
     let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
     target.work();
@@ -149,9 +149,9 @@ fn a_sampler_tells_target_and_generator_apart() {
 
 #[test]
 fn what_an_idle_target_uses_is_its_own_and_nobody_elses() {
-    let told = [0, 1].map(|_| Told::new(&["sleep", "1"]));
-    let (mut busy, generator) = (Told::new(&["spin", "300"]), Told::new(&["sleep", "1"]));
-    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let told = [0, 1].map(|_| Fixture::new(&["sleep", "1"]));
+    let (mut busy, generator) = (Fixture::new(&["spin", "300"]), Fixture::new(&["sleep", "1"]));
+    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
     let targets = vec![group(&told[0]), group(&busy), group(&told[1])];
     let sampler = Sampler::new(targets, group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
@@ -164,8 +164,8 @@ fn what_an_idle_target_uses_is_its_own_and_nobody_elses() {
 
 #[test]
 fn who_is_neither_target_nor_generator_is_another() {
-    let (target, generator) = (Told::new(&["sleep", "1"]), Told::new(&["sleep", "1"]));
-    let group = |told: &Told| Group::of(told.pid()).unwrap();
+    let (target, generator) = (Fixture::new(&["sleep", "1"]), Fixture::new(&["sleep", "1"]));
+    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
     let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
     // What is below this process counts as its own; a session that init adopts does not.
@@ -215,7 +215,7 @@ fn connections_of_another_process_on_the_same_port_are_not_a_servers_own() {
     // As a worker of a server does, it has the listener; whoever connects is served by this process.
     let worker =
         Command::new("sleep").arg("60").stdin(OwnedFd::from(listener.try_clone().unwrap())).spawn().unwrap();
-    let group = Group::of(worker.id()).unwrap();
+    let group = Group::from_pid(worker.id()).unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
     let before = ResourceSnapshot::read(&group).unwrap();
@@ -239,7 +239,7 @@ fn segments_requests_and_answers_of_a_server_are_counted_exactly() {
     for stream in [&client, &server] {
         stream.set_nodelay(true).unwrap();
     }
-    let group = Group::of(std::process::id()).unwrap();
+    let group = Group::from_pid(std::process::id()).unwrap();
     let before = ResourceSnapshot::read(&group).unwrap();
     for _ in 0..17 {
         client.write_all(b"ask").unwrap();

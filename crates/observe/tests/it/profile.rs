@@ -10,17 +10,17 @@ use std::time::Duration;
 use model::record::{Frame, Profile, ProfileKind, SPINNING};
 use observe::{Group, ObserveError, OwnCpus, Profiler};
 
-use crate::support::Told;
+use crate::support::Fixture;
 
 const HZ: u32 = 997;
 
 /// Samples a program from before its work until after it; nothing, and the reason said, where that is not allowed.
-fn sampled(told: Told) -> Option<Profile> {
-    let group = Group::of(told.pid()).unwrap();
+fn sampled(told: Fixture) -> Option<Profile> {
+    let group = Group::from_pid(told.pid()).unwrap();
     watched(told, Profiler::attach(&group, HZ, &OwnCpus::default()))
 }
 
-fn watched(mut told: Told, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
+fn watched(mut told: Fixture, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
     let mut profiler = match attached {
         Ok(profiler) => profiler,
         Err(error) => {
@@ -46,7 +46,7 @@ fn samples_in(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
 }
 
 /// Keeps the fixture, and what it begins, on the CPU with this number; whether that is allowed.
-fn keep_on(told: &Told, cpu: usize) -> bool {
+fn keep_on(told: &Fixture, cpu: usize) -> bool {
     let mut one = rustix::thread::CpuSet::new();
     one.set(cpu);
     let pid = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
@@ -57,11 +57,11 @@ fn keep_on(told: &Told, cpu: usize) -> bool {
 fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
     // A child, threads that live shorter than the step between two samples, and who has nothing to do with it.
     for role in [&["child", "300"][..], &["short-threads", "400", "1"]] {
-        let (mut told, mut other) = (Told::new(role), Told::new(&["spin", "300"]));
+        let (mut told, mut other) = (Fixture::new(role), Fixture::new(&["spin", "300"]));
         if !keep_on(&told, 0) || !keep_on(&other, 0) {
             return;
         }
-        let group = Group::of(told.pid()).unwrap();
+        let group = Group::from_pid(told.pid()).unwrap();
         let own = OwnCpus { cpus: "0".parse().unwrap(), ..OwnCpus::default() };
         let Ok(mut profiler) = Profiler::attach(&group, HZ, &own) else { return };
         let before = group.snapshot().unwrap();
@@ -83,7 +83,7 @@ fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
 
 #[test]
 fn shares_of_two_functions_are_found_within_their_errors() {
-    let Some(profile) = sampled(Told::new(&["mix", "70", "2000"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["mix", "70", "2000"])) else { return };
     // An interrupt that happens in a function is time of that function.
     let of = |name: &str| samples_with(&profile, |frame| frame.name.contains(name)) as f64;
     let (major, minor) = (of("major_share"), of("minor_share"));
@@ -105,14 +105,14 @@ fn a_cpu() -> String {
 
 #[test]
 fn a_thread_that_begins_others_all_the_time_is_sampled_as_any() {
-    let Some(profile) = sampled(Told::new(&["spin-between-threads-on", &a_cpu(), "500"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["spin-between-threads-on", &a_cpu(), "500"])) else { return };
     // Half a second at 997 Hz; by rights none would be missing, and with exchanged events hardly one was there.
     assert!(profile.samples > 400, "{} samples", profile.samples);
 }
 
 #[test]
 fn who_waits_in_a_loop_is_told_from_who_works_in_one() {
-    let Some(profile) = sampled(Told::new(&["spin-lock", "500"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["spin-lock", "500"])) else { return };
     let spinning = samples_in(&profile, |frame| frame.name == SPINNING);
     // One of two threads waits; without a CPU of its own it is kept from waiting now and then.
     assert!(
@@ -120,13 +120,13 @@ fn who_waits_in_a_loop_is_told_from_who_works_in_one() {
         "{spinning}: {}",
         profile.folded()
     );
-    let Some(busy) = sampled(Told::new(&["spin", "300"])) else { return };
+    let Some(busy) = sampled(Fixture::new(&["spin", "300"])) else { return };
     assert_eq!(samples_in(&busy, |frame| frame.name == SPINNING), 0, "{}", busy.folded());
 }
 
 #[test]
 fn time_in_the_kernel_is_found_there() {
-    let Some(profile) = sampled(Told::new(&["system", "1000"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["system", "1000"])) else { return };
     if !profile.kernel {
         testkit::skipped(&format!("{:?}", profile.notes));
         return;
@@ -144,7 +144,7 @@ fn time_in_the_kernel_is_found_there() {
 fn threads_and_processes_that_begin_later_are_sampled_too() {
     let hz = u64::from(HZ);
     for (role, ms) in [(&["short-threads", "7", "50"][..], 350), (&["child", "500"][..], 500)] {
-        let Some(profile) = sampled(Told::new(role)) else { return };
+        let Some(profile) = sampled(Fixture::new(role)) else { return };
         let expected = hz * ms / 1000;
         assert!(
             profile.samples.abs_diff(expected) * 10 < expected,
@@ -156,7 +156,7 @@ fn threads_and_processes_that_begin_later_are_sampled_too() {
 
 #[test]
 fn a_sleeper_has_no_samples_worth_telling() {
-    let Some(profile) = sampled(Told::new(&["sleep", "100"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["sleep", "100"])) else { return };
     assert!(profile.samples < 50, "{}", profile.folded());
 }
 
@@ -195,7 +195,7 @@ fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
 
 fn sampled_program(name: &str, flags: &[&str]) -> Option<Profile> {
     let program = built(name, flags)?;
-    let profile = sampled(Told::start(&mut Command::new(&program)));
+    let profile = sampled(Fixture::start(&mut Command::new(&program)));
     std::fs::remove_file(&program).unwrap();
     profile
 }
@@ -273,7 +273,7 @@ fn functions_of_c_have_the_line_that_ran_and_the_one_that_called() {
 
 #[test]
 fn functions_of_rust_have_the_line_that_ran() {
-    let Some(profile) = sampled(Told::new(&["mix", "90", "400"])) else { return };
+    let Some(profile) = sampled(Fixture::new(&["mix", "90", "400"])) else { return };
     let text = include_str!("../../fixture/main.rs");
     let hot = hottest(&profile);
     let begin = line_of(text, "fn major_share").unwrap();
@@ -294,7 +294,7 @@ fn sampled_server(runtime: &[&str], name: &str, text: &str, env: &[(&str, &str)]
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let mut command = Command::new(program);
     command.args(args).arg(&file).arg(port.to_string()).envs(env.iter().copied());
-    let told = Told::start(&mut command);
+    let told = Fixture::start(&mut command);
     let map = format!("/tmp/perf-{}.map", told.pid());
     let done = AtomicBool::new(false);
     let profile = std::thread::scope(|scope| {
@@ -345,6 +345,17 @@ fn functions_of_a_server_of_node_have_their_name_file_and_line() {
     assert!(is_in(&hot, "hot.js") && hot.resolved, "{hot:?}");
 }
 
+/// What a script of Python does once its threads run: it works from one line of its input to the next.
+const PYTHON_AT_WORK: &str = r#"
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+time.sleep(1.5)
+sys.stdout.write("done\n")
+sys.stdout.flush()
+sys.stdin.read(1)
+"#;
+
 const PYTHON_SERVER: &str = r#"
 import sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -366,14 +377,12 @@ class Handler(BaseHTTPRequestHandler):
 
 server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-sys.stdout.write("ready\n")
-sys.stdout.flush()
-sys.stdin.read(1)
-time.sleep(1.5)
-sys.stdout.write("done\n")
-sys.stdout.flush()
-sys.stdin.read(1)
 "#;
+
+/// A script that begins with `threads`.
+fn python(threads: &str) -> String {
+    format!("{threads}{PYTHON_AT_WORK}")
+}
 
 #[test]
 fn functions_of_a_server_of_python_have_their_name_file_and_line() {
@@ -385,7 +394,7 @@ fn functions_of_a_server_of_python_have_their_name_file_and_line() {
         };
         let program = format!("python{version}");
         let Some(profile) =
-            sampled_server(&[&program, "-u"], &format!("hot-{version}.py"), PYTHON_SERVER, &[])
+            sampled_server(&[&program, "-u"], &format!("hot-{version}.py"), &python(PYTHON_SERVER), &[])
         else {
             continue;
         };
@@ -430,20 +439,15 @@ def serves():
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 for _ in range(16):
     threading.Thread(target=serves, daemon=True).start()
-sys.stdout.write("ready\n")
-sys.stdout.flush()
-sys.stdin.read(1)
-time.sleep(1.5)
-sys.stdout.write("done\n")
-sys.stdout.flush()
-sys.stdin.read(1)
 "#;
 
 #[test]
 fn of_pythons_threads_only_the_one_that_runs_is_met() {
     for version in ["3.9", "3.10", "3.11", "3.12", "3.13"] {
         let (program, name) = (format!("python{version}"), format!("threads-{version}.py"));
-        let Some(profile) = sampled_server(&[&program, "-u"], &name, PYTHON_THREADS, &[]) else { continue };
+        let Some(profile) = sampled_server(&[&program, "-u"], &name, &python(PYTHON_THREADS), &[]) else {
+            continue;
+        };
         let interpreted = profile.interpreted.as_ref().expect("this Python is known");
         let of_python = Profile { stacks: interpreted.stacks.clone(), ..profile.clone() };
         let works = samples_with(&of_python, |frame| frame.name == "works");
@@ -492,7 +496,7 @@ fn functions_of_go_have_their_line() {
         testkit::skipped("go is not installed");
         return;
     }
-    let profile = sampled(Told::start(&mut Command::new(&stem)));
+    let profile = sampled(Fixture::start(&mut Command::new(&stem)));
     for file in [&stem, &source] {
         std::fs::remove_file(file).unwrap();
     }
@@ -504,8 +508,8 @@ fn functions_of_go_have_their_line() {
 }
 
 fn off_cpu(role: &[&str]) -> Option<Profile> {
-    let told = Told::new(role);
-    let group = Group::of(told.pid()).unwrap();
+    let told = Fixture::new(role);
+    let group = Group::from_pid(told.pid()).unwrap();
     watched(told, Profiler::attach_off_cpu(&group))
 }
 
@@ -513,8 +517,8 @@ fn off_cpu(role: &[&str]) -> Option<Profile> {
 #[test]
 fn what_was_met_during_a_stall_is_told_apart() {
     let seen = |role: &[&str], attach: fn(&Group) -> Result<Profiler, ObserveError>| {
-        let mut told = Told::new(role);
-        let mut profiler = attach(&Group::of(told.pid()).unwrap()).ok()?;
+        let mut told = Fixture::new(role);
+        let mut profiler = attach(&Group::from_pid(told.pid()).unwrap()).ok()?;
         profiler.begin();
         let begin = monotonic_ns();
         told.work();
@@ -557,8 +561,8 @@ fn waits_are_refused_where_the_kernel_may_not_be_sampled() {
         testkit::skipped(&format!("kernel.perf_event_paranoid is {paranoid}"));
         return;
     }
-    let told = Told::new(&["sleep", "1"]);
-    let group = Group::of(told.pid()).unwrap();
+    let told = Fixture::new(&["sleep", "1"]);
+    let group = Group::from_pid(told.pid()).unwrap();
     let waits = without_capabilities(|| Profiler::attach_off_cpu(&group));
     let Err(ObserveError::Sampling { source, .. }) = waits else { panic!("{waits:?}") };
     // By the kernel's rule for its own samples, and not for want of locked memory, which is EPERM.

@@ -7,12 +7,12 @@ use observe::{Capability, Counting, Group, OwnCpus, Profiler, capabilities};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::filtered::{CALLS, ENOSYS, EPERM, refusing};
-use crate::support::Told;
+use crate::support::Fixture;
 
 /// What is said where a filter may be the reason.
 const FILTER: &str = "a seccomp filter is a likely reason";
 
-fn of<'a>(found: &'a [Capability], id: &str) -> &'a Capability {
+fn capability<'a>(found: &'a [Capability], id: &str) -> &'a Capability {
     found.iter().find(|capability| capability.id == id).unwrap()
 }
 
@@ -34,17 +34,17 @@ fn perf_events_that_a_filter_refuses_are_no_capabilities_and_the_filter_is_named
     for (errno, words) in [(EPERM, "Operation not permitted"), (ENOSYS, "Function not implemented")] {
         let found = refusing(CALLS[0], errno, capabilities);
         for id in ["sampling", "sampling_kernel", "tracepoints", "hardware_counters"] {
-            assert!(!of(&found, id).ok, "{words}: {:?}", of(&found, id));
+            assert!(!capability(&found, id).ok, "{words}: {:?}", capability(&found, id));
         }
         for id in ["sampling", "sampling_kernel"] {
-            assert!(of(&found, id).text.contains(FILTER), "{words}: {:?}", of(&found, id));
+            assert!(capability(&found, id).text.contains(FILTER), "{words}: {:?}", capability(&found, id));
         }
         // What can be counted without the filter fails for the filter alone.
-        for id in ["tracepoints", "hardware_counters"].into_iter().filter(|id| of(&free, id).ok) {
-            let text = &of(&found, id).text;
+        for id in ["tracepoints", "hardware_counters"].into_iter().filter(|id| capability(&free, id).ok) {
+            let text = &capability(&found, id).text;
             assert!(text.contains(FILTER) && text.contains(words), "{text}");
         }
-        assert!(of(&found, "cpu_time").ok);
+        assert!(capability(&found, "cpu_time").ok);
     }
     assert!(free.iter().all(|capability| !capability.text.contains(FILTER)), "{free:?}");
 }
@@ -52,8 +52,8 @@ fn perf_events_that_a_filter_refuses_are_no_capabilities_and_the_filter_is_named
 #[test]
 fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
     for (errno, words) in [(EPERM, "(os error 1)"), (ENOSYS, "(os error 38)")] {
-        let told = Told::new(&["sleep", "1"]);
-        let group = Group::of(told.pid()).unwrap();
+        let told = Fixture::new(&["sleep", "1"]);
+        let group = Group::from_pid(told.pid()).unwrap();
         let error =
             refusing(CALLS[0], errno, || Profiler::attach(&group, 99, &OwnCpus::default())).unwrap_err();
         let said = chain(&error);
@@ -82,21 +82,24 @@ fn root_without_rights_is_an_ordinary_user() {
         capabilities()
     });
     let found = found.join().unwrap();
-    assert!(!of(&found, "others").ok && !of(&found, "bpftrace").ok, "{found:?}");
-    let tracing = of(&found, "call_tracing");
+    assert!(!capability(&found, "others").ok && !capability(&found, "bpftrace").ok, "{found:?}");
+    let tracing = capability(&found, "call_tracing");
     assert!(!tracing.ok || tracing.text.contains("of servers of this user"), "{tracing:?}");
-    assert_eq!(of(&found, "sampling").ok, paranoid() <= 2, "{found:?}");
-    assert_eq!(of(&found, "sampling_kernel").ok, paranoid() <= 1, "{found:?}");
+    assert_eq!(capability(&found, "sampling").ok, paranoid() <= 2, "{found:?}");
+    assert_eq!(capability(&found, "sampling_kernel").ok, paranoid() <= 1, "{found:?}");
     if paranoid() > 1 {
-        let tracepoints = of(&found, "tracepoints");
+        let tracepoints = capability(&found, "tracepoints");
         // Where nobody mounted it before, whoever has rights does so for himself, and this one has none.
         let mounted = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"]
             .iter()
             .any(|place| Path::new(place).exists());
         let lacks = if mounted { "kernel.perf_event_paranoid" } else { "mount -t tracefs" };
         assert!(!tracepoints.ok && tracepoints.text.contains(lacks), "{tracepoints:?}");
-        assert!(of(&found, "sampling_kernel").text.contains("none of where threads wait"), "{found:?}");
+        assert!(
+            capability(&found, "sampling_kernel").text.contains("none of where threads wait"),
+            "{found:?}"
+        );
     }
     // A switch happens in the kernel: where it is cannot be sampled without the kernel.
-    assert!(!of(&found, "sampling").text.contains("wait"), "{found:?}");
+    assert!(!capability(&found, "sampling").text.contains("wait"), "{found:?}");
 }

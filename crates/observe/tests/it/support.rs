@@ -7,12 +7,12 @@ use model::record::Usage;
 use observe::{Group, Snapshot};
 
 /// A fixture that waits to be told.
-pub(crate) struct Told {
+pub(crate) struct Fixture {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Told {
+impl Fixture {
     pub(crate) fn new(role: &[&str]) -> Self {
         Self::start(Command::new(env!("CARGO_BIN_EXE_observe-fixture")).args(role))
     }
@@ -21,7 +21,7 @@ impl Told {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut told = Self { stdout: BufReader::new(child.stdout.take().unwrap()), child };
-        told.hear("ready\n");
+        told.expect_line("ready\n");
         told
     }
 
@@ -32,7 +32,7 @@ impl Told {
     /// Tells it to do its work; returns when that is done and it waits again.
     pub(crate) fn work(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
-        self.hear("done\n");
+        self.expect_line("done\n");
         while self.state() != 'S' {
             std::thread::yield_now();
         }
@@ -43,14 +43,14 @@ impl Told {
         stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
     }
 
-    fn hear(&mut self, expected: &str) {
+    fn expect_line(&mut self, expected: &str) {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         assert_eq!(line, expected);
     }
 }
 
-impl Drop for Told {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -58,23 +58,23 @@ impl Drop for Told {
 }
 
 /// A fixture in a network namespace of its own; nothing where none can be made.
-pub(crate) fn in_own_network(role: &[&str]) -> Option<Told> {
+pub(crate) fn in_own_network(role: &[&str]) -> Option<Fixture> {
     let unshare = |args: &[&str]| {
         let mut command = Command::new("unshare");
         command.arg("--net").args(args);
         command
     };
     let may = unshare(&["true"]).output().is_ok_and(|done| done.status.success());
-    may.then(|| Told::start(&mut unshare(&[&[env!("CARGO_BIN_EXE_observe-fixture")], role].concat())))
+    may.then(|| Fixture::start(&mut unshare(&[&[env!("CARGO_BIN_EXE_observe-fixture")], role].concat())))
 }
 
 /// Watches one fixture from before its work until after it.
 pub(crate) fn watch(role: &[&str]) -> (Usage, Snapshot) {
-    let mut told = Told::new(role);
+    let mut told = Fixture::new(role);
     while told.state() != 'S' {
         std::thread::yield_now();
     }
-    let group = Group::of(told.pid()).unwrap();
+    let group = Group::from_pid(told.pid()).unwrap();
     let before = group.snapshot().unwrap();
     told.work();
     let after = group.snapshot().unwrap();

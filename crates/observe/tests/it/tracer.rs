@@ -40,7 +40,7 @@ impl Served {
     }
 
     fn group(&self) -> Group {
-        Group::of(self.child.id()).unwrap()
+        Group::from_pid(self.child.id()).unwrap()
     }
 
     /// A connection that has been answered once, so that whoever serves it is there.

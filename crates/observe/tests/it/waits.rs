@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::record::{EndedBy, WaitLeaf, Waits};
 use observe::{Group, WakerWatch};
 
-use crate::support::Told;
+use crate::support::Fixture;
 
 const REQUESTS: u32 = 60;
 
@@ -19,9 +19,9 @@ fn address() -> String {
     format!("127.{high}.{low}.{}:7878", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn server(what: &str) -> (Told, String) {
+fn server(what: &str) -> (Fixture, String) {
     let address = address();
-    (Told::new(&["waiting", what, &address]), address)
+    (Fixture::new(&["waiting", what, &address]), address)
 }
 
 /// Asks the server one request after another, each after a time to think.
@@ -35,8 +35,8 @@ fn ask(address: &str, think: Duration) {
 }
 
 /// What ended the waits of a server while it was asked; nothing, and the reason said, where that may not be seen.
-fn watched(mut server: Told, address: &str, think: Duration) -> Option<Waits> {
-    let group = Group::of(server.pid()).unwrap();
+fn watched(mut server: Fixture, address: &str, think: Duration) -> Option<Waits> {
+    let group = Group::from_pid(server.pid()).unwrap();
     let mut watch = match WakerWatch::attach(&group) {
         Ok(watch) => watch,
         Err(error) => {

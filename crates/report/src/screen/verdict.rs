@@ -14,17 +14,17 @@ const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];
 /// The row that decides about an arm: a difference in CPU or rate, else that there is none, else what is open.
 pub(crate) fn deciding<'a>(findings: &'a Findings, arm: &str) -> Option<&'a Comparison> {
     let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
-    let differs = rows().find(|row| Direction::of(row).differs());
-    let same = rows().find(|row| Direction::of(row) == Direction::Same);
-    let open = rows().find(|row| Direction::of(row) == Direction::Open);
+    let differs = rows().find(|row| Direction::from_comparison(row).differs());
+    let same = rows().find(|row| Direction::from_comparison(row) == Direction::Same);
+    let open = rows().find(|row| Direction::from_comparison(row) == Direction::Open);
     differs.or(same).or(open).or_else(|| rows().next())
 }
 
 /// One line for each arm, and for the baseline where it failed.
 pub(crate) fn lines(findings: &Findings, style: Style) -> Vec<String> {
-    let arms: Vec<&ArmFindings> = said(findings).collect();
+    let arms: Vec<&ArmFindings> = judged_arms(findings).collect();
     let width = arms.iter().map(|arm| short(&arm.name).chars().count()).max().unwrap_or(0) + 2;
-    let verdicts: Vec<Verdict> = arms.iter().map(|arm| Verdict::of(findings, arm)).collect();
+    let verdicts: Vec<Verdict> = arms.iter().map(|arm| Verdict::for_arm(findings, arm)).collect();
     let widest = |of: fn(&Verdict) -> usize| verdicts.iter().map(of).max().unwrap_or(0);
     let columns = [widest(Verdict::whom_width), widest(Verdict::interval_width)];
     let line = |(arm, verdict): (&&ArmFindings, &Verdict)| {
@@ -34,7 +34,7 @@ pub(crate) fn lines(findings: &Findings, style: Style) -> Vec<String> {
     arms.iter().zip(&verdicts).map(line).collect()
 }
 
-fn said(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
+fn judged_arms(findings: &Findings) -> impl Iterator<Item = &ArmFindings> {
     let compared = |name: &str| findings.comparisons.iter().any(|row| row.arm == name);
     findings
         .arms
@@ -59,15 +59,15 @@ enum Rest {
 }
 
 impl Verdict {
-    fn of(findings: &Findings, arm: &ArmFindings) -> Self {
+    fn for_arm(findings: &Findings, arm: &ArmFindings) -> Self {
         if let Some(error) = &arm.error {
             return Self::sentence(Direction::Void, failed(arm, error));
         }
         let Some(row) = deciding(findings, &arm.name) else {
             return Self::sentence(Direction::Void, vec![": nothing was compared".to_owned()]);
         };
-        let direction = Direction::of(row);
-        match (direction, Times::of(row)) {
+        let direction = Direction::from_comparison(row);
+        match (direction, Times::from_comparison(row)) {
             (Direction::Void, _) => Self::sentence(direction, vec![format!(": {}", void(row))]),
             (Direction::Open, _) => Self::sentence(direction, open(findings, row)),
             (Direction::Same, _) => {
@@ -192,7 +192,7 @@ fn open(findings: &Findings, row: &Comparison) -> Vec<String> {
 /// How many blocks would decide everything that is open of an arm.
 fn needed(findings: &Findings, arm: &str) -> String {
     let rows = findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
-    let open = rows.filter(|row| Direction::of(row) == Direction::Open);
+    let open = rows.filter(|row| Direction::from_comparison(row) == Direction::Open);
     match open.filter_map(|row| row.blocks_needed).max() {
         None => String::new(),
         Some(number) if number > u64::from(model::plan::MOST_BLOCKS) => {
@@ -212,7 +212,7 @@ fn void(row: &Comparison) -> String {
 
 /// Rate and latency of all arms in one line; in two where it does not fit.
 pub(crate) fn rate_and_latency(findings: &Findings) -> Vec<String> {
-    if findings.comparisons.iter().all(|row| Direction::of(row) == Direction::Void) {
+    if findings.comparisons.iter().all(|row| Direction::from_comparison(row) == Direction::Void) {
         return Vec::new();
     }
     let said: Vec<String> = [rates(findings), latencies(findings)].into_iter().flatten().collect();
@@ -231,7 +231,8 @@ fn compared(findings: &Findings, metric: Metric) -> Vec<&Comparison> {
 fn rates(findings: &Findings) -> Option<String> {
     let rows = compared(findings, Metric::Rate);
     let condition = &rows.first()?.condition;
-    let open: Vec<&&Comparison> = rows.iter().filter(|row| Direction::of(row) != Direction::Void).collect();
+    let open: Vec<&&Comparison> =
+        rows.iter().filter(|row| Direction::from_comparison(row) != Direction::Void).collect();
     if open.is_empty() {
         let gate = rows[0].void_by.first().map_or_else(String::new, |gate| format!(" (gate {gate} failed)"));
         return Some(format!("rate at {condition}: no verdict{gate}"));
@@ -256,7 +257,7 @@ fn rates(findings: &Findings) -> Option<String> {
 fn rate_words(findings: &Findings, row: &Comparison) -> Option<String> {
     let first = deciding(findings, &row.arm)?;
     let same_line = first.metric == Metric::Rate;
-    let direction = Direction::of(row);
+    let direction = Direction::from_comparison(row);
     if same_line || !direction.differs() || !says_something_else(first, row) {
         return None;
     }
@@ -266,7 +267,7 @@ fn rate_words(findings: &Findings, row: &Comparison) -> Option<String> {
 fn differs(findings: &Findings, row: &Comparison, direction: Direction) -> String {
     let several = crate::compare::others(findings).count() > 1;
     let whose = if several { format!("{} ", short(&row.arm)) } else { String::new() };
-    let times = Times::of(row).map(|times| {
+    let times = Times::from_comparison(row).map(|times| {
         let decimals = decimals(times.ratio);
         format!("{:.decimals$}x ", times.ratio)
     });
@@ -278,7 +279,7 @@ fn latencies(findings: &Findings) -> Option<String> {
     let (mut said, mut alike, mut void) = (Vec::new(), Vec::new(), Vec::new());
     for metric in PERCENTILES {
         for row in compared(findings, metric).into_iter().filter(|row| row.ratio.is_some()) {
-            let direction = Direction::of(row);
+            let direction = Direction::from_comparison(row);
             match direction {
                 Direction::Void => void.push((metric, row)),
                 _ if direction.differs() => {

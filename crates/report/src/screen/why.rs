@@ -1,13 +1,13 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, Grade, Metric, Said, ServiceGap};
+use analyse::{Cause, Findings, GapNode, Grade, Metric, ServiceGap};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short};
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
-use crate::wording::{PARTS, cause_words, counted_by, grade_word, node_words};
+use crate::wording::{PARTS, cause_words, counted_by, grade_word, is_own_code, node_words};
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];
@@ -24,11 +24,14 @@ const WORDS: usize = 72;
 pub(crate) fn lines(findings: &Findings) -> Vec<String> {
     let differing: Vec<&str> = others(findings)
         .map(|arm| arm.name.as_str())
-        .filter(|arm| deciding(findings, arm).is_some_and(|row| Direction::of(row).differs()))
+        .filter(|arm| deciding(findings, arm).is_some_and(|row| Direction::from_comparison(row).differs()))
         .collect();
     let rows = ROWS[usize::from(others(findings).count() > 1)];
-    let mut lines: Vec<String> =
-        differing.iter().filter_map(|arm| Gap::of(findings, arm)).flat_map(|gap| gap.lines(rows)).collect();
+    let mut lines: Vec<String> = differing
+        .iter()
+        .filter_map(|arm| Gap::for_arm(findings, arm))
+        .flat_map(|gap| gap.lines(rows))
+        .collect();
     if !lines.is_empty() {
         lines.extend(not_it(findings, &differing));
     }
@@ -80,7 +83,7 @@ struct Part {
 }
 
 impl<'a> Gap<'a> {
-    fn of(findings: &'a Findings, arm: &'a str) -> Option<Self> {
+    fn for_arm(findings: &'a Findings, arm: &'a str) -> Option<Self> {
         let of_arm =
             || findings.causes.iter().filter(|cause| cause.arm == arm && cause.grade != Grade::RuledOut);
         let mut causes: Vec<&Cause> = of_arm().filter(|cause| !is_part(cause)).collect();
@@ -128,7 +131,7 @@ impl<'a> Gap<'a> {
         }
         let carried: f64 = self.parts[0].iter().map(|part| self.carried(part)).sum();
         let rest = whole - carried;
-        let left = if self.from_tree { "all that is smaller (--details)" } else { "not explained" };
+        let left = if self.from_tree { "smaller differences (--details)" } else { "not explained" };
         if rest >= SMALL * whole {
             lines.push(self.columns(rest, Some(rest / whole), left, ""));
         } else if rest <= -SMALL * whole && self.from_tree {
@@ -224,13 +227,14 @@ impl Part {
         }
     }
 
-    fn of_node(findings: &Findings, said: &Said) -> Self {
+    fn of_node(findings: &Findings, said: &GapNode) -> Self {
         let counts = said.count.map_or_else(String::new, |both| {
             let kind = said.cause.map_or("", |id| switches_are(findings, &said.arm, id));
             format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
         });
         let via = said.via.as_ref().filter(|via| !said.path.contains(via));
-        let via = via.map_or_else(String::new, |via| format!(" for {}", short(via)));
+        let preposition = if is_own_code(&said.path) { "in" } else { "for" };
+        let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short(via)));
         let grade = said.cause.and_then(|id| {
             let mut causes = findings.causes.iter();
             causes.find(|cause| cause.arm == said.arm && cause.id == id).map(|cause| cause.grade)
@@ -248,7 +252,7 @@ impl Part {
 
 /// What is said of an arm by its tree; nothing where it was not sampled.
 fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
-    let said: Vec<&Said> = findings.said.iter().filter(|said| said.arm == arm).collect();
+    let said: Vec<&GapNode> = findings.said.iter().filter(|said| said.arm == arm).collect();
     // What was not sampled has no parts, and counts alone tell.
     let sampled = said.iter().all(|said| said.cause.is_some());
     said.into_iter().filter(|_| sampled).map(|said| Part::of_node(findings, said)).collect()
@@ -328,7 +332,9 @@ fn cpu_gap(findings: &Findings, arm: &str) -> Option<f64> {
         found.cpu_ns_per_request.map(|cpu| cpu.total)
     };
     let decided = findings.comparisons.iter().any(|other| {
-        other.arm == arm && other.metric == Metric::CpuPerRequest && Direction::of(other).differs()
+        other.arm == arm
+            && other.metric == Metric::CpuPerRequest
+            && Direction::from_comparison(other).differs()
     });
     cpu(arm).zip(cpu(&row.baseline)).filter(|_| decided).map(|(arm, baseline)| arm - baseline)
 }

@@ -382,8 +382,8 @@ More     whyslow report whyslow-runs/20260102-030405-9f3c   the page
 }
 
 /// A node of the tree of `pr`, of a gap of −3.3 µs.
-fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> analyse::Said {
-    analyse::Said {
+fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> analyse::GapNode {
+    analyse::GapNode {
         arm: "pr".to_owned(),
         path: path.iter().map(|name| (*name).to_owned()).collect(),
         delta_ns,
@@ -409,12 +409,19 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     let lines = [
         "Why pr saves 3.3 µs a request: saves 3.9 µs, pays 0.6 µs in its own code",
         "     4.0 µs  103 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
-        "    −0.6 µs         own code for flush                                                        likely",
-        "    −0.1 µs         all that is smaller (--details)",
+        "    −0.6 µs         own code in flush                                                         likely",
+        "    −0.1 µs         smaller differences (--details)",
     ];
     assert!(text.contains(&lines.join("\n")), "{text}");
+    // A package is named, but for the one of the servers that are built in: its name is that of this program.
+    for (package, words) in [("shop", "own code of shop in flush"), ("whyslow", "own code in flush")] {
+        found.said[1] = node(&["user", "own code", package], 600.0, "own_code", None);
+        let text = findings_text(&found, Style::Plain);
+        assert!(text.contains(&format!(" {words} ")), "{text}");
+    }
     // What was not sampled has no parts: counts tell.
-    found.said = vec![analyse::Said { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
+    found.said =
+        vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
     let text = findings_text(&found, Style::Plain);
     assert!(text.contains("answers sent in several writes"), "{text}");
 }

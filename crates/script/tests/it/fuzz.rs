@@ -16,7 +16,7 @@ struct Random(u64);
 
 impl Random {
     /// The numbers of one input. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014.
-    fn of(seed: u64, input: u64) -> Self {
+    fn for_input(seed: u64, input: u64) -> Self {
         let mixed = (seed << 32 | input).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self((mixed ^ mixed >> 31).max(1))
     }
@@ -95,7 +95,7 @@ fn fuzz(what: &str, generate: fn(&mut Random) -> Vec<u8>, check: fn(&[u8])) {
     let (time, seed) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 1));
     let (start, mut inputs) = (Instant::now(), 0);
     while inputs < INPUTS || start.elapsed() < time {
-        let bytes = generate(&mut Random::of(seed, inputs));
+        let bytes = generate(&mut Random::for_input(seed, inputs));
         catch_unwind(AssertUnwindSafe(|| check(&bytes)))
             .unwrap_or_else(|_| panic!("seed {seed}, input {inputs}: \"{}\"", bytes.escape_ascii()));
         inputs += 1;

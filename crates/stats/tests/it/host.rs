@@ -133,7 +133,7 @@ impl Host {
             }
             ratios.push(cost[1] - cost[0]);
         }
-        BlockValue::of(&ratios).expect("a block has cycles").value
+        BlockValue::from_cycles(&ratios).expect("a block has cycles").value
     }
 
     /// What the host adds to one slice, whoever's it is.

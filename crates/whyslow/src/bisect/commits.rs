@@ -17,7 +17,7 @@ pub(super) struct Commits {
 
 impl Commits {
     /// Those of `range`, written GOOD..BAD, of the repository here.
-    pub(super) fn of(range: &str) -> anyhow::Result<Self> {
+    pub(super) fn in_range(range: &str) -> anyhow::Result<Self> {
         let Some((good, bad)) = range
             .split_once("..")
             .filter(|(good, bad)| !good.is_empty() && !bad.is_empty() && !bad.starts_with('.'))

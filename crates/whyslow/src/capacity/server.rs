@@ -87,8 +87,8 @@ fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
 
 /// The name of a target that is none of `targets/`, and what it is. A single one needs no name where its kind stands before it.
 fn named(target: &str) -> Option<(&str, &str)> {
-    let engines =
-        Engine::ALL.map(|engine| (engine.word(), Engine::of(target).is_some_and(|(own, _)| own == engine)));
+    let engines = Engine::ALL
+        .map(|engine| (engine.word(), Engine::split_prefix(target).is_some_and(|(own, _)| own == engine)));
     let others = [GIT, COMPOSE].map(|kind| (kind.trim_end_matches(':'), target.starts_with(kind)));
     let kind = engines.into_iter().chain(others).find(|(_, is_it)| *is_it);
     kind.map(|(kind, _)| (kind, target)).or_else(|| target.split_once('='))

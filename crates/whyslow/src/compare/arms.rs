@@ -70,7 +70,7 @@ fn named(
     expect: &Expect,
 ) -> anyhow::Result<(Arm, Option<String>)> {
     if let Some(asked) = what.strip_prefix(GIT) {
-        return Ok((revision::arm(&Recipe::of(args, name)?, asked, expect)?, None));
+        return Ok((revision::arm(&Recipe::from_args(args, name)?, asked, expect)?, None));
     }
     if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
         return running::arm(name, what, expect);

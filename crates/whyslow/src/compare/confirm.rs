@@ -53,17 +53,17 @@ pub(super) fn run(bench: &Bench) -> anyhow::Result<()> {
             break;
         }
         if trial.is_needless(&findings, bench.plan) {
-            crate::say(&format!("not needed: {}, for that is confirmed already", trial.said()));
+            crate::say(&format!("not needed: {}, for that is confirmed already", trial.words()));
             continue;
         }
         if tried == MOST {
-            crate::say(&format!("not tried: {} (at most {MOST} changes in one run)", trial.said()));
+            crate::say(&format!("not tried: {} (at most {MOST} changes in one run)", trial.words()));
             continue;
         }
         tried += 1;
-        crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len(), trial.said()));
+        crate::say(&format!("confirming, {} of {}: {}", number + 1, all.len(), trial.words()));
         if let Err(error) = trial.run(bench, &run.manifest.pilot_per_s) {
-            crate::say(&format!("not tried: {}: {error:#}", trial.said()));
+            crate::say(&format!("not tried: {}: {error:#}", trial.words()));
         }
         findings = analyse::analyse(&bench.dir.read()?);
     }
@@ -102,7 +102,7 @@ fn trials(findings: &Findings, run: &Run, plan: &Plan) -> Vec<Trial> {
 }
 
 impl Trial {
-    fn said(&self) -> String {
+    fn words(&self) -> String {
         let names: Vec<&str> = self.remedy.intervention.causes.iter().map(|cause| cause.name()).collect();
         format!("{} with {}", names.join(" or "), self.remedy.intervention.with)
     }

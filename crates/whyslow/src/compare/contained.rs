@@ -57,7 +57,7 @@ pub(crate) fn arm(
     run: (Option<&str>, bool),
     expect: &Expect,
 ) -> anyhow::Result<Option<Arm>> {
-    if let Some((engine, words)) = Engine::of(what) {
+    if let Some((engine, words)) = Engine::split_prefix(what) {
         return of_image(name, engine, words, run, expect).map(Some);
     }
     match what.strip_prefix(COMPOSE) {

@@ -417,7 +417,7 @@ impl Watch {
                 Err(error) => Self::Refused(error.to_string()),
             },
             PassKind::Tracing if !target.is_supervised() => Self::Refused(NOT_STOPPED.to_owned()),
-            PassKind::Tracing => match Tracing::of(target) {
+            PassKind::Tracing => match Tracing::start(target) {
                 Ok(tracing) => Self::Tracing(tracing),
                 Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
             },

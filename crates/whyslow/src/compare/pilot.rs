@@ -29,7 +29,7 @@ const LONGEST_QUEUE_S: f64 = 1.0;
 /// waits for.
 const USUAL_QUEUE_S: f64 = 0.05;
 /// Share of its CPUs from which an arm is full.
-const FULL: f64 = 0.9;
+const NEARLY_FULL: f64 = 0.9;
 /// Connections for each CPU of the server, at least.
 const CONNECTIONS_PER_CPU: usize = 4;
 /// CPUs that an arm may keep busy while nobody asks it anything; with more it disturbs the others.
@@ -188,7 +188,7 @@ fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
         report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.min(DRAIN.as_secs_f64());
     let used = &taken.observed.target;
     let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
-    piloted.full = used.cpu.total_ns as f64 >= FULL * offered_ns as f64;
+    piloted.full = used.cpu.total_ns as f64 >= NEARLY_FULL * offered_ns as f64;
     piloted.rss_bytes = taken.observed.target.rss_peak_bytes;
     std::thread::sleep(SETTLE);
     piloted.background = together.idle_share(0, IDLE)?;

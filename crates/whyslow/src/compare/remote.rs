@@ -144,7 +144,7 @@ pub(super) fn refuse(args: &CompareArgs) -> anyhow::Result<()> {
     if args.verify {
         bail!("--verify is for servers that run here: leave it out");
     }
-    let is_contained = |what: &str| Engine::of(what).is_some() || what.starts_with(contained::COMPOSE);
+    let is_contained = |what: &str| Engine::from_word(what).is_some() || what.starts_with(contained::COMPOSE);
     let is_made_here = |words: &&String| {
         super::is_from_git(words) || words.split_once('=').is_some_and(|(_, what)| is_contained(what))
     };
@@ -214,7 +214,7 @@ impl Remote {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
         let (sha256, bytes) = launch::sha256_file(&exe).context("cannot read this program's own file")?;
         let mut line = Line::open(machine, &arrival::script(&sha256, bytes))?;
-        let has = line.met()?;
+        let has = line.greeting()?;
         if !has {
             crate::say(&format!("copying whyslow to {machine} ({} MiB)", bytes >> 20));
             line.send(&exe)?;
@@ -299,10 +299,10 @@ impl Line {
     }
 
     /// Waits for what the script tells of the machine; whether this program is there.
-    fn met(&mut self) -> anyhow::Result<bool> {
+    fn greeting(&mut self) -> anyhow::Result<bool> {
         for _ in 0..MOST_GREETINGS {
             let line = self.read().map_err(Early::into_error)?;
-            if let Some(has) = arrival::met(&self.machine, line.trim_end())? {
+            if let Some(has) = arrival::parse_greeting(&self.machine, line.trim_end())? {
                 return Ok(has);
             }
         }

@@ -57,14 +57,14 @@ fn address(place: &str) -> Option<SocketAddr> {
 /// Has the arms that run already watched as the flags say.
 pub(super) fn watch(arms: &mut [Arm], args: &CompareArgs) -> anyhow::Result<()> {
     for words in &args.watch_pid {
-        let (arm, pid) = of(arms, "--watch-pid", words)?;
+        let (arm, pid) = running_arm(arms, "--watch-pid", words)?;
         let pid: u32 =
             pid.parse().with_context(|| format!("--watch-pid '{pid}' is not the number of a process"))?;
-        Group::of(pid)?;
+        Group::from_pid(pid)?;
         arm.watched = Watched::Process { pid };
     }
     for words in &args.watch_unit {
-        let (arm, name) = of(arms, "--watch-unit", words)?;
+        let (arm, name) = running_arm(arms, "--watch-unit", words)?;
         Group::of_unit(name)?;
         arm.watched = Watched::Unit { name: name.to_owned() };
     }
@@ -80,7 +80,11 @@ pub(super) fn watch(arms: &mut [Arm], args: &CompareArgs) -> anyhow::Result<()> 
 }
 
 /// The arm that `words` of a flag names, or the only one that runs already, and what is said of it.
-fn of<'a, 'b>(arms: &'a mut [Arm], flag: &str, words: &'b str) -> anyhow::Result<(&'a mut Running, &'b str)> {
+fn running_arm<'a, 'b>(
+    arms: &'a mut [Arm],
+    flag: &str,
+    words: &'b str,
+) -> anyhow::Result<(&'a mut Running, &'b str)> {
     let (name, what) = words.split_once('=').map_or((None, words), |(name, what)| (Some(name), what));
     let mut found = arms.iter_mut().filter(|arm| name.is_none_or(|name| arm.name == name)).filter_map(
         |arm| match &mut arm.source {

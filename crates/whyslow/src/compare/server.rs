@@ -213,11 +213,11 @@ fn not_seen(error: &ObserveError, process: &Process) -> Failure {
 /// cannot be seen, it has none.
 fn watched(running: &Running) -> Result<Group, ObserveError> {
     match &running.watched {
-        Watched::Process { pid } => Group::of(*pid),
+        Watched::Process { pid } => Group::from_pid(*pid),
         Watched::Unit { name } => Group::of_unit(name),
         Watched::Listener => {
             let listener = observe::listening_process(running.address.port());
-            Ok(listener.and_then(Group::of).unwrap_or_else(|_| Group::unseen()))
+            Ok(listener.and_then(Group::from_pid).unwrap_or_else(|_| Group::unseen()))
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Traces every thread of `target` from now on.
-    pub(super) fn of(target: &Group) -> Result<Self, ObserveError> {
+    pub(super) fn start(target: &Group) -> Result<Self, ObserveError> {
         let tracer = Tracer::attach(target)?;
         Ok(Self { before: tracer.read(), tracer: Some(tracer), counts: Counts::default() })
     }

@@ -43,7 +43,7 @@ pub(crate) fn verify(
     let mut seen = Vec::new();
     let mut beside = InTurn::new();
     for (arm, workload) in arms {
-        let verified = Verified::of(&arm, &workload, placement, (limit, &mut beside));
+        let verified = Verified::for_arm(&arm, &workload, placement, (limit, &mut beside));
         match format {
             Format::Json => {}
             Format::Text => crate::print(&verified.lines())?,
@@ -79,7 +79,7 @@ struct Row {
 }
 
 impl Verified {
-    fn of(arm: &Arm, workload: &Workload, placement: &Placement, with: With<'_>) -> Self {
+    fn for_arm(arm: &Arm, workload: &Workload, placement: &Placement, with: With<'_>) -> Self {
         let (checks, error) = match checks_within(arm, workload, placement, with) {
             Ok(checks) => (checks, None),
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),

@@ -78,7 +78,7 @@ impl Index {
             forget(&change, name)?;
         }
         for (name, path) in &runs {
-            let stamp = format!("{} {}", env!("CARGO_PKG_VERSION"), Stamp::of(path).text());
+            let stamp = format!("{} {}", env!("CARGO_PKG_VERSION"), Stamp::read(path).text());
             if known.get(name) != Some(&stamp) {
                 forget(&change, name)?;
                 insert(&change, name, &stamp, path).with_context(|| format!("cannot index {name}"))?;
@@ -191,7 +191,7 @@ fn insert(db: &Connection, name: &str, stamp: &str, path: &Path) -> anyhow::Resu
     };
     match RunDir::open(path).read() {
         Ok(run) => {
-            add(&Indexed::of(&run))?;
+            add(&Indexed::from_run(&run))?;
             for figure in analyse::figures(&run) {
                 insert_figure(db, name, &run, &figure)?;
             }
@@ -247,7 +247,7 @@ struct Indexed {
 }
 
 impl Indexed {
-    fn of(run: &Run) -> Self {
+    fn from_run(run: &Run) -> Self {
         let findings = analyse::analyse(run);
         let others = findings.arms.iter().filter(|arm| arm.name != findings.baseline);
         let says: Vec<String> = others.map(|arm| report::headline(&findings, &arm.name)).collect();

@@ -68,7 +68,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    pub(crate) fn of(run: &Path) -> Self {
+    pub(crate) fn read(run: &Path) -> Self {
         let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH);
         let folder = run.join("rounds");
         let rounds = fs::read_dir(&folder).into_iter().flatten().flatten().count();

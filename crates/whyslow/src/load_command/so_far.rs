@@ -14,8 +14,8 @@ pub(super) struct SoFar(Arc<Mutex<LiveFigures>>);
 
 impl SoFar {
     /// Nothing yet of a load of `url`.
-    pub(super) fn of(url: &str) -> Self {
-        Self(Arc::new(Mutex::new(LiveFigures::of(url))))
+    pub(super) fn new(url: &str) -> Self {
+        Self(Arc::new(Mutex::new(LiveFigures::new(url))))
     }
 
     /// Takes in what happened.

@@ -50,7 +50,7 @@ impl Soak {
             );
         };
         let pid = listening_process(port).context("--soak")?;
-        Group::of(pid).context("--soak")?;
+        Group::from_pid(pid).context("--soak")?;
         let period = (config.window / LOOKS).clamp(PERIODS[0], PERIODS[1]);
         Ok(Some(Self { pid, period, series: None, points: Vec::new() }))
     }
@@ -60,7 +60,7 @@ impl Soak {
         match event {
             Event::WindowStart { .. } => {
                 // A server that has ended meanwhile is told of by the load.
-                self.series = Group::of(self.pid).ok().map(|group| Series::start(group, self.period));
+                self.series = Group::from_pid(self.pid).ok().map(|group| Series::start(group, self.period));
             }
             Event::WindowEnd { .. } | Event::Failed => {
                 self.points = self.series.take().map(|series| series.stop().0).unwrap_or_default();

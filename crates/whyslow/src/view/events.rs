@@ -21,7 +21,7 @@ const SILENT_LOOKS: u32 = 15;
 /// Whether the run goes on, as far as its directory tells.
 pub(super) fn is_running(run: &Path) -> bool {
     let status = RunDir::open(run).read_manifest().map(|manifest| manifest.status);
-    matches!(status, Ok(RunStatus::Running)) && Stamp::of(run).is_recent()
+    matches!(status, Ok(RunStatus::Running)) && Stamp::read(run).is_recent()
 }
 
 /// Sends an event for each change until the run or the reader ends.
@@ -35,7 +35,7 @@ pub(super) fn send(run: &Path, request: &mut Request<'_>, response: Response<'_>
     while request.deadline().is_none() && !request.client_gone() {
         // Asked before the run is read: what ends meanwhile is told in the next turn.
         let running = is_running(run);
-        let stamp = Stamp::of(run);
+        let stamp = Stamp::read(run);
         if seen != Some(stamp) || !running {
             (seen, silent) = (Some(stamp), 0);
             write!(stream, "event: progress\ndata: {}\n\n", progress(run))?;
@@ -76,7 +76,7 @@ fn course(row: &Comparison) -> Value {
 
 fn status(path: &Path, status: RunStatus) -> &'static str {
     match status {
-        RunStatus::Running if Stamp::of(path).is_recent() => "running",
+        RunStatus::Running if Stamp::read(path).is_recent() => "running",
         RunStatus::Running | RunStatus::Partial => "partial",
         RunStatus::Complete => "complete",
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::revisions::{BUILD, Repository, run};
-use crate::support::{Said, WHYSLOW, assert_schema, whyslow, within};
+use crate::support::{Printed, WHYSLOW, assert_schema, whyslow, within};
 
 /// Until a crowded machine has compared the ends.
 const ENDS_LIMIT: Duration = Duration::from_secs(120);
@@ -66,11 +66,11 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     let compared = within(ENDS_LIMIT, || known()["ends"].is_object() || begun.try_wait().unwrap().is_some());
     assert!(compared && known()["ends"]["answer"] == "bad", "{}", known());
     kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
-    let interrupted = Said::of(begun.wait_with_output().unwrap());
+    let interrupted = Printed::from_output(begun.wait_with_output().unwrap());
     assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
     let ends = known()["ends"].clone();
 
-    let said = Said::of(command(&repository, "good..main").output().unwrap());
+    let said = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(!said.err.contains("ends: "), "the ends are not compared again: {}", said.err);
     let json = said.json();
@@ -94,12 +94,12 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     );
 
     // What is known is not measured again; a search for something else does not take it for its own.
-    let again = Said::of(command(&repository, "good..main").output().unwrap());
+    let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
-    let page = Said::of(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
+    let page = Printed::from_output(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
-    let other = Said::of(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
+    let other = Printed::from_output(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(
         other.err.contains("holds a search with other flags: choose another folder with --out"),
@@ -110,7 +110,7 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
 #[test]
 fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
     let repository = history();
-    let said = Said::of(command(&repository, "good..main~4").output().unwrap());
+    let said = Printed::from_output(command(&repository, "good..main~4").output().unwrap());
     assert_eq!(said.code, Some(4), "{said:?}");
     let json = said.json();
     assert!(json["cannot_tell"].as_str().unwrap().contains("was not shown to be slower than"), "{json}");

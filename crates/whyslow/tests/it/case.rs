@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::record::{RunDir, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow, within};
+use crate::support::{Printed, WHYSLOW, assert_schema, fresh_folder, repository, whyslow, within};
 
 /// Until a crowded machine has checked two servers and ended a first round.
 const ROUND_LIMIT: Duration = Duration::from_secs(60);
@@ -62,8 +62,8 @@ fn library(text: &str) -> PathBuf {
     folder
 }
 
-fn case(folder: &Path, args: &[&str]) -> Said {
-    Said::of(case_command(folder, args).output().unwrap())
+fn case(folder: &Path, args: &[&str]) -> Printed {
+    Printed::from_output(case_command(folder, args).output().unwrap())
 }
 
 fn case_command(folder: &Path, args: &[&str]) -> Command {
@@ -85,7 +85,7 @@ fn an_interrupted_case_goes_on_where_it_stopped() {
     assert!(begun && first.exists(), "no block began");
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = Printed::from_output(child.wait_with_output().unwrap());
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains("interrupted: the same command with --out goes on from here"), "{said:?}");
 
@@ -162,8 +162,8 @@ fn cases_and_targets_are_told_to_scripts_too() {
     assert!(verified[0]["checks"].as_array().is_some_and(|checks| checks.len() > 4), "{verified}");
 }
 
-fn whyslow_at_home(args: &[&str]) -> Said {
-    Said::of(Command::new(WHYSLOW).args(args).current_dir(repository("")).output().unwrap())
+fn whyslow_at_home(args: &[&str]) -> Printed {
+    Printed::from_output(Command::new(WHYSLOW).args(args).current_dir(repository("")).output().unwrap())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::containers::{ALIKE, IMAGE, LONGEST, MORE_NS, PLANTED, SHOP, Shop, WORK_NS, cpu_ns, server};
-use crate::support::{SHORT, Said, WHYSLOW, assert_schema, fresh_folder, within};
+use crate::support::{Printed, SHORT, WHYSLOW, assert_schema, fresh_folder, within};
 
 /// A shop and its database, and a shop that does more.
 fn file() -> String {
@@ -48,7 +48,7 @@ fn a_service_of_a_file_costs_what_it_costs_outside_and_its_other_services_are_to
         .args(SHORT);
     command.arg(format!("outside={} {{port}} {WORK_NS}", shop.server.display()));
     command.args(["web=compose:shop.yaml#web", "more=compose:more.yaml#web"]);
-    let said = Said::of(command.env("WHYSLOW_COMPOSE", "podman").output().unwrap());
+    let said = Printed::from_output(command.env("WHYSLOW_COMPOSE", "podman").output().unwrap());
     assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
     let json = said.json();
     assert_schema("compare", &json);
@@ -110,7 +110,7 @@ fn docker_is_told_the_same_of_a_file_in_its_own_words() {
     command.args(["--equal-rates", "none", "--no-why", "--format", "json", "--out", "run"]).args(SHORT);
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).env("WHYSLOW_COMPOSE", "docker").env("WHYSLOW_DOCKER_FLAGS", "--context here");
-    let said = Said::of(command.current_dir(&folder).output().unwrap());
+    let said = Printed::from_output(command.current_dir(&folder).output().unwrap());
     let json = said.json();
     assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{said:?}");
     let told = std::fs::read_to_string(folder.join("told")).unwrap();
@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_file_is_one_sentence() {
     let whyslow = |arm: &str| {
         let mut command = shop.whyslow(&folder);
         command.args(["compare", arm, "threads", "--list"]).env("WHYSLOW_COMPOSE", "podman");
-        let said = Said::of(command.output().unwrap());
+        let said = Printed::from_output(command.output().unwrap());
         assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
         said.err
     };

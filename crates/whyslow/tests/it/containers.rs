@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{SHORT, Said, WHYSLOW, assert_schema, fresh_folder, within};
+use crate::support::{Printed, SHORT, WHYSLOW, assert_schema, fresh_folder, within};
 
 /// CPU time of a request in nanoseconds, large enough that what a request costs beside it does not matter.
 pub(crate) const WORK_NS: u64 = 200_000;
@@ -101,10 +101,10 @@ impl Shop {
         command
     }
 
-    fn compare(&self, arms: &[&str]) -> Said {
+    fn compare(&self, arms: &[&str]) -> Printed {
         let head = ["compare", "--equal-rates", "none", "--no-why", "--format", "json", "--out", "run"];
         let mut command = self.whyslow(&fresh_folder());
-        Said::of(command.args(head).args(SHORT).args(arms).output().unwrap())
+        Printed::from_output(command.args(head).args(SHORT).args(arms).output().unwrap())
     }
 
     /// Containers of the run with this process, in whatever state.
@@ -219,7 +219,7 @@ fn docker_is_told_the_same_in_its_own_words() {
     command.arg(format!("b={} {{port}} {WORK_NS}", server.display()));
     command.args(["--equal-rates", "none", "--no-why", "--format", "json", "--out", "run"]).args(SHORT);
     command.env("PATH", path).env("WHYSLOW_DOCKER_RUN_FLAGS", "--memory '1 g'").current_dir(&folder);
-    let said = Said::of(command.output().unwrap());
+    let said = Printed::from_output(command.output().unwrap());
     let json = said.json();
     assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{said:?}");
     let image = &json["arms"][0]["image"];
@@ -261,7 +261,7 @@ fn images_are_searched_for_their_capacity_and_climbed() {
     ]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = child.id();
-    let found = Said::of(child.wait_with_output().unwrap());
+    let found = Printed::from_output(child.wait_with_output().unwrap());
     // A crowded machine may leave the generator late, which voids the search.
     assert!([Some(0), Some(5)].contains(&found.code), "{found:?}");
     let points = found.json()["points"].as_array().unwrap().clone();
@@ -279,7 +279,7 @@ fn images_are_searched_for_their_capacity_and_climbed() {
         "{port} 0",
     ]);
     command.args(["--equal-rates", "none", "--format", "json", "--out", "ladder"]).args(SHORT);
-    let said = Said::of(command.output().unwrap());
+    let said = Printed::from_output(command.output().unwrap());
     let name = IMAGE.replace('/', "-");
     assert_eq!(said.json()["steps"], serde_json::json!([name, format!("{name}-latest")]), "{said:?}");
 }

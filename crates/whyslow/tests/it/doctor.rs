@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::filtered::{CALLS, ENOSYS, EPERM, refusing};
-use crate::support::{Said, WHYSLOW, whyslow};
+use crate::support::{Printed, WHYSLOW, whyslow};
 
 /// The user that has no rights, by Linux's custom.
 const NOBODY: u32 = 65534;
@@ -16,20 +16,20 @@ fn root() -> bool {
 }
 
 /// Whether a capability is there, and what is said of it.
-fn row(said: &Said, id: &str) -> (bool, String) {
+fn row(said: &Printed, id: &str) -> (bool, String) {
     let found = said.json();
     let rows = found["capabilities"].as_array().unwrap();
     let row = rows.iter().find(|row| row["id"] == id).unwrap();
     (row["ok"] == true, row["text"].as_str().unwrap().to_owned())
 }
 
-fn doctor() -> Said {
+fn doctor() -> Printed {
     whyslow(&["doctor", "--format", "json"])
 }
 
 /// `command` with the doctor behind it; nothing where it cannot be started.
-fn through(command: &mut Command) -> Option<Said> {
-    let said = Said::of(command.args([WHYSLOW, "doctor", "--format", "json"]).output().ok()?);
+fn through(command: &mut Command) -> Option<Printed> {
+    let said = Printed::from_output(command.args([WHYSLOW, "doctor", "--format", "json"]).output().ok()?);
     serde_json::from_str::<Value>(&said.out).ok().map(|_| said)
 }
 

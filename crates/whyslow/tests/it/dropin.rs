@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use testkit::{Behaviour, Reply, Server, ServerSpec};
 
-use crate::support::{Said, WHYSLOW, fresh_folder, whyslow};
+use crate::support::{Printed, WHYSLOW, fresh_folder, whyslow};
 
 /// wrk 4.1 as Debian has it; the witness.
 const WRK: &str = "/usr/bin/wrk";
@@ -18,8 +18,8 @@ fn link(name: &str) -> PathBuf {
     link
 }
 
-fn run(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Said {
-    Said::of(Command::new(program).args(args).output().unwrap())
+fn run(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Printed {
+    Printed::from_output(Command::new(program).args(args).output().unwrap())
 }
 
 /// The text with every number (and its unit) a `#` and every run of blanks one blank.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::record::{RunDir, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Said, WHYSLOW, fresh_folder, whyslow_in, within};
+use crate::support::{Printed, WHYSLOW, fresh_folder, whyslow_in, within};
 
 /// After this long nothing may be left of a run that was killed.
 const CLEAR_LIMIT: Duration = Duration::from_secs(2);
@@ -40,8 +40,8 @@ impl Running {
     }
 
     /// Its end, and what it said.
-    fn end(self) -> (Said, PathBuf, PathBuf) {
-        (Said::of(self.child.wait_with_output().unwrap()), self.program, self.folder)
+    fn end(self) -> (Printed, PathBuf, PathBuf) {
+        (Printed::from_output(self.child.wait_with_output().unwrap()), self.program, self.folder)
     }
 }
 

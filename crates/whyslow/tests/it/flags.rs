@@ -34,7 +34,7 @@ fn load(flags: &[&str], url: &str) -> Value {
     report
 }
 
-fn of(address: SocketAddr) -> String {
+fn url(address: SocketAddr) -> String {
     format!("http://{address}/")
 }
 
@@ -61,7 +61,7 @@ fn every_way_to_a_server_is_taken() {
     let mutual = ["--cacert", text(&root), "--cert", text(&certificate), "--key", text(&key)];
     let ways: [(&[&str], String, Log); 5] = [
         (&["--unix", text(&socket)], "http://any.test/".to_owned(), serving::unix(&socket, answer())),
-        (&["--source", "127.0.0.2,127.0.0.3"], of(sourced), by_source.clone()),
+        (&["--source", "127.0.0.2,127.0.0.3"], url(sourced), by_source.clone()),
         (&["--cacert", text(&root)], named(trusted), by_root),
         (&["--insecure"], named(unknown), by_nobody),
         (&mutual, named(asking), by_key.clone()),
@@ -94,9 +94,9 @@ fn streams_of_http2_are_used_as_many_as_asked_for() {
         streams::serve_tls(server, slow()),
     );
     let ways: [(&[&str], String, Count, usize); 4] = [
-        (&["--http2"], of(plain.0), plain.1, 1),
-        (&["--http2", "--streams", "1"], of(one.0), one.1, 1),
-        (&["--http2", "--streams", "5"], of(several.0), several.1, 5),
+        (&["--http2"], url(plain.0), plain.1, 1),
+        (&["--http2", "--streams", "1"], url(one.0), one.1, 1),
+        (&["--http2", "--streams", "5"], url(several.0), several.1, 5),
         (&["--http2", "--streams", "3", "--cacert", text(&root)], named(agreed.0), agreed.1, 3),
     ];
     for (flags, url, count, most) in ways {
@@ -149,7 +149,7 @@ fn lists_and_logs_are_what_is_asked() {
     ];
     for (flags, requests, asked, least_s) in cases {
         let (address, log) = serving::tcp("127.0.0.1", answer());
-        let url = of(address);
+        let url = url(address);
         let said =
             whyslow_in(&folder, &[&["load", "-t1", "-c2", "--format", "json"], flags, &[&url]].concat());
         let report = said.json();

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Said, WHYSLOW, fresh_folder};
+use crate::support::{Printed, WHYSLOW, fresh_folder};
 
 /// Most memory that a run with two connections may ever have had, in KiB.
 const MOST_KIB: u64 = 192 * 1024;
@@ -38,7 +38,7 @@ fn serve(talk: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
 }
 
 /// Runs `whyslow load` to its end; with the most memory that it had, in KiB.
-fn load(url: &str, flags: &[&str]) -> (Said, u64) {
+fn load(url: &str, flags: &[&str]) -> (Printed, u64) {
     let head = ["load", "-t1", "-c2", "--format", "json", url];
     let mut command = Command::new(WHYSLOW);
     command.args(head).args(flags).current_dir(fresh_folder());
@@ -51,11 +51,11 @@ fn load(url: &str, flags: &[&str]) -> (Said, u64) {
         most = most.max(kib.unwrap_or(0));
         std::thread::sleep(Duration::from_millis(5));
     }
-    (Said::of(child.wait_with_output().unwrap()), most)
+    (Printed::from_output(child.wait_with_output().unwrap()), most)
 }
 
 /// Either the run says in one line why it cannot be, or it counts what went wrong and warns of it.
-fn is_clear(said: &Said) -> bool {
+fn is_clear(said: &Printed) -> bool {
     match said.code {
         Some(1 | 2) => said.err.lines().count() == 1 && said.out.is_empty(),
         Some(0) => !said.json()["warnings"].as_array().unwrap().is_empty(),

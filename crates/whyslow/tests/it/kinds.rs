@@ -11,7 +11,7 @@ use model::record::RunDir;
 use crate::composed;
 use crate::containers::IMAGE;
 use crate::revisions::Repository;
-use crate::support::{FIXTURE, Said, WHYSLOW, living, within};
+use crate::support::{FIXTURE, Printed, WHYSLOW, living, within};
 
 /// Steps of a request, in percent: each kind of arm does a fifth more than the one before it.
 const STEPS: [u32; 3] = [100, 120, 144];
@@ -28,10 +28,10 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     pub(crate) fn start(fault: &str, mark: &str) -> Self {
-        Self::of(Path::new(FIXTURE), &[fault, mark])
+        Self::of_server(Path::new(FIXTURE), &[fault, mark])
     }
 
-    fn of(server: &Path, args: &[&str]) -> Self {
+    fn of_server(server: &Path, args: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(server);
         let child = command.arg(port.to_string()).args(args).stdout(Stdio::null()).spawn().unwrap();
@@ -84,7 +84,7 @@ fn a_fifth_more_work_is_found_between_every_two_kinds_of_arms_in_containers_and_
         );
         repository.write("compose.yaml", &file);
         repository.commit("as heavy as that");
-        let elsewhere = Elsewhere::of(&shop.server, &[&url.to_string()]);
+        let elsewhere = Elsewhere::of_server(&shop.server, &[&url.to_string()]);
         let out = repository.cache.with_file_name(format!("run-{number}"));
         let mut whyslow = shop.whyslow(&repository.folder);
         whyslow.env("WHYSLOW_CACHE", &repository.cache).env("WHYSLOW_COMPOSE", "podman");
@@ -104,7 +104,7 @@ fn a_fifth_more_work_is_found_between_every_two_kinds_of_arms_in_containers_and_
             "3",
         ]);
         whyslow.args(["--warmup", "100ms", "--warmup-cap", "300ms", "--out"]).arg(&out);
-        let said = Said::of(whyslow.output().unwrap());
+        let said = Printed::from_output(whyslow.output().unwrap());
         let verdicts = verdicts(&out);
         assert_eq!(verdicts.len(), 10, "{said:?}");
         verdicts.iter().any(|row| row.verdict != Verdict::Slower).then_some((said, verdicts))

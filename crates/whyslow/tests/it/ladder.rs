@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::support::{Said, WHYSLOW, fresh_folder};
+use crate::support::{Printed, WHYSLOW, fresh_folder};
 
 /// Runs a ladder of a target with two variants, of which only the second is a rung.
-fn ladder(args: &[&str]) -> Said {
+fn ladder(args: &[&str]) -> Printed {
     let folder = fresh_folder();
     let target = folder.join("targets/steps");
     std::fs::create_dir_all(&target).unwrap();
@@ -22,7 +22,7 @@ fn ladder(args: &[&str]) -> Said {
     std::fs::write(target.join("target.toml"), text).unwrap();
     let mut command = Command::new(WHYSLOW);
     command.arg("ladder").args(args).current_dir(&folder).env("WHYSLOW_TARGETS", folder.join("targets"));
-    Said::of(command.output().unwrap())
+    Printed::from_output(command.output().unwrap())
 }
 
 #[test]

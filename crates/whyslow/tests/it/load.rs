@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Behaviour, Server, ServerSpec};
 
 use crate::support::{
-    Logged, Said, WHYSLOW, assert_schema, fresh_folder, logged, whyslow, whyslow_in, within,
+    Logged, Printed, WHYSLOW, assert_schema, fresh_folder, logged, whyslow, whyslow_in, within,
 };
 
 /// Requests of a calibration: prime, so that no thread, connection or batch divides them.
@@ -214,7 +214,7 @@ fn interrupted_before_its_start_it_ends_and_has_asked_nothing() {
 }
 
 /// What a load of two connections says that is interrupted after three seconds.
-fn interrupted(args: &[&str], folder: &Path) -> Said {
+fn interrupted(args: &[&str], folder: &Path) -> Printed {
     let mut command = Command::new(WHYSLOW);
     command.args(["load", "-t1", "-c2", "--format", "json"]).args(args).current_dir(folder);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -225,7 +225,7 @@ fn interrupted(args: &[&str], folder: &Path) -> Said {
     kill_process(pid, Signal::INT).unwrap();
     let ended = within(Duration::from_secs(60), || child.try_wait().unwrap().is_some());
     assert!(ended, "it does not end");
-    Said::of(child.wait_with_output().unwrap())
+    Printed::from_output(child.wait_with_output().unwrap())
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod case;
 mod cgroup;
 mod compare;
 mod composed;
+mod confirmed;
 mod containers;
 mod doctor;
 mod dropin;

@@ -84,7 +84,7 @@ fn a_target_is_not_built_where_what_it_needs_is_missing() {
     let mut command = std::process::Command::new(crate::support::WHYSLOW);
     command.args(["targets", "build", "nginx", "threads", "--format", "json"]);
     command.env("WHYSLOW_TARGETS", repository("targets")).env("PATH", &empty);
-    let said = crate::support::Said::of(command.output().unwrap());
+    let said = crate::support::Printed::from_output(command.output().unwrap());
     assert_eq!(said.code, Some(1), "{said:?}");
     let want = serde_json::json!([
         { "name": "nginx", "ok": false, "error": "needs nginx: apt-get install nginx-light" },
@@ -96,5 +96,5 @@ fn a_target_is_not_built_where_what_it_needs_is_missing() {
 fn whyslow_with_targets(folder: &std::path::Path, args: &[&str]) -> serde_json::Value {
     let mut command = std::process::Command::new(crate::support::WHYSLOW);
     let output = command.args(args).env("WHYSLOW_TARGETS", folder).output().unwrap();
-    crate::support::Said::of(output).json()
+    crate::support::Printed::from_output(output).json()
 }

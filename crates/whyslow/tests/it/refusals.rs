@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Said, WHYSLOW, fresh_folder};
+use crate::support::{Printed, WHYSLOW, fresh_folder};
 
 /// A command line, and what its one sentence says.
 const CASES: &[(&[&str], &str)] = &[
@@ -172,7 +172,7 @@ fn each_is_refused_with_its_sentence_and_nothing_is_started() {
     let folder = fresh_folder();
     for (args, want) in CASES {
         let output = Command::new(WHYSLOW).args(*args).current_dir(&folder).output().unwrap();
-        let said = Said::of(output);
+        let said = Printed::from_output(output);
         assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
         assert_eq!(said.out, "", "{args:?}: standard output is for data");
         assert!(said.err.starts_with("error: ") && said.err.contains(want), "{args:?}: {}", said.err);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{FIXTURE, SHORT, Said, WHYSLOW, fresh_folder, within};
+use crate::support::{FIXTURE, Printed, SHORT, WHYSLOW, fresh_folder, within};
 
 const SSHD: &str = "/usr/sbin/sshd";
 /// For what a crowded machine does within seconds.
@@ -159,8 +159,8 @@ fn write_settings(folder: &Path, address: &str, port: u16) {
     );
 }
 
-fn run(mut command: Command) -> Said {
-    Said::of(command.output().unwrap())
+fn run(mut command: Command) -> Printed {
+    Printed::from_output(command.output().unwrap())
 }
 
 /// The verdict on CPU time per request.
@@ -238,7 +238,7 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
     let found: Vec<String> = pids.filter(|pid| ssh(pid)).collect();
     assert_eq!(found.len(), 1, "once for the machine");
     assert!(Command::new("kill").args(["-KILL", &found[0]]).status().unwrap().success());
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = Printed::from_output(child.wait_with_output().unwrap());
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains(&format!("the connection to {} ended", there.url())), "{said:?}");
     assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
@@ -267,7 +267,7 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
         .env("WHYSLOW_SSH", format!("ssh -F '{}'", folder.join("ssh_config").display()))
         .current_dir(&folder)
         .output();
-    let said = Said::of(said.unwrap());
+    let said = Printed::from_output(said.unwrap());
     assert!(said.err.contains("the link between the machines: "), "{said:?}");
     let json = said.json();
     let link = &json["host"]["link"];
@@ -281,7 +281,7 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
 }
 
 /// What is said where ssh is a script of the test's own.
-fn with_ssh(script: &str, flags: &[&str]) -> Said {
+fn with_ssh(script: &str, flags: &[&str]) -> Printed {
     let folder = fresh_folder();
     let ssh = folder.join("ssh");
     std::fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).unwrap();

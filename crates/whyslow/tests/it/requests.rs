@@ -6,7 +6,7 @@ use std::process::Command;
 
 use testkit::{ANSWER, Recorder};
 
-use crate::support::{Said, WHYSLOW, assert_schema, fresh_folder, repository, whyslow_in};
+use crate::support::{Printed, WHYSLOW, assert_schema, fresh_folder, repository, whyslow_in};
 
 /// Requests of each example: prime, and enough that each request of a file is drawn.
 const PRIME: u64 = 101;
@@ -44,7 +44,7 @@ fn run(folder: &Path, command: &str) -> (serde_json::Value, Vec<String>, usize) 
     let command = command.replacen("load", &format!("load {flags}"), 1).replace("URL", &recorder.url());
     let shell =
         Command::new("sh").args(["-c", &format!("exec {WHYSLOW} {command}")]).current_dir(folder).output();
-    let said = Said::of(shell.unwrap());
+    let said = Printed::from_output(shell.unwrap());
     assert_eq!(said.code, Some(0), "{command}: {said:?}");
     let report = said.json();
     assert_schema("load", &report);

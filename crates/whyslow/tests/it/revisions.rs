@@ -6,7 +6,7 @@ use std::process::Command;
 
 use model::record::RunDir;
 
-use crate::support::{FIXTURE, SHORT, Said, WHYSLOW, assert_schema, fresh_folder};
+use crate::support::{FIXTURE, Printed, SHORT, WHYSLOW, assert_schema, fresh_folder};
 
 /// A repository whose files say how its server answers, and a cache beside it.
 pub(crate) struct Repository {
@@ -43,19 +43,20 @@ impl Repository {
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
-        let said = Said::of(Command::new("git").args(args).current_dir(&self.folder).output().unwrap());
+        let said =
+            Printed::from_output(Command::new("git").args(args).current_dir(&self.folder).output().unwrap());
         assert_eq!(said.code, Some(0), "git {args:?}: {said:?}");
         said.out.trim_end().to_owned()
     }
 
-    pub(crate) fn whyslow(&self, args: &[&str]) -> Said {
+    pub(crate) fn whyslow(&self, args: &[&str]) -> Printed {
         let mut command = Command::new(WHYSLOW);
         // As a hook of the repository would have it.
         command.args(args).current_dir(&self.folder).env("WHYSLOW_CACHE", &self.cache);
-        Said::of(command.env("GIT_INDEX_FILE", "/nowhere/index").output().unwrap())
+        Printed::from_output(command.env("GIT_INDEX_FILE", "/nowhere/index").output().unwrap())
     }
 
-    fn compare(&self, out: &str, args: &[&str]) -> Said {
+    fn compare(&self, out: &str, args: &[&str]) -> Printed {
         let out = self.cache.with_file_name(out);
         let run = run();
         let head = ["compare", "--run", &run, "--equal-rates", "none", "--no-why", "--format", "json"];
@@ -198,7 +199,7 @@ fn a_folder_of_a_repository_is_built_and_run_where_it_is() {
     let mut command = Command::new(WHYSLOW);
     command.args(["compare", "a=git:HEAD", "b=git:.", "--verify", "--build", "cp fault {build}/"]);
     command.args(["--run", &run(), "--format", "json"]).current_dir(repository.folder.join("part"));
-    let said = Said::of(command.env("WHYSLOW_CACHE", &repository.cache).output().unwrap());
+    let said = Printed::from_output(command.env("WHYSLOW_CACHE", &repository.cache).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.json()[1]["ok"], true);
 }
@@ -226,12 +227,12 @@ fn what_cannot_be_had_is_refused_before_anything_is_started() {
     }
     let mut inside = Command::new(WHYSLOW);
     inside.args(with_run("pr=git:.")).current_dir(&repository.folder).env("WHYSLOW_CACHE", "target/cache");
-    let said = Said::of(inside.output().unwrap());
+    let said = Printed::from_output(inside.output().unwrap());
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("lies inside the repository"), "{said:?}");
     let mut outside = Command::new(WHYSLOW);
     outside.args(with_run("pr=git:.")).current_dir("/").env("WHYSLOW_CACHE", &repository.cache);
-    let said = Said::of(outside.output().unwrap());
+    let said = Printed::from_output(outside.output().unwrap());
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("/ is in no git repository"), "{said:?}");
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use model::record::RunDir;
 
-use crate::support::{FIXTURE, SHORT, Said, arm, assert_schema, fresh_folder, whyslow_in};
+use crate::support::{FIXTURE, Printed, SHORT, arm, assert_schema, fresh_folder, whyslow_in};
 
 /// A server that was started by somebody else.
 struct Started {
@@ -36,7 +36,7 @@ impl Drop for Started {
     }
 }
 
-fn compare(args: &[&str]) -> (Said, std::path::PathBuf) {
+fn compare(args: &[&str]) -> (Printed, std::path::PathBuf) {
     let folder = fresh_folder();
     let head = ["compare", "--equal-rates", "25", "--format", "json", "--out", "run"];
     (whyslow_in(&folder, &[&head[..], &SHORT, args].concat()), folder.join("run"))
@@ -91,7 +91,7 @@ fn a_server_that_is_started_anew_in_the_middle_is_a_failed_row() {
     first.child.wait().unwrap();
     let mut again = Command::new(FIXTURE);
     let mut again = again.args([&port.to_string(), "none"]).stdout(Stdio::null()).spawn().unwrap();
-    let said = Said::of(run.wait_with_output().unwrap());
+    let said = Printed::from_output(run.wait_with_output().unwrap());
     again.kill().unwrap();
     again.wait().unwrap();
     assert_eq!(said.code, Some(1), "{said:?}");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{SHORT, Said, arm, fresh_folder, whyslow_in};
+use crate::support::{Printed, SHORT, arm, fresh_folder, whyslow_in};
 
 /// In a header of the command line, and in one of a file.
 const SECRETS: [&str; 2] = ["t0ken-of-the-command", "t0ken-of-the-file"];
@@ -25,7 +25,7 @@ fn holders(folder: &Path, except: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
-fn told(said: &Said) -> bool {
+fn told(said: &Printed) -> bool {
     SECRETS.iter().any(|secret| said.out.contains(secret) || said.err.contains(secret))
 }
 

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::revisions::Repository;
 use crate::support::{
-    FIXTURE, SHORT, Said, WHYSLOW, assert_schema, fresh_folder, living, repository, whyslow_in,
+    FIXTURE, Printed, SHORT, WHYSLOW, assert_schema, fresh_folder, living, repository, whyslow_in,
 };
 
 /// Compares two servers that ask the service in `service` once and eight times for each request.
-fn compare(folder: &Path, service: &str, out: &str) -> Said {
+fn compare(folder: &Path, service: &str, out: &str) -> Printed {
     std::fs::write(folder.join("whyslow.toml"), format!("[service.db]\n{service}\n")).unwrap();
     let arm = |name: &str, times: u32| format!("{name}='{FIXTURE}' {{port}} beside-{{db.port}}-{times}");
     let (main, pr) = (arm("main", 1), arm("pr", 8));
@@ -222,7 +222,7 @@ impl Database {
         Some(Self { folder, path })
     }
 
-    fn compare(&self, arms: [(&str, &str); 2], flags: &[&str], out: &str) -> Said {
+    fn compare(&self, arms: [(&str, &str); 2], flags: &[&str], out: &str) -> Printed {
         let arms = arms.map(|(name, more)| format!("{name}=python3 app.py {{port}} {{db.port}} {more}"));
         let mut command = Command::new(WHYSLOW);
         command.args(["compare", "--config", "whyslow.toml", &arms[0], &arms[1], "--equal-rates", "none"]);
@@ -237,7 +237,7 @@ impl Database {
             "json",
         ]);
         command.args(flags).args(["--out", out]).env("PATH", &self.path).current_dir(&self.folder);
-        Said::of(command.output().unwrap())
+        Printed::from_output(command.output().unwrap())
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use testkit::{Behaviour, Server, ServerSpec, now_ns};
 
-use crate::support::{FIXTURE, Said, WHYSLOW, assert_schema, fresh_folder, logged, repository, whyslow_in};
+use crate::support::{
+    FIXTURE, Printed, WHYSLOW, assert_schema, fresh_folder, logged, repository, whyslow_in,
+};
 
 /// Requests over all shards: prime, so that no number of shards divides them.
 const PRIME: u64 = 1_009;
@@ -79,7 +81,7 @@ fn shards_run_by_hand_are_merged_without_loss() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
-        let said = Said::of(child.wait_with_output().unwrap());
+        let said = Printed::from_output(child.wait_with_output().unwrap());
         assert_eq!(said.code, Some(0), "{said:?}");
     }
     assert_merged(&folder, server.finish().entries.len() as u64);
@@ -115,7 +117,7 @@ fn shards_with_one_start_begin_then_and_take_turns() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
-        let said = Said::of(child.wait_with_output().unwrap());
+        let said = Printed::from_output(child.wait_with_output().unwrap());
         assert_eq!(said.code, Some(0), "{said:?}");
     }
     let log = server.finish();
@@ -146,7 +148,7 @@ fn processes_that_mpi_started_share_the_schedule() {
         .current_dir(&folder)
         .output()
         .unwrap();
-    let said = Said::of(output);
+    let said = Printed::from_output(output);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.err.contains("shard 2/3 (OMPI_COMM_WORLD_RANK)"), "{said:?}");
     assert_merged(&folder, server.finish().entries.len() as u64);
@@ -175,7 +177,7 @@ fn generators_on_hosts_of_their_own_share_the_schedule() {
         .env("WHYSLOW", WHYSLOW)
         .env("SERVER", FIXTURE)
         .output();
-    let said = Said::of(output.unwrap());
+    let said = Printed::from_output(output.unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     let seen = said.out.lines().find_map(|line| line.strip_prefix("requests ")).unwrap();
     assert_merged(&folder, seen.parse().unwrap());
@@ -219,6 +221,6 @@ fn the_kubernetes_job_is_one_and_its_command_line_is_ours() {
         .env("JOB_COMPLETION_INDEX", "1")
         .current_dir(fresh_folder())
         .output();
-    let said = Said::of(output.unwrap());
+    let said = Printed::from_output(output.unwrap());
     assert!(said.code == Some(2) && said.err.contains("no connection to 127.0.0.1:9"), "{said:?}");
 }

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use testkit::{Behaviour, Server, ServerSpec};
 
-use crate::support::{Said, WHYSLOW};
+use crate::support::{Printed, WHYSLOW};
 
 /// Runs `whyslow load` from a shell, after `first` and in `program` where that is not the shell itself.
-fn load_after(first: &str, program: &[&str], args: &[&str]) -> Said {
+fn load_after(first: &str, program: &[&str], args: &[&str]) -> Printed {
     let script = format!("{first}; exec \"$0\" load -t1 --format json \"$@\"");
     let words = [program, &["sh", "-euc", &script, WHYSLOW], args].concat();
-    Said::of(Command::new(words[0]).args(&words[1..]).output().unwrap())
+    Printed::from_output(Command::new(words[0]).args(&words[1..]).output().unwrap())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::{FIXTURE, Said, whyslow, within};
+use crate::support::{FIXTURE, Printed, whyslow, within};
 
 /// Bytes that the server keeps of each request.
 const LEAKED_BYTES: f64 = 8192.0;
@@ -20,7 +20,7 @@ impl Drop for Ends {
     }
 }
 
-fn soak(fault: &str, bound: &str) -> (Said, u32) {
+fn soak(fault: &str, bound: &str) -> (Printed, u32) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = Ends(Command::new(FIXTURE).args([&port.to_string(), fault]).spawn().unwrap());
     let up = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();

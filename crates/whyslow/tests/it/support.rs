@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,22 @@ use serde_json::Value;
 
 pub(crate) const WHYSLOW: &str = env!("CARGO_BIN_EXE_whyslow");
 pub(crate) const FIXTURE: &str = env!("CARGO_BIN_EXE_whyslow-fixture");
+
+/// The servers of other protocols: an example, of which Cargo tells tests no path. A run of some tests alone does not build it.
+pub(crate) fn arms() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let path = Path::new(WHYSLOW).with_file_name("examples").join("whyslow-arms");
+        if !path.exists() {
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--package", "whyslow", "--example", "whyslow-arms"])
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
+                .status();
+            assert!(built.unwrap().success() && path.exists(), "{} cannot be built", path.display());
+        }
+        path
+    })
+}
 
 /// A small comparison whose warm-up has one length, so that a busy machine takes no longer.
 pub(crate) const SHORT: [&str; 10] =
@@ -30,14 +47,14 @@ pub(crate) fn fresh_folder() -> PathBuf {
 
 /// How a command ended and what it said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Printed {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
-    pub(crate) fn of(output: Output) -> Self {
+impl Printed {
+    pub(crate) fn from_output(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -48,12 +65,12 @@ impl Said {
 }
 
 /// Runs whyslow in `folder` to its end.
-pub(crate) fn whyslow_in(folder: &Path, args: &[&str]) -> Said {
-    Said::of(Command::new(WHYSLOW).args(args).current_dir(folder).output().unwrap())
+pub(crate) fn whyslow_in(folder: &Path, args: &[&str]) -> Printed {
+    Printed::from_output(Command::new(WHYSLOW).args(args).current_dir(folder).output().unwrap())
 }
 
 /// Runs whyslow in a folder of its own to its end.
-pub(crate) fn whyslow(args: &[&str]) -> Said {
+pub(crate) fn whyslow(args: &[&str]) -> Printed {
     whyslow_in(&fresh_folder(), args)
 }
 

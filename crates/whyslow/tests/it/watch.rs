@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::cgroup::Cgroup;
 use crate::serve::Server;
-use crate::support::{Said, WHYSLOW, assert_schema, whyslow, within};
+use crate::support::{Printed, WHYSLOW, assert_schema, whyslow, within};
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
@@ -31,7 +31,7 @@ fn watched_under_load(server: &Server, rate: &str, more: &[&str]) -> Value {
     let port = format!(":{}", server.port);
     let args = [&["watch", &port, "-d", "2s", "--format", "json"][..], more].concat();
     let said = whyslow(&args);
-    let load = Said::of(load.wait_with_output().unwrap());
+    let load = Printed::from_output(load.wait_with_output().unwrap());
     assert_eq!((said.code, load.code), (Some(0), Some(0)), "{said:?} {load:?}");
     said.json()
 }
@@ -204,7 +204,7 @@ fn row<'a>(found: &'a Value, resource: &str) -> Option<&'a Value> {
 
 /// What is said of a server that hides its descriptors and sockets, and the notes of it.
 fn hidden(said: std::process::Output) -> String {
-    let said = Said::of(said);
+    let said = Printed::from_output(said);
     assert_eq!(said.code, Some(0), "{said:?}");
     let found = said.json();
     assert_schema("watch", &found);
@@ -237,7 +237,7 @@ fn what_another_users_server_hides_is_a_note_and_never_a_zero() {
     let said = Command::new(&program).args(args).current_dir("/").uid(NOBODY).gid(NOBODY).output();
     std::fs::remove_dir_all(program.parent().unwrap()).unwrap();
     let said = said.unwrap();
-    let found = Said::of(said.clone()).json();
+    let found = Printed::from_output(said.clone()).json();
     let notes = hidden(said);
     assert!(row(&found, "descriptors").is_none(), "{found}");
     let words = format!("The descriptors and sockets of process {pid} are hidden from us: root sees them.");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use testkit::{ANSWER, Recorder};
 
-use crate::support::{Said, WHYSLOW, fresh_folder, repository};
+use crate::support::{Printed, WHYSLOW, fresh_folder, repository};
 
 /// wrk 4.1 as Debian has it; the witness.
 const WRK: &str = "/usr/bin/wrk";
@@ -71,7 +71,7 @@ fn answer(request: &[u8]) -> Vec<u8> {
 }
 
 /// What `program` sends when it runs a case for a second: the requests of each connection, and what it printed.
-fn record(program: &[&str], case: &Case) -> (Vec<Vec<String>>, Said) {
+fn record(program: &[&str], case: &Case) -> (Vec<Vec<String>>, Printed) {
     let recorder = Recorder::start(answer);
     let script = repository(&format!("docs/examples/lua/{}.lua", case.script));
     let mut command = Command::new(program[0]);
@@ -83,7 +83,7 @@ fn record(program: &[&str], case: &Case) -> (Vec<Vec<String>>, Said) {
         .arg(recorder.url())
         .arg("--");
     command.args(case.args.iter().map(|word| if *word == "PATHS" { paths() } else { (*word).into() }));
-    let said = Said::of(command.output().unwrap());
+    let said = Printed::from_output(command.output().unwrap());
     let mut connections: Vec<Vec<String>> = recorder
         .finish()
         .iter()
@@ -142,7 +142,7 @@ fn every_example_says_on_the_wire_what_it_says_under_wrk() {
     }
 }
 
-fn check(case: &Case, ours: &[Vec<String>], said: &Said) {
+fn check(case: &Case, ours: &[Vec<String>], said: &Printed) {
     let script = case.script;
     assert_eq!(said.code, Some(0), "{script}: {said:?}");
     for connection in ours {

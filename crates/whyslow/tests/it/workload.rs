@@ -2,24 +2,18 @@
 //! answers are alike.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
 use model::record::{RoundRecord, RunDir};
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::version::TLS13;
 use serde_json::Value;
 
 use crate::kinds::Elsewhere;
 use crate::serving::certificates::Authority;
-use crate::serving::streams::{self, Conduct};
-use crate::serving::{self, Manner};
 
-use crate::support::{FIXTURE, SHORT, Said, WHYSLOW, assert_schema, fresh_folder, whyslow, whyslow_in};
+use crate::support::{
+    FIXTURE, Printed, SHORT, WHYSLOW, arms, assert_schema, fresh_folder, whyslow, whyslow_in,
+};
 
 /// Five requests, one of them four times as often as the rarest.
 const SHOP: &str = r#"
@@ -67,7 +61,7 @@ fn shop(name: &str, variant: &str) -> String {
     format!("{name}='{FIXTURE}' {{port}} shop . {variant}")
 }
 
-fn compare(folder: &Path, arms: &[String], flags: &[&str]) -> Said {
+fn compare(folder: &Path, arms: &[String], flags: &[&str]) -> Printed {
     let mut args = vec!["compare"];
     args.extend(arms.iter().map(String::as_str));
     args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
@@ -347,65 +341,25 @@ fn a_search_for_capacity_sends_what_a_comparison_sends() {
     assert!(WHYSLOW.ends_with("whyslow"));
 }
 
-/// Where a server that is a test of this program finds its certificate and key.
-const CERTIFICATE: &str = "WHYSLOW_TEST_CERTIFICATE";
-const KEY: &str = "WHYSLOW_TEST_KEY";
-
-/// What an arm listens on, and speaks TLS with.
-fn as_arm() -> (TcpListener, ServerConfig) {
-    let var = |name: &str| std::env::var(name).expect("it is started by another test");
-    let listener = TcpListener::bind(("127.0.0.1", var("PORT").parse().unwrap())).unwrap();
-    let chain = CertificateDer::pem_file_iter(var(CERTIFICATE)).unwrap().map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_file(var(KEY)).unwrap();
-    let builder = ServerConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()));
-    let builder = builder.with_protocol_versions(&[&TLS13]).unwrap().with_no_client_auth();
-    let mut config = builder.with_single_cert(chain, key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    (listener, config)
-}
-
-fn for_ever() -> ! {
-    loop {
-        std::thread::park();
-    }
-}
-
-#[test]
-#[ignore = "it is the server of arms_are_asked_over_tls_and_http2, which starts it"]
-fn arm_of_http1() {
-    let (listener, config) = as_arm();
-    serving::tls_on(listener, config, Manner::body(13));
-    for_ever()
-}
-
-#[test]
-#[ignore = "it is the server of arms_are_asked_over_tls_and_http2, which starts it"]
-fn arm_of_http2() {
-    let (listener, config) = as_arm();
-    let log = Some(format!("{}.log", listener.local_addr().unwrap().port()).into());
-    streams::serve_tls_on(listener, config, Conduct { body: 13, log, ..Conduct::default() });
-    for_ever()
+/// The words that start a server of TLS: `https1` or `https2`.
+fn tls_arm(name: &str, protocol: &str, [certificate, key]: [&Path; 2]) -> String {
+    format!("{name}='{}' {protocol} '{}' '{}'", arms().display(), certificate.display(), key.display())
 }
 
 #[test]
 fn five_requests_with_a_token_over_tls_and_http2_are_counted_as_the_servers_count_them() {
     let authority = Authority::new("named");
     let (certificate, key) = authority.files(&authority.certify("localhost", 4000));
-    let own = std::env::current_exe().unwrap();
     let folder = fresh_folder();
     std::fs::write(folder.join("shop.http"), SHOP).unwrap();
-    let arm = |name| format!("{name}='{}' --ignored --exact workload::arm_of_http2", own.display());
+    let arm = |name| tls_arm(name, "https2", [&certificate, &key]);
     let arms = [arm("main"), arm("pr")];
     let mut args = vec!["compare", &arms[0], &arms[1], "--port-env", "--requests", "shop.http", "-H", TOKEN];
     let root = authority.file();
     args.extend(["--cacert", root.to_str().unwrap(), "--http2", "--streams", "3"]);
     args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
-    let output = Command::new(WHYSLOW)
-        .args([&args[..], &SHORT].concat())
-        .current_dir(&folder)
-        .envs([(CERTIFICATE, &certificate), (KEY, &key)])
-        .output();
-    let said = Said::of(output.unwrap());
+    let output = Command::new(WHYSLOW).args([&args[..], &SHORT].concat()).current_dir(&folder).output();
+    let said = Printed::from_output(output.unwrap());
     assert!(NO_VERDICT.contains(&said.code), "{said:?}");
     let rounds = rounds(&folder);
     assert_eq!(rounds.len(), 2);
@@ -424,24 +378,20 @@ fn arms_are_asked_over_tls_and_http2() {
     let authority = Authority::new("arms");
     let (certificate, key) = authority.files(&authority.certify("localhost", 4000));
     let root = authority.file();
-    let own = std::env::current_exe().unwrap();
     let cases: [(&str, &[&str], &str); 3] = [
-        ("arm_of_http1", &["--cacert", root.to_str().unwrap()], "GET /list over TLS"),
-        ("arm_of_http1", &["--insecure", "-X", "POST", "--body", "{}"], "POST /list with 2 bytes #"),
-        ("arm_of_http2", &["--insecure", "--http2", "--streams", "3"], "GET /list over HTTP/2 and TLS"),
+        ("https1", &["--cacert", root.to_str().unwrap()], "GET /list over TLS"),
+        ("https1", &["--insecure", "-X", "POST", "--body", "{}"], "POST /list with 2 bytes #"),
+        ("https2", &["--insecure", "--http2", "--streams", "3"], "GET /list over HTTP/2 and TLS"),
     ];
     for (server, flags, asked) in cases {
         let folder = fresh_folder();
-        let arm = |name| format!("{name}='{}' --ignored --exact workload::{server}", own.display());
+        let arm = |name| tls_arm(name, server, [&certificate, &key]);
         let arms = [arm("main"), arm("pr")];
         let mut args = vec!["compare", &arms[0], &arms[1], "--port-env", "--path", "/list"];
         args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
-        let output = Command::new(WHYSLOW)
-            .args([&args[..], flags, &SHORT].concat())
-            .current_dir(&folder)
-            .envs([(CERTIFICATE, &certificate), (KEY, &key)])
-            .output();
-        let said = Said::of(output.unwrap());
+        let output =
+            Command::new(WHYSLOW).args([&args[..], flags, &SHORT].concat()).current_dir(&folder).output();
+        let said = Printed::from_output(output.unwrap());
         // A connection answers one request at a time; its server may leave CPUs idle.
         assert!(NO_VERDICT.contains(&said.code), "{server}: {said:?}");
         let json = said.json();
@@ -461,16 +411,11 @@ fn arms_are_asked_over_tls_and_http2() {
         }
     }
     // Whose certificate nobody vouches for is not spoken to.
-    let arm = |name| format!("{name}='{}' --ignored --exact workload::arm_of_http1", own.display());
+    let arm = |name| tls_arm(name, "https1", [&certificate, &key]);
     let other = Authority::new("others").file();
     let arms = [arm("main"), arm("pr")];
     let args = ["compare", &arms[0], &arms[1], "--port-env", "--ready-limit", "2s", "--verify", "--cacert"];
-    let output = Command::new(WHYSLOW)
-        .args(args)
-        .arg(&other)
-        .current_dir(fresh_folder())
-        .envs([(CERTIFICATE, &certificate), (KEY, &key)])
-        .output();
-    let said = Said::of(output.unwrap());
+    let output = Command::new(WHYSLOW).args(args).arg(&other).current_dir(fresh_folder()).output();
+    let said = Printed::from_output(output.unwrap());
     assert!(said.code == Some(1) && said.out.contains("no TLS connection to"), "{said:?}");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// ```no_run
 /// use straightline::kit::Cors;
 ///
-/// let cors = Cors::of(&["https://app.example.com"]).methods("GET, POST").headers("content-type");
+/// let cors = Cors::for_origins(&["https://app.example.com"]).methods("GET, POST").headers("content-type");
 /// straightline::Server::bind("127.0.0.1:8080")?.serve(move |request, response| {
 ///     cors.serve(request, response, |_, response| response.send(b"for those pages"))
 /// })?;
@@ -35,7 +35,7 @@ const MAX_AGE: Duration = Duration::from_secs(2 * 60 * 60);
 
 impl Cors {
     /// For pages of these origins, such as `https://example.com` or `http://localhost:3000`.
-    pub fn of(origins: &[&str]) -> Self {
+    pub fn for_origins(origins: &[&str]) -> Self {
         let origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
         Self { origins: Some(origins), ..Self::of_all() }
     }

@@ -84,7 +84,7 @@ impl<C: Send + 'static, B: Default + Send + Sync + 'static> Shelves<C, B> {
 
     /// The shelf of the present shard. Threads without a shard share one.
     pub(super) fn here(&self) -> Arc<Shelf<C, B>> {
-        let Some(shard) = current() else { return self.of(None) };
+        let Some(shard) = current() else { return self.shelf_for(None) };
         let remote = shard.remote();
         NEAR.with_borrow_mut(|near| {
             let is_it = |(id, other, _): &&Near| *id == self.id && Arc::ptr_eq(other, remote);
@@ -93,14 +93,14 @@ impl<C: Send + 'static, B: Default + Send + Sync + 'static> Shelves<C, B> {
                 return known;
             }
             near.retain(|(.., shelf)| shelf.strong_count() > 0);
-            let shelf = self.of(Some(remote));
+            let shelf = self.shelf_for(Some(remote));
             let weak: Weak<Shelf<C, B>> = Arc::downgrade(&shelf);
             near.push((self.id, Arc::clone(remote), weak));
             shelf
         })
     }
 
-    fn of(&self, remote: Option<&Arc<Remote>>) -> Arc<Shelf<C, B>> {
+    fn shelf_for(&self, remote: Option<&Arc<Remote>>) -> Arc<Shelf<C, B>> {
         let mut shelves = unpoisoned(&self.all);
         let same = |other: &Option<Arc<Remote>>| match (other, remote) {
             (Some(other), Some(remote)) => Arc::ptr_eq(other, remote),

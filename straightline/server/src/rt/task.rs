@@ -80,7 +80,7 @@ where
     };
     match shard {
         Some(shard) => shard.spawn(
-            Name::of(std::any::type_name::<F>()),
+            Name::intern(std::any::type_name::<F>()),
             Box::new(move || {
                 if Place::take_up(&place) {
                     whole();
@@ -273,7 +273,7 @@ pub fn run<T: 'static>(body: impl FnOnce() -> T + 'static) -> io::Result<T> {
     let entered = shard.enter();
     let outcome = std::rc::Rc::new(std::cell::Cell::new(None));
     let place = std::rc::Rc::clone(&outcome);
-    let name = Name::of(std::any::type_name_of_val(&body));
+    let name = Name::intern(std::any::type_name_of_val(&body));
     shard.start(name, None, move || place.set(Some(catch_unwind(AssertUnwindSafe(body)))));
     while shard.has_work() {
         shard.turn()?;

@@ -10,7 +10,7 @@ pub(crate) struct Name(&'static str);
 
 impl Name {
     /// The one `Name` of `text`. Names are few (handlers and places that spawn), so they are kept for good.
-    pub(crate) fn of(text: &'static str) -> &'static Self {
+    pub(crate) fn intern(text: &'static str) -> &'static Self {
         static NAMES: std::sync::Mutex<Vec<&'static Name>> = std::sync::Mutex::new(Vec::new());
         let mut names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(name) = names.iter().find(|name| name.0 == text) {
@@ -42,7 +42,7 @@ impl Watch {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             switches: AtomicU64::new(0),
-            name: AtomicPtr::new(std::ptr::from_ref(Name::of("")).cast_mut()),
+            name: AtomicPtr::new(std::ptr::from_ref(Name::intern("")).cast_mut()),
             overrun: AtomicBool::new(false),
             holds: AtomicU64::new(0),
             longest_ns: AtomicU64::new(0),
@@ -135,7 +135,7 @@ mod tests {
         let (watch, start) = (Watch::new(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let mut dog = Watchdog::new(watch.clone(), LIMIT, start);
-        watch.enter(Name::of("slow"));
+        watch.enter(Name::intern("slow"));
         assert_eq!(dog.look(at(10)), None, "seen for the first time");
         assert_eq!(dog.look(at(20)), None);
         assert_eq!(dog.look(at(36)), Some(("slow", Duration::from_millis(26))));
@@ -152,10 +152,10 @@ mod tests {
         let mut dog = Watchdog::new(watch.clone(), LIMIT, start);
         for ms in (0..1_000).step_by(30) {
             assert_eq!(dog.look(start + Duration::from_millis(ms)), None);
-            watch.enter(Name::of("quick"));
+            watch.enter(Name::intern("quick"));
             if ms % 60 == 0 {
                 watch.leave();
-                watch.enter(Name::of("quick"));
+                watch.enter(Name::intern("quick"));
             }
             watch.leave();
         }

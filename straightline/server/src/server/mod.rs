@@ -241,7 +241,7 @@ impl Server {
         let options = self.options;
         let service = Service {
             handler: Box::new(handler),
-            name: Name::of(options.name.unwrap_or(std::any::type_name::<F>())),
+            name: Name::intern(options.name.unwrap_or(std::any::type_name::<F>())),
             limits: options.limits,
             on_event: options.on_event,
             #[cfg(feature = "tls")]

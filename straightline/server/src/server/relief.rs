@@ -29,7 +29,7 @@ pub(super) struct Relief {
 }
 
 impl Relief {
-    pub(super) fn of(links: &[Link]) -> Self {
+    pub(super) fn from_links(links: &[Link]) -> Self {
         let member =
             |link: &Link| Member { remote: Arc::clone(&link.remote), listener: Weak::clone(&link.listener) };
         Self { members: links.iter().map(member).collect(), first: 0 }

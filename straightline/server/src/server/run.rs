@@ -99,7 +99,7 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let runtime = format!("{} guards, epoll", crate::rt::guard_kind());
     service.tell(Event::Listening { address, shards: count, runtime });
     let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
-    let relief = Relief::of(&links);
+    let relief = Relief::from_links(&links);
     let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
     let handle = Handle { inner: Arc::new(inner) };
     let mut running = Running { handle, threads, helpers: Helpers::default() };

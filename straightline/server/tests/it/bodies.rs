@@ -200,7 +200,7 @@ fn cookies_come_and_go_and_nothing_else_with_them() {
 
 #[test]
 fn only_pages_that_are_named_may_read() {
-    let some = Cors::of(&["https://a.example", "https://b.example"])
+    let some = Cors::for_origins(&["https://a.example", "https://b.example"])
         .credentials()
         .headers("content-type")
         .methods("PUT");

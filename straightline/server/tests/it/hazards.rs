@@ -236,10 +236,11 @@ fn a_panic_of_what_hears_of_events_ends_there() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&heard);
         let limits = straightline::Limits { connections: 1, ..Default::default() };
-        let server = model.of(Server::bind("127.0.0.1:0").unwrap()).limits(limits).on_event(move |event| {
-            hears.lock().unwrap().push(event.to_string());
-            std::panic::resume_unwind(Box::new(PanicsInDrop));
-        });
+        let server =
+            model.apply_to(Server::bind("127.0.0.1:0").unwrap()).limits(limits).on_event(move |event| {
+                hears.lock().unwrap().push(event.to_string());
+                std::panic::resume_unwind(Box::new(PanicsInDrop));
+            });
         let running = server
             .spawn(|_, response| {
                 std::thread::sleep(HOLD);
@@ -343,7 +344,7 @@ impl Drop for PanicsInDrop {
 #[test]
 fn a_panic_beside_the_handler_costs_no_more_than_its_connection() {
     for model in MODELS {
-        let server = model.of(Server::bind("127.0.0.1:0").unwrap());
+        let server = model.apply_to(Server::bind("127.0.0.1:0").unwrap());
         let server = server.on_event(|event| {
             if matches!(event, Event::HandlerPanicked { .. }) {
                 std::panic::resume_unwind(Box::new("meant to"));

@@ -178,7 +178,7 @@ fn a_file_is_the_same_whichever_way_it_goes() {
         let (path, files) = (path.clone(), Files::new(folder.public()).unwrap());
         let (config, trusting) = tls::halves();
         let server = TestServer::with(
-            |server| if is_secret { model.of(server).tls(config) } else { model.of(server) },
+            |server| if is_secret { model.apply_to(server).tls(config) } else { model.apply_to(server) },
             move |request, response| {
                 if request.path() != "/streamed" {
                     return files.serve(request.path(), request, response);

@@ -247,7 +247,7 @@ fn of_several_deadlines_the_earliest_counts() {
     for model in MODELS {
         let (tell, told) = std::sync::mpsc::channel();
         let running = model
-            .of(Server::bind("127.0.0.1:0").unwrap())
+            .apply_to(Server::bind("127.0.0.1:0").unwrap())
             .spawn(move |request, response| {
                 rt::sleep(FAR).ok();
                 tell.send(request.deadline()).ok();
@@ -276,7 +276,7 @@ fn of_several_deadlines_the_earliest_counts() {
 #[test]
 fn a_deadline_may_be_as_far_as_can_be_said() {
     for model in MODELS {
-        let running = model.of(Server::bind("127.0.0.1:0").unwrap()).spawn(echo).unwrap();
+        let running = model.apply_to(Server::bind("127.0.0.1:0").unwrap()).spawn(echo).unwrap();
         assert_eq!(running.drain(Duration::MAX).abandoned, 0, "{model}");
     }
 }
@@ -574,7 +574,7 @@ pub(crate) fn serve_until_a_signal() {
         say(&event.to_string());
         std::panic::resume_unwind(Box::new("meant to"));
     };
-    let server = Model::asked_for().of(Server::bind("127.0.0.1:0").unwrap());
+    let server = Model::asked_for().apply_to(Server::bind("127.0.0.1:0").unwrap());
     let server = server.on_event(tell).on_signals(Duration::from_secs(2));
     let running = server.spawn(wait_and_answer).unwrap();
     let mut client = Client::new(running.local_addr());

@@ -11,7 +11,7 @@ use straightline::{Error, Limits, Server, rt};
 const SHORT: Duration = Duration::from_millis(150);
 
 fn limited(model: Model, limits: Limits) -> TestServer {
-    TestServer::with(|server| model.of(server).limits(limits), echo)
+    TestServer::with(|server| model.apply_to(server).limits(limits), echo)
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn an_upgraded_client_that_says_nothing_is_given_up() {
     for model in MODELS {
         let limits = Limits { idle_time: SHORT, ..Limits::default() };
         let server = TestServer::with(
-            move |server| model.of(server).limits(limits),
+            move |server| model.apply_to(server).limits(limits),
             |request, response| {
                 let mut stream = response.upgrade(request, "echo")?;
                 stream.read_exact(&mut [0])?;

@@ -32,7 +32,7 @@ impl Model {
     }
 
     /// The server on one shard, or on threads.
-    pub(crate) fn of(self, server: Server) -> Server {
+    pub(crate) fn apply_to(self, server: Server) -> Server {
         match self {
             Self::Coroutines => server.workers(1),
             Self::Threads => server.threads(),
@@ -69,7 +69,7 @@ impl TestServer {
     where
         F: for<'a> Fn(&mut Request<'a>, Response<'a>) -> io::Result<Done> + Send + Sync + 'static,
     {
-        Self::with(|server| model.of(server), handler)
+        Self::with(|server| model.apply_to(server), handler)
     }
 
     pub(crate) fn with<F>(configure: impl FnOnce(Server) -> Server, handler: F) -> Self

@@ -236,7 +236,7 @@ fn plain_http_to_a_tls_port_is_refused_and_reaches_no_handler() {
 fn what_is_refused_in_the_clear_is_refused_behind_tls() {
     for model in MODELS {
         let (config, trusting) = halves();
-        let server = TestServer::with(|server| model.of(server).tls(config), echo);
+        let server = TestServer::with(|server| model.apply_to(server).tls(config), echo);
         let ask = |name: &str, request: &[u8], status: u16| {
             let mut client = Client::over(connect(server.address, Arc::clone(&trusting)));
             client.send(request);

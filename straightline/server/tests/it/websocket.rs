@@ -597,7 +597,7 @@ fn messages_go_over_tls_too() {
     for model in MODELS {
         let (upgrade, config) = (Upgrade::new(), config.clone());
         let server = TestServer::with(
-            move |server| model.of(server).tls(config),
+            move |server| model.apply_to(server).tls(config),
             move |request, response| {
                 upgrade.serve(request, response, |socket| {
                     while let Some(message) = socket.recv()? {

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::record::{Profile, Stack};
 
 use super::{ArmProfile, ProfileRow, function};
-use crate::facts::seen::SURE;
+use crate::facts::functions::EVERYWHERE;
+use crate::facts::observed::SURE;
 
 /// Share of a difference that is most of it.
 const MOST: f64 = 2.0 / 3.0;
-/// Share of the faster arm's time under a function that says nothing: `main`, and the loop that serves.
-const EVERYWHERE: f64 = 0.5;
 
 /// Nanoseconds per request under each function: of one kind of work or of all, in both arms.
 type Under<'a> = BTreeMap<&'a str, [f64; 2]>;

@@ -76,14 +76,14 @@ impl Category {
             Self::Copying => "copying",
             Self::Comparing => "comparing",
             Self::Handler => "own code",
-            Self::KernelOther => "kernel, other",
+            Self::KernelOther => "other kernel work",
         }
     }
 }
 
 /// The kind of work of a stack, innermost frame first: that of the first function that the tables know. The program's own
 /// code stays its own although a server library calls it; where that waits in a loop, it waits for another thread.
-pub(crate) fn of<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
+pub(crate) fn for_stack<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
     let mut frames = frames.peekable();
     let spins = frames.next_if(|frame| frame.name == SPINNING).is_some();
     match of_functions(frames) {

@@ -31,7 +31,7 @@ fn profile(stacks: &[(&str, u64)]) -> Profile {
 
 fn category(folded: &str) -> Category {
     let profile = profile(&[(folded, 1)]);
-    category::of(profile.frames_of(&profile.stacks[0]).rev())
+    category::for_stack(profile.frames_of(&profile.stacks[0]).rev())
 }
 
 /// That stacks, folded, are of these kinds of work.

@@ -8,15 +8,13 @@ use super::place::Leaf;
 use super::table::POLLED_NS;
 use super::{Time, Tree, merge};
 use crate::attribution::profile::{Category, serves_anyone};
-use crate::facts::functions::{brief, package_of};
-use crate::facts::seen::SURE;
+use crate::facts::functions::{EVERYWHERE, brief, package_of};
+use crate::facts::observed::SURE;
 
 /// Share of the change in CPU time that a function must ask for to be told by itself.
 const LEAST: f64 = 0.05;
 /// Share of what a function asks for that is done by one means from which on that is told, with the function beside it.
 const ONE_KIND: f64 = 0.7;
-/// Share of the program's time under a function that says nothing: the loop that serves.
-const EVERYWHERE: f64 = 0.5;
 
 /// What one function asks for.
 #[derive(Default)]
@@ -60,11 +58,11 @@ pub(super) fn caller<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a F
 
 /// Both trees, with the program's work under those functions whose change is spread over kinds. Every sample stays in one leaf.
 pub(super) fn by_caller(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
-    let taken = told_by_function(&trees);
+    let taken = spread_functions(&trees);
     if taken.is_empty() { trees } else { trees.map(|tree| under(tree, &taken)) }
 }
 
-fn told_by_function(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
+fn spread_functions(trees: &[Tree<'_>; 2]) -> BTreeSet<String> {
     let whole = |tree: &Tree, user: bool| -> f64 {
         tree.iter().filter(|(leaf, _)| !user || leaf.is_user()).map(|(_, time)| time.ns).sum()
     };

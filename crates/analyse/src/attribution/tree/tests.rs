@@ -2,7 +2,7 @@ use model::plan::SplitMix64;
 use model::record::{Frame, Profile, Stack};
 
 use super::place::{Leaf, leaf};
-use super::{AttributionRow, Done, LeafCount, Samples, parts, rows, said, tree};
+use super::{AttributionRow, Done, LeafCount, Samples, gap_nodes, parts, rows, tree};
 
 /// Functions below `|` are the kernel's.
 fn profile(stacks: &[(&str, u64)]) -> Profile {
@@ -248,8 +248,8 @@ fn row(path: &str, from: f64, to: f64) -> AttributionRow {
     }
 }
 
-fn told(rows: &[AttributionRow]) -> Vec<String> {
-    let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+fn changes(rows: &[AttributionRow]) -> Vec<String> {
+    let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
     said.iter().map(|one| format!("{} {:+.0}", one.path.join("/"), one.delta_ns)).collect()
 }
 
@@ -260,7 +260,7 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
         row("kernel/sendto/TCP/wake-up", 100.0, 150.0),
         row("user/own code/a/f", 50.0, 60.0),
     ];
-    assert_eq!(told(&most_in_one), ["kernel/sendto/TCP/copy +800"]);
+    assert_eq!(changes(&most_in_one), ["kernel/sendto/TCP/copy +800"]);
     let saved_and_paid = [
         row("kernel/write/TCP/copy", 2000.0, 0.0),
         row("kernel/write/TCP/wake-up", 2000.0, 0.0),
@@ -269,11 +269,11 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
         row("user/allocation/c/g", 0.0, 10.0),
     ];
     assert_eq!(
-        told(&saved_and_paid),
+        changes(&saved_and_paid),
         ["kernel/write/TCP -4000", "user/own code/a/f +700", "user/compiler/c/g +600"]
     );
     // Within three standard errors nothing is said.
-    assert!(told(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
+    assert!(changes(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
 }
 
 /// Ten profiles in which two functions have now more and now less of the same time.
@@ -305,7 +305,7 @@ fn the_error_of_a_sum_is_that_of_the_sum_and_not_the_sum_of_errors() {
     let apart = own.iter().map(|row| row.delta_se_ns.powi(2)).sum::<f64>().sqrt();
     assert!(super::drawn::error_ns(&own) < apart / 3.0, "{} {apart}", super::drawn::error_ns(&own));
     assert!(own.iter().all(|row| row.delta_ns.abs() < 3.0 * row.delta_se_ns), "{own:?}");
-    assert_eq!(told(&rows), ["user/own code/server +2235"]);
+    assert_eq!(changes(&rows), ["user/own code/server +2235"]);
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn calls_that_do_the_same_by_other_names_are_one() {
         counted("kernel/sendto/TCP/protocol send", [0.0, 500.0], [0.0, 0.5]),
         counted("kernel/write/file/page cache", [100.0, 100.0], [1.0, 1.0]),
     ];
-    assert_eq!(told(&rows), ["kernel/sending +1000"]);
-    let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+    assert_eq!(changes(&rows), ["kernel/sending +1000"]);
+    let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
     assert_eq!(said[0].count, Some(LeafCount { baseline: 1.0, arm: 2.0 }));
     assert_eq!((said[0].more_ns, said[0].dearer_ns), (Some(1000.0), Some(0.0)));
 }
@@ -364,7 +364,7 @@ fn work_of_many_kinds_that_one_function_asks_for_is_told_under_it() {
         let rows: Vec<AttributionRow> = found.into_iter().map(|(_, row)| row).collect();
         let sum: f64 = rows.iter().map(|row| row.delta_ns).sum();
         assert!((sum - 2500.0).abs() < 1e-6, "{sum}");
-        let said = said::said("pr", &rows.iter().collect::<Vec<_>>());
+        let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
         assert_eq!(said[0].path[1], expected, "{said:#?}");
     }
 }

@@ -121,8 +121,8 @@ fn gaps(sheet: &Sheet, pair: &Pair, [slow, fast]: [&str; 2]) -> Option<Vec<(u32,
 /// What a request cost: CPU time, or all time of the server's CPUs where the slow server waits.
 fn cost_ns(pair: &Pair, window: &Window) -> Option<f64> {
     if !pair.counts_idle() {
-        return Metric::CpuPerRequest.of(window);
+        return Metric::CpuPerRequest.value_in(window);
     }
     let cpus = f64::from(window.server_cpus.cpus.max(1));
-    Metric::Rate.of(window).map(|per_s| cpus * 1e9 / per_s)
+    Metric::Rate.value_in(window).map(|per_s| cpus * 1e9 / per_s)
 }

@@ -11,7 +11,7 @@ use crate::attribution::tree::table::On;
 use crate::facts::calls::{
     FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, READS, RECEIVES, SLEEPS, SYNCS, WRITES,
 };
-use crate::facts::seen::Counted;
+use crate::facts::observed::Counted;
 
 /// Those that other detectors speak of.
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];

@@ -85,7 +85,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(pair: &Pair) -> Self {
+    fn from_pair(pair: &Pair) -> Self {
         let ended = [
             (CauseId::ChildProcesses, code::child_processes(pair)),
             (CauseId::ShortThreads, code::short_threads(pair)),
@@ -215,13 +215,13 @@ fn spins(leaf: &Leaf) -> bool {
 
 /// The cause of every leaf of a pair's tree that has one.
 pub(super) fn belongs(pair: &Pair) -> Vec<(Leaf, CauseId)> {
-    let known = Known::of(pair);
+    let known = Known::from_pair(pair);
     pair.tree.iter().filter_map(|(leaf, _)| Some((leaf.clone(), known.cause(pair, leaf)?))).collect()
 }
 
 /// What every cause carries of the CPU time by the tree, of those sides that were sampled.
 pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
-    let known = Known::of(pair);
+    let known = Known::from_pair(pair);
     let mut of_cause: BTreeMap<CauseId, Vec<&(Leaf, AttributionRow)>> = BTreeMap::new();
     for leaf in pair.tree.iter().filter(|(leaf, _)| leaf.is_user() == user) {
         if let Some(id) = known.cause(pair, &leaf.0) {

@@ -8,7 +8,7 @@ use super::Material;
 use crate::facts::arms::{self, CpuPerRequest};
 use crate::facts::busy::{FULL, REFUSED, busiest_thread, busy_cores, refused, server_busy, set_busy};
 use crate::facts::metric::in_window;
-use crate::facts::seen::{self, Blocked, Counted, Machine};
+use crate::facts::observed::{self, Blocked, Counted, Machine};
 use crate::facts::shape::Shape;
 use crate::facts::stalls::Stalls;
 use crate::facts::waits::{Waited, waited};
@@ -82,7 +82,7 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// What is known of `arm`; nothing where it has no valid round.
-    pub(crate) fn of(arm: &str, material: &Material) -> Option<Self> {
+    pub(crate) fn for_arm(arm: &str, material: &Material) -> Option<Self> {
         let (sheet, passes) = (&material.facts.sheet, &material.facts.passes);
         let index = sheet.main;
         let windows = sheet.windows(arm, index);
@@ -94,7 +94,7 @@ impl Evidence {
         };
         let median =
             |figure: &dyn Fn(&Window) -> Option<f64>| sheet.median(arm, index, figure).unwrap_or(0.0);
-        let timed = seen::waiting(sheet, arm, passes);
+        let timed = observed::waiting(sheet, arm, passes);
         let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
         let refused = tcp(refused);
         let fails = |id: &str| gates::failed(material.gates, id, arm).is_some();
@@ -131,14 +131,14 @@ impl Evidence {
             threads_ns: threads(&windows),
             ended_processes_ns: pooled(|window| window.target.ended_processes_ns)?,
             ended_threads_ns: pooled(|window| window.target.ended_threads_ns)?,
-            counted: seen::counted(sheet, arm, passes),
-            shape: Shape::of(&windows),
+            counted: observed::counted(sheet, arm, passes),
+            shape: Shape::from_windows(&windows),
             stalled: material.facts.arm(arm).and_then(|row| row.stalls.clone()),
-            machine: seen::machine(sheet, arm, passes),
-            waits_in: seen::waits_in(&waiting),
-            blocked: seen::blocked(&waiting),
+            machine: observed::machine(sheet, arm, passes),
+            waits_in: observed::waits_in(&waiting),
+            blocked: observed::blocked(&waiting),
             waited: waited(sheet, arm, passes),
-            knows_idle_threads: seen::knows_idle_threads(&waiting),
+            knows_idle_threads: observed::knows_idle_threads(&waiting),
             cpu,
         })
     }

@@ -9,7 +9,7 @@ use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
 use crate::facts::beside::ServiceGap;
 use crate::facts::metric::Metric;
-use crate::facts::seen::SURE;
+use crate::facts::observed::SURE;
 use crate::verdicts::{Comparison, Verdict};
 
 /// Two arms, the slower one, and what it takes more.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::gap::Pair;
-use crate::facts::seen::Machine;
+use crate::facts::observed::Machine;
 
 /// Names of system calls or threads that are listed at most, those that differ most first.
 const MAX_NAMES: usize = 12;

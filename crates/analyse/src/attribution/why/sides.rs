@@ -12,7 +12,7 @@ use crate::attribution::cause::Grade;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
-use crate::facts::seen::SURE;
+use crate::facts::observed::SURE;
 
 /// Share of the gap below which what is left of a side is not told.
 pub(super) const LEAST: f64 = 0.05;

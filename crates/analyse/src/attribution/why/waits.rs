@@ -8,9 +8,9 @@ use crate::attribution::cause::{Cause, Grade};
 use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
 use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
-use crate::facts::seen::Blocked;
+use crate::facts::observed::Blocked;
 use crate::facts::shape::DELAYED_ACK_NS;
-use crate::facts::stalls::{RUNS, WAITS, said};
+use crate::facts::stalls::{RUNS, WAITS, activity_words};
 use crate::facts::words::percent;
 use model::plan::CauseId;
 use model::units::format_ns;
@@ -74,7 +74,7 @@ impl Kind {
 
     /// How many more of a request's waits are of this kind: at most 1, and 0 below what shows. Where calls were not
     /// counted, what its threads are seen to wait for tells.
-    fn met(self, pair: &Pair) -> f64 {
+    fn more_waits(self, pair: &Pair) -> f64 {
         let counted = |names: &[&str]| pair.more_calls(names).map(|(more, _)| more);
         let more = |names: &[&str]| counted(names).unwrap_or(0.0);
         let calls = match self {
@@ -99,8 +99,8 @@ impl Kind {
     /// The idle time that it can carry: all of it, or in proportion where few requests meet it, or meet another kind
     /// more often.
     fn carries(self, pair: &Pair) -> Option<f64> {
-        let most = Self::ALL.map(|kind| kind.met(pair)).into_iter().fold(MANY, f64::max);
-        let met = self.met(pair);
+        let most = Self::ALL.map(|kind| kind.more_waits(pair)).into_iter().fold(MANY, f64::max);
+        let met = self.more_waits(pair);
         (met > 0.0).then(|| idle_after_accept(pair) * met / most)
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn share_of_switches(pair: &Pair) -> f64 {
     if more <= 0.0 {
         return 0.0;
     }
-    if Kind::Sync.met(pair) >= MANY { 1.0 } else { (Kind::Sleep.met(pair) / more).min(1.0) }
+    if Kind::Sync.more_waits(pair) >= MANY { 1.0 } else { (Kind::Sleep.more_waits(pair) / more).min(1.0) }
 }
 
 /// The share of them that threads and processes make which the slow arm begins: each is switched to, and away from at its
@@ -381,7 +381,7 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     // Without privilege nobody sees what threads wait in.
-    let meanwhile = activity(WAITS).map_or_else(|| "waits for something unseen".to_owned(), said);
+    let meanwhile = activity(WAITS).map_or_else(|| "waits for something unseen".to_owned(), activity_words);
     let offered_ns = pair.slow.cpu.total + pair.slow.idle_ns;
     one(Suspect {
         id: CauseId::Stalls,

@@ -17,7 +17,7 @@ use crate::facts::waits::Waited;
 const RARE: f64 = 0.01;
 
 /// Whether what ended waits was seen of both arms; of one that is full, there is nothing to see.
-pub(super) fn are_seen(pair: &Pair) -> bool {
+pub(super) fn are_recorded(pair: &Pair) -> bool {
     !pair.slow.waited.is_empty() && (!pair.fast.waited.is_empty() || pair.fast.full)
 }
 
@@ -51,7 +51,7 @@ fn by_cause(arm: &Evidence) -> BTreeMap<CauseId, f64> {
 
 /// What each cause has of the idle time: in proportion to how much longer threads waited for it.
 pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
-    if !are_seen(pair) {
+    if !are_recorded(pair) {
         return Vec::new();
     }
     let (slow, fast) = (by_cause(pair.slow), by_cause(pair.fast));

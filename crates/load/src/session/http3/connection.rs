@@ -153,7 +153,7 @@ impl Connection {
                     }
                 }
                 Piece::Data { stream, bytes, last } if stream & KIND == OF_SERVER => {
-                    self.told(stream, bytes, last, &mut tell)?;
+                    self.take_server_stream(stream, bytes, last, &mut tell)?;
                 }
                 // We have allowed no such stream.
                 Piece::Data { .. } => return Err(code::STREAM_CREATION),
@@ -203,7 +203,7 @@ impl Connection {
     }
 
     /// More of a stream of the server's own has come.
-    fn told(
+    fn take_server_stream(
         &mut self,
         stream: u64,
         bytes: &[u8],

@@ -13,7 +13,7 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 
 /// What one connection brought.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Served {
     pub(crate) requests: usize,
     /// The first line of each request.
     pub(crate) lines: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
 }
 
 /// What the connections so far brought.
-pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
+pub(crate) type Log = Arc<Mutex<Vec<Served>>>;
 
 /// How a server answers.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,7 @@ pub(crate) fn tcp(host: &str, manner: Manner) -> (SocketAddr, Log) {
         for stream in listener.incoming().map_while(Result::ok) {
             stream.set_nodelay(true).unwrap();
             let peer = stream.peer_addr().ok().map(|peer| peer.ip());
-            begin(stream, manner.clone(), Arc::clone(&kept), Seen { peer, ..Seen::default() });
+            begin(stream, manner.clone(), Arc::clone(&kept), Served { peer, ..Served::default() });
         }
     });
     (address, log)
@@ -70,7 +70,7 @@ pub(crate) fn unix(path: &Path, manner: Manner) -> Log {
     let kept = Arc::clone(&log);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            begin(stream, manner.clone(), Arc::clone(&kept), Seen::default());
+            begin(stream, manner.clone(), Arc::clone(&kept), Served::default());
         }
     });
     log
@@ -97,12 +97,12 @@ pub(crate) fn tls_on(listener: TcpListener, config: ServerConfig, manner: Manner
                         return;
                     }
                 }
-                let seen = Seen {
+                let seen = Served {
                     handshake: stream.conn.handshake_kind(),
                     protocol: stream.conn.alpn_protocol().map(<[u8]>::to_vec),
                     host: stream.conn.server_name().map(str::to_owned),
                     certified: stream.conn.peer_certificates().is_some(),
-                    ..Seen::default()
+                    ..Served::default()
                 };
                 let _ = serve(&mut stream, &manner, &log, seen);
                 if !manner.rude {
@@ -115,11 +115,11 @@ pub(crate) fn tls_on(listener: TcpListener, config: ServerConfig, manner: Manner
     (address, log)
 }
 
-fn begin(mut stream: impl Read + Write + Send + 'static, manner: Manner, log: Log, seen: Seen) {
+fn begin(mut stream: impl Read + Write + Send + 'static, manner: Manner, log: Log, seen: Served) {
     std::thread::spawn(move || serve(&mut stream, &manner, &log, seen));
 }
 
-fn serve(stream: &mut (impl Read + Write), manner: &Manner, log: &Log, seen: Seen) -> io::Result<()> {
+fn serve(stream: &mut (impl Read + Write), manner: &Manner, log: &Log, seen: Served) -> io::Result<()> {
     let index = {
         let mut log = log.lock().unwrap();
         log.push(seen);

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::words::{Token, shell};
-use super::{Contents, Found, Given, Refusal, Request, Said, refuse, split_url};
+use super::{Annotations, Contents, Found, Given, Refusal, Request, refuse, split_url};
 
 /// Options without a value that say nothing of what is asked.
 const QUIET: [&str; 17] = [
@@ -46,13 +46,13 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     let tokens =
         shell(given.text).or_else(|line| refuse(line, "a quote that begins here is never closed"))?;
-    let (mut contents, mut said, mut words) = (Contents::default(), Said::default(), Vec::new());
+    let (mut contents, mut said, mut words) = (Contents::default(), Annotations::default(), Vec::new());
     let end = (0, Token::End);
     for (line, token) in tokens.into_iter().chain([end]) {
         match token {
             Token::Word(word) => words.push((line, word)),
             Token::Comment(text) => {
-                said.hear(&format!("#{text}")).map_err(|why| Refusal { line, why })?;
+                said.read_comment(&format!("#{text}")).map_err(|why| Refusal { line, why })?;
             }
             Token::End if words.is_empty() => {}
             Token::End => {
@@ -204,7 +204,7 @@ impl Command {
         }
     }
 
-    fn found(mut self, said: Said) -> Result<Found, Refusal> {
+    fn found(mut self, said: Annotations) -> Result<Found, Refusal> {
         self.complete();
         let Some(url) = self.url.take() else { return refuse(self.line, "it has no URL") };
         let url = if url.contains("://") || url.starts_with('/') { url } else { format!("http://{url}") };

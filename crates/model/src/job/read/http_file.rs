@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::words::words;
-use super::{Contents, Found, Given, Refusal, Request, Said, refuse, split_url};
+use super::{Annotations, Contents, Found, Given, Refusal, Request, refuse, split_url};
 use crate::job::fill::is_placeholder;
 
 /// Longest value of a variable in bytes: variables of variables could grow without bound.
@@ -67,14 +67,16 @@ struct File<'a> {
 impl File<'_> {
     /// What stands between two lines of `###`: at most one request.
     fn block(&mut self, name: &str, lines: &[Line<'_>]) -> Result<(), Refusal> {
-        let mut said = Said { name: name.to_owned(), ..Said::default() };
+        let mut said = Annotations { name: name.to_owned(), ..Annotations::default() };
         let mut rest = lines;
         while let Some(((number, line), after)) = rest.split_first() {
             let text = line.trim();
             if let Some((name, value)) = variable(text) {
                 let value = self.resolve(*number, value)?;
                 self.variables.insert(name.to_owned(), value);
-            } else if !text.is_empty() && !said.hear(text).map_err(|why| Refusal { line: *number, why })? {
+            } else if !text.is_empty()
+                && !said.read_comment(text).map_err(|why| Refusal { line: *number, why })?
+            {
                 return self.request(*number, text, said, after);
             }
             rest = after;
@@ -86,7 +88,7 @@ impl File<'_> {
         &mut self,
         number: usize,
         line: &str,
-        mut said: Said,
+        mut said: Annotations,
         rest: &[Line<'_>],
     ) -> Result<(), Refusal> {
         let at = |why: String| Refusal { line: number, why };
@@ -114,7 +116,7 @@ impl File<'_> {
     fn fields<'b, 'c>(
         &self,
         lines: &'b [Line<'c>],
-        said: &mut Said,
+        said: &mut Annotations,
     ) -> Result<(Fields, &'b [Line<'c>]), Refusal> {
         let mut fields = Vec::new();
         for (index, (number, line)) in lines.iter().enumerate() {
@@ -122,7 +124,7 @@ impl File<'_> {
             if text.is_empty() {
                 return Ok((fields, &lines[index + 1..]));
             }
-            if said.hear(text).map_err(|why| Refusal { line: *number, why })? {
+            if said.read_comment(text).map_err(|why| Refusal { line: *number, why })? {
                 continue;
             }
             let text = self.resolve(*number, text)?;

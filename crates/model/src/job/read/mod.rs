@@ -253,7 +253,7 @@ fn weight(text: &str) -> Result<f64, String> {
 
 /// What comments say of the request that follows them.
 #[derive(Debug, Clone, Default)]
-struct Said {
+struct Annotations {
     name: String,
     weight: Option<f64>,
     /// The only status that is right for it.
@@ -266,7 +266,7 @@ fn status(text: &str) -> Result<u16, String> {
     status.ok_or_else(|| format!("'{text}' is no status: write a number from 100 to 599"))
 }
 
-impl Said {
+impl Annotations {
     /// The request with what was said of it. One with a status of its own has a row of its own, too.
     fn named(self, request: Request) -> NamedRequest {
         let whole = || format!("{} {}", request.method, request.target.as_deref().unwrap_or("/"));
@@ -279,7 +279,7 @@ impl Said {
     }
 
     /// Takes in a line; `false` where it is no comment.
-    fn hear(&mut self, line: &str) -> Result<bool, String> {
+    fn read_comment(&mut self, line: &str) -> Result<bool, String> {
         let Some(comment) = line.strip_prefix('#').or_else(|| line.strip_prefix("//")) else {
             return Ok(false);
         };

@@ -3,16 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use model::plan::{
-    Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, Round, Timing, Turns, WarmupClass,
-    Workload,
-};
+use model::plan::{Arm, Blocks, Condition, Plan, Round};
 use model::record::{
     Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host,
     HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage,
     Warmup, Window, Writes, Written,
 };
-use model::units::Span;
 
 /// A folder of its own for each call, empty.
 pub(crate) fn fresh_folder() -> PathBuf {
@@ -33,60 +29,16 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 fn arm(name: &str) -> Arm {
-    Arm {
-        name: name.to_owned(),
-        source: ArmSource::Command,
-        build: Vec::new(),
-        run: vec!["./server \"quoted\"".to_owned(), "{port}".to_owned()],
-        env: [("NAME".to_owned(), "ä\n".to_owned())].into(),
-        dir: None,
-        build_dir: None,
-        port_env: false,
-        circumstances: model::plan::Circumstances::default(),
-        services: Vec::new(),
-        warmup: WarmupClass::Native,
-        expect: Expect::default(),
-    }
+    let env = [("NAME".to_owned(), "ä\n".to_owned())].into();
+    Arm { env, ..testkit::command_arm(name, &["./server \"quoted\"", "{port}"]) }
 }
 
 fn plan() -> Plan {
-    Plan {
-        case: "compare".to_owned(),
-        seed: u64::MAX,
-        baseline: 0,
-        arms: vec![arm("main"), arm("pr")],
-        workload: Workload {
-            path: "/".to_owned(),
-            job: model::job::Job::get(64),
-            reach: model::plan::Reach::default(),
-            ready: None,
-            poisson: true,
-            conditions: vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }],
-            same: model::plan::Same::default(),
-            allow_difference: false,
-            files: Vec::new(),
-        },
-        timing: Timing {
-            window: Span::from_secs(10),
-            warmup: Span::from_secs(3),
-            warmup_jit: Span::from_secs(20),
-            warmup_cap: Span::from_secs(120),
-            ready_limit: Span::from_secs(60),
-        },
-        design: Design {
-            blocks: Blocks::Looks { first: 8, max: 24 },
-            turns: Turns::Slices { cycles: Some(6), slice: None },
-            second_baseline: false,
-            why: true,
-            confirm: false,
-            brief: false,
-            fewer_connections: false,
-        },
-        placement: Placement::choose(&"0-1".parse().unwrap(), None, None).unwrap(),
-        intervention: None,
-        services: Vec::new(),
-        alone: Default::default(),
-    }
+    let mut plan = Plan { seed: u64::MAX, ..testkit::plan(vec![arm("main"), arm("pr")]) };
+    plan.workload.poisson = true;
+    plan.workload.conditions = vec![Condition::Capacity, Condition::ShareOfSlowest { percent: 50 }];
+    plan.design.blocks = Blocks::Looks { first: 8, max: 24 };
+    plan
 }
 
 pub(crate) fn manifest(status: RunStatus) -> Manifest {

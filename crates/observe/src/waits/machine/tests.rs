@@ -106,7 +106,7 @@ impl Script {
     }
 
     /// What ended how much time, without what took none.
-    fn end(mut self, at_ns: u64) -> (Vec<Ended>, Told) {
+    fn end(mut self, at_ns: u64) -> (Vec<Ended>, Waited) {
         self.machine.end(at_ns);
         let told = self.machine.tell();
         let mut sums: Vec<_> = told

@@ -53,7 +53,7 @@ exec "$f" agent"#
 }
 
 /// What the script told of the machine: whether it has this program already; nothing where the line is another's.
-pub(super) fn met(machine: &Machine, line: &str) -> anyhow::Result<Option<bool>> {
+pub(super) fn parse_greeting(machine: &Machine, line: &str) -> anyhow::Result<Option<bool>> {
     let Some(told) = line.strip_prefix(MARK) else { return Ok(None) };
     let words: Vec<&str> = told.split_whitespace().collect();
     let [system, cpu, state] = words[..] else {
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn what_a_machine_tells_of_itself_is_found_among_what_its_shell_says() {
         let ours = std::env::consts::ARCH;
-        assert_eq!(met(&big(), "Welcome!").unwrap(), None);
-        assert_eq!(met(&big(), &format!("whyslow-host Linux {ours} has")).unwrap(), Some(true));
-        assert_eq!(met(&big(), &format!("whyslow-host Linux {ours} needs")).unwrap(), Some(false));
+        assert_eq!(parse_greeting(&big(), "Welcome!").unwrap(), None);
+        assert_eq!(parse_greeting(&big(), &format!("whyslow-host Linux {ours} has")).unwrap(), Some(true));
+        assert_eq!(parse_greeting(&big(), &format!("whyslow-host Linux {ours} needs")).unwrap(), Some(false));
         for other in ["Linux riscv64 needs", "Darwin arm64 needs"] {
-            let error = met(&big(), &format!("whyslow-host {other}")).unwrap_err().to_string();
+            let error = parse_greeting(&big(), &format!("whyslow-host {other}")).unwrap_err().to_string();
             assert!(error.contains("start it on such a machine"), "{error}");
         }
     }

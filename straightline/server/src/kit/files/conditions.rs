@@ -49,7 +49,7 @@ pub(super) enum Part {
 
 impl<'r> Asked<'r> {
     /// Ranges are for GET alone.
-    pub(super) fn of(header: impl Fn(&str) -> Option<&'r str>, is_get: bool) -> Self {
+    pub(super) fn from_headers(header: impl Fn(&str) -> Option<&'r str>, is_get: bool) -> Self {
         Self {
             if_match: header("if-match"),
             if_unmodified_since: header("if-unmodified-since"),

@@ -3,7 +3,7 @@
 /// The `Content-Type` of a name.
 ///
 /// Source: IANA media types; text is taken for UTF-8.
-pub(super) fn of(path: &str) -> &'static str {
+pub(super) fn content_type(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
     let found = KINDS.iter().find(|(other, _)| *other == extension);

@@ -98,11 +98,11 @@ impl Files {
             modified_s: u64::try_from(stat.st_mtime).unwrap_or(0),
             modified_ns: stat.st_mtime_nsec as u32,
         };
-        Ok(Some(Found { file: File::from(file), version, kind: kind::of(&path) }))
+        Ok(Some(Found { file: File::from(file), version, kind: kind::content_type(&path) }))
     }
 
     fn answer<'a>(&self, found: &Found, request: &Request<'a>, response: Response<'a>) -> io::Result<Done> {
-        let asked = Asked::of(|name| request.header(name), request.method() == "GET");
+        let asked = Asked::from_headers(|name| request.header(name), request.method() == "GET");
         let response = response
             .header("etag", found.version.etag())?
             .header("last-modified", found.version.last_modified())?

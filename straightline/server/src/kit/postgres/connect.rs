@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::error::{Error, ServerError};
 use super::patience::Patience;
 use super::tls;
-use super::wire::{Stream, Wire, said};
+use super::wire::{Stream, Wire, server_error};
 use crate::kit::host::addresses;
 use crate::rt::{self, TcpStream};
 use bytes::BytesMut;
@@ -26,7 +26,7 @@ const CANCEL_TIME: Duration = Duration::from_secs(2);
 
 /// Opens a session.
 pub(super) fn connect(config: &Config, patience: &Patience<'_>) -> Result<Connection, Error> {
-    let within = Patience::of(config.connect_time);
+    let within = Patience::lasting(config.connect_time);
     let sooner = patience.deadline.into_iter().chain(within.deadline).min();
     let patience = Patience { deadline: sooner, client: patience.client };
     let mut wire = Wire::over(open(config, &patience)?);
@@ -42,7 +42,7 @@ pub(super) fn connect(config: &Config, patience: &Patience<'_>) -> Result<Connec
 
 /// Tells the server on a second connection to cancel what the session with this key does, and waits until it knows.
 pub(super) fn cancel(config: &Config, process_id: i32, secret_key: i32) -> Result<(), Error> {
-    let patience = Patience::of(CANCEL_TIME.min(config.connect_time));
+    let patience = Patience::lasting(CANCEL_TIME.min(config.connect_time));
     let mut wire = Wire::over(open(config, &patience)?);
     frontend::cancel_request(process_id, secret_key, &mut wire.output);
     wire.send(&patience)?;
@@ -142,7 +142,7 @@ fn log_in(wire: &mut Wire, config: &Config, patience: &Patience<'_>) -> Result<(
             Message::AuthenticationCleartextPassword => {
                 return Err(Error::Authentication("the password itself, without TLS".to_owned()));
             }
-            Message::ErrorResponse(body) => return Err(refused(said(&body)?)),
+            Message::ErrorResponse(body) => return Err(refused(server_error(&body)?)),
             Message::AuthenticationGss
             | Message::AuthenticationSspi
             | Message::AuthenticationKerberosV5
@@ -181,7 +181,7 @@ fn scram(
     answer(wire, patience, |out| frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), out))?;
     let challenge = match wire.next(patience)? {
         Message::AuthenticationSaslContinue(body) => body.data().to_vec(),
-        Message::ErrorResponse(body) => return Err(refused(said(&body)?)),
+        Message::ErrorResponse(body) => return Err(refused(server_error(&body)?)),
         _ => return Err(Error::Protocol("no challenge came".to_owned())),
     };
     // Thousands of hashes, as many as the server says: not on the shard.
@@ -191,7 +191,7 @@ fn scram(
     answer(wire, patience, |out| frontend::sasl_response(scram.message(), out))?;
     match wire.next(patience)? {
         Message::AuthenticationSaslFinal(body) => scram.finish(body.data()).map_err(not_ours),
-        Message::ErrorResponse(body) => Err(refused(said(&body)?)),
+        Message::ErrorResponse(body) => Err(refused(server_error(&body)?)),
         _ => Err(Error::Protocol("the server does not show that it knows the password".to_owned())),
     }
 }
@@ -203,7 +203,7 @@ fn until_ready(mut wire: Wire, patience: &Patience<'_>) -> Result<Connection, Er
         match wire.next(patience)? {
             Message::BackendKeyData(body) => key = Some((body.process_id(), body.secret_key())),
             Message::ReadyForQuery(_) => return Ok(Connection::new(wire, key)),
-            Message::ErrorResponse(body) => return Err(refused(said(&body)?)),
+            Message::ErrorResponse(body) => return Err(refused(server_error(&body)?)),
             _ => return Err(Error::Protocol("the session does not begin".to_owned())),
         }
     }

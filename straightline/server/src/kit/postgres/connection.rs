@@ -7,7 +7,7 @@ use super::error::Error;
 use super::patience::Patience;
 use super::row::{Column, Row};
 use super::statement::{Statement, Statements};
-use super::wire::{Wire, said};
+use super::wire::{Wire, server_error};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -356,7 +356,7 @@ impl Connection {
                 Some((process_id, secret_key)) => cancel(config, process_id, secret_key),
                 None => Ok(()),
             };
-            self.broken = told.and_then(|()| self.skip(&Patience::of(GRACE))).is_err();
+            self.broken = told.and_then(|()| self.skip(&Patience::lasting(GRACE))).is_err();
         }
         outcome
     }
@@ -431,7 +431,7 @@ pub(super) fn is_stale(said: &super::ServerError) -> bool {
 
 /// Remembers what the server says, unless something went wrong before.
 fn note(failure: &mut Option<Error>, body: &ErrorResponseBody) -> Result<(), Error> {
-    let said = said(body)?;
+    let said = server_error(body)?;
     failure.get_or_insert(Error::Server(said));
     Ok(())
 }

@@ -65,7 +65,7 @@ impl Drop for CopyIn<'_, '_> {
         if self.ended || connection.broken {
             return;
         }
-        let patience = Patience::of(GIVE_UP_TIME);
+        let patience = Patience::lasting(GIVE_UP_TIME);
         let given_up = !std::thread::panicking()
             && connection
                 .write(|out| frontend::copy_fail("the copy was dropped", out))

@@ -17,7 +17,7 @@ pub(super) struct Patience<'r> {
 
 impl Patience<'_> {
     /// For nobody in particular, from now on.
-    pub(super) fn of(time: Duration) -> Patience<'static> {
+    pub(super) fn lasting(time: Duration) -> Patience<'static> {
         Patience { deadline: Instant::now().checked_add(time), client: None }
     }
 

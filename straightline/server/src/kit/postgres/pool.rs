@@ -99,7 +99,7 @@ impl Pool {
     /// The one connection that all handlers of a shard use at the same time, beside those that [`Pool::get`] gives to one
     /// at a time.
     pub fn shared(&self) -> Shared<'_> {
-        Shared::of(self)
+        Shared::new(self)
     }
 
     pub(super) fn config(&self) -> &Config {

@@ -52,7 +52,7 @@ struct Queue {
 struct Asked {
     what: What,
     /// `None` once it was told.
-    promise: Option<Arc<Promise<Told>>>,
+    promise: Option<Arc<Promise<Outcome>>>,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ enum What {
 type Answers = Vec<Result<Answer, Error>>;
 
 #[derive(Debug)]
-enum Told {
+enum Outcome {
     Prepared(Result<(), Error>),
     Answers(Result<Answers, Error>),
     /// To ask again: nothing of it was sent.
@@ -79,7 +79,7 @@ enum Told {
 }
 
 impl<'p> Shared<'p> {
-    pub(super) fn of(pool: &'p Pool) -> Self {
+    pub(super) fn new(pool: &'p Pool) -> Self {
         Self { pool }
     }
 
@@ -143,9 +143,9 @@ impl<'p> Shared<'p> {
             let promise = Promise::new();
             let leads = shelf.beside.join(queries, &promise)?;
             match shelf.beside.wait(self.pool.config(), &promise, leads)? {
-                Told::Answers(outcome) => return outcome,
-                Told::Prepared(outcome) => outcome?,
-                Told::Again | Told::Lead => {}
+                Outcome::Answers(outcome) => return outcome,
+                Outcome::Prepared(outcome) => outcome?,
+                Outcome::Again | Outcome::Lead => {}
             }
         }
     }
@@ -153,7 +153,7 @@ impl<'p> Shared<'p> {
 
 impl Line {
     /// Gets in line; whether the line is to be led from here.
-    fn join(&self, queries: &[Query<'_>], promise: &Arc<Promise<Told>>) -> Result<bool, Error> {
+    fn join(&self, queries: &[Query<'_>], promise: &Arc<Promise<Outcome>>) -> Result<bool, Error> {
         loop {
             let (connection, known) = unpoisoned(&self.queue).known(queries);
             // Values are written down outside the lock: that is code of others.
@@ -170,13 +170,18 @@ impl Line {
     }
 
     /// Waits to be told, and leads where it is told so.
-    fn wait(&self, config: &Config, promise: &Arc<Promise<Told>>, mut leads: bool) -> Result<Told, Error> {
+    fn wait(
+        &self,
+        config: &Config,
+        promise: &Arc<Promise<Outcome>>,
+        mut leads: bool,
+    ) -> Result<Outcome, Error> {
         loop {
             if leads {
                 self.lead(config, promise);
             }
             match promise.take() {
-                Ok(Told::Lead) => leads = true,
+                Ok(Outcome::Lead) => leads = true,
                 Ok(told) => return Ok(told),
                 Err(error) => {
                     self.leave(promise);
@@ -187,7 +192,7 @@ impl Line {
     }
 
     /// Waits no longer. Who was told to lead in the same moment leaves it to the next.
-    fn leave(&self, promise: &Arc<Promise<Told>>) {
+    fn leave(&self, promise: &Arc<Promise<Outcome>>) {
         let is_it = |asked: &Asked| asked.promise.as_ref().is_some_and(|other| Arc::ptr_eq(other, promise));
         let told = {
             let mut queue = unpoisoned(&self.queue);
@@ -198,13 +203,13 @@ impl Line {
             }
             promise.take_now()
         };
-        if let Some(Told::Lead) = told {
+        if let Some(Outcome::Lead) = told {
             drop(Leader(self));
         }
     }
 
     /// Sends what is asked and reads the answers, until one's own is there.
-    fn lead(&self, config: &Config, own: &Promise<Told>) {
+    fn lead(&self, config: &Config, own: &Promise<Outcome>) {
         let leader = Leader(self);
         while !own.is_kept() {
             let (kept, batch) = unpoisoned(&self.queue).batch();
@@ -244,7 +249,7 @@ impl Asked {
         }
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: Outcome) {
         if let Some(promise) = self.promise.take() {
             promise.keep(told);
         }
@@ -254,7 +259,7 @@ impl Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         // Nobody waits for ever.
-        self.tell(Told::Answers(Err(Error::Closed(None))));
+        self.tell(Outcome::Answers(Err(Error::Closed(None))));
     }
 }
 
@@ -268,7 +273,7 @@ impl Drop for Leader<'_> {
         queue.led = next.is_some();
         // Under the lock, so that whoever leaves finds itself called or not in line.
         if let Some(next) = next {
-            next.keep(Told::Lead);
+            next.keep(Outcome::Lead);
         }
     }
 }
@@ -298,7 +303,7 @@ impl Leader<'_> {
         for asked in &mut batch {
             if let What::Prepare(sql) = &asked.what {
                 let told = self.prepare(config, &mut connection, &patience, sql);
-                asked.tell(Told::Prepared(told));
+                asked.tell(Outcome::Prepared(told));
             }
         }
         self.run(config, &mut connection, &patience, &mut batch);
@@ -350,7 +355,7 @@ impl Leader<'_> {
                 What::Run { connection: of, bytes, statements } if *of == number && !connection.broken => {
                     connection.append(bytes, statements.iter().filter(|one| one.is_ok()).count());
                 }
-                _ => asked.tell(Told::Again),
+                _ => asked.tell(Outcome::Again),
             }
         }
         let mut unsent = connection.flush(patience).err();
@@ -364,7 +369,7 @@ impl Leader<'_> {
             if let Err(error) = &outcome {
                 failure.get_or_insert_with(|| alike(error));
             }
-            asked.tell(Told::Answers(outcome));
+            asked.tell(Outcome::Answers(outcome));
         }
         if let Some(error) = failure {
             let _ = connection.settle::<()>(config, Err(error)); // it is told already
@@ -411,7 +416,7 @@ fn written(connection: u64, statements: Vec<Arc<Statement>>, queries: &[Query<'_
 fn refuse(batch: &mut [Asked], error: Error) {
     let mut error = error;
     for asked in batch {
-        asked.tell(Told::Answers(Err(mem::replace(&mut error, Error::Busy))));
+        asked.tell(Outcome::Answers(Err(mem::replace(&mut error, Error::Busy))));
     }
 }
 

@@ -78,7 +78,7 @@ fn abandon(connection: &mut Connection, depth: u32) {
     // While it unwinds from a panic nothing can be waited for.
     let undone = !std::thread::panicking()
         && !connection.broken
-        && connection.batch(&Patience::of(ROLLBACK_TIME), &undo(depth)).is_ok();
+        && connection.batch(&Patience::lasting(ROLLBACK_TIME), &undo(depth)).is_ok();
     connection.broken |= !undone;
     connection.depth = depth - 1;
 }

@@ -172,7 +172,7 @@ impl Wire {
 }
 
 /// What the server said in an error.
-pub(super) fn said(
+pub(super) fn server_error(
     body: &postgres_protocol::message::backend::ErrorResponseBody,
 ) -> Result<Box<ServerError>, Error> {
     match ServerError::read(body.fields()) {

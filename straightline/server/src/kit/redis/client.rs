@@ -177,7 +177,7 @@ impl Client {
     ///
     /// ```no_run
     /// # use straightline::kit::redis::{Client, Error};
-    /// # fn of(client: &mut Client) -> Result<(), Error> {
+    /// # fn set(client: &mut Client) -> Result<(), Error> {
     /// client.command(&[b"HSET", b"user:1", b"name", b"ada"])?;
     /// # Ok(())
     /// # }

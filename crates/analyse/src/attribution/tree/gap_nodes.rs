@@ -10,7 +10,7 @@ use super::drawn::error_ns;
 use super::table::{Does, does_the_same};
 use super::{AttributionRow, LeafCount, Place, parts};
 use crate::attribution::profile::Category;
-use crate::facts::seen::SURE;
+use crate::facts::observed::SURE;
 
 /// Share of a node's change that one below it must hold for that one to be said in its place.
 const HOLDS: f64 = 0.7;
@@ -23,7 +23,7 @@ const MOST: usize = 3;
 
 /// One node in which a part of a gap is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Said {
+pub struct GapNode {
     /// The arm, against the baseline.
     pub arm: String,
     /// Names of the nodes from `user` or `kernel` down to this one.
@@ -165,13 +165,13 @@ struct Candidate<'a, 'b> {
 
 /// What is said of one arm: from the root down as long as one node holds most of the change, then the next largest beside
 /// it, until enough of the gap is said.
-pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
+pub(crate) fn gap_nodes(arm: &str, rows: &[&AttributionRow]) -> Vec<GapNode> {
     let root = root(rows);
     let gap = root.delta();
     let below = |node: &Candidate<'_, '_>| node.node.delta().abs();
     let mut open: Vec<Candidate> = children(&[], &root);
-    let (mut said, mut sum) = (Vec::new(), 0.0);
-    while said.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
+    let (mut found, mut sum) = (Vec::new(), 0.0);
+    while found.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
         let Some(largest) = (0..open.len()).max_by(|a, b| below(&open[*a]).total_cmp(&below(&open[*b])))
         else {
             break;
@@ -186,10 +186,10 @@ pub(crate) fn said(arm: &str, rows: &[&AttributionRow]) -> Vec<Said> {
             open.extend(parts);
         } else if candidate.node.is_sure() {
             sum += candidate.node.delta();
-            said.push(say(arm, &candidate, gap));
+            found.push(gap_node(arm, &candidate, gap));
         }
     }
-    said
+    found
 }
 
 fn root<'a>(rows: &[&'a AttributionRow]) -> Node<'a> {
@@ -249,11 +249,11 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidat
     if below.iter().any(worth) { below } else { Vec::new() }
 }
 
-fn say(arm: &str, candidate: &Candidate, gap: f64) -> Said {
+fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
     let node = candidate.node;
     let (count, parts) = node.counted();
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
-    Said {
+    GapNode {
         arm: arm.to_owned(),
         path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
         delta_ns: node.delta(),
