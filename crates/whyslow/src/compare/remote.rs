@@ -144,7 +144,8 @@ pub(super) fn refuse(args: &CompareArgs) -> anyhow::Result<()> {
     if args.verify {
         bail!("--verify is for servers that run here: leave it out");
     }
-    let is_contained = |what: &str| Engine::from_word(what).is_some() || what.starts_with(contained::COMPOSE);
+    let is_contained =
+        |what: &str| Engine::split_prefix(what).is_some() || what.starts_with(contained::COMPOSE);
     let is_made_here = |words: &&String| {
         super::is_from_git(words) || words.split_once('=').is_some_and(|(_, what)| is_contained(what))
     };

@@ -96,10 +96,12 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     // What is known is not measured again; a search for something else does not take it for its own.
     let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
-    let page = Printed::from_output(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
+    let page =
+        Printed::from_output(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
-    let other = Printed::from_output(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
+    let other =
+        Printed::from_output(command(&repository, "good..main").args(["--metric", "rss"]).output().unwrap());
     assert_eq!(other.code, Some(2), "{other:?}");
     assert!(
         other.err.contains("holds a search with other flags: choose another folder with --out"),
