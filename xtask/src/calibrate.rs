@@ -6,6 +6,7 @@
 mod bisect;
 mod bursts;
 mod clock;
+mod matrix;
 mod observer;
 mod pull;
 mod replay;

@@ -6,6 +6,7 @@ pub(crate) mod arms;
 pub(crate) mod beside;
 pub(crate) mod busy;
 pub(crate) mod calls;
+pub(crate) mod changes;
 pub(crate) mod detail;
 pub(crate) mod functions;
 pub(crate) mod metric;

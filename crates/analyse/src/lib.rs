@@ -42,6 +42,7 @@ pub use case::{
 };
 pub use facts::arms::{ArmFindings, CpuPerRequest, Latency, NamedFindings, Overload, Segments, Switches};
 pub use facts::beside::{ServiceFunction, ServiceGap};
+pub use facts::changes::Change;
 pub use facts::detail::{
     Detail, LatencyCurve, LatencyPoint, RoundDetail, WindowDetail, detail, host_difference,
     machine_difference, unjudged,

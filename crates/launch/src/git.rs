@@ -196,6 +196,28 @@ impl Repository {
         })
     }
 
+    /// What has to change to make the files of `from` those of `to`, whole functions around each change. Either may be a work
+    /// tree, whose objects are in the cache.
+    ///
+    /// # Errors
+    /// As [`Repository::git`].
+    pub fn diff(from: &Revision, to: &Revision, cache: &Cache) -> Result<String, GitError> {
+        let git_dir = Path::new(&to.git_dir);
+        let repository = Self { folder: git_dir.to_owned(), git_dir: git_dir.to_owned(), root: None };
+        let mut command = Command::new("git");
+        command.arg("--git-dir").arg(git_dir).args([
+            "-c",
+            "core.quotePath=false",
+            "diff-tree",
+            "-r",
+            "-p",
+            "-M",
+        ]);
+        command.args(["--no-color", "--no-ext-diff", "--no-textconv", "--function-context"]);
+        command.args(["--src-prefix=a/", "--dst-prefix=b/", &from.tree, &to.tree]);
+        run(command.envs(objects(cache, &repository.objects()?)), "diff-tree")
+    }
+
     /// The full name of the commit that `asked` names.
     ///
     /// # Errors

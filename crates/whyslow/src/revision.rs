@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use launch::{Cache, Entry, Repository, WORK_TREE};
-use model::plan::{Arm, ArmSource, Expect, split_command};
+use model::plan::{Arm, ArmSource, Expect, Plan, split_command};
+use model::record::SourceChange;
 
 use crate::cli::CompareArgs;
 use crate::compare::command_arm;
 
 /// Names the cache where it is to be elsewhere.
 const CACHE_VARIABLE: &str = "WHYSLOW_CACHE";
+
+/// Bytes of a difference between two revisions that a record keeps: of a larger one nobody reads which line changed.
+const LONGEST_DIFF: usize = 4 << 20;
 
 /// How the files of a revision become a server.
 #[derive(Debug, Clone)]
@@ -129,6 +133,20 @@ pub(crate) fn say_same(arms: &[Arm]) {
             ));
         }
     }
+}
+
+/// How the files of arms differ from those of the baseline, of arms of one repository. Without it nothing is missing but a word.
+pub(crate) fn changes(plan: &Plan) -> Vec<SourceChange> {
+    let of = |arm: &Arm| arm.source.revision().cloned();
+    let Some((from, cache)) = plan.arms.get(plan.baseline).and_then(of).zip(cache().ok()) else {
+        return Vec::new();
+    };
+    let change = |arm: &Arm| {
+        let to = of(arm).filter(|to| to.git_dir == from.git_dir && to.tree != from.tree)?;
+        let diff = Repository::diff(&from, &to, &cache).ok().filter(|diff| diff.len() <= LONGEST_DIFF)?;
+        Some(SourceChange { arm: arm.name.clone(), diff })
+    };
+    plan.arms.iter().filter_map(change).collect()
 }
 
 /// The cache: where the variable says, else where the user's caches are.

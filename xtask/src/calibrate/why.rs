@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stats::descriptive::quantile;
 
+use super::matrix::{Kind, matrix};
 use super::{Args, append, read};
 use crate::shell::{command, root};
 
@@ -384,7 +385,17 @@ fn page(found: &[Named]) -> String {
             "In {again} of them {BLOCKS} blocks had reached no verdict; these are sessions of {MORE_BLOCKS} blocks.\n\n"
         ));
     }
-    text + &table(found)
+    text + &table(found) + "\n" + &matrix(&kinds(found))
+}
+
+/// The kind that was planted, and the kind that was named first, of each session.
+fn kinds(found: &[Named]) -> Vec<(Kind, Kind, u32)> {
+    let of = |one: &Named| {
+        let plant = PLANTS.iter().find(|plant| plant.arm == one.arm)?;
+        let first = one.causes.first().map_or("", |(id, _)| id);
+        Some((Kind::of(plant.right.first().unwrap_or(&"")), Kind::of(first), 1))
+    };
+    found.iter().filter_map(of).collect()
 }
 
 /// A row for each plant.

@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
+use crate::facts::changes::{Change, Changes, Side};
 use crate::facts::functions::brief;
 use crate::facts::metric::per_request;
 use crate::facts::observed::{self, sampled};
@@ -98,6 +99,9 @@ pub struct AttributionRow {
     /// The cause to which it belongs, where the gap was explained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<CauseId>,
+    /// What happened to its place between both arms, where they are revisions of one repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Change>,
     /// What its error was worked out from.
     #[serde(skip)]
     pub(crate) drawn: Drawn,
@@ -359,6 +363,7 @@ fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> A
             time.within.iter().max_by_key(|(_, samples)| **samples).map(|(name, _)| (*name).to_owned())
         }),
         cause: None,
+        changed: None,
         drawn: Drawn(times.map(|time| time.map(|time| time.draws.clone()))),
     }
 }
@@ -405,9 +410,42 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
     let trees = arms.flat_map(|(name, (arm, done))| {
         // A leaf of one arm has nothing to stand beside where the other was not sampled.
         let both = paired(facts, name, alike([&baseline, &arm]));
-        rows(name, [tree(&both[0]), tree(&both[1])], [&baseline_done, &done])
+        let trees = [tree(&both[0]), tree(&both[1])];
+        let told = sheet.run.manifest.changes.iter().find(|change| change.arm == name);
+        let Some(changes) = told.map(|change| Changes::parse(&change.diff)) else {
+            return rows(name, trees, [&baseline_done, &done]);
+        };
+        let [from, to] = trees;
+        let rows = rows(name, [as_after(from, &changes), to], [&baseline_done, &done]);
+        rows.into_iter().map(|(leaf, row)| (leaf, marked(row, &changes))).collect()
     });
     trees.collect()
+}
+
+/// The baseline's tree with the lines at which its code stands in the arm's files; what is gone has none.
+fn as_after<'a>(tree: Tree<'a>, changes: &Changes) -> Tree<'a> {
+    let mut moved = Tree::new();
+    for (leaf, time) in tree {
+        let leaf = match leaf {
+            Leaf::Program { work, package, function, line: Some((file, line)) } => {
+                let line = changes.moved(&file, line).map(|line| (file, line));
+                Leaf::Program { work, package, function, line }
+            }
+            other => other,
+        };
+        merge(moved.entry(leaf).or_default(), time);
+    }
+    moved
+}
+
+/// A row with what happened to its place, which is of the arm that spends more there.
+fn marked(mut row: AttributionRow, changes: &Changes) -> AttributionRow {
+    let side = if row.arm_ns >= row.baseline_ns { Side::After } else { Side::Before };
+    row.changed = row.place.as_ref().and_then(|place| {
+        let (file, line) = place.file.as_deref().zip(place.line)?;
+        Some(changes.of(side, file, line))
+    });
+    row
 }
 
 /// Both arms' samples, without those whose kind the other has not, unless the other uses hardly any CPU time: what was not sampled

@@ -52,6 +52,7 @@ pub(crate) fn run(seed: u64, blocks: u32, arms: &[Behaves]) -> Run {
         command: vec!["whyslow".to_owned(), "compare".to_owned()],
         plan,
         builds: Vec::new(),
+        changes: Vec::new(),
         pilot_per_s: vec![0.0; arms.len()],
         fitted: Fitted::default(),
     };

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use analyse::{Findings, analyse};
-use model::record::{PassKind, Run, RunDir};
+use analyse::{Change, Findings, analyse};
+use model::record::{PassKind, Run, RunDir, SourceChange};
 
 use crate::support::change;
 use crate::why::{Plant, planted};
@@ -86,6 +86,42 @@ fn samples_of_one_arm_are_not_set_beside_none_of_the_other() {
         "{:?}",
         findings.attribution
     );
+}
+
+/// Two revisions of which the second one has a line more, in which it spends its time; what follows stands a line further down.
+const RANGE: &str = "\
+diff --git a/src/shop.c b/src/shop.c
+--- a/src/shop.c
++++ b/src/shop.c
+@@ -10,3 +10,4 @@ int price(int n)
+ {
++    for (int i = 0; i < n; i++) sum += i;
+     return sum;
+ }
+";
+
+#[test]
+fn of_two_revisions_lines_that_changed_are_told_from_those_that_only_moved() {
+    let mut run = sampled_beside(Plant { user_ns: 9000.0, ..Plant::NONE }, &["main;serve;price"]);
+    run.manifest.changes = vec![SourceChange { arm: "pr".to_owned(), diff: RANGE.to_owned() }];
+    for record in &mut run.diagnostics {
+        let moved = u32::from(record.arm == "pr");
+        for profile in record.passes.iter_mut().filter_map(|pass| pass.profile.as_mut()) {
+            for frame in profile.frames.iter_mut().filter(|frame| !frame.kernel) {
+                frame.file = Some("/checkout/src/shop.c".to_owned());
+                frame.line = Some(if frame.name == "price" { 11 } else { 30 + moved });
+            }
+        }
+    }
+    let findings = analyse(&run);
+    let said = &findings.said[0];
+    assert_eq!((said.path[3].as_str(), said.changed), ("price", Some(Change::Line)), "{said:?}");
+    let serve: Vec<_> =
+        findings.attribution.iter().filter(|row| row.path.contains(&"serve".to_owned())).collect();
+    let [serve] = serve[..] else { panic!("one place, wherever it stands: {serve:?}") };
+    assert_eq!((serve.changed, serve.path[4].as_str()), (Some(Change::None), "shop.c:31"), "{serve:?}");
+    let cause = findings.causes.iter().find(|cause| cause.id.name() == "own_code").unwrap();
+    assert!(cause.text.contains("(changed in this range)"), "{}", cause.text);
 }
 
 /// A server that gave up sending each answer by itself, for which it works more.

@@ -26,6 +26,15 @@ pub struct Build {
     pub bytes: u64,
 }
 
+/// What an arm's files have that the baseline's have not, and the other way round, where both come from one repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceChange {
+    /// The arm's name.
+    pub arm: String,
+    /// From the baseline's files to its own, as `git diff --function-context` prints it.
+    pub diff: String,
+}
+
 /// What was to be done, and how far it came. Written before the first round and again at the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
@@ -43,6 +52,9 @@ pub struct Manifest {
     pub plan: Plan,
     /// The programs compared.
     pub builds: Vec<Build>,
+    /// How their files differ, of those that come from the baseline's repository.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SourceChange>,
     /// Requests per second of each arm in the pilot, in the order of the plan; 0 where it did not start.
     pub pilot_per_s: Vec<f64>,
     /// How the plan was fitted to what the pilot found.

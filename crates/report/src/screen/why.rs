@@ -235,6 +235,7 @@ impl Part {
         let via = said.via.as_ref().filter(|via| !said.path.contains(via));
         let preposition = if is_own_code(&said.path) { "in" } else { "for" };
         let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short(via)));
+        let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change.words()));
         let grade = said.cause.and_then(|id| {
             let mut causes = findings.causes.iter();
             causes.find(|cause| cause.arm == said.arm && cause.id == id).map(|cause| cause.grade)
@@ -242,7 +243,7 @@ impl Part {
         Self {
             ns: said.delta_ns,
             name: said.cause.map_or("what is not known", cause_words),
-            words: format!("{}{via}{counts}", node_words(&said.path)),
+            words: format!("{}{via}{counts}{changed}", node_words(&said.path)),
             grade: grade_word(
                 grade.filter(|grade| *grade != Grade::RuledOut).unwrap_or(Grade::ConsistentWith),
             ),

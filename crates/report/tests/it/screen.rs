@@ -394,6 +394,23 @@ fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> a
         dearer_ns: count.map(|_| 0.0),
         via: Some("flush".to_owned()),
         cause: cause.parse().ok(),
+        changed: None,
+    }
+}
+
+#[test]
+fn of_two_revisions_it_is_said_whether_the_code_changed() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
+    for (change, words) in [
+        (analyse::Change::Line, "render (own code); changed in this range"),
+        (analyse::Change::Function, "render (own code); in a function changed in this range"),
+        (analyse::Change::None, "render (own code); same code"),
+    ] {
+        let one = node(&["user", "own code", "shop", "render"], -3300.0, "own_code", None);
+        found.said = vec![analyse::Said { changed: Some(change), via: None, ..one }];
+        let text = findings_text(&found, Style::Plain);
+        assert!(text.contains(words), "{text}");
     }
 }
 

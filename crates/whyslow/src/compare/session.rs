@@ -328,6 +328,7 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
         command: std::iter::once("whyslow".to_owned()).chain(std::env::args().skip(1)).collect(),
         plan: plan.clone(),
         builds: plan.arms.iter().map(|arm| build_id(arm, plan)).collect(),
+        changes: crate::revision::changes(plan),
         pilot_per_s: vec![0.0; plan.arms.len()],
         fitted: Fitted::default(),
     }

@@ -110,6 +110,9 @@ fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched()
     assert!(parity["text"].as_str().unwrap().contains("x-padding"), "each ran its own files: {parity}");
 
     let run = RunDir::open(&repository.cache.with_file_name("first")).read().unwrap();
+    let changes: Vec<_> = run.manifest.changes.iter().map(|change| (&*change.arm, &*change.diff)).collect();
+    let [("pr", diff)] = changes[..] else { panic!("{changes:?}") };
+    assert!(diff.contains("\n-none\n+header\n") && !diff.contains("ignored"), "{diff}");
     let arm = &run.manifest.plan.arms[1];
     let checkout = Path::new(&arm.source.revision().unwrap().checkout);
     assert!(checkout.join("untracked").exists() && !checkout.join("ignored").exists());

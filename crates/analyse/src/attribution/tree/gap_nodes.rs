@@ -10,6 +10,7 @@ use super::drawn::error_ns;
 use super::table::{Does, does_the_same};
 use super::{AttributionRow, LeafCount, Place, parts};
 use crate::attribution::profile::Category;
+use crate::facts::changes::Change;
 use crate::facts::observed::SURE;
 
 /// Share of a node's change that one below it must hold for that one to be said in its place.
@@ -44,6 +45,9 @@ pub struct GapNode {
     pub via: Option<String>,
     /// The cause to which most of it belongs.
     pub cause: Option<CauseId>,
+    /// What happened to the place of most of it between both arms, where they are revisions of one repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Change>,
 }
 
 /// A node as a table shows it: the sum of the leaves below it.
@@ -264,6 +268,7 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
         dearer_ns: parts.map(|parts| parts[1]),
         via: largest.and_then(|row| row.via.clone()),
         cause: largest.and_then(|row| row.cause),
+        changed: largest.and_then(|row| row.changed),
     }
 }
 

@@ -279,7 +279,8 @@ fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> String {
     let via = via.map_or_else(String::new, |via| format!(", under {via}"));
     let within = row.within.as_ref().map(|within| brief(within)).filter(|within| Some(within) != last);
     let within = within.map_or_else(String::new, |name| format!(", mostly {name}"));
-    format!("{}{count}{within}{via}", row.path[1..].join(" > "))
+    let changed = row.changed.map_or_else(String::new, |change| format!(" ({})", change.words()));
+    format!("{}{count}{within}{via}{changed}", row.path[1..].join(" > "))
 }
 
 /// CPU time of those that ended.

@@ -50,6 +50,7 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
         command: vec!["whyslow".to_owned(), "compare".to_owned()],
         plan: plan(),
         builds: vec![Build { arm: "main".to_owned(), sha256: Some("ab".repeat(32)), bytes: 7 }],
+        changes: Vec::new(),
         fitted: Fitted { alone: None, turn_ns: 200_000_000, connections: Some(8) },
         pilot_per_s: vec![1.5e5, 0.0],
     }

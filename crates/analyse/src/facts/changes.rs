@@ -1,0 +1,231 @@
+//! What changed between two revisions of one repository, by line: read from what `git diff --function-context` prints, whose
+//! hunks are whole functions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a range of commits did to a place in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The line is new, or another one than it was.
+    Line,
+    /// The line is as it was, and others of its function are not.
+    Function,
+    /// Nothing of its function changed: what it costs more has another reason.
+    None,
+}
+
+impl Change {
+    /// The words of it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Line => "changed in this range",
+            Self::Function => "in a function changed in this range",
+            Self::None => "same code",
+        }
+    }
+}
+
+/// Whether a line is one of the files before the change, or after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+/// The changes of a range, file by file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Changes(Vec<File>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct File {
+    /// Path in the repository, before and after; nothing where there is no such file.
+    paths: [Option<String>; 2],
+    hunks: Vec<Hunk>,
+}
+
+/// A whole function, or so many lines around a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Hunk {
+    /// First line and number of lines, before and after.
+    begin: [u32; 2],
+    length: [u32; 2],
+    /// Lines that are only before, and only after.
+    changed: [Vec<u32>; 2],
+    /// Lines that are in both.
+    same: Vec<[u32; 2]>,
+}
+
+impl Hunk {
+    fn holds(&self, side: Side, line: u32) -> bool {
+        let at = side as usize;
+        line >= self.begin[at] && line - self.begin[at] < self.length[at]
+    }
+}
+
+impl Changes {
+    /// Reads a diff; lines of it that are no part of one are passed over.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut files: Vec<File> = Vec::new();
+        let mut left = [0_u32; 2];
+        for line in text.lines() {
+            if left != [0; 2] {
+                take(line, &mut files, &mut left);
+            } else if line.starts_with("diff ") {
+                files.push(File::default());
+            } else if let Some(file) = files.last_mut() {
+                if let Some(path) = line.strip_prefix("--- ") {
+                    file.paths[0] = path_of(path, "a/");
+                } else if let Some(path) = line.strip_prefix("+++ ") {
+                    file.paths[1] = path_of(path, "b/");
+                } else if let Some(hunk) = line.strip_prefix("@@ ").and_then(header) {
+                    left = hunk.length;
+                    file.hunks.push(hunk);
+                }
+            }
+        }
+        Self(files)
+    }
+
+    /// What happened to a line of a file, which debug information may name by another folder.
+    pub(crate) fn of(&self, side: Side, file: &str, line: u32) -> Change {
+        let hunk =
+            self.file(side, file).and_then(|file| file.hunks.iter().find(|hunk| hunk.holds(side, line)));
+        match hunk {
+            Some(hunk) if hunk.changed[side as usize].contains(&line) => Change::Line,
+            Some(hunk) if hunk.changed.iter().any(|lines| !lines.is_empty()) => Change::Function,
+            _ => Change::None,
+        }
+    }
+
+    /// Where a line stands after the change that was there before it; nothing where it is gone.
+    pub(crate) fn moved(&self, file: &str, line: u32) -> Option<u32> {
+        let Some(file) = self.file(Side::Before, file) else { return Some(line) };
+        let mut further = 0;
+        for hunk in &file.hunks {
+            if hunk.holds(Side::Before, line) {
+                return hunk.same.iter().find(|[before, _]| *before == line).map(|[_, after]| *after);
+            }
+            if hunk.begin[0] < line {
+                further += i64::from(hunk.length[1]) - i64::from(hunk.length[0]);
+            }
+        }
+        u32::try_from(i64::from(line) + further).ok()
+    }
+
+    fn file(&self, side: Side, name: &str) -> Option<&File> {
+        let is_end = |long: &str, end: &str| {
+            long.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        let path = |file: &File| file.paths[side as usize].clone().unwrap_or_default();
+        let known = self.0.iter().filter(|file| !path(file).is_empty());
+        // Of two that fit, `lib.rs` and `a/lib.rs`, the longer one is meant.
+        let within = known.clone().filter(|file| is_end(name, &path(file)));
+        let longest = within.max_by_key(|file| path(file).len());
+        longest.or_else(|| {
+            // Debug information may name files from a folder of the repository on.
+            let mut longer = known.filter(|file| is_end(&path(file), name));
+            longer.next().filter(|_| longer.next().is_none())
+        })
+    }
+}
+
+/// Takes one line of a hunk.
+fn take(line: &str, files: &mut [File], left: &mut [u32; 2]) {
+    let Some(hunk) = files.last_mut().and_then(|file| file.hunks.last_mut()) else { return };
+    let at = [0, 1].map(|side| hunk.begin[side] + hunk.length[side] - left[side]);
+    match line.as_bytes().first() {
+        Some(b'-') => hunk.changed[0].push(at[0]),
+        Some(b'+') => hunk.changed[1].push(at[1]),
+        // That the last line has no end.
+        Some(b'\\') => return,
+        _ => hunk.same.push(at),
+    }
+    let counts = match line.as_bytes().first() {
+        Some(b'-') => [1, 0],
+        Some(b'+') => [0, 1],
+        _ => [1, 1],
+    };
+    left.iter_mut().zip(counts).for_each(|(left, count)| *left = left.saturating_sub(count));
+}
+
+/// `-12,5 +12,8 @@ fn name()`.
+fn header(text: &str) -> Option<Hunk> {
+    let mut words = text.split(' ');
+    let mut range = |sign: char| {
+        let range = words.next()?.strip_prefix(sign)?;
+        let (begin, length) = range.split_once(',').unwrap_or((range, "1"));
+        Some([begin.parse().ok()?, length.parse().ok()?])
+    };
+    let ([before, gone], [after, new]): ([u32; 2], [u32; 2]) = (range('-')?, range('+')?);
+    Some(Hunk { begin: [before, after], length: [gone, new], ..Hunk::default() })
+}
+
+/// A path without the prefix that git puts before it; nothing where there is no file.
+fn path_of(text: &str, prefix: &str) -> Option<String> {
+    // A tab follows names that hold a space.
+    text.trim_end_matches('\t').strip_prefix(prefix).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Changes, Side};
+
+    const DIFF: &str = "\
+diff --git a/src/shop.c b/src/shop.c
+index 1..2 100644
+--- a/src/shop.c
++++ b/src/shop.c
+@@ -3,5 +3,6 @@ static int price(int n)
+ {
+-    return n;
++    n += 1;
++    return look_up(n);
+ }
+ 
+ // --- the end
+@@ -40 +41,0 @@ void unused(void)
+-void unused(void) {}
+diff --git a/src/new.c b/src/new.c
+new file mode 100644
+--- /dev/null
++++ b/src/new.c
+@@ -0,0 +1,2 @@
++int one(void);
++int two(void);
+\\ No newline at end of file
+";
+
+    #[test]
+    fn a_line_is_changed_or_in_a_changed_function_or_the_same() {
+        let changes = Changes::parse(DIFF);
+        for (side, file, line, expected) in [
+            (Side::After, "/build/src/shop.c", 4, Change::Line),
+            (Side::After, "src/shop.c", 5, Change::Line),
+            (Side::After, "src/shop.c", 6, Change::Function),
+            (Side::Before, "src/shop.c", 4, Change::Line),
+            (Side::Before, "src/shop.c", 40, Change::Line),
+            (Side::After, "src/shop.c", 20, Change::None),
+            (Side::After, "shop.c", 4, Change::Line),
+            (Side::After, "my_src/shop.c", 4, Change::None),
+            (Side::After, "lib/other.c", 4, Change::None),
+            (Side::After, "src/new.c", 2, Change::Line),
+            (Side::Before, "src/new.c", 2, Change::None),
+        ] {
+            assert_eq!(changes.of(side, file, line), expected, "{side:?} {file}:{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_found_where_it_stands_after_the_change() {
+        let changes = Changes::parse(DIFF);
+        for (line, expected) in
+            [(2, Some(2)), (3, Some(3)), (4, None), (5, Some(6)), (39, Some(40)), (40, None), (41, Some(41))]
+        {
+            assert_eq!(changes.moved("src/shop.c", line), expected, "{line}");
+        }
+        assert_eq!(changes.moved("lib/other.c", 7), Some(7));
+    }
+}
