@@ -408,7 +408,7 @@ fn of_two_revisions_it_is_said_whether_the_code_changed() {
         (analyse::Change::None, "render (own code); same code"),
     ] {
         let one = node(&["user", "own code", "shop", "render"], -3300.0, "own_code", None);
-        found.said = vec![analyse::Said { changed: Some(change), via: None, ..one }];
+        found.said = vec![analyse::GapNode { changed: Some(change), via: None, ..one }];
         let text = findings_text(&found, Style::Plain);
         assert!(text.contains(words), "{text}");
     }
