@@ -134,7 +134,9 @@ pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
     let mut gate = PerArm::new("utilisation", MAX_UTILISATION, true);
     for arm in &sheet.plan().arms {
         let used = sheet.median(&arm.name, sheet.main, |window| {
-            let capacity = window.target.wall_ns as f64 * f64::from(window.server_cpus.cpus);
+            // A server that runs already keeps the CPUs it was given, which may be any of the machine's.
+            let cpus = arm.source.running().map_or(window.server_cpus.cpus, |_| sheet.run.host.cpus);
+            let capacity = window.target.wall_ns as f64 * f64::from(cpus);
             (capacity > 0.0).then(|| window.target.cpu.total_ns as f64 / capacity)
         });
         let Some(used) = used else { continue };

@@ -11,7 +11,8 @@ use crate::support::{Printed, WHYSLOW, assert_schema, whyslow, within};
 /// Until a crowded machine has compared the ends.
 const ENDS_LIMIT: Duration = Duration::from_secs(120);
 /// Six blocks attain 95 %; the difference is several times what a request costs, so that they can be short.
-const SMALL: &str = "--blocks 6 --cycles 3 --warmup 100ms --warmup-cap 200ms --connections 2 --equal-rates none --no-why --format json";
+const SMALL: &str =
+    "--blocks 6 --cycles 3 --warmup 100ms --warmup-cap 200ms --connections 2 --equal-rates none --no-why";
 
 /// Nine commits behind the branch `good`: the fourth does not build, the sixth, a merge of two, makes each request dearer.
 fn history() -> Repository {
@@ -46,10 +47,18 @@ fn merge(repository: &Repository) {
 }
 
 fn command(repository: &Repository, range: &str) -> Command {
+    command_in("json", repository, range)
+}
+
+fn command_in(format: &str, repository: &Repository, range: &str) -> Command {
     let mut command = Command::new(WHYSLOW);
     let (run, out) = (run(), repository.cache.with_file_name("search"));
     command.args(["bisect", range, "--build", BUILD, "--run", &run, "--out", out.to_str().unwrap()]);
-    command.args(SMALL.split(' ')).current_dir(&repository.folder).env("WHYSLOW_CACHE", &repository.cache);
+    command
+        .args(SMALL.split(' '))
+        .args(["--format", format])
+        .current_dir(&repository.folder)
+        .env("WHYSLOW_CACHE", &repository.cache);
     command
 }
 
@@ -96,8 +105,7 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     // What is known is not measured again; a search for something else does not take it for its own.
     let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
     assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
-    let page =
-        Printed::from_output(command(&repository, "good..main").args(["--format", "md"]).output().unwrap());
+    let page = Printed::from_output(command_in("md", &repository, "good..main").output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
     let other =

@@ -89,7 +89,9 @@ echo "$* WEB_PORT=$WEB_PORT" >> "$dir/told"
 case "$*" in
 *"config --services") echo web ;;
 *"container inspect"*) [ -e "$dir/pid" ] && echo "c0de $(cat "$dir/pid") host running" ;;
-*" up") "$dir/server" 0 200000 & echo $! > "$dir/pid.new"; mv "$dir/pid.new" "$dir/pid"; wait ;;
+*" up") for word; do [ "$word" = up ] || overlay=$word; done
+  [ -e "$dir/overlay" ] || cp "$overlay" "$dir/overlay"
+  "$dir/server" 0 200000 & echo $! > "$dir/pid.new"; mv "$dir/pid.new" "$dir/pid"; wait ;;
 *" down "*) [ -e "$dir/pid" ] && kill -9 "$(cat "$dir/pid")"; rm -f "$dir/pid" ;;
 esac
 "#;
@@ -118,7 +120,7 @@ fn docker_is_told_the_same_of_a_file_in_its_own_words() {
     let (before, port) = up.split_once(" up WEB_PORT=").unwrap();
     assert!(up.starts_with("--context here compose -p whyslow-") && port.parse::<u16>().is_ok(), "{up}");
     assert!(told.contains(&format!("{before} down --volumes --timeout 0 WEB_PORT={port}\n")), "{told}");
-    let overlay = std::fs::read_to_string(before.rsplit_once(" -f ").unwrap().1).unwrap();
+    let overlay = std::fs::read_to_string(folder.join("overlay")).unwrap();
     let web = serde_json::from_str::<serde_json::Value>(&overlay).unwrap()["services"]["web"].clone();
     assert_eq!((&web["restart"], &web["environment"]["PORT"]), (&"no".into(), &port.into()), "{overlay}");
 }

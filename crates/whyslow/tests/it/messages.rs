@@ -74,7 +74,7 @@ fn other_messages_and_other_protocols_are_named() {
     let why = "the server answers 200 where it is asked to speak WebSocket";
     assert!(said.json()["arms"][0]["error"].as_str().unwrap().contains(why), "{said:?}");
     let said = run(&folder, &["compare", &plain("a"), &plain("b"), "--ws", "--expect-status", "101"]);
-    assert!(said.code == Some(2) && said.err.contains("messages of WebSocket have no status"), "{said:?}");
+    assert!(said.code == Some(2) && said.err.contains("WebSocket messages have no status"), "{said:?}");
 }
 
 #[test]

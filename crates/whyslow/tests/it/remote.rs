@@ -346,7 +346,7 @@ fn what_does_not_go_with_another_machine_is_refused_before_it_is_reached() {
         (with(&["old=http://127.0.0.1:9/"]), "give the command that starts 'old'"),
         (with(&["--config", &config]), "service 'db' would not run beside its server"),
         (with(&["--confirm"]), "--confirm changes servers that run here"),
-        (with(&["--unix", "/tmp/s"]), "--unix names a socket of one machine"),
+        (with(&["--unix", "/tmp/s{port}"]), "--unix names a socket of one machine"),
         (with(&["--verify"]), "--verify is for servers that run here"),
     ] {
         let said = with_ssh("echo 'it was reached' >&2; exit 3", &flags);
