@@ -104,6 +104,8 @@ pub struct Connection {
     resets: Budget,
     controls: Budget,
     broken: bool,
+    /// Whether the client sends no more, so that no window grows again.
+    hung_up: bool,
     /// Where fields are gathered, and where they are compressed.
     fields: Fields,
     block: Vec<u8>,
@@ -140,6 +142,7 @@ impl Connection {
             resets: Budget::new(limits.resets_per_s, now_ns),
             controls: Budget::new(limits.controls_per_s, now_ns),
             broken: false,
+            hung_up: false,
             fields: Fields::default(),
             block: Vec::new(),
             spare_head: Vec::new(),
@@ -248,8 +251,9 @@ impl Connection {
         id > self.last || id.is_multiple_of(2)
     }
 
-    /// The client sends no more: requests that are not whole never will be.
+    /// The client sends no more: requests that are not whole never will be, and answers end where a window is used up.
     pub fn hang_up(&mut self) {
+        self.hung_up = true;
         self.streams.forget_ebbing();
         for stream in self.streams.iter_mut().filter(|stream| !stream.client_ended) {
             stream.gone.get_or_insert(Gone::ByClient);

@@ -107,8 +107,12 @@ impl Connection {
 
     /// Appends as much of a body as the windows allow, at most `most` bytes, and its end if it is the end and all went.
     pub fn send(&mut self, id: u32, data: &[u8], end: bool, most: usize, out: &mut Vec<u8>) -> Sent {
-        let count = data.len().min(self.room(id)).min(most);
+        let window = self.room(id);
+        let count = data.len().min(window).min(most);
         let Some(stream) = self.streams.get_mut(id) else { return Sent { count: 0, gone: true } };
+        if self.hung_up && window == 0 && !data.is_empty() {
+            stream.gone.get_or_insert(Gone::ByClient);
+        }
         if stream.gone.is_some() || stream.server_ended {
             return Sent { count: 0, gone: true };
         }

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use straightline::{Done, Event, Handle, Request, Response, Running, Server};
 
+/// Events that a server of tests keeps: a soak of a million requests has no memory for all.
+const MOST_EVENTS: usize = 1_000;
 /// Longest that any step of a test may take: far above what it takes, so that only a hang reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -79,7 +81,12 @@ impl TestServer {
         let events = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&events);
         let server = Server::bind("127.0.0.1:0").unwrap();
-        let server = configure(server).on_event(move |event| heard.lock().unwrap().push(event));
+        let server = configure(server).on_event(move |event| {
+            let mut heard = heard.lock().unwrap();
+            if heard.len() < MOST_EVENTS {
+                heard.push(event);
+            }
+        });
         let running = server.spawn(handler).unwrap();
         Self { address: running.local_addr(), running: Some(running), events }
     }

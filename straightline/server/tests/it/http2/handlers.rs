@@ -389,6 +389,19 @@ fn a_client_that_sends_no_more_is_answered_what_it_asked() {
 }
 
 #[test]
+fn a_client_that_sends_no_more_gets_what_its_window_takes_and_the_end() {
+    let server = TestServer::new(|_, response| response.send(&[b'x'; 1_000]));
+    let mut raw = Raw::open(&server);
+    raw.send(&[setting(4, 10), get(1, "/")].concat());
+    raw.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut bytes = 0;
+    while let Some(frame) = raw.next() {
+        bytes += if frame.head.kind == DATA { frame.payload.len() } else { 0 };
+    }
+    assert_eq!(bytes, 10, "no window grows any more");
+}
+
+#[test]
 fn requests_say_what_their_client_speaks() {
     let server = TestServer::new(|request, response| response.send(request.version().as_bytes()));
     let mut raw = Raw::open(&server);
