@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use model::plan::{
-    Arm, ArmSource, Blocks, Circumstances, Condition, Design, Expect, Placement, Plan, Reach, Same, Timing,
-    Turns, WarmupClass, Workload,
+    Arm, ArmSource, Blocks, Circumstances, Design, Expect, Placement, Plan, Timing, Turns, WarmupClass,
+    Workload,
 };
 use model::units::Span;
 
@@ -18,17 +18,7 @@ pub fn plan(arms: Vec<Arm>) -> Plan {
         seed: 1,
         baseline: 0,
         arms,
-        workload: Workload {
-            path: "/".to_owned(),
-            job: model::job::Job::get(64),
-            reach: Reach::default(),
-            ready: None,
-            poisson: false,
-            conditions: vec![Condition::Capacity],
-            same: Same::default(),
-            allow_difference: false,
-            files: Vec::new(),
-        },
+        workload: Workload::get("/", 64),
         timing: Timing {
             window: Span::from_secs(10),
             warmup: Span::from_secs(3),

@@ -2,25 +2,17 @@
 
 mod instance;
 
-use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer};
+use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer, until};
 use instance::{Instance, is_installed};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use straightline::kit::redis::{Client, Config, Error, Pool, PoolCounts, Value};
 use straightline::rt;
 
 fn status(client: &mut HttpClient, path: &str) -> u16 {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     client.response().status
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

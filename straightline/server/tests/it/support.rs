@@ -114,13 +114,9 @@ impl TestServer {
         lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    /// Waits until a condition holds.
+    /// Waits until a condition holds of the server.
     pub(crate) fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        let start = Instant::now();
-        while !condition(self) {
-            assert!(start.elapsed() < PATIENCE, "{what} did not come about");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        until(what, || condition(self));
     }
 
     /// A plain request on a connection of its own must be answered with 200.
@@ -139,6 +135,15 @@ impl Drop for TestServer {
                 assert_eq!(drained.abandoned, 0, "something of the server did not end");
             }
         }
+    }
+}
+
+/// Waits until a condition holds.
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

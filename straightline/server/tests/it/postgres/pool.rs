@@ -1,7 +1,7 @@
 //! Connections shared by handlers.
 
 use super::cluster::with_server;
-use crate::support::{Client as HttpClient, MODELS, PATIENCE, TestServer};
+use crate::support::{Client as HttpClient, MODELS, TestServer, until};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,6 @@ fn get(client: &mut HttpClient, path: &str) -> (u16, String) {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     let answer = client.response();
     (answer.status, answer.text())
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
