@@ -66,7 +66,7 @@ fn step_row(step: &BisectStep) -> [String; 5] {
         _ => step.reason.as_deref().map_or_else(|| "-".to_owned(), printable),
     };
     let [commit, against] = [&step.commit, &step.against].map(|hash| short(hash).to_owned());
-    [commit, against, said(step).to_owned(), figures, step.blocks.to_string()]
+    [commit, against, answer(step).to_owned(), figures, step.blocks.to_string()]
 }
 
 /// The commit, how much it costs, why, and what it changes.
@@ -100,8 +100,8 @@ fn short(hash: &str) -> &str {
     hash.get(..SHORT).unwrap_or(hash)
 }
 
-/// What a step said of its commit.
-fn said(step: &BisectStep) -> &'static str {
+/// The answer of a step about its commit, in words.
+fn answer(step: &BisectStep) -> &'static str {
     match step.answer {
         StepAnswer::Good => "good",
         StepAnswer::Bad => "bad",
@@ -112,11 +112,11 @@ fn said(step: &BisectStep) -> &'static str {
 
 /// A step in one line.
 fn step_words(metric: Metric, step: &BisectStep) -> String {
-    let said = said(step);
+    let answer = answer(step);
     let figures =
         if step.ratio.is_some() { format!("  {}", ratio_words(metric, step)) } else { String::new() };
     let reason = step.reason.as_ref().map_or_else(String::new, |reason| format!("  {}", printable(reason)));
-    format!("   {said:9} {} against {}{figures}{reason}", short(&step.commit), short(&step.against))
+    format!("   {answer:9} {} against {}{figures}{reason}", short(&step.commit), short(&step.against))
 }
 
 /// `1.52x [1.34, 1.65] dearer in CPU per request (6 blocks)`

@@ -103,7 +103,7 @@ fn left_out(recipe: &Recipe, repository: &Repository) -> anyhow::Result<Vec<Stri
     let built = repository.built()?;
     if !built.is_empty() {
         crate::say(&format!(
-            "{}: {} is left out, which git does not know and an earlier build has made: --build makes it anew",
+            "{}: {} is left out: git does not track it, and --build makes it again",
             recipe.name,
             listed(&built)
         ));

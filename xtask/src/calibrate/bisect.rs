@@ -88,11 +88,12 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
         .map(|spread| (spread, searched(recording, runs, COMMITS, spread / recorded)))
         .collect();
     let mut text = format!(
-        "# The commit is found in {} of {runs} histories of {COMMITS}\n\n\
-         One commit of each history costs {:.0} % CPU time a request; `analyse::Bisection` asks for comparisons, which are made up from the turns of {} recorded blocks ([ci.md](ci.md)) and go through its \
-         looks, gates and intervals. The recording is of a crowded machine, with a standard deviation of {:.2} % from block to block; \
-         what is apart between the arms of a cycle is made smaller until the deviation is that of a row. With other load for 30 % of \
-         the time it was 0.35 to 0.84 % ([five sessions](calibrate-planted-10-quick-bursts-30.md)).\n\n",
+        "# At the smallest spread of the table the commit is found in {} of {runs} histories of {COMMITS}\n\n\
+         In each history one commit costs {:.0} % CPU time a request. `analyse::Bisection`, which `whyslow bisect` uses, asks for \
+         comparisons; each is simulated from the turns of {} recorded blocks ([ci.md](ci.md)), with the looks, gates and intervals \
+         of a real one. The recording is of a crowded machine, where the ratio varied by {:.2} % (standard deviation) from block to \
+         block. Its noise is scaled down to the spread of each row: five sessions with other load for 30 % of the time had 0.35 to \
+         0.84 % ([page](calibrate-planted-10-quick-bursts-30.md)). The larger the spread, the more searches end without an answer.\n\n",
         found.first().map_or(0, |(_, all)| all.right),
         (COSTS - 1.0) * 100.0,
         recording.len(),

@@ -77,11 +77,11 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let found = planted.last().map_or(0, |(_, said)| said.slower);
     let mut text = format!(
         "# A pull request on a shared runner: {} of {} comparisons raise a false alarm, 5 % found in {found} of {runs}\n\n\
-         Each comparison is made up from {} recorded blocks of one server against itself, on two CPUs of which builds and tests of \
-         other programs used {:.2}, and goes through the looks, gates and intervals of `whyslow compare` (usual design, `--equal-rates \
-         none`). Successive blocks are taken from a random place; a coin says for each which arm is the baseline; what is planted \
-         lowers the answers of the second arm. From block to block the ratio of CPU per request has a standard deviation of \
-         {:.2} %. A block took {:.1} s, all {most:.0} blocks {:.0} s of {BUDGET_S:.0} s.\n\n",
+         Each comparison is simulated from {} recorded blocks of one server against itself, with the looks, gates and intervals of \
+         `whyslow compare` (usual design, `--equal-rates none`). While they were recorded, builds and tests of other programs used \
+         {:.2} of the two CPUs. Successive blocks are taken from a random place in the recording, a coin decides which arm of a block \
+         is the baseline, and a planted slowdown lowers the number of answers of the second arm. From block to block the ratio of CPU \
+         per request varies by {:.2} % (standard deviation). A block took {:.1} s, all {most:.0} blocks {:.0} s of {BUDGET_S:.0} s.\n\n",
         null.slower + null.faster,
         null.runs,
         recording.len(),

@@ -5,7 +5,8 @@ use anyhow::{Context, bail, ensure};
 use launch::Repository;
 
 /// What is to be done where commits between the ends may be missing.
-const SHALLOW: &str = "this clone is shallow, the history between the two ends is not all here: `git fetch --unshallow --tags` fetches it";
+const SHALLOW: &str =
+    "this clone is shallow and lacks commits between the two ends: run `git fetch --unshallow --tags`";
 
 /// The commits behind `good`, up to `bad`, along first parents: what a branch was at each moment.
 #[derive(Debug)]

@@ -149,7 +149,7 @@ fn what_an_earlier_build_left_in_the_work_tree_is_not_taken_along() {
     let verify = ["compare", "main=git:.", "pr=git:.", "--run", &run(), "--build", build, "--verify"];
     let said = repository.whyslow(&verify);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.err.contains("pr: server is left out, which git does not know"), "{said:?}");
+    assert!(said.err.contains("pr: server is left out: git does not track it"), "{said:?}");
     assert_eq!(repository.everything(), before);
 }
 
