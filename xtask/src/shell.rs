@@ -1,7 +1,8 @@
 //! Other programs, from the root of the workspace.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -29,6 +30,30 @@ pub(crate) fn run_with(words: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(
     }
     println!("   {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// As [`run_with`], with every line that it printed; how it ended is the caller's to judge.
+pub(crate) fn run_and_read(
+    words: &[&str],
+    env: &[(&str, &str)],
+) -> anyhow::Result<(ExitStatus, Vec<String>)> {
+    println!("== {}", words.join(" "));
+    let begin = Instant::now();
+    let (output, both) = std::io::pipe()?;
+    let mut command = command(words);
+    command.envs(env.iter().copied()).stdout(both.try_clone()?).stderr(both);
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", words[0]))?;
+    // Its ends of the pipe, which would keep it open.
+    drop(command);
+    let mut lines = Vec::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        lines.push(line);
+    }
+    let status = child.wait()?;
+    println!("   {:.1} s", begin.elapsed().as_secs_f64());
+    Ok((status, lines))
 }
 
 /// A command at the root of the workspace.

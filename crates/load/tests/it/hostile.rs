@@ -283,7 +283,7 @@ fn a_flood_of_control_frames_costs_no_memory_and_no_request() {
 }
 
 /// Generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least
-/// so many. `FUZZ_SECONDS=60 cargo test --release -p whyslow-load hostile -- --nocapture` is what CI runs.
+/// so many. `FUZZ_SECONDS=60 cargo test -p whyslow-load hostile -- --nocapture` is what CI runs.
 #[test]
 #[expect(clippy::print_stdout, reason = "a check says how much it checked")]
 fn no_bytes_at_all_do_more_than_end_a_connection() {
@@ -324,6 +324,14 @@ fn no_bytes_at_all_do_more_than_end_a_connection() {
             "{spoken:?}: {answered:?}, {refused:?} of {each}"
         );
     }
+}
+
+#[test]
+fn a_farewell_counts_although_what_follows_it_breaks_the_protocol() {
+    // Settings, GOAWAY from the third stream on, GOAWAY of a stream that is not ours, in one piece: two streams are refused, and
+    // one of the others is what the error is charged to.
+    let verdict = check(b"\x04\x09\x00\x04\x00\x07\x01\x08\x07\x01\x03", Spoken::Http3);
+    assert_eq!(verdict, Verdict { answers: 0, malformed: 1, lost: 3, kept: false });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The checks of the boundary on generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (1
 //! by default) on.
 //!
-//! `FUZZ_SECONDS=60 cargo test --release -p whyslow-script fuzz -- --nocapture` is what CI runs.
+//! `FUZZ_SECONDS=60 cargo test -p whyslow-script fuzz -- --nocapture` is what CI runs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The checks on generated inputs for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (4 by
 //! default) on.
 //!
-//! `FUZZ_SECONDS=60 cargo test --release -p straightline-http1 fuzz -- --nocapture` is what CI runs.
+//! `FUZZ_SECONDS=60 cargo test -p straightline-http1 fuzz -- --nocapture` is what CI runs.
 
 use crate::checks::{self, Outcome};
 use crate::differential::run;

@@ -214,14 +214,15 @@ impl Connection {
         if self.inbound.len() >= MOST_INBOUND as usize && !self.inbound.contains_key(&stream) {
             return Err(code::EXCESSIVE_LOAD);
         }
-        self.inbound.entry(stream).or_default().take(bytes, last, &mut self.server)?;
+        let taken = self.inbound.entry(stream).or_default().take(bytes, last, &mut self.server);
         if last {
             self.inbound.remove(&stream);
         }
+        // A farewell counts also where what comes right after it breaks the protocol.
         if self.server.leaves_at != before {
             self.refuse(tell);
         }
-        Ok(())
+        taken
     }
 
     /// The server answers nothing from some stream on.
