@@ -3,13 +3,12 @@
 mod figure;
 mod parse;
 
+use model::plan::GateId;
 use model::record::Run;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::findings::Findings;
+use crate::findings::{FailIfFindings, FailIfOutcome, Findings};
 use crate::gates;
 use crate::verdicts::bound::Order;
 use crate::verdicts::{Comparison, Verdict};
@@ -51,35 +50,6 @@ enum Value {
     More(f64),
     /// A value of its own, in the figure's unit.
     Own(f64),
-}
-
-/// What came of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailIfOutcome {
-    /// It holds: the comparison counts as failed.
-    Holds,
-    /// It does not.
-    DoesNotHold,
-    /// The interval has the value inside.
-    Undecided,
-    /// A gate voids the figure.
-    Void,
-    /// The figure was not measured.
-    NotMeasured,
-}
-
-/// A condition, what came of it, and what that rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FailIfFindings {
-    /// As it was written.
-    pub condition: String,
-    /// The arm that it is on.
-    pub arm: String,
-    /// What came of it.
-    pub outcome: FailIfOutcome,
-    /// What was measured, of how much, and how; or why it was not.
-    pub text: String,
 }
 
 impl FailIf {
@@ -125,12 +95,12 @@ impl FailIf {
     }
 
     /// The gate that voids a figure; of two arms where it is held against the baseline.
-    fn void_by<'a>(&self, found: &'a Findings, figure: &Figure, value: Value) -> Option<&'a str> {
+    fn void_by(&self, found: &Findings, figure: &Figure, value: Value) -> Option<GateId> {
         let metric = figure.metric.unwrap_or(Metric::CpuPerRequest);
         let own = matches!(value, Value::Own(_));
         let arms = [Some(self.arm.as_str()), (!own).then_some(found.baseline.as_str())];
         let voids = |gate: &&gates::Gate| arms.into_iter().flatten().any(|arm| gate.is_against(arm, metric));
-        found.gates.iter().find(voids).map(|gate| gate.id.as_str())
+        found.gates.iter().find(voids).map(|gate| gate.id)
     }
 
     /// A ratio that was compared: the whole of its interval has to lie on one side.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::job::Reuse;
 use model::plan::{SentFile, Turns};
-use model::record::{AloneReason, FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
+use model::record::{FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
 use model::units::{Span, format_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,6 @@ use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
 use crate::facts::words::percent;
-use crate::fail_if::FailIfFindings;
 use crate::gates::{self, Gate};
 use crate::limits::Limits;
 use crate::next;
@@ -165,6 +164,35 @@ pub struct DesignFindings {
     pub why_alone: Option<String>,
 }
 
+/// What came of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailIfOutcome {
+    /// It holds: the comparison counts as failed.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+    /// The interval has the value inside.
+    Undecided,
+    /// A gate voids the figure.
+    Void,
+    /// The figure was not measured.
+    NotMeasured,
+}
+
+/// A condition, what came of it, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailIfFindings {
+    /// As it was written.
+    pub condition: String,
+    /// The arm that it is on.
+    pub arm: String,
+    /// What came of it.
+    pub outcome: FailIfOutcome,
+    /// What was measured, of how much, and how; or why it was not.
+    pub text: String,
+}
+
 fn void_rounds(run: &Run) -> Vec<VoidRound> {
     let void = |record: &RoundRecord| {
         let failure = record.failure.as_ref()?;
@@ -283,19 +311,7 @@ fn design(sheet: &Sheet) -> DesignFindings {
         slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
         cycles: if alone { 1 } else { plan.cycles(Span(Duration::from_nanos(fitted.turn_ns.max(1)))) },
         blocks: verdicts::blocks(sheet),
-        why_alone: fitted.alone.as_ref().map(why_alone),
-    }
-}
-
-fn why_alone(reason: &AloneReason) -> String {
-    match reason {
-        AloneReason::Memory { .. } => "together they need more memory than there is".to_owned(),
-        AloneReason::Descriptors { .. } => {
-            "their connections need more file descriptors than there are".to_owned()
-        }
-        AloneReason::Background { arm, share } => {
-            format!("'{arm}' keeps {} of a CPU busy while nobody asks it anything", percent(*share))
-        }
+        why_alone: fitted.alone.as_ref().map(ToString::to_string),
     }
 }
 

@@ -7,6 +7,7 @@ mod load;
 mod place;
 pub mod sameness;
 
+use model::plan::GateId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ use crate::facts::sheet::Sheet;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gate {
     /// Stable name.
-    pub id: String,
+    pub id: GateId,
     /// Whether it holds.
     pub ok: bool,
     /// The arm it speaks of; absent where it speaks of all.
@@ -60,21 +61,13 @@ pub(crate) fn all(sheet: &Sheet) -> Vec<Gate> {
 }
 
 /// A gate that holds for all arms.
-fn holds(id: &str, text: impl Into<String>) -> Gate {
-    Gate {
-        id: id.to_owned(),
-        ok: true,
-        arm: None,
-        value: None,
-        limit: None,
-        text: text.into(),
-        voids: Vec::new(),
-    }
+fn holds(id: GateId, text: impl Into<String>) -> Gate {
+    Gate { id, ok: true, arm: None, value: None, limit: None, text: text.into(), voids: Vec::new() }
 }
 
 /// Rows of a gate that is judged arm by arm: those that fail, or one row with the worst value when all hold.
 struct PerArm {
-    id: &'static str,
+    id: GateId,
     limit: f64,
     /// Whether a value beyond the limit is above it (true) or below it.
     fails_above: bool,
@@ -83,7 +76,7 @@ struct PerArm {
 }
 
 impl PerArm {
-    fn new(id: &'static str, limit: f64, fails_above: bool) -> Self {
+    fn new(id: GateId, limit: f64, fails_above: bool) -> Self {
         Self { id, limit, fails_above, failed: Vec::new(), worst: None }
     }
 
@@ -98,7 +91,7 @@ impl PerArm {
         }
         if self.breaks(value) {
             self.failed.push(Gate {
-                id: self.id.to_owned(),
+                id: self.id,
                 ok: false,
                 arm: Some(arm.to_owned()),
                 value: Some(value),
@@ -120,8 +113,8 @@ impl PerArm {
     }
 }
 
-/// The gate of this name that does not hold for `arm`.
-pub(crate) fn failed<'a>(gates: &'a [Gate], id: &str, arm: &str) -> Option<&'a Gate> {
+/// The gate that does not hold for `arm`.
+pub(crate) fn failed<'a>(gates: &'a [Gate], id: GateId, arm: &str) -> Option<&'a Gate> {
     gates.iter().find(|gate| gate.id == id && !gate.ok && gate.arm.as_deref() == Some(arm))
 }
 

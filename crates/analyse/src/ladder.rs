@@ -1,5 +1,6 @@
 //! A ladder: the arms of a run as one change after another, each against the one before it.
 
+use model::plan::GateId;
 use model::record::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ pub struct Rung {
     /// Pairs behind it.
     pub blocks: u32,
     /// Gates that void it.
-    pub void_by: Vec<String>,
+    pub void_by: Vec<GateId>,
 }
 
 /// The change of one step by itself, and what the steps below do to it.
@@ -176,7 +177,7 @@ fn gains(sheet: &Sheet, [from, to]: [&str; 2], metric: Metric) -> Vec<(u32, f64)
 }
 
 /// What differences by block come to.
-fn weighed([from, to]: [&str; 2], differences: &[f64], void_by: Vec<String>, metric: Metric) -> Rung {
+fn weighed([from, to]: [&str; 2], differences: &[f64], void_by: Vec<GateId>, metric: Metric) -> Rung {
     let estimate = paired::estimate_or_widest(differences, LEVEL).ok();
     let interval = estimate.as_ref().map(stats::Estimate::ratio_interval);
     let question = Question { delta: metric.delta(), least: metric.least(), higher_is: metric.higher_is() };
@@ -198,9 +199,9 @@ fn weighed([from, to]: [&str; 2], differences: &[f64], void_by: Vec<String>, met
     }
 }
 
-fn void_by(sheet: &Sheet, arms: &[&str], metric: Metric) -> Vec<String> {
+fn void_by(sheet: &Sheet, arms: &[&str], metric: Metric) -> Vec<GateId> {
     let concerns = |arm: &Option<String>| arm.as_deref().is_none_or(|arm| arms.contains(&arm));
-    let mut ids: Vec<String> = gates::all(sheet)
+    let mut ids: Vec<GateId> = gates::all(sheet)
         .into_iter()
         .filter(|gate| !gate.ok && gate.voids.contains(&metric) && concerns(&gate.arm))
         .map(|gate| gate.id)

@@ -54,10 +54,10 @@ pub use facts::shape::{ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
-pub use fail_if::{FailIf, FailIfError, FailIfFindings, FailIfOutcome};
+pub use fail_if::{FailIf, FailIfError};
 pub use findings::{
-    DesignFindings, DesignKind, FINDINGS_SCHEMA, Findings, VoidReason, VoidRound, analyse,
-    analyse_each_baseline,
+    DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, VoidReason,
+    VoidRound, analyse, analyse_each_baseline,
 };
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};

@@ -1,8 +1,10 @@
 //! What limits an arm: why it does not serve twice as much.
 
+mod limit;
+
 use std::collections::BTreeMap;
 
-use model::plan::{CauseId, Condition};
+use model::plan::{CauseId, Condition, GateId};
 use model::record::{Link, Window};
 
 use crate::attribution::Attribution;
@@ -12,9 +14,9 @@ use crate::facts::busy::{
 };
 use crate::facts::observed::Blocked;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
 use crate::facts::{Alone, Facts, Wait};
 use crate::gates::{self, Gate};
+use limit::{Like, Limit};
 
 /// Ready threads that wait this much of the time they run are short of CPU.
 const MANY_WAITING: f64 = 0.20;
@@ -61,11 +63,11 @@ struct ArmMedians<'a> {
     alone: &'a Alone,
 }
 
-/// A limit in words, where it holds.
-type Limit = fn(&ArmMedians) -> Option<String>;
+/// Looks for one limit: what it is, where it holds.
+type Look = fn(&ArmMedians) -> Option<Limit>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Limit; 14] = [
+const LIMITS: [Look; 14] = [
     own_cpu,
     one_thread,
     beside,
@@ -83,7 +85,7 @@ const LIMITS: [Limit; 14] = [
 ];
 
 /// What limits each arm, decided once.
-pub(crate) struct Limits(BTreeMap<String, String>);
+pub(crate) struct Limits(BTreeMap<String, Limit>);
 
 impl Limits {
     /// What is known to limit each arm: what its gap was found to be, where it waits; else the first of [`LIMITS`].
@@ -91,27 +93,27 @@ impl Limits {
         let named =
             |(arm, alone): (&str, &Alone)| Some((arm.to_owned(), first(&facts.sheet, arm, gates, alone)?));
         let waits = attribution.waits.iter();
-        let waits = waits.map(|(arm, evidence)| (arm.clone(), format!("a wait, not its CPU: {evidence}")));
+        let waits = waits.map(|(arm, evidence)| (arm.clone(), Limit::Wait { evidence: evidence.clone() }));
         Self(facts.each_alone().filter_map(named).chain(waits).collect())
     }
 
     /// What limits `arm`, in words.
     pub(crate) fn on(&self, arm: &str) -> Option<String> {
-        self.0.get(arm).cloned()
+        self.0.get(arm).map(ToString::to_string)
     }
 }
 
-/// The first limit that holds for `arm`, in words: "unknown" where none does, nothing where no window counts.
-fn first(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<String> {
+/// The first limit that holds for `arm`: "unknown" where none does, nothing where no window counts.
+fn first(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<Limit> {
     let seen = ArmMedians::for_arm(sheet, arm, gates, alone)?;
     let capacity = sheet.plan().workload.conditions[sheet.main] == Condition::Capacity;
     // Above the knee the server is at its limit in an open loop too.
     let overloaded = sheet.median(arm, sheet.main, backlog_per_s).is_some();
     if !capacity && !overloaded {
-        return Some("the rate asked for".to_owned());
+        return Some(Limit::Rate);
     }
-    let unknown = || format!("not its CPU ({} busy): a wait of its own, unknown", percent(seen.own));
-    Some(LIMITS.iter().find_map(|limit| limit(&seen)).unwrap_or_else(unknown))
+    let known = LIMITS.iter().find_map(|look| look(&seen));
+    Some(known.unwrap_or(Limit::Unknown { busy: seen.own }))
 }
 
 impl<'a> ArmMedians<'a> {
@@ -136,7 +138,7 @@ impl<'a> ArmMedians<'a> {
             generator: median(|window| window.load.busiest_thread)?,
             refused: median(|window| per_request(window, refused(&window.server_cpus.tcp)))?,
             resent: median(|window| per_request(window, window.server_cpus.tcp.retransmits))?,
-            link: gates::failed(gates, "wire", arm).and_then(|gate| gate.value),
+            link: gates::failed(gates, GateId::Wire, arm).and_then(|gate| gate.value),
             between: sheet.run.host.link,
             response_ns: median(|window| window.load.response_ns.mean)?,
             alone,
@@ -149,45 +151,41 @@ impl<'a> ArmMedians<'a> {
     }
 }
 
-fn own_cpu(seen: &ArmMedians) -> Option<String> {
-    (seen.server >= FULL).then(|| format!("its CPU ({} of {} busy)", percent(seen.server), seen.cpus))
+fn own_cpu(seen: &ArmMedians) -> Option<Limit> {
+    (seen.server >= FULL).then_some(Limit::OwnCpu { busy: seen.server, cpus: seen.cpus })
 }
 
 /// CPUs that are full, with services beside for the most part.
-fn beside(seen: &ArmMedians) -> Option<String> {
+fn beside(seen: &ArmMedians) -> Option<Limit> {
     let most = seen.set >= FULL && seen.beside >= MOST * seen.set;
-    most.then(|| {
-        let (beside, server) = (percent(seen.beside), percent(seen.server));
-        format!("services beside on its CPUs ({beside} busy with them, {server} by itself)")
-    })
+    most.then_some(Limit::ServicesBeside { beside: seen.beside, server: seen.server })
 }
 
 /// CPUs that are full, and not of the server.
-fn others(seen: &ArmMedians) -> Option<String> {
-    let whole = || format!("{} busy, {} by itself", percent(seen.set), percent(seen.server));
-    (seen.set >= FULL).then(|| format!("other processes on its CPUs ({})", whole()))
+fn others(seen: &ArmMedians) -> Option<Limit> {
+    (seen.set >= FULL).then_some(Limit::OtherProcesses { set: seen.set, server: seen.server })
 }
 
-fn one_thread(seen: &ArmMedians) -> Option<String> {
-    let used = || format!("{:.2} of {} CPUs used", seen.busy, seen.cpus);
-    (seen.thread >= FULL).then(|| format!("one thread ({} busy, {})", percent(seen.thread), used()))
+fn one_thread(seen: &ArmMedians) -> Option<Limit> {
+    let limit = Limit::OneThread { busy: seen.thread, used: seen.busy, cpus: seen.cpus };
+    (seen.thread >= FULL).then_some(limit)
 }
 
-fn run_queue(seen: &ArmMedians) -> Option<String> {
+fn run_queue(seen: &ArmMedians) -> Option<Limit> {
     // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
-    (seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED)
-        .then(|| format!("waiting for a CPU ({} of its run time)", percent(seen.waiting)))
+    let waits = seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED;
+    waits.then_some(Limit::RunQueue { of_run_time: seen.waiting })
 }
 
 /// Stalls of which the kernel itself counts what they come from: where threads wait meanwhile, they wait for work.
-fn acknowledgements(seen: &ArmMedians) -> Option<String> {
+fn acknowledgements(seen: &ArmMedians) -> Option<Limit> {
     let (_, peak) = seen.alone.longest_peak.as_ref().filter(|_| seen.own < IDLE)?;
     (peak.coincides_with == Some(CauseId::DelayedAck)).then(|| stalls(seen))?
 }
 
 /// What threads are blocked in while CPUs are idle. Whoever waits for a lock waits for what its holder waits for, so that a
 /// disk comes first; else it is what most threads wait for.
-fn blocked(seen: &ArmMedians) -> Option<String> {
+fn blocked(seen: &ArmMedians) -> Option<Limit> {
     if seen.own >= IDLE || !seen.asked() {
         return None;
     }
@@ -196,26 +194,9 @@ fn blocked(seen: &ArmMedians) -> Option<String> {
         |wait: &&Wait| if wait.what == Blocked::Disk { f64::INFINITY } else { wait.threads.unwrap_or(0.0) };
     // Of two that weigh the same, the later one would win: what comes first is more certain.
     let most = long.rev().max_by(|a, b| weight(a).total_cmp(&weight(b)))?;
-    let what = match most.what {
-        Blocked::Disk => "the disk",
-        Blocked::Sleep => "a time to pass",
-        Blocked::Lock => "each other",
-    };
-    let calls = match most.what {
-        Blocked::Disk => "writes forced to it",
-        Blocked::Sleep => "sleeps",
-        Blocked::Lock => "futex calls",
-    };
     // A file may be opened so that every write to it waits, without a call that says so.
-    let calls =
-        most.calls.filter(|count| *count >= MANY_CALLS).map(|count| format!("{count:.2} {calls} a request"));
-    let threads = most.threads.map(|threads| format!("{threads:.1} threads at a time"));
-    let figures: Vec<String> = calls.into_iter().chain(threads).collect();
-    Some(format!(
-        "a wait, not its CPU ({} busy): its threads wait for {what} ({})",
-        percent(seen.own),
-        figures.join(", ")
-    ))
+    let calls = most.calls.filter(|count| *count >= MANY_CALLS);
+    Some(Limit::Blocked { busy: seen.own, what: most.what, calls, threads: most.threads })
 }
 
 /// Whether an arm that keeps so many CPUs busy waits long in this way. Threads of a pool wait for work as others wait for
@@ -228,65 +209,45 @@ fn is_long(wait: &Wait, busy: f64) -> bool {
     }
 }
 
-fn accept_queue(seen: &ArmMedians) -> Option<String> {
-    (seen.refused >= REFUSED).then(|| "its accept queue (connections were refused)".to_owned())
+fn accept_queue(seen: &ArmMedians) -> Option<Limit> {
+    (seen.refused >= REFUSED).then_some(Limit::AcceptQueue)
 }
 
-fn retransmits(seen: &ArmMedians) -> Option<String> {
-    (seen.resent >= RETRANSMITTED).then(|| {
-        format!(
-            "segments that are lost and sent again ({:.4} a request; each may take a fifth of a second)",
-            seen.resent
-        )
-    })
+fn retransmits(seen: &ArmMedians) -> Option<Limit> {
+    (seen.resent >= RETRANSMITTED).then_some(Limit::Retransmits { per_request: seen.resent })
 }
 
-fn generator(seen: &ArmMedians) -> Option<String> {
-    (seen.generator >= GENERATOR_BUSY).then(|| {
-        format!("the generator ({} busy; the server {})", percent(seen.generator), percent(seen.own))
-    })
+fn generator(seen: &ArmMedians) -> Option<Limit> {
+    let limit = Limit::Generator { busy: seen.generator, server: seen.own };
+    (seen.generator >= GENERATOR_BUSY).then_some(limit)
 }
 
-fn between(seen: &ArmMedians) -> Option<String> {
+fn between(seen: &ArmMedians) -> Option<Limit> {
     let (carried, link) = seen.link.zip(seen.between)?;
-    let most = link.bytes_per_s / 1e6;
-    Some(format!(
-        "the link between the machines ({} of the {most:.1} MB/s that it carries)",
-        percent(carried)
-    ))
+    Some(Limit::LinkBetween { carried, bytes_per_s: link.bytes_per_s })
 }
 
 /// Responses that are for the most part the way there and back: whoever asks waits, and not for the server.
-fn round_trip(seen: &ArmMedians) -> Option<String> {
-    let link = seen.between.filter(|link| link.round_trip_ns as f64 >= MOST * seen.response_ns)?;
-    Some(format!(
-        "the way between the machines ({} there and back, of a mean response of {}): more --connections would ask for more",
-        model::units::format_ns(link.round_trip_ns as f64),
-        model::units::format_ns(seen.response_ns)
-    ))
+fn round_trip(seen: &ArmMedians) -> Option<Limit> {
+    let round_trip_ns = seen.between?.round_trip_ns as f64;
+    let limit = Limit::RoundTrip { round_trip_ns, response_ns: seen.response_ns };
+    (round_trip_ns >= MOST * seen.response_ns).then_some(limit)
 }
 
-fn link(seen: &ArmMedians) -> Option<String> {
-    seen.link.map(|carried| format!("the link ({} of what loopback carries here)", percent(carried)))
+fn link(seen: &ArmMedians) -> Option<Limit> {
+    seen.link.map(|carried| Limit::Link { carried })
 }
 
 /// Responses that all take the same extra time.
-fn stalls(seen: &ArmMedians) -> Option<String> {
+fn stalls(seen: &ArmMedians) -> Option<Limit> {
     let (share, peak) = seen.alone.longest_peak.as_ref().filter(|(share, _)| *share >= MOST)?;
-    let what = match peak.coincides_with? {
-        CauseId::DelayedAck => {
-            "acknowledgements that are delayed (set TCP_NODELAY, or write the answer at once)"
-        }
-        CauseId::Sleep => "sleeps",
-        CauseId::Gc => "pauses in which memory is collected",
-        _ => "writes forced to the disk",
+    let like = match peak.coincides_with? {
+        CauseId::DelayedAck => Like::DelayedAcks,
+        CauseId::Sleep => Like::Sleeps,
+        CauseId::Gc => Like::Pauses,
+        _ => Like::ForcedWrites,
     };
-    Some(format!(
-        "stalls of {}, as long as {what} ({} of the responses, {} of their time)",
-        model::units::format_ns(peak.at_ns),
-        percent(peak.share),
-        percent(*share)
-    ))
+    Some(Limit::Stalls { at_ns: peak.at_ns, like, of_responses: peak.share, of_time: *share })
 }
 
 fn per_request(window: &Window, count: u64) -> f64 {

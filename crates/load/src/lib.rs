@@ -37,7 +37,7 @@ mod websocket;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};
-pub use driver::{Event, Http2, Outcome, Phases, Turns, ask, check_job, run, run_fed, serve};
+pub use driver::{Event, Outcome, Phases, Turns, ask, check_job, run, run_fed, serve};
 pub use error::LoadError;
 pub use histogram::{Latencies, latencies};
 pub use list::{Asked, List, MAX_ENTRIES, logged};

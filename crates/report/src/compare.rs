@@ -12,6 +12,7 @@ use model::units::format_ns;
 use crate::direction::{Direction, Times};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
+use crate::wording::gate_names;
 use crate::{tree, waits};
 
 /// What is said of the part of a gap that is left over.
@@ -118,7 +119,7 @@ fn sentence(row: &Comparison, findings: &Findings) -> String {
         Verdict::Invalid => {
             format!(
                 "{arm} against {baseline}: no verdict in {metric} at {condition}: gate {} failed.",
-                row.void_by.join(", ")
+                gate_names(&row.void_by)
             )
         }
     }

@@ -3,6 +3,7 @@
 use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
 use crate::document::{Block, Document};
+use crate::wording::gate_names;
 
 pub(crate) fn document(ladder: &Ladder) -> Document {
     let mut page = vec![Block::Paragraph(format!("Ladder: {}.", ladder.steps.join(" → ")))];
@@ -58,7 +59,7 @@ fn effect(rung: &Rung, [faster, slower]: [&str; 2]) -> String {
     match rung.verdict {
         Verdict::Equal => "none".to_owned(),
         Verdict::Inconclusive => "unknown: more blocks".to_owned(),
-        Verdict::Invalid => format!("void: {}", rung.void_by.join(", ")),
+        Verdict::Invalid => format!("void: {}", gate_names(&rung.void_by)),
         Verdict::Faster => faster.to_owned(),
         Verdict::Slower => slower.to_owned(),
     }

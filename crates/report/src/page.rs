@@ -302,7 +302,7 @@ fn gate_row(gate: &Gate) -> [String; 4] {
         n if n == Metric::ALL.len() => "every metric".to_owned(),
         _ => voids.join(", "),
     };
-    [gate.id.clone(), state.to_owned(), gate.text.clone(), voids]
+    [gate.id.to_string(), state.to_owned(), gate.text.clone(), voids]
 }
 
 fn waterfall(findings: &Findings, run: &PageRun) -> Document {

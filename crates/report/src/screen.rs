@@ -173,7 +173,7 @@ fn gate_words(gate: &Gate, told: bool) -> String {
     }
     let arm = gate.arm.as_ref().map_or_else(String::new, |arm| format!(" of {}", short(arm)));
     let voids = voids(gate);
-    format!("check {}{arm} {voids}: {}", gate.id, remedy(&gate.id))
+    format!("check {}{arm} {voids}: {}", gate.id, remedy(gate.id))
 }
 
 /// What a gate that failed voids, percentiles together.

@@ -1,7 +1,7 @@
 //! What the first screen calls causes and gates.
 
 use analyse::{FailIfOutcome, Grade};
-use model::plan::CauseId;
+use model::plan::{CauseId, GateId};
 
 /// The two parts of CPU time, which sum to the gap whatever explains it.
 pub(crate) const PARTS: [CauseId; 2] = [CauseId::UserTime, CauseId::SystemTime];
@@ -149,22 +149,24 @@ pub(crate) fn grade_word(grade: Grade) -> &'static str {
     }
 }
 
-/// What to do about each gate, short enough for a line.
-const REMEDIES: [(&str, &str); 10] = [
-    ("parity", "make the answers alike, or pass --allow-difference"),
-    ("errors", "look at the server's log"),
-    ("generator", "more CPUs for it (--load-cpus), or a lower rate"),
-    ("little", "closed-loop latency is not that of one request"),
-    ("stall", "look for a lock, a lost wake-up or a short listen queue"),
-    ("utilisation", "a counter is wrong: see whyslow doctor"),
-    ("wire", "ask for a smaller answer"),
-    ("host", "stop what else runs on the server's CPUs"),
-    ("environment", "keep the arms on the same CPUs"),
-    ("fairness", "compare rates per core"),
-];
+/// What to do about a gate that failed, short enough for a line.
+pub(crate) const fn remedy(gate: GateId) -> &'static str {
+    match gate {
+        GateId::Parity => "make the answers alike, or pass --allow-difference",
+        GateId::Errors => "look at the server's log",
+        GateId::Generator => "more CPUs for it (--load-cpus), or a lower rate",
+        GateId::Little => "closed-loop latency is not that of one request",
+        GateId::Stall => "look for a lock, a lost wake-up or a short listen queue",
+        GateId::Utilisation => "a counter is wrong: see whyslow doctor",
+        GateId::Wire => "ask for a smaller answer",
+        GateId::Host => "stop what else runs on the server's CPUs",
+        GateId::Environment => "keep the arms on the same CPUs",
+        GateId::Running => "see --details",
+        GateId::Fairness => "compare rates per core",
+    }
+}
 
-/// What to do about a gate that failed.
-pub(crate) fn remedy(gate: &str) -> &'static str {
-    let known = REMEDIES.iter().find(|(id, _)| *id == gate);
-    known.map_or("see --details", |(_, remedy)| remedy)
+/// Names of gates, one after the other.
+pub(crate) fn gate_names(gates: &[GateId]) -> String {
+    gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ")
 }

@@ -241,14 +241,14 @@ impl Bench {
     fn closed(&self) -> anyhow::Result<String> {
         let taken = self.tools(&Load::closed(self.window_s), &tool::CLOSED)?;
         let memory = taken.memory.median(Tool::Whyslow.name());
-        let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.95), Bar::at_most("memory, MiB", 20.0, memory)];
+        let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.80), Bar::at_most("memory, MiB", 9.0, memory)];
         Ok(self.compared("Closed loop", &taken, taken.rows(), &bars))
     }
 
     fn pipeline(&self) -> anyhow::Result<String> {
         let load = Load { pipeline: 16, ..Load::closed(self.window_s) };
         let taken = self.tools(&load, &tool::PIPELINED)?;
-        let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.7)];
+        let bars = [taken.bar(Tool::Whyslow, Tool::Wrk, 0.66)];
         Ok(self.compared("Closed loop, 16 in flight on each connection", &taken, taken.rows(), &bars))
     }
 
@@ -400,7 +400,7 @@ impl Bench {
             page::table(&["block", "connections", "rate ratio", "memory MiB", "CPU µs/request"], &rows);
         let bars = [
             Bar::at_least("rate ratio, the lowest", 0.99, descriptive::quantile(&ratios, 0.0)),
-            Bar::at_most("memory, the largest, MiB", 200.0, descriptive::quantile(&sizes, 1.0)),
+            Bar::at_most("memory, the largest, MiB", 15.0, descriptive::quantile(&sizes, 1.0)),
         ];
         Ok(self.section("10 000 connections at 30 000 requests/s", &[Tool::Whyslow], "", &table, &bars))
     }

@@ -4,11 +4,7 @@ use super::Finding;
 use super::sources::Source;
 
 /// No function is longer, in lines.
-const HARD_LIMIT: usize = 70;
-/// Almost all functions are at most so long.
-const USUAL_LIMIT: usize = 40;
-/// How many are.
-const USUAL_SHARE: f64 = 0.94;
+const LIMIT: usize = 70;
 
 struct Function<'a> {
     path: &'a str,
@@ -16,23 +12,14 @@ struct Function<'a> {
     length: usize,
 }
 
-/// At most [`HARD_LIMIT`] lines each, and [`USUAL_SHARE`] of them at most [`USUAL_LIMIT`].
+/// At most [`LIMIT`] lines each.
 pub(crate) fn lengths(sources: &[Source]) -> anyhow::Result<Finding> {
     let code = sources.iter().filter(|source| !source.is_test());
     let functions: Vec<Function> = code.flat_map(functions_of).collect();
-    let mut breaches: Vec<String> = functions
-        .iter()
-        .filter(|function| function.length > HARD_LIMIT)
-        .map(|function| {
-            format!("{}:{}: {} lines, at most {HARD_LIMIT}", function.path, function.line, function.length)
-        })
-        .collect();
-    let usual = functions.iter().filter(|function| function.length <= USUAL_LIMIT).count();
-    let share = usual as f64 / functions.len().max(1) as f64;
-    if share < USUAL_SHARE {
-        breaches.push(format!("{:.1} % of functions have at most {USUAL_LIMIT} lines", share * 100.0));
-    }
-    Ok(Finding { checked: functions.len(), what: "functions", breaches })
+    let too_long = functions.iter().filter(|function| function.length > LIMIT);
+    let breaches = too_long
+        .map(|Function { path, line, length }| format!("{path}:{line}: {length} lines, at most {LIMIT}"));
+    Ok(Finding { checked: functions.len(), what: "functions", breaches: breaches.collect() })
 }
 
 /// Functions from their first line to the brace in the same column.

@@ -20,6 +20,7 @@ pub(crate) use sides::is_side;
 
 use model::plan::CauseId;
 use model::record::Run;
+use model::units::format_ns;
 
 use super::cause::{Cause, Grade};
 use super::tree::AttributionRow;
@@ -329,23 +330,12 @@ fn of_idle(pair: &Pair) -> Vec<Suspect> {
 fn cause(pair: &Pair, suspect: Suspect) -> Cause {
     let (ns, share) = (suspect.all_ns(), pair.share(suspect.all_ns()));
     let ruled_out = !is_named(pair, &suspect);
-    let can = match (ruled_out, suspect.grade) {
-        (true, _) => {
-            format!("can carry at most {} of the gap", percent(pair.share_at_most(ns.abs())))
-        }
-        (false, Grade::ConsistentWith) => {
-            format!(
-                "consistent with {} of the gap ({})",
-                percent(share.min(1.0)),
-                model::units::format_ns(ns)
-            )
-        }
-        (false, Grade::AccountsFor) => {
-            format!("accounts for {} of the gap ({})", percent(share.min(1.0)), model::units::format_ns(ns))
-        }
-        (false, _) => {
-            format!("can carry {} of the gap ({})", percent(share.min(1.0)), model::units::format_ns(ns))
-        }
+    let can = match suspect.grade {
+        _ if ruled_out => format!("can carry at most {} of the gap", percent(pair.share_at_most(ns.abs()))),
+        _ if share < 0.0 => format!("makes the gap {} smaller", format_ns(-ns)),
+        Grade::ConsistentWith => format!("consistent with {}", part_of_gap(pair, ns)),
+        Grade::AccountsFor => format!("accounts for {}", part_of_gap(pair, ns)),
+        _ => format!("can carry {}", part_of_gap(pair, ns)),
     };
     Cause {
         id: suspect.id,
@@ -355,6 +345,17 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
         ns_per_request: ns * pair.sign,
         share: Some(share),
         text: format!("{}{}: {can}", whose(pair), suspect.evidence),
+    }
+}
+
+/// How much of the gap it is; no share of it where other parts of the opposite sign leave less than it.
+fn part_of_gap(pair: &Pair, ns: f64) -> String {
+    /// Share from which on it is more than the gap, and not the gap by a rounding.
+    const MORE: f64 = 1.05;
+    let (share, gap) = (pair.share(ns), format_ns(pair.total_ns()));
+    match share > MORE {
+        true => format!("{}, more than the gap of {gap}, which other parts make smaller", format_ns(ns)),
+        false => format!("{} of the gap ({})", percent(share.min(1.0)), format_ns(ns)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rules into words: is a published claim repeated by our figures?
 
-use model::plan::{Bound, CaseFile, Claim, Part, Reason, Rule};
+use model::plan::{Bound, CaseFile, Claim, GateId, Part, Reason, Rule};
 use stats::{Estimate, paired};
 
 use super::profile::PublishedProfile;
@@ -49,7 +49,7 @@ pub(super) fn claim(
             question.judge(run(comparison), reason.as_ref())
         }
         Rule::Gate { comparison, figure, gate } => {
-            by_gate(run(comparison), arm(figure), gate, published(case, figure))
+            by_gate(run(comparison), arm(figure), *gate, published(case, figure))
         }
         Rule::Overload { comparison, figure } => {
             overload(run(comparison), arm(figure), published(case, figure))
@@ -222,7 +222,7 @@ fn pairs(findings: &Findings, arm: &str, against: &str, metric: Metric) -> Optio
 }
 
 /// A gate that fails for the arm, as the published figures do.
-fn by_gate(findings: Option<&Findings>, arm: &str, gate: &str, published: String) -> Judged {
+fn by_gate(findings: Option<&Findings>, arm: &str, gate: GateId, published: String) -> Judged {
     let Some(findings) = findings else { return Judged::unknown(published, "it was not run") };
     if row(findings, arm).is_none() {
         return Judged::unknown(published, format!("'{arm}' gave no figures"));

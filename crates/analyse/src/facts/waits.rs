@@ -21,6 +21,10 @@ const LOCKS: [&str; 8] = [
 ];
 /// Parts of the names of functions that wait to be told of work, and take its lock on the way.
 const CONDITIONS: [&str; 3] = ["cond", "Condvar", "ObjectMonitor::wait"];
+/// Functions of Python that do nothing but take its one lock. They ask for it anew every five milliseconds, so that a timer that
+/// ends such a wait is still a wait for the lock.
+const INTERPRETER_LOCK: [&str; 4] =
+    ["take_gil", "PyEval_RestoreThread", "PyEval_AcquireThread", "PyGILState_Ensure"];
 /// Beginnings of the file names of libraries, and of the names of functions, that wait only because they are asked to.
 const ASKED: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 const ASKED_BY_NAME: [&str; 8] =
@@ -52,14 +56,16 @@ impl Waited {
             let mut frames = waits.frames_of(&leaf.waited_in);
             frames.any(|frame| names.iter().any(|name| frame.name.contains(name)))
         };
+        let interpreter = is_in(&INTERPRETER_LOCK);
+        let asks_anew = interpreter && leaf.ended_by == EndedBy::Timer;
         Self {
-            ended_by: leaf.ended_by,
+            ended_by: if asks_anew { EndedBy::Lock } else { leaf.ended_by },
             behind: leaf.behind,
             by: leaf.by.clone(),
             waited_in: own(waits, &leaf.waited_in),
             woken_from: own(waits, &leaf.woken_from),
             is_sleep: leaf.ended_by == EndedBy::Timer && is_in(&SLEEPS),
-            is_in_lock: is_in(&LOCKS) && !is_in(&CONDITIONS),
+            is_in_lock: interpreter || is_in(&LOCKS) && !is_in(&CONDITIONS),
             ns: each(leaf.ns),
             count: each(leaf.count),
         }

@@ -1,7 +1,7 @@
 //! Gates on what was answered: the same thing, and without errors.
 
 use model::job::Requests;
-use model::plan::Same;
+use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Window};
 
 use super::sameness::difference;
@@ -19,7 +19,7 @@ const MAX_ERRORS: f64 = 0.001;
 pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
     let workload = &sheet.plan().workload;
     let Some(baseline) = answers(sheet, sheet.baseline()) else {
-        return vec![holds("parity", "the baseline never answered")];
+        return vec![holds(GateId::Parity, "the baseline never answered")];
     };
     let mut rows = Vec::new();
     let mut same = 0;
@@ -31,7 +31,10 @@ pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
         }
     }
     if rows.is_empty() {
-        rows.push(holds("parity", format!("{} arms answer alike: {}", same + 1, answer_words(&baseline))));
+        rows.push(holds(
+            GateId::Parity,
+            format!("{} arms answer alike: {}", same + 1, answer_words(&baseline)),
+        ));
     }
     rows
 }
@@ -52,7 +55,7 @@ fn different(name: &str, arm: &str, text: &str, allowed: bool) -> Gate {
         "make them alike, ask for less with --same, or pass --allow-difference to go on"
     };
     Gate {
-        id: "parity".to_owned(),
+        id: GateId::Parity,
         ok: allowed,
         arm: Some(arm.to_owned()),
         value: None,
@@ -112,7 +115,7 @@ fn answers(sheet: &Sheet, arm: &str) -> Option<ArmAnswers> {
 
 /// `errors`: almost every request was answered, in every arm.
 pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
-    let mut gate = PerArm::new("errors", MAX_ERRORS, true);
+    let mut gate = PerArm::new(GateId::Errors, MAX_ERRORS, true);
     for arm in &sheet.plan().arms {
         let mut errors = model::record::Errors::default();
         let mut requests = 0;

@@ -3,6 +3,7 @@
 //! Turns are random, so that a disturbance which does not know whose turn it is meets all arms alike. What can be left is
 //! the difference of its mean between two arms, and that is measured: interval and verdict are taken with it added.
 
+use model::plan::GateId;
 use model::record::{Slice, Window};
 
 use schemars::JsonSchema;
@@ -188,11 +189,11 @@ pub(super) fn host(sheet: &Sheet) -> Vec<Gate> {
             ok: false,
             value: Some(below.max(above)),
             limit: Some(NOTABLE),
-            ..holds("host", text)
+            ..holds(GateId::Host, text)
         });
     }
     if rows.is_empty() {
-        rows.push(holds("host", format!("nobody else took {} of the server's CPUs", percent(NOTABLE))));
+        rows.push(holds(GateId::Host, format!("nobody else took {} of the server's CPUs", percent(NOTABLE))));
     }
     rows
 }

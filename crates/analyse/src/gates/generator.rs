@@ -1,6 +1,6 @@
 //! The gate that asks who was measured: the server or the generator.
 
-use model::plan::Condition;
+use model::plan::{Condition, GateId};
 use model::record::Window;
 
 use super::{Gate, PerArm};
@@ -29,7 +29,7 @@ pub(super) fn generator(sheet: &Sheet) -> Vec<Gate> {
 
 /// At capacity: the server's CPUs or one of its threads are full, or the generator has room and so was waiting for it.
 fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
-    let mut gate = PerArm::new("generator", FULL, false);
+    let mut gate = PerArm::new(GateId::Generator, FULL, false);
     for arm in &sheet.plan().arms {
         let name = &arm.name;
         let Some(server) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
@@ -50,7 +50,7 @@ fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
 }
 
 fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
-    let mut gate = PerArm::new("generator", MIN_RATE_RATIO, false);
+    let mut gate = PerArm::new(GateId::Generator, MIN_RATE_RATIO, false);
     let at = sheet.describe(index);
     for arm in &sheet.plan().arms {
         let name = &arm.name;

@@ -1,6 +1,6 @@
 //! Gates on the load itself: Little's law, stalls, and CPU that adds up.
 
-use model::plan::Condition;
+use model::plan::{Condition, GateId};
 use model::record::Window;
 
 use super::{Gate, PerArm};
@@ -26,7 +26,7 @@ const LATENCIES: [Metric; 4] = [Metric::P50, Metric::P90, Metric::P99, Metric::P
 ///
 /// It voids no comparison, because latency is never compared in a closed loop; the latencies shown are then not to be used.
 pub(super) fn little(sheet: &Sheet) -> Vec<Gate> {
-    let mut gate = PerArm::new("little", MAX_LITTLE, true);
+    let mut gate = PerArm::new(GateId::Little, MAX_LITTLE, true);
     for (index, condition) in sheet.plan().workload.conditions.iter().enumerate() {
         if *condition != Condition::Capacity {
             continue;
@@ -56,7 +56,7 @@ fn little_residual(window: &Window) -> Option<f64> {
 
 /// `stall`: every connection is served, to the end of the window.
 pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
-    let mut gate = PerArm::new("stall", MIN_JAIN, false);
+    let mut gate = PerArm::new(GateId::Stall, MIN_JAIN, false);
     let voids = [&[Metric::Rate], LATENCIES.as_slice()].concat();
     for arm in &sheet.plan().arms {
         for record in sheet.rounds_of(&arm.name) {
@@ -131,7 +131,7 @@ fn first_of_each_arm(mut rows: Vec<Gate>) -> Vec<Gate> {
 
 /// `utilisation`: no more CPU was counted than there was.
 pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
-    let mut gate = PerArm::new("utilisation", MAX_UTILISATION, true);
+    let mut gate = PerArm::new(GateId::Utilisation, MAX_UTILISATION, true);
     for arm in &sheet.plan().arms {
         let used = sheet.median(&arm.name, sheet.main, |window| {
             // A server that runs already keeps the CPUs it was given, which may be any of the machine's.
@@ -149,7 +149,7 @@ pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
 
 /// `wire`: the link has room, or the rate is the link's.
 pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
-    let mut gate = PerArm::new("wire", MAX_WIRE, true);
+    let mut gate = PerArm::new(GateId::Wire, MAX_WIRE, true);
     let host = &sheet.run.host;
     if let Some(link) = host.link {
         return between_machines(sheet, gate, link.bytes_per_s);

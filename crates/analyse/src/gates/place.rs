@@ -1,6 +1,6 @@
 //! Gates on where the arms ran.
 
-use model::plan::{Arm, Running};
+use model::plan::{Arm, GateId, Running};
 use stats::noise::Noise;
 
 use super::{Gate, holds};
@@ -35,7 +35,7 @@ pub(super) fn environment(sheet: &Sheet) -> Vec<Gate> {
     }
     let shared = if sheet.plan().placement.shared { "; server and generator share CPUs" } else { "" };
     vec![holds(
-        "environment",
+        GateId::Environment,
         format!("same host and CPUs; the arms differ in {}{shared}", differences(sheet)),
     )]
 }
@@ -53,7 +53,7 @@ fn other_cpus(sheet: &Sheet, arm: &str, [baseline, other]: [&String; 2]) -> Gate
         false => ("it changed its own CPU set", Metric::ALL.to_vec()),
     };
     let text = format!("'{arm}' ran on CPUs {other}, '{}' on {baseline}: {why}", sheet.baseline());
-    Gate { ok: false, arm: Some(arm.to_owned()), voids, ..holds("environment", text) }
+    Gate { ok: false, arm: Some(arm.to_owned()), voids, ..holds(GateId::Environment, text) }
 }
 
 /// `running`: of servers that ran already, whose CPU time is known; without it rate and median response decide.
@@ -62,14 +62,14 @@ pub(super) fn running(sheet: &Sheet) -> Vec<Gate> {
     let row = |(arm, running): (&Arm, &Running)| {
         let what = format!("'{}' ran already at {}, one process for all blocks", arm.name, running.address);
         if sheet.is_observed(&arm.name) {
-            return Gate { arm: Some(arm.name.clone()), ..holds("running", what) };
+            return Gate { arm: Some(arm.name.clone()), ..holds(GateId::Running, what) };
         }
         let text = format!(
             "{what}; its CPU time cannot be seen, so that rate and median response decide: name its process with \
              --watch-pid, its unit with --watch-unit, or run whyslow as the user that it runs as"
         );
         let voids = vec![Metric::CpuPerRequest, Metric::Rss];
-        Gate { ok: false, arm: Some(arm.name.clone()), voids, ..holds("running", text) }
+        Gate { ok: false, arm: Some(arm.name.clone()), voids, ..holds(GateId::Running, text) }
     };
     // An arm that failed has no figures to speak of.
     running.filter(|(arm, _)| sheet.rounds_of(&arm.name).next().is_some()).map(row).collect()
@@ -91,7 +91,7 @@ fn position_effect(sheet: &Sheet, metric: Metric) -> Option<Gate> {
             metric.label()
         );
         let (value, limit) = (Some(ratio), Some(1.0 + bar));
-        Gate { ok: false, value, limit, voids: vec![metric], ..holds("environment", text) }
+        Gate { ok: false, value, limit, voids: vec![metric], ..holds(GateId::Environment, text) }
     })
 }
 
@@ -119,7 +119,7 @@ fn differences(sheet: &Sheet) -> String {
 pub(super) fn fairness(sheet: &Sheet) -> Vec<Gate> {
     let cores = |arm: &str| sheet.median(arm, sheet.main, |window| Some(busy_cores(window)));
     let Some(baseline) = cores(sheet.baseline()).filter(|cores| *cores > 0.0) else {
-        return vec![holds("fairness", "nothing to judge")];
+        return vec![holds(GateId::Fairness, "nothing to judge")];
     };
     let mut rows = Vec::new();
     for arm in sheet.others() {
@@ -137,12 +137,12 @@ pub(super) fn fairness(sheet: &Sheet) -> Vec<Gate> {
                 arm: Some(arm.to_owned()),
                 value: Some(ratio),
                 limit,
-                ..holds("fairness", text)
+                ..holds(GateId::Fairness, text)
             });
         }
     }
     if rows.is_empty() {
-        rows.push(holds("fairness", format!("all arms kept about {baseline:.2} cores busy")));
+        rows.push(holds(GateId::Fairness, format!("all arms kept about {baseline:.2} cores busy")));
     }
     rows
 }

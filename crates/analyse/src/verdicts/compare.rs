@@ -1,6 +1,6 @@
 //! Verdicts: each arm against the baseline in each metric.
 
-use model::plan::Blocks;
+use model::plan::{Blocks, GateId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::looks::{self, blocks_needed};
@@ -122,7 +122,7 @@ pub struct Comparison {
     /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.
     pub pairs: Vec<(u32, f64)>,
     /// The gates that void it.
-    pub void_by: Vec<String>,
+    pub void_by: Vec<GateId>,
 }
 
 /// All comparisons, primary metrics first; gates have the last word.
@@ -229,9 +229,9 @@ fn sign_flip(seed: u64, differences: &[f64]) -> Option<f64> {
     paired::sign_flip(differences, &mut Rng::seeded(seed)).ok().map(|test| test.p)
 }
 
-fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<String> {
+fn void_by(row: &Comparison, gates: &[Gate]) -> Vec<GateId> {
     let against = |gate: &&Gate| [&row.arm, &row.baseline].iter().any(|arm| gate.is_against(arm, row.metric));
-    let mut ids: Vec<String> = gates.iter().filter(against).map(|gate| gate.id.clone()).collect();
+    let mut ids: Vec<GateId> = gates.iter().filter(against).map(|gate| gate.id).collect();
     ids.dedup();
     ids
 }

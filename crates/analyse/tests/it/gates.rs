@@ -1,6 +1,7 @@
 //! Each gate: green where nothing is wrong, red for its reason, and what it then voids.
 
 use analyse::{Metric, Verdict, analyse};
+use model::plan::GateId;
 use model::record::{Run, Window};
 
 use crate::support::{change, gates, pair, row};
@@ -11,7 +12,7 @@ const LATENCIES: [Metric; 4] = [Metric::P50, Metric::P90, Metric::P99, Metric::P
 
 /// A way to spoil the windows of `pr`, the gate that must see it, what it says, and what it voids.
 struct Fault {
-    gate: &'static str,
+    gate: GateId,
     condition: usize,
     spoil: fn(&mut Window),
     text: &'static str,
@@ -25,21 +26,21 @@ fn starved(window: &mut Window) {
 
 const FAULTS: [Fault; 14] = [
     Fault {
-        gate: "errors",
+        gate: GateId::Errors,
         condition: CAPACITY,
         spoil: |window| window.load.errors.timeout = window.load.requests / 100,
         text: "'pr' failed 0.8 % of its requests (timeout ",
         voids: &Metric::ALL,
     },
     Fault {
-        gate: "errors",
+        gate: GateId::Errors,
         condition: EQUAL_RATE,
         spoil: |window| window.load.errors.status = window.load.requests,
         text: "(status 2000000): look at its log",
         voids: &Metric::ALL,
     },
     Fault {
-        gate: "generator",
+        gate: GateId::Generator,
         condition: CAPACITY,
         spoil: |window| {
             idle_server(window);
@@ -49,35 +50,35 @@ const FAULTS: [Fault; 14] = [
         voids: &[Metric::Rate],
     },
     Fault {
-        gate: "generator",
+        gate: GateId::Generator,
         condition: EQUAL_RATE,
         spoil: |window| window.load.busiest_thread = 0.81,
         text: "at 20000 requests/s, 'pr': the generator was 81 % busy: lower the rate or add --load-cpus",
         voids: &LATENCIES,
     },
     Fault {
-        gate: "generator",
+        gate: GateId::Generator,
         condition: EQUAL_RATE,
         spoil: |window| window.load.rate_ratio = Some(0.98),
         text: "98 % of the intended rate was answered: the server is overloaded",
         voids: &LATENCIES,
     },
     Fault {
-        gate: "generator",
+        gate: GateId::Generator,
         condition: EQUAL_RATE,
         spoil: |window| window.load.send_lag_ns.p99 = Some(51_000),
         text: "requests left 51.0 µs late (send lag p99): add connections or --load-cpus",
         voids: &LATENCIES,
     },
     Fault {
-        gate: "little",
+        gate: GateId::Little,
         condition: CAPACITY,
         spoil: |window| window.load.response_ns.mean *= 0.9,
         text: "'pr': rate x mean response differs from the requests in flight by 10 %",
         voids: &[],
     },
     Fault {
-        gate: "stall",
+        gate: GateId::Stall,
         condition: CAPACITY,
         spoil: |window| {
             window.load.per_connection.min = 3;
@@ -87,21 +88,21 @@ const FAULTS: [Fault; 14] = [
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
     Fault {
-        gate: "stall",
+        gate: GateId::Stall,
         condition: EQUAL_RATE,
         spoil: |window| window.load.seconds.last_mut().unwrap().requests = 0,
         text: "'pr' gave no answer in the last second (block 1)",
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
     Fault {
-        gate: "stall",
+        gate: GateId::Stall,
         condition: EQUAL_RATE,
         spoil: starved,
         text: "'pr' served some connections 0 times and others 3126 times (block 1): some were starved",
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
     Fault {
-        gate: "stall",
+        gate: GateId::Stall,
         condition: EQUAL_RATE,
         spoil: |window| {
             starved(window);
@@ -112,21 +113,21 @@ const FAULTS: [Fault; 14] = [
         voids: &[Metric::Rate, Metric::P50, Metric::P90, Metric::P99, Metric::P999],
     },
     Fault {
-        gate: "utilisation",
+        gate: GateId::Utilisation,
         condition: CAPACITY,
         spoil: |window| window.target.cpu.total_ns = window.target.wall_ns * 11 / 10,
         text: "'pr' is said to have used 110 % of its CPUs: a counter is wrong",
         voids: &[Metric::CpuPerRequest],
     },
     Fault {
-        gate: "wire",
+        gate: GateId::Wire,
         condition: CAPACITY,
         spoil: |window| window.load.bytes_read = window.load.window_ns * 9 / 2,
         text: "'pr' sent 4.5 GB/s for each of its CPUs, 90 % of what loopback carries here",
         voids: &[Metric::Rate],
     },
     Fault {
-        gate: "fairness",
+        gate: GateId::Fairness,
         condition: CAPACITY,
         spoil: |window| window.target.cpu.total_ns /= 2,
         text: "'pr' kept 0.49 cores busy, 'main' 0.98 (50 %): compare rates per core",
@@ -151,16 +152,16 @@ fn spoilt(fault: &Fault) -> Run {
 fn all_ten_gates_are_green_on_a_good_run() {
     let findings = analyse(&pair(1.1));
     let ids = [
-        "parity",
-        "errors",
-        "generator",
-        "little",
-        "stall",
-        "utilisation",
-        "wire",
-        "host",
-        "environment",
-        "fairness",
+        GateId::Parity,
+        GateId::Errors,
+        GateId::Generator,
+        GateId::Little,
+        GateId::Stall,
+        GateId::Utilisation,
+        GateId::Wire,
+        GateId::Host,
+        GateId::Environment,
+        GateId::Fairness,
     ];
     for id in ids {
         let gates = gates(&findings, id);
@@ -169,7 +170,7 @@ fn all_ten_gates_are_green_on_a_good_run() {
             assert!(gate.ok && gate.voids.is_empty() && !gate.text.is_empty(), "{gate:?}");
         }
     }
-    assert!(findings.gates.iter().all(|gate| ids.contains(&gate.id.as_str())));
+    assert!(findings.gates.iter().all(|gate| ids.contains(&gate.id)));
 }
 
 #[test]
@@ -187,7 +188,11 @@ fn a_server_that_is_only_slow_does_not_stall() {
         let mut run = pair(1.0);
         change(&mut run, "pr", CAPACITY, spoil);
         let findings = analyse(&run);
-        assert!(gates(&findings, "stall").iter().all(|gate| gate.ok), "{:?}", gates(&findings, "stall"));
+        assert!(
+            gates(&findings, GateId::Stall).iter().all(|gate| gate.ok),
+            "{:?}",
+            gates(&findings, GateId::Stall)
+        );
     }
 }
 
@@ -214,7 +219,7 @@ fn a_red_gate_leaves_no_verdict_on_what_it_voids_and_one_on_the_rest() {
             assert_eq!(invalid, !comparison.void_by.is_empty(), "{}", fault.text);
         }
         for metric in fault.voids {
-            assert!(row(&findings, "pr", *metric).void_by.contains(&fault.gate.to_owned()), "{}", fault.text);
+            assert!(row(&findings, "pr", *metric).void_by.contains(&fault.gate), "{}", fault.text);
         }
     }
 }
@@ -240,7 +245,7 @@ fn a_fault_of_the_baseline_voids_every_arm() {
 fn a_server_that_waits_with_a_generator_at_ease_is_still_the_limit() {
     let mut run = pair(1.0);
     change(&mut run, "pr", CAPACITY, idle_server);
-    assert!(gates(&analyse(&run), "generator").iter().all(|gate| gate.ok));
+    assert!(gates(&analyse(&run), GateId::Generator).iter().all(|gate| gate.ok));
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn a_cpu_set_that_an_arm_changed_voids_everything() {
     let moved = run.rounds.iter_mut().filter(|record| record.arm == "pr");
     moved.for_each(|record| record.fairness.allowed_cpus = "0-1".to_owned());
     let findings = analyse(&run);
-    let gate = gates(&findings, "environment")[0];
+    let gate = gates(&findings, GateId::Environment)[0];
     assert_eq!(gate.text, "'pr' ran on CPUs 0-1, 'main' on 0: it changed its own CPU set");
     assert_eq!((gate.ok, gate.voids.as_slice()), (false, Metric::ALL.as_slice()));
 }
@@ -257,13 +262,16 @@ fn a_cpu_set_that_an_arm_changed_voids_everything() {
 #[test]
 fn what_differs_between_the_arms_is_printed() {
     let findings = analyse(&pair(1.0));
-    assert_eq!(gates(&findings, "environment")[0].text, "same host and CPUs; the arms differ in command");
+    assert_eq!(
+        gates(&findings, GateId::Environment)[0].text,
+        "same host and CPUs; the arms differ in command"
+    );
     let mut run = pair(1.0);
     run.manifest.plan.placement.shared = true;
     run.manifest.plan.arms[1].env.insert("A".to_owned(), "1".to_owned());
     let findings = analyse(&run);
     let want = "same host and CPUs; the arms differ in command, environment variables; server and generator share CPUs";
-    assert_eq!(gates(&findings, "environment")[0].text, want);
+    assert_eq!(gates(&findings, GateId::Environment)[0].text, want);
 }
 
 #[test]
@@ -276,7 +284,7 @@ fn two_copies_of_the_baseline_that_differ_void_what_they_differ_in() {
         analyse(&run)
     };
     let findings = arms(1.03e4);
-    let gate = gates(&findings, "environment")[0];
+    let gate = gates(&findings, GateId::Environment)[0];
     assert!(
         !gate.ok && gate.text.starts_with("the second copy of 'main' differs from the first by 3.0 %"),
         "{gate:?}"
@@ -289,7 +297,7 @@ fn two_copies_of_the_baseline_that_differ_void_what_they_differ_in() {
     );
     // Less than half of what matters is no reason, however clearly it is seen.
     for again_ns in [1.005e4, 1e4] {
-        assert!(gates(&arms(again_ns), "environment")[0].ok);
+        assert!(gates(&arms(again_ns), GateId::Environment)[0].ok);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What else happened on the server's CPUs: it voids nothing and is inside the intervals.
 
 use analyse::{Comparison, Metric, Verdict, analyse};
+use model::plan::GateId;
 use model::record::{Run, Slice};
 
 use crate::support::{gates, pair, row, sliced};
@@ -30,7 +31,7 @@ fn what_meets_all_arms_alike_moves_nothing_and_is_told() {
     let findings = analyse(&run);
     let found = row(&findings, "pr", Metric::CpuPerRequest);
     assert_eq!((found.verdict, found.bias.high), (Verdict::Slower, 0.0));
-    let gate = gates(&findings, "host")[0];
+    let gate = gates(&findings, GateId::Host)[0];
     assert!(!gate.ok && gate.voids.is_empty(), "{gate:?}");
     let said =
         "other processes took 10 % of the server's CPUs in the turns of 'main' and 10 % in those of 'pr'";

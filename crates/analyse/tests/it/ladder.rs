@@ -1,6 +1,7 @@
 //! A ladder whose rungs are known: each against the one before it, and all of them against the whole.
 
 use analyse::{Metric, Verdict, ladder};
+use model::plan::GateId;
 
 use crate::support::{Behaves, arm, change, run};
 
@@ -28,7 +29,7 @@ fn a_gate_voids_the_rungs_of_its_arm_and_no_other() {
     assert_eq!((&rate.rungs[0].void_by[..], rate.rungs[0].verdict), (&[][..], Verdict::Faster));
     assert_eq!(
         (&rate.rungs[1].void_by[..], rate.rungs[1].verdict),
-        (&["errors".to_owned()][..], Verdict::Invalid)
+        (&[GateId::Errors][..], Verdict::Invalid)
     );
     assert_eq!(rate.whole.verdict, Verdict::Invalid);
 }

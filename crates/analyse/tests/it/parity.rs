@@ -1,7 +1,7 @@
 //! Answers that differ: what is caught, how it is named, and what comes of it.
 
 use analyse::{Metric, Verdict, analyse};
-use model::plan::Same;
+use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Run};
 
 use crate::support::{change, gates, pair};
@@ -62,13 +62,13 @@ fn of_several_requests_the_one_that_differs_is_named() {
     for (index, arm) in run.answers.iter_mut().enumerate() {
         arm.requests.push(asked("order", Reply { status: 201 + index as u16, ..reply() }));
     }
-    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    let text = gates(&analyse(&run), GateId::Parity)[0].text.clone();
     assert!(text.contains("asked for 'order', 'pr' answers with status 202 and 'main' with 201"), "{text}");
     run.manifest.plan.workload.same = Same::Body;
     run.answers[1].requests[1] = run.answers[0].requests[1].clone();
-    assert!(gates(&analyse(&run), "parity")[0].ok);
+    assert!(gates(&analyse(&run), GateId::Parity)[0].ok);
     run.answers[1].requests[0] = asked("GET /", with_body(&reply(), "Hello, Moon!!"));
-    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    let text = gates(&analyse(&run), GateId::Parity)[0].text.clone();
     assert!(
         text.contains("asked for 'GET /', the bodies of 'pr' and 'main' differ from byte 7 on"),
         "{text}"
@@ -87,18 +87,18 @@ fn bodies_too_long_to_be_kept_are_told_apart_by_their_hash() {
         run.manifest.plan.workload.same = same;
         run.answers[0].requests = vec![asked("GET /", long(b'a'))];
         run.answers[1].requests = vec![asked("GET /", long(b'b'))];
-        assert_eq!(gates(&analyse(&run), "parity")[0].ok, wanted, "{same:?}");
+        assert_eq!(gates(&analyse(&run), GateId::Parity)[0].ok, wanted, "{same:?}");
     }
 }
 
 #[test]
 fn a_run_of_before_arms_were_asked_a_few_times_is_judged_by_its_one_answer() {
     let mut run = pair(1.0);
-    assert!(gates(&analyse(&run), "parity")[0].ok);
+    assert!(gates(&analyse(&run), GateId::Parity)[0].ok);
     for record in run.rounds.iter_mut().filter(|record| record.arm == "pr") {
         record.answer.as_mut().unwrap().status = 404;
     }
-    let text = gates(&analyse(&run), "parity")[0].text.clone();
+    let text = gates(&analyse(&run), GateId::Parity)[0].text.clone();
     assert!(text.contains("'pr' answers with status 404 and 'main' with 200"), "{text}");
 }
 
@@ -106,7 +106,7 @@ fn a_run_of_before_arms_were_asked_a_few_times_is_judged_by_its_one_answer() {
 fn a_difference_voids_all_and_says_how_to_go_on() {
     for (change, want) in CHANGES {
         let findings = analyse(&changed(change));
-        let gate = gates(&findings, "parity")[0];
+        let gate = gates(&findings, GateId::Parity)[0];
         let Some(want) = want else {
             assert!(gate.ok, "{}", gate.text);
             assert_eq!(gate.text, "2 arms answer alike: status 200, 13 bytes");
@@ -128,7 +128,7 @@ fn an_allowed_difference_is_told_and_voids_nothing() {
     let mut run = changed(|reply| add_field(reply, "X-Padding"));
     run.manifest.plan.workload.allow_difference = true;
     let findings = analyse(&run);
-    let gate = gates(&findings, "parity")[0];
+    let gate = gates(&findings, GateId::Parity)[0];
     assert!(gate.ok && gate.text.contains("'pr' sends a field x-padding"), "{}", gate.text);
     assert!(gate.text.ends_with("allowed by --allow-difference"), "{}", gate.text);
     assert!(findings.comparisons.iter().all(|row| row.verdict != Verdict::Invalid));
@@ -141,7 +141,7 @@ fn answers_that_grow_under_load_are_no_longer_the_same() {
         change(&mut run, "pr", 0, |window| {
             window.load.bytes_read = (window.load.bytes_read as f64 * factor) as u64;
         });
-        let gate = gates(&analyse(&run), "parity")[0].clone();
+        let gate = gates(&analyse(&run), GateId::Parity)[0].clone();
         assert_eq!(gate.ok, ok, "{factor}: {}", gate.text);
         assert_eq!(
             gate.text.contains("134 instead of 130 bytes in each answer under load"),

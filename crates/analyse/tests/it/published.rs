@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use analyse::{Findings, Grade, analyse};
+use model::plan::GateId;
 use model::record::{Counts, CpuTimes, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
 use crate::support::{arm, change, gates, run};
@@ -155,7 +156,7 @@ fn the_published_writes_and_what_strace_did_are_told() {
 #[test]
 fn the_published_latencies_are_those_of_batches() {
     let findings = analyse(&published());
-    let failed: Vec<_> = gates(&findings, "little").into_iter().filter(|gate| !gate.ok).collect();
+    let failed: Vec<_> = gates(&findings, GateId::Little).into_iter().filter(|gate| !gate.ok).collect();
     let arms: Vec<_> = failed.iter().filter_map(|gate| gate.arm.as_deref()).collect();
     assert_eq!(arms, [H2O.name, AKKA.name]);
 }

@@ -1,7 +1,7 @@
 //! Runs made up from figures: one server CPU, one generator CPU, a window at capacity and one at an equal rate.
 
 use analyse::{Comparison, Findings, Gate, Metric};
-use model::plan::{Blocks, Condition, Plan, SplitMix64, Turns};
+use model::plan::{Blocks, Condition, GateId, Plan, SplitMix64, Turns};
 use model::record::{
     Answer, CpuTimes, Fairness, Fitted, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
     SCHEMA_VERSION, Slice, Usage, Warmup, Window,
@@ -190,7 +190,7 @@ pub(crate) fn change(run: &mut Run, arm: &str, index: usize, change: impl Fn(&mu
 }
 
 /// The gates called `id`.
-pub(crate) fn gates<'a>(findings: &'a Findings, id: &str) -> Vec<&'a Gate> {
+pub(crate) fn gates(findings: &Findings, id: GateId) -> Vec<&Gate> {
     findings.gates.iter().filter(|gate| gate.id == id).collect()
 }
 

@@ -37,6 +37,11 @@ fn leaf(ended_by: EndedBy, by: Option<&str>, ns: u64) -> WaitLeaf {
 /// A run in which the waits of the second arm were told, in passes of half the rate of those that nobody watched where
 /// `slow`.
 fn told(leaves: &[WaitLeaf], slow: bool) -> Run {
+    told_in("ask_database", leaves, slow)
+}
+
+/// As [`told`], in a function of this name.
+fn told_in(function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
     let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
     for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
         let mut pass = record.passes[0].clone();
@@ -45,7 +50,7 @@ fn told(leaves: &[WaitLeaf], slow: bool) -> Run {
             pass.window.load.requests /= 2;
         }
         let idle_ns = leaves.iter().map(|leaf| leaf.ns).sum();
-        let (frames, leaves) = (frames("ask_database"), leaves.to_vec());
+        let (frames, leaves) = (frames(function), leaves.to_vec());
         pass.waits = Some(Waits { frames, leaves, idle_ns, threads: 4, ..Waits::default() });
         record.passes.push(pass);
     }
@@ -84,6 +89,15 @@ fn of_many_places_the_rest_is_a_row_of_each_kind_and_nothing_is_lost() {
     let many = analyse(&told(&places(100), false));
     assert_eq!((few.waits.len(), many.waits.len()), (10, 17));
     assert!((sum(&many) / sum(&few) - 10.0).abs() < 1e-9);
+}
+
+#[test]
+fn pythons_one_lock_is_a_lock_although_a_timer_ends_the_wait_for_it() {
+    let leaves = [leaf(EndedBy::Timer, None, 1_000_000)];
+    for (function, ended_by) in [("PyEval_RestoreThread", EndedBy::Lock), ("pause", EndedBy::Timer)] {
+        let findings = analyse(&told_in(function, &leaves, false));
+        assert_eq!(findings.waits[0].ended_by, ended_by, "{function}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
 
 use analyse::{Cause, Findings, Grade, analyse};
+use model::plan::GateId;
 use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
 use crate::support::{change, pair};
@@ -208,7 +209,11 @@ fn a_full_queue_is_named_though_the_generator_is_busy_too() {
             });
         }
         let findings = analyse(&run);
-        assert!(findings.gates.iter().any(|gate| gate.id == "generator" && !gate.ok), "{:?}", findings.gates);
+        assert!(
+            findings.gates.iter().any(|gate| gate.id == GateId::Generator && !gate.ok),
+            "{:?}",
+            findings.gates
+        );
         named(&findings).first().map(|cause| cause.id)
     };
     assert_eq!(first(plant).map(|id| id.name()), Some("listen_backlog"));

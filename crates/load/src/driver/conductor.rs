@@ -281,7 +281,7 @@ impl<'a> Conductor<'a> {
     fn await_connections(&mut self) -> Result<(), LoadError> {
         self.listen(now_ns() + CONNECT_NS, |this| this.ready[this.crew] == this.handles().len())?;
         let established = self.sum(|told| &told.established);
-        if established == 0 && !self.stopped() {
+        if self.sum(|told| &told.opened) == 0 && !self.stopped() {
             return Err(self.refusal());
         }
         let requested = u64::from(self.crew().config.connections);

@@ -60,6 +60,8 @@ pub(crate) struct Opener {
     /// Lanes whose first attempt has not ended.
     pub(crate) untried: usize,
     pub(crate) established: u64,
+    /// Attempts that have succeeded, those of connections that were lost since included.
+    pub(crate) opened: u64,
     pub(crate) first_error: Option<Refusal>,
 }
 
@@ -109,6 +111,7 @@ impl Opener {
         self.opening -= 1;
         self.tried(slot);
         self.established += 1;
+        self.opened += 1;
         slot.pause_ns = 0;
     }
 

@@ -125,6 +125,8 @@ pub(crate) struct Progress {
     pub(crate) completed: AtomicU64,
     /// Connections open.
     pub(crate) established: AtomicU64,
+    /// Connections that were ever open: of a server that closes each at once there may be none at any moment.
+    pub(crate) opened: AtomicU64,
 }
 
 impl Handle {

@@ -6,7 +6,6 @@ mod conductor;
 mod connect;
 mod control;
 mod cpu;
-mod http2;
 mod link;
 mod prepare;
 pub(crate) mod quic;
@@ -17,7 +16,6 @@ mod turns;
 mod worker;
 
 pub use ask::ask;
-pub use http2::Http2;
 pub use prepare::check_job;
 pub use turns::{Turns, serve};
 pub(crate) use worker::Report;

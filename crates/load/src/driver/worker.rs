@@ -15,15 +15,14 @@ use rustix::event::epoll;
 use super::clock::{now_ns, thread_cpu_ns};
 use super::connect::{Opener, Slot};
 use super::control::{Control, Handle};
-use super::http2::Http2;
 use super::link::{Link, Refusal};
 use super::prepare::Spoken;
 use super::socket::Moved;
 use super::stamps::Stamps;
 use crate::histogram::{Latencies, Pool, latencies};
 use crate::session::{
-    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Http3, Protocol, SecondTally, Session,
-    Span, Spec, WebSocket,
+    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Http2, Http3, Protocol, SecondTally,
+    Session, Span, Spec, WebSocket,
 };
 use crate::tls::Client;
 use crate::{Address, Idle, LoadError};
@@ -344,6 +343,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         let told = &self.setup.handle.progress;
         told.completed.store(self.session.completed(), Ordering::Relaxed);
         told.established.store(self.opener.established, Ordering::Relaxed);
+        told.opened.store(self.opener.opened, Ordering::Relaxed);
     }
 
     /// Enters the phase that the conductor has set for this moment.

@@ -1,10 +1,9 @@
 //! What must hold for any bytes that a server may send. The fuzzer outside of the tree runs the same check.
 
-use load::Http2;
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use load::session::http3::piece::Piece;
 use load::session::{
-    Asked, End, EventStreams, Fate, Http1, Http3, Protocol, Session, Span, Spec, Upgrade, WebSocket,
+    Asked, End, EventStreams, Fate, Http1, Http2, Http3, Protocol, Session, Span, Spec, Upgrade, WebSocket,
     enveloped, message,
 };
 

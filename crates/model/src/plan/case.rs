@@ -10,7 +10,7 @@ use crate::units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Expect, PlanError};
+use crate::plan::{Expect, GateId, PlanError};
 
 /// A `cases/NAME.toml`: a question, where it was asked, what was found there, and when our figures repeat it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -231,7 +231,7 @@ pub enum Rule {
         /// The figure.
         figure: String,
         /// The gate's name.
-        gate: String,
+        gate: GateId,
     },
     /// The arm is overloaded at the rate asked for.
     Overload {

@@ -9,6 +9,7 @@ mod cause;
 mod compose;
 mod config;
 mod design;
+mod gate;
 mod history;
 mod image;
 mod intervention;
@@ -33,6 +34,7 @@ pub use config::ConfigFile;
 pub use design::{
     Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
 };
+pub use gate::GateId;
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub use image::{Engine, Image};
 pub use intervention::{Circumstances, Intervention};

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +100,25 @@ pub enum AloneReason {
         /// CPUs that it kept busy.
         share: f64,
     },
+}
+
+impl fmt::Display for AloneReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { needed_bytes, available_bytes } => write!(
+                f,
+                "together they need {} MiB of memory, {} MiB are free",
+                needed_bytes >> 20,
+                available_bytes >> 20
+            ),
+            Self::Descriptors { needed, allowed } => {
+                write!(f, "their connections need {needed} file descriptors, one process may have {allowed}")
+            }
+            Self::Background { arm, share } => {
+                write!(f, "'{arm}' keeps {:.0} % of a CPU busy while nobody asks it anything", share * 100.0)
+            }
+        }
+    }
 }
 
 impl Manifest {

@@ -205,7 +205,7 @@ fn needed(findings: &Findings, arm: &str) -> String {
 /// The gate that voids a row and what to do about it.
 fn void(row: &Comparison) -> String {
     match row.void_by.first() {
-        Some(gate) => format!("gate {gate} failed; {}", remedy(gate)),
+        Some(gate) => format!("gate {gate} failed; {}", remedy(*gate)),
         None => "there are no figures".to_owned(),
     }
 }

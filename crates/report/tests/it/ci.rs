@@ -1,6 +1,7 @@
 //! What CI reads: the comment on a pull request and the JUnit file.
 
 use analyse::{FailIfFindings, FailIfOutcome, Findings, Metric, Verdict};
+use model::plan::GateId;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use report::{COMMENT_LINES, COMMENT_MARKER, findings_comment, findings_junit};
@@ -20,9 +21,9 @@ fn all() -> Vec<Findings> {
     let mut void = findings();
     void.comparisons.iter_mut().for_each(|row| {
         row.verdict = Verdict::Invalid;
-        row.void_by = vec!["parity".to_owned()];
+        row.void_by = vec![GateId::Parity];
     });
-    void.gates = vec![gate("parity", false, &Metric::ALL)];
+    void.gates = vec![gate(GateId::Parity, false, &Metric::ALL)];
     void.fail_if = vec![condition(FailIfOutcome::Void)];
     let mut failed = findings();
     failed.arms[1].error = Some(format!("it ended {HOSTILE}"));

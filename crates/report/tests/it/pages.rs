@@ -1,6 +1,7 @@
 //! Text and Markdown.
 
 use analyse::{Findings, Metric, Verdict};
+use model::plan::GateId;
 use report::{
     TEXT_COLUMNS, findings_details, findings_markdown, headline, load_details, load_markdown, load_text,
 };
@@ -154,7 +155,7 @@ fn each_verdict_has_its_sentence() {
         let mut findings = findings();
         findings.comparisons.truncate(1);
         findings.comparisons[0].verdict = verdict;
-        findings.comparisons[0].void_by = vec!["parity".to_owned()];
+        findings.comparisons[0].void_by = vec![GateId::Parity];
         let found = headline(&findings, "pr");
         assert!(found.starts_with(want), "{found}");
     }

@@ -3,7 +3,7 @@
 use analyse::{
     ArmFindings, BiasFindings, BiasSource, Cause, Comparison, Findings, Grade, LedgerLine, Metric, Verdict,
 };
-use model::plan::CauseId;
+use model::plan::{CauseId, GateId};
 use report::{SCREEN_COLUMNS, Style, findings_text};
 
 use crate::support::{cause, comparison, findings, gate, ledger_line, row, split};
@@ -28,7 +28,7 @@ fn run(arms: &[Arm]) -> Findings {
         found.comparisons.push(compared(name, Metric::P50, Verdict::Equal, [1.0, 0.99, 1.01]));
         found.comparisons.push(compared(name, Metric::P99, Verdict::Inconclusive, [1.0, 0.9, 1.1]));
     }
-    found.gates = vec![gate("parity", true, &[])];
+    found.gates = vec![gate(GateId::Parity, true, &[])];
     found.warnings.clear();
     (found.causes, found.ledger, found.splits) = (Vec::new(), Vec::new(), Vec::new());
     found.took_ns = 48_000_000_000;
@@ -112,7 +112,8 @@ fn full(arms: usize, name: impl Fn(usize) -> String) -> Findings {
     }
     found.partial = Some("interrupted in block 7".to_owned());
     found.warnings = vec!["something that the reader must know".to_owned()];
-    found.gates = (0..5).map(|index| gate(&format!("gate{index}"), false, &[Metric::P50])).collect();
+    let failed = [GateId::Errors, GateId::Little, GateId::Stall, GateId::Wire, GateId::Host];
+    found.gates = failed.into_iter().map(|id| gate(id, false, &[Metric::P50])).collect();
     found.gates[0].text = "what it saw ".repeat(20);
     found.next = Some(format!(
         "a reason that is long {}\nwhyslow compare {} --blocks 99",
@@ -260,14 +261,14 @@ fn invalid_by_parity() {
     let mut found = run(&[("pr", 10_500.0, [1.01, 1.0, 1.02], Verdict::Invalid)]);
     found.comparisons.iter_mut().for_each(|row| {
         row.verdict = Verdict::Invalid;
-        row.void_by = vec!["parity".to_owned()];
+        row.void_by = vec![GateId::Parity];
     });
     found.gates = vec![analyse::Gate {
         text: "'pr' does not answer as 'threads': status 404 instead of 200; make them alike, or pass \
                --allow-difference to go on"
             .to_owned(),
         arm: Some("pr".to_owned()),
-        ..gate("parity", false, &Metric::ALL)
+        ..gate(GateId::Parity, false, &Metric::ALL)
     }];
     says(
         &found,
@@ -287,7 +288,7 @@ More     whyslow report whyslow-runs/20260102-030405-9f3c   the page
 fn rate_void_but_cpu_decided() {
     let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
     found.comparisons[1].verdict = Verdict::Invalid;
-    found.comparisons[1].void_by = vec!["generator".to_owned()];
+    found.comparisons[1].void_by = vec![GateId::Generator];
     found.comparisons[0].bias = BiasFindings {
         low: 0.011,
         high: 0.011,
@@ -298,7 +299,7 @@ fn rate_void_but_cpu_decided() {
     found.gates.push(analyse::Gate {
         text: text.to_owned(),
         arm: Some("pr".to_owned()),
-        ..gate("generator", false, &[Metric::Rate])
+        ..gate(GateId::Generator, false, &[Metric::Rate])
     });
     says(
         &found,

@@ -5,6 +5,7 @@ use analyse::{
     FINDINGS_SCHEMA, FigureFindings, Findings, FunctionCost, Gate, Grade, Latency, LedgerLine, Metric,
     PassFindings, PublishedProfile, PublishedProfileRow, Reproduced, Split, Switches, Verdict,
 };
+use model::plan::GateId;
 use model::record::{Host, PassKind};
 
 /// Findings on `pr` against `main`.
@@ -57,9 +58,9 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             comparison(baseline, arm, Metric::P99, Verdict::Equal),
         ],
         gates: vec![
-            gate("parity", true, &[]),
-            gate("stall", false, &[Metric::P50]),
-            gate("fairness", false, &[]),
+            gate(GateId::Parity, true, &[]),
+            gate(GateId::Stall, false, &[Metric::P50]),
+            gate(GateId::Fairness, false, &[]),
         ],
         attribution: Vec::new(),
         services: Vec::new(),
@@ -180,9 +181,9 @@ pub(crate) fn comparison(baseline: &str, arm: &str, metric: Metric, verdict: Ver
     }
 }
 
-pub(crate) fn gate(id: &str, ok: bool, voids: &[Metric]) -> Gate {
+pub(crate) fn gate(id: GateId, ok: bool, voids: &[Metric]) -> Gate {
     Gate {
-        id: id.to_owned(),
+        id,
         ok,
         arm: None,
         value: Some(1.0),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use analyse::Standing;
 use launch::Launcher;
 use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S};
 use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
@@ -27,6 +28,11 @@ const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 const SAMPLES_HZ: u32 = 997;
 /// Turns in which stacks are sampled: of a busy CPU 200 samples each.
 const SAMPLED: u32 = 10;
+/// The least difference that so many samples divide well, as a share of CPU per request: what samples tell of one half of the CPU time is
+/// uncertain by a sixth of it.
+const DIVIDED: f64 = 0.15;
+/// Most turns in which stacks of all arms together are sampled where a difference is smaller.
+const MOST_SAMPLED: u32 = 80;
 /// Turns in which anything else is watched: counts per request hardly differ between two.
 const WATCHED: u32 = 3;
 /// Watched turns from one turn without watching to the next.
@@ -54,11 +60,22 @@ pub(super) fn seconds(plan: &Plan) -> f64 {
     plan.arms.len() as f64 * one
 }
 
-/// Watches every arm in `arms`; a failed arm is in its record, not an error.
+/// Turns in which stacks are sampled: more where a difference that was shown is small, since what chance does to a part of it
+/// falls with the root of the samples.
+pub(super) fn sampled_turns(standings: &[Standing]) -> u32 {
+    let shown = standings.iter().filter(|arm| arm.low > 1.0 || arm.high < 1.0);
+    let smallest = shown.map(|arm| arm.ratio.ln().abs()).fold(DIVIDED, f64::min);
+    let arms = u32::try_from(standings.len() + 1).unwrap_or(u32::MAX);
+    let wanted = f64::from(SAMPLED) * (DIVIDED / smallest).powi(2);
+    (wanted.ceil() as u32).min(MOST_SAMPLED / arms).max(SAMPLED)
+}
+
+/// Watches every arm in `arms`, sampling stacks in so many turns; a failed arm is in its record, not an error.
 pub(super) fn block(
     bench: &Bench,
     number: u32,
     arms: &[bool],
+    sampled: u32,
     condition: Condition,
     fitted: &Fitted,
     progress: &mut Progress,
@@ -68,7 +85,7 @@ pub(super) fn block(
     let groups = if bench.alone(fitted) { rounds.chunks(1) } else { rounds.chunks(rounds.len().max(1)) };
     let mut records = Vec::new();
     for group in groups {
-        records.extend(diagnose(bench, group, condition, fitted, progress)?);
+        records.extend(diagnose(bench, group, sampled, condition, fitted, progress)?);
     }
     Ok(records)
 }
@@ -77,6 +94,7 @@ pub(super) fn block(
 fn diagnose(
     bench: &Bench,
     rounds: &[Round],
+    sampled: u32,
     condition: Condition,
     fitted: &Fitted,
     progress: &mut Progress,
@@ -114,7 +132,7 @@ fn diagnose(
     } else {
         turn(fitted).max(WATCHED_TURN)
     };
-    let mut course = Course { bench, together, watched, condition, length, log, turns: 0 };
+    let mut course = Course { bench, together, watched, sampled, condition, length, log, turns: 0 };
     let outcome = course.run(progress);
     let Course { together, watched, .. } = course;
     together.end();
@@ -153,6 +171,7 @@ struct Course<'a> {
     bench: &'a Bench<'a>,
     together: Together<'a>,
     watched: Vec<Watched>,
+    sampled: u32,
     condition: Condition,
     length: Duration,
     log: PathBuf,
@@ -172,7 +191,7 @@ impl Course<'_> {
             watched.first.server_cpus = taken.observed.server_cpus;
             Ok(())
         })?;
-        self.pass(PassKind::Sampling, SAMPLED, |_| true, progress)?;
+        self.pass(PassKind::Sampling, self.sampled, |_| true, progress)?;
         self.pass(PassKind::Beside, WATCHED, |watched| !watched.beside.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
@@ -486,5 +505,26 @@ impl Watch {
             }
             Self::Refused(why) => pass.missing.push(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(ratio: f64) -> Standing {
+        Standing { arm: "b".to_owned(), ratio, low: ratio - 0.01, high: ratio + 0.01 }
+    }
+
+    #[test]
+    fn a_small_difference_that_was_shown_is_sampled_longer() {
+        let turns =
+            |ratios: &[f64]| sampled_turns(&ratios.iter().map(|ratio| standing(*ratio)).collect::<Vec<_>>());
+        assert_eq!(turns(&[2.0]), SAMPLED);
+        // Not shown: one is inside the interval.
+        assert_eq!(turns(&[1.005]), SAMPLED);
+        assert_eq!((turns(&[1.1]), turns(&[1.05]), turns(&[0.95])), (25, 40, 40));
+        // All arms together are not sampled for minutes.
+        assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 16);
     }
 }

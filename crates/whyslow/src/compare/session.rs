@@ -7,8 +7,7 @@ use anyhow::{Context, bail};
 use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file};
 use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
-    AloneReason, ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus,
-    SCHEMA_VERSION,
+    ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION,
 };
 
 use super::Early;
@@ -172,20 +171,8 @@ impl<'a> Session<'a> {
                 self.plan().workload.job.connections
             ));
         }
-        match &self.manifest.fitted.alone {
-            None => {}
-            Some(AloneReason::Memory { needed_bytes, available_bytes }) => crate::say(&format!(
-                "one arm at a time: together they need {} MiB of memory, {} MiB are free",
-                needed_bytes >> 20,
-                available_bytes >> 20
-            )),
-            Some(AloneReason::Descriptors { needed, allowed }) => crate::say(&format!(
-                "one arm at a time: together their connections need {needed} file descriptors, one process may have {allowed}"
-            )),
-            Some(AloneReason::Background { arm, share }) => crate::say(&format!(
-                "one arm at a time: '{arm}' keeps {:.0} % of a CPU busy while nobody asks it anything",
-                share * 100.0
-            )),
+        if let Some(reason) = &self.manifest.fitted.alone {
+            crate::say(&format!("one arm at a time: {reason}"));
         }
     }
 
@@ -288,8 +275,9 @@ impl<'a> Session<'a> {
         let condition = self.conditions()[analyse::main_condition(self.plan())];
         self.progress.doing("looking for causes");
         let fitted = self.manifest.fitted.clone();
-        let records =
-            diagnose::block(&self.bench, block, &self.alive, condition, &fitted, &mut self.progress)?;
+        let sampled = diagnose::sampled_turns(&analyse::standings(&self.bench.dir.read()?));
+        let (alive, progress) = (&self.alive, &mut self.progress);
+        let records = diagnose::block(&self.bench, block, alive, sampled, condition, &fitted, progress)?;
         for record in &records {
             self.bench.dir.write_diagnostic(record)?;
         }

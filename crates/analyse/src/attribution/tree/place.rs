@@ -130,31 +130,36 @@ const SMALL_ONES: &str = "small ones";
 pub(crate) const PAGE_FAULTS: &str = "page faults";
 
 /// The leaf of a stack, by the first of these that holds: it is in a system call, in a fault, in an interrupt, on the way into
-/// the kernel, in the kernel, in the program.
+/// the kernel, in the kernel, in the program. Packets that the kernel takes when it is about something else are an interrupt's: they
+/// come whenever it has time, and which call that is says nothing of the call.
 pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
     let (kernel, program): (Vec<&Frame>, Vec<&Frame>) =
         profile.frames_of(stack).partition(|frame| frame.kernel);
     let Some(outermost) = kernel.first() else {
         return unread(profile, &program).unwrap_or_else(|| of_program(&program));
     };
+    let is = |table, frame: &&Frame| rows_fit(table, &frame.name).is_some();
+    let does = done(&kernel);
     if let Some(call) = kernel.iter().find_map(|frame| entered(&frame.name)) {
-        let names = || kernel.iter().map(|frame| frame.name.as_str());
-        return Leaf::Call {
-            call: call.to_owned(),
-            on: names().find_map(|name| rows_fit(ON, name)),
-            does: done(&kernel),
+        let own = kernel.iter().position(|frame| is(INTERRUPTS, frame)).unwrap_or(kernel.len());
+        let on = |frames: &[&Frame]| frames.iter().find_map(|frame| rows_fit(ON, &frame.name));
+        let call = call.to_owned();
+        return match on(&kernel[..own]) {
+            Some(socket @ (On::Tcp | On::UnixSocket)) => Leaf::Call { call, on: Some(socket), does },
+            _ if own < kernel.len() && does.is_of_packets() => Leaf::Interrupt { does },
+            _ => Leaf::Call { call, on: on(&kernel), does },
         };
     }
-    let is = |table, frame: &&Frame| rows_fit(table, &frame.name).is_some();
     match () {
         () if kernel.iter().any(|frame| is(FAULTS, frame)) => Leaf::Fault {
             work: work_of(program.iter().rev().copied()),
             function: program.last().map_or_else(|| "[unknown]".to_owned(), |frame| named(frame)),
         },
-        () if is(INTERRUPTS, outermost) => Leaf::Interrupt { does: done(&kernel) },
-        () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => {
-            Leaf::Entry { does: done(&kernel) }
-        }
+        () if is(INTERRUPTS, outermost) => Leaf::Interrupt { does },
+        () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => match does.is_of_packets() {
+            true => Leaf::Interrupt { does },
+            false => Leaf::Entry { does },
+        },
         () => Leaf::Kernel { function: brief(&outermost.name) },
     }
 }

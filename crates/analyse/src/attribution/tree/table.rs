@@ -47,6 +47,11 @@ pub(crate) enum Does {
 }
 
 impl Does {
+    /// Whether it is what the network does with packets.
+    pub(crate) fn is_of_packets(self) -> bool {
+        matches!(self, Self::ProtocolReceive | Self::ProtocolSend)
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Switch => "switch",
@@ -93,6 +98,9 @@ pub(crate) const INTERRUPTS: Table<()> = &[(
         "^irq_",
         "^__irq",
         "^do_softirq",
+        "^__do_softirq",
+        "^handle_softirqs",
+        "^net_rx_action",
         "^el0_irq",
         "^el1_irq",
         "^el0_interrupt",

@@ -87,6 +87,15 @@ fn each_rule_puts_its_stack_into_its_leaf() {
             "main|asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;__do_softirq",
             "kernel > interrupts > protocol receive",
         ),
+        // Packets that come while the kernel is about something else are none of that.
+        (
+            "main|do_syscall_64;__x64_sys_epoll_wait;ep_poll;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
+            "kernel > interrupts > protocol receive",
+        ),
+        (
+            "main|do_syscall_64;syscall_exit_to_user_mode;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
+            "kernel > interrupts > protocol receive",
+        ),
         ("main|do_syscall_64", "kernel > entry and exit > other"),
         (
             "main|entry_SYSCALL_64;do_syscall_64;exit_to_user_mode_loop;schedule",

@@ -155,6 +155,7 @@ impl Known {
                 CauseId::NewConnections
             }
             Leaf::Interrupt { does: Does::ProtocolReceive } => CauseId::KernelReceiving,
+            Leaf::Interrupt { does: Does::ProtocolSend } => CauseId::KernelSending,
             Leaf::Interrupt { .. } | Leaf::Kernel { .. } => CauseId::KernelOther,
         })
     }

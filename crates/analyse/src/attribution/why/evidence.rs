@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::plan::GateId;
 use model::record::{Pieces, Profile, Window};
 
 use super::Material;
@@ -97,7 +98,7 @@ impl Evidence {
         let timed = observed::waiting(sheet, arm, passes);
         let waiting: Vec<&Profile> = timed.into_iter().map(|(_, profile)| profile).collect();
         let refused = tcp(refused);
-        let fails = |id: &str| gates::failed(material.gates, id, arm).is_some();
+        let fails = |id: GateId| gates::failed(material.gates, id, arm).is_some();
         Some(Self {
             name: arm.to_owned(),
             idle_ns: (offered - cpu.total).max(0.0),
@@ -106,8 +107,8 @@ impl Evidence {
                 && median(&|window| Some(set_busy(&window.server_cpus))) < FULL,
             cpus: median(&|window| Some(f64::from(window.server_cpus.cpus))),
             busy_cores: median(&|window| Some(busy_cores(window))),
-            generator_limits: refused < REFUSED && fails("generator"),
-            stalls: fails("stall"),
+            generator_limits: refused < REFUSED && fails(GateId::Generator),
+            stalls: fails(GateId::Stall),
             switches: [
                 pooled(|window| window.target.voluntary_switches)?,
                 pooled(|window| window.target.involuntary_switches)?,

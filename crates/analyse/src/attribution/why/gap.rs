@@ -1,5 +1,6 @@
 //! The gap to be explained: CPU time per request, and time in which the slower server did nothing although it was asked.
 
+use model::plan::GateId;
 use model::record::UnitCosts;
 
 use super::Material;
@@ -147,8 +148,8 @@ fn slower_in_rate(row: &Comparison, baseline: &Evidence, arm: &Evidence) -> Opti
     if let Some(arm_slower) = decided(row) {
         return Some(arm_slower);
     }
-    let harmless = ["generator", "stall"];
-    let only = !row.void_by.is_empty() && row.void_by.iter().all(|gate| harmless.contains(&&**gate));
+    let harmless = [GateId::Generator, GateId::Stall];
+    let only = !row.void_by.is_empty() && row.void_by.iter().all(|gate| harmless.contains(gate));
     let (low, high) = (row.ci_low?, row.ci_high?);
     let delta = row.delta;
     let arm_slower = match () {
