@@ -6,6 +6,7 @@
 mod bisect;
 mod bursts;
 mod clock;
+mod corpus;
 mod matrix;
 mod observer;
 mod pull;
@@ -52,6 +53,8 @@ enum Question {
     Why,
     /// Comparisons made up from recorded turns: what can a shared runner show of a pull request?
     Ci,
+    /// Recorded slowdowns of real software: what do today's rules say of them? Nothing is measured
+    Corpus,
     /// Histories made up from recorded turns: how often is the right commit found?
     Bisect,
 }
@@ -105,6 +108,18 @@ pub(crate) struct Args {
     /// For ci, with --from: keep that run as the recording of the workspace
     #[arg(long, requires = "from")]
     keep: bool,
+    /// For corpus: pairs whose runs are added before all are judged; one that is there is replaced
+    #[arg(long, value_name = "NAME", num_args = 1.., requires = "runs_in", requires = "cases")]
+    add: Vec<String>,
+    /// For corpus, with --add: the folder in which each pair's run lies in a folder of its name
+    #[arg(long, value_name = "DIR", requires = "add")]
+    runs_in: Option<PathBuf>,
+    /// For corpus, with --add: the folder in which each pair has a folder with its case.json
+    #[arg(long, value_name = "DIR", requires = "add")]
+    cases: Option<PathBuf>,
+    /// For corpus, with --add: the rule that these pairs have changed, which makes them training pairs
+    #[arg(long, value_name = "RULE", requires = "add")]
+    changed: Option<String>,
     /// The program [default: a release build of this workspace]
     #[arg(long)]
     program: Option<String>,
@@ -182,6 +197,9 @@ pub(crate) fn calibrate(args: &Args) -> anyhow::Result<()> {
     }
     if args.question == Question::Why {
         return why::calibrate(args);
+    }
+    if args.question == Question::Corpus {
+        return corpus::calibrate(args);
     }
     if matches!(args.question, Question::Ci | Question::Bisect) {
         return replayed(args);

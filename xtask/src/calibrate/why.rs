@@ -78,6 +78,10 @@ const PLANTS: [Plant; 33] = [
     plant("planted-jvm@nojit", "planted-jvm@none", &["interpreter"]),
 ];
 
+/// What the matrix is of.
+const MATRIX: &str = "\nPlanted (rows) against named first (columns), in sessions, by kinds of causes. These plants are the training set: the rules \
+    were written with them in sight. Of the sets of servers below that were written by others no runs are kept, so they have no matrix; \
+    published slowdowns of real software have one [of their own](corpus.md).\n\n";
 /// What follows it on the page was written by hand, and stays.
 const BY_HAND: &str = "<!-- by hand -->";
 /// Where sessions are kept between calls.
@@ -385,7 +389,7 @@ fn page(found: &[Named]) -> String {
             "In {again} of them {BLOCKS} blocks had reached no verdict; these are sessions of {MORE_BLOCKS} blocks.\n\n"
         ));
     }
-    text + &table(found) + "\n" + &matrix(&kinds(found))
+    text + &table(found) + MATRIX + &matrix("planted", &kinds(found))
 }
 
 /// The kind that was planted, and the kind that was named first, of each session.
