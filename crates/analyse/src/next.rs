@@ -60,6 +60,12 @@ pub(crate) fn next(
             &format!("mend '{id}' in {slower}, without which the gap was seen to fall, and measure again"),
             &[],
         ),
+        (_, false) if !id.can_be_taken_away() => again.after(
+            &format!(
+                "mend what costs {slower} most ('{id}': the page has functions and lines), and measure again"
+            ),
+            &[],
+        ),
         (_, false) => again.after(
             &format!(
                 "take '{id}' away from both, where that can be done from outside, and measure again (--confirm)"

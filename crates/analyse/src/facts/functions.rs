@@ -1,5 +1,7 @@
 //! Functions as sentences name them, and what each belongs to: a crate, a package, a library.
 
+use std::borrow::Cow;
+
 use model::record::{Frame, PYTHON};
 
 /// Longest name of a function in a sentence, in characters.
@@ -46,9 +48,29 @@ fn without_copies(name: &str) -> &str {
     name
 }
 
-/// A function's name for a sentence: as the program calls it, without its parameters and the arguments of its templates.
+/// The package and the rest of a name as the JVM writes it: `java.util.HashMap.get` is `HashMap.get` of `java.util`.
+fn jvm(name: &str) -> Option<(&str, &str)> {
+    let is_class = |at: &usize| name[*at..].starts_with(|first: char| first.is_ascii_uppercase());
+    let class = name.match_indices('.').map(|(at, _)| at + 1).find(is_class)?;
+    let package = &name[..class - 1];
+    let is_letter = |letter: u8| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.');
+    // `main.Server.handle` is as likely of Go.
+    (package.contains('.') && package.bytes().all(is_letter)).then(|| (package, &name[class..]))
+}
+
+/// A name without the number and the address of a class that was made while the program ran, which differ from start to start.
+fn without_address(name: &str) -> Cow<'_, str> {
+    const MADE: &str = "$$Lambda";
+    let Some(at) = name.find(MADE).map(|at| at + MADE.len()) else { return Cow::Borrowed(name) };
+    let is_number = |letter: char| letter.is_ascii_hexdigit() || matches!(letter, '$' | '/' | 'x');
+    Cow::Owned(format!("{}{}", &name[..at], name[at..].trim_start_matches(is_number)))
+}
+
+/// A function's name for a sentence: as the program calls it, without its parameters, the arguments of its templates, and its package
+/// where the JVM names it.
 pub(crate) fn brief(name: &str) -> String {
     let name = plain(name);
+    let name = without_address(jvm(name).map_or(name, |(_, rest)| rest));
     let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     for letter in name.chars() {
@@ -117,6 +139,9 @@ fn path(name: &str) -> Option<String> {
     if let Some((java, _)) = name.split_once("::").filter(|(class, _)| class.contains([';', '/'])) {
         return Some(java_package(java));
     }
+    if let Some((package, _)) = jvm(name) {
+        return Some(package.to_owned());
+    }
     let plain = name.split(['<', '(']).next().unwrap_or(name);
     if let Some((space, _)) = plain.split_once("::") {
         return Some(space.to_owned()).filter(|space| !space.contains(['>', ' ']));
@@ -173,6 +198,13 @@ mod tests {
             ("main.partial", "main.partial"),
             ("main.isra.zero", "main.isra.zero"),
             ("Handler.do_GET", "Handler.do_GET"),
+            ("java.util.HashMap$KeySet.iterator", "HashMap$KeySet.iterator"),
+            ("a.b.Directives$$Lambda$274/0x00007f085424c968.apply", "Directives$$Lambda.apply"),
+            ("main.Server.handle", "main.Server.handle"),
+            (
+                "github.com/gin-gonic/gin.LoggerWithConfig.func1",
+                "github.com/gin-gonic/gin.LoggerWithConfig.func1",
+            ),
         ] {
             assert_eq!(brief(name), expected, "{name}");
         }

@@ -135,6 +135,29 @@ causes! {
     ProgramWhole = "program_as_a_whole",
 }
 
+impl CauseId {
+    /// Whether a server can be run without it and without changing the server: in another environment, or by a library before its own.
+    #[must_use]
+    pub const fn can_be_taken_away(self) -> bool {
+        matches!(
+            self,
+            Self::DelayedAck
+                | Self::SyncWrites
+                | Self::Sleep
+                | Self::AcceptQueue
+                | Self::ListenBacklog
+                | Self::SmallWrites
+                | Self::Copying
+                | Self::LockContention
+                | Self::ThreadHandoff
+                | Self::ContextSwitches
+                | Self::Interpreter
+                | Self::Gc
+                | Self::Allocation
+        )
+    }
+}
+
 /// A name that no cause has, and the nearest that one has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no cause is called '{name}': did you mean '{nearest}'?")]

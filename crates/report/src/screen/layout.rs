@@ -10,6 +10,8 @@ use crate::text::words_with_units;
 pub(crate) const SCREEN_COLUMNS: usize = 100;
 /// Longest name that is written whole, in characters: two of them and their figures fit in a line.
 const NAME: usize = 18;
+/// The same of the name of a function.
+const FUNCTION: usize = 34;
 /// How far the second line of a sentence stands from the left, in characters.
 const INDENT: usize = 3;
 /// Room at the end of a line that a word leaves which moves to the next one, in characters.
@@ -19,13 +21,22 @@ const LABEL: usize = 9;
 
 /// A name that leaves room for figures: its beginning and its end, where names that are made alike differ.
 pub(crate) fn short(name: &str) -> String {
+    shortened(name, NAME)
+}
+
+/// The same of a function's name, which is longer and stands once.
+pub(crate) fn short_function(name: &str) -> String {
+    shortened(name, FUNCTION)
+}
+
+fn shortened(name: &str, most: usize) -> String {
     let clean = printable(name);
     let chars: Vec<char> = clean.chars().collect();
-    if chars.len() <= NAME {
+    if chars.len() <= most {
         return clean;
     }
-    let half = NAME / 2;
-    let (head, tail) = (&chars[..half], &chars[chars.len() + 1 + half - NAME..]);
+    let half = most / 2;
+    let (head, tail) = (&chars[..half], &chars[chars.len() + 1 + half - most..]);
     head.iter().chain(&['…']).chain(tail).collect()
 }
 

@@ -3,7 +3,7 @@
 use analyse::{Cause, Findings, GapNode, Grade, Metric, ServiceGap};
 use model::plan::CauseId;
 
-use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short};
+use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
@@ -234,7 +234,7 @@ impl Part {
         });
         let via = said.via.as_ref().filter(|via| !said.path.contains(via));
         let preposition = if is_own_code(&said.path) { "in" } else { "for" };
-        let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short(via)));
+        let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));
         let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change.words()));
         let grade = said.cause.and_then(|id| {
             let mut causes = findings.causes.iter();

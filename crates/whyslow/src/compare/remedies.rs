@@ -276,6 +276,14 @@ mod tests {
     const JAVA: [&str; 2] = ["a=java -jar a.jar {port}", "b=/opt/jdk/bin/java -jar b.jar {port}"];
 
     #[test]
+    fn what_can_be_taken_away_has_a_remedy_and_nothing_else_has() {
+        for cause in CauseId::ALL {
+            let has = ROWS.iter().any(|(_, _, causes, ..)| causes.contains(cause));
+            assert_eq!(has, cause.can_be_taken_away(), "{cause}");
+        }
+    }
+
+    #[test]
     fn only_what_can_have_an_effect_is_tried() {
         let with = |more: &[&'static str]| [&NATIVE[..], more].concat();
         for (cause, words, expected) in [

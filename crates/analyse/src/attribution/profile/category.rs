@@ -199,6 +199,7 @@ fn called(name: &str) -> &str {
 pub(crate) fn is_own(frame: &Frame) -> bool {
     !frame.kernel
         && frame.resolved
+        && !frame.name.is_empty()
         && frame.name != SPINNING
         && known(frame).is_none()
         && !belongs_to_all(frame)

@@ -2,7 +2,9 @@
 
 use model::record::{Frame, Profile, SPINNING, Stack, call_name};
 
-use super::table::{CALLS_ON, DOES, Does, ENTRIES, FAULTS, INTERPRETERS, INTERRUPTS, ON, On, rows_fit};
+use super::table::{
+    CALLS_ON, DOES, Does, ENTRIES, FAULTS, INSTEAD, INTERPRETERS, INTERRUPTS, ON, On, rows_fit,
+};
 use crate::attribution::profile::{Category, is_own, work_of};
 use crate::facts::functions::{brief, package};
 
@@ -140,7 +142,8 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
     };
     let is = |table, frame: &&Frame| rows_fit(table, &frame.name).is_some();
     let does = done(&kernel);
-    if let Some(call) = kernel.iter().find_map(|frame| entered(&frame.name)) {
+    let by_entry = kernel.iter().find_map(|frame| entered(&frame.name));
+    if let Some(call) = by_entry.or_else(|| kernel.iter().find_map(|frame| rows_fit(INSTEAD, &frame.name))) {
         let own = kernel.iter().position(|frame| is(INTERRUPTS, frame)).unwrap_or(kernel.len());
         let on = |frames: &[&Frame]| frames.iter().find_map(|frame| rows_fit(ON, &frame.name));
         let call = call.to_owned();
@@ -156,10 +159,10 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
             function: program.last().map_or_else(|| "[unknown]".to_owned(), |frame| named(frame)),
         },
         () if is(INTERRUPTS, outermost) => Leaf::Interrupt { does },
-        () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => match does.is_of_packets() {
-            true => Leaf::Interrupt { does },
-            false => Leaf::Entry { does },
-        },
+        () if work_of(std::iter::once(*outermost)) == Category::SyscallEntry => {
+            let interrupted = kernel.iter().any(|frame| is(INTERRUPTS, frame));
+            if interrupted && does.is_of_packets() { Leaf::Interrupt { does } } else { Leaf::Entry { does } }
+        }
         () => Leaf::Kernel { function: brief(&outermost.name) },
     }
 }
@@ -199,9 +202,12 @@ fn of_program(frames: &[&Frame]) -> Leaf {
     Leaf::Program { work, package, function: named(frame), line: frame.file.clone().zip(frame.line) }
 }
 
-/// A function's name; of what has none, that of its module: one address is not a function.
+/// A function's name; of what has none, as some code that the JVM makes, that of its module: one address is not a function.
 fn named(frame: &Frame) -> String {
-    if frame.resolved { brief(&frame.name) } else { format!("[{}]", frame.module.trim_matches(['[', ']'])) }
+    match frame.resolved && !frame.name.is_empty() {
+        true => brief(&frame.name),
+        false => format!("[{}]", frame.module.trim_matches(['[', ']'])),
+    }
 }
 
 /// The system call whose entry a function of the kernel is.

@@ -84,6 +84,30 @@ pub(crate) fn rows_fit<T: Copy>(table: Table<T>, name: &str) -> Option<T> {
 pub(crate) const ENTRIES: [&str; 6] =
     ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_", "ksys_"];
 
+/// What a stack has in place of the entry of a call that jumps there, and does not return to itself. Source: Linux, fs/read_write.c,
+/// mm/util.c, net/socket.c, fs/open.c, fs/eventpoll.c, fs/select.c, fs/stat.c.
+pub(crate) const INSTEAD: Table<&'static str> = &[
+    ("writev", &["^do_writev"]),
+    ("readv", &["^do_readv"]),
+    ("pwritev", &["^do_pwritev"]),
+    ("preadv", &["^do_preadv"]),
+    ("sendfile", &["^do_sendfile"]),
+    ("mmap", &["^vm_mmap_pgoff"]),
+    ("munmap", &["^__vm_munmap"]),
+    ("sendto", &["^__sys_sendto"]),
+    ("recvfrom", &["^__sys_recvfrom"]),
+    ("sendmsg", &["^__sys_sendmsg"]),
+    ("recvmsg", &["^__sys_recvmsg"]),
+    ("accept4", &["^__sys_accept4"]),
+    ("connect", &["^__sys_connect"]),
+    ("shutdown", &["^__sys_shutdown"]),
+    ("openat", &["^do_sys_openat2", "^do_sys_open"]),
+    ("epoll_wait", &["^do_epoll_wait"]),
+    ("epoll_ctl", &["^do_epoll_ctl"]),
+    ("poll", &["^do_sys_poll"]),
+    ("readlink", &["^do_readlinkat"]),
+];
+
 /// A page that is touched and not there. Source: Linux, arch/x86/mm/fault.c and arch/arm64/mm/fault.c.
 pub(crate) const FAULTS: Table<()> = &[((), &["exc_page_fault", "do_user_addr_fault", "do_mem_abort"])];
 

@@ -87,6 +87,11 @@ fn each_rule_puts_its_stack_into_its_leaf() {
             "main|asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;__do_softirq",
             "kernel > interrupts > protocol receive",
         ),
+        // Some calls leave no entry of their own on the stack.
+        (
+            "main|do_syscall_64;do_writev;vfs_writev;sock_write_iter;tcp_sendmsg;tcp_push",
+            "kernel > writev > TCP > protocol send",
+        ),
         // Packets that come while the kernel is about something else are none of that.
         (
             "main|do_syscall_64;__x64_sys_epoll_wait;ep_poll;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
