@@ -184,6 +184,26 @@ mod tests {
     }
 
     #[test]
+    fn a_run_without_a_verdict_has_a_row() {
+        let folder = std::env::temp_dir().join(format!("whyslow-corpus-{}", std::process::id()));
+        let truth = Truths::read(&truths_file()).unwrap().pair.remove(0);
+        Kept::read(&file_of(&truth.name)).unwrap().unpack(&folder).unwrap();
+        let mut run = whole(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        run.diagnostics.clear();
+        for rounds in [1, 0] {
+            run.rounds.truncate(rounds);
+            let judged = judge(&truth, &run).unwrap();
+            assert_eq!((judged.fault(), judged.is_right(), judged.tree), (None, false, None));
+            let text = page::page(&[judged]);
+            assert!(
+                text.contains(&format!("| {} |", truth.name)) && text.contains("| nothing | no |"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn no_recorded_run_is_large_or_names_a_machine() {
         for one in JUDGED.iter() {
             let file = file_of(&one.truth.name);
