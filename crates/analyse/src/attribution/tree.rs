@@ -28,7 +28,7 @@ use crate::facts::passes::{PassFindings, used};
 use crate::facts::sheet::by_block;
 use drawn::{Drawn, Draws};
 use place::{Leaf, is_interpreter, leaf, on_by_name, via};
-use table::{Does, On};
+use table::On;
 
 /// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
 const SMALL: f64 = 0.001;
@@ -305,9 +305,16 @@ pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Le
     let trees = together(spread::by_caller(trees));
     let [from, to] = &trees;
     let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
+    let switches = trees
+        .each_ref()
+        .map(|tree| tree.iter().filter(|(leaf, _)| leaf.is_switch()).map(|(_, time)| time.ns).sum::<f64>());
     let mut rows: Vec<(Leaf, AttributionRow)> = leaves
         .into_iter()
-        .map(|leaf| (leaf.clone(), row(arm, leaf, [from.get(leaf), to.get(leaf)], done)))
+        .map(|leaf| {
+            let times = [from.get(leaf), to.get(leaf)];
+            let counted = |arm: usize| count(leaf, done[arm], times[arm], switches[arm]);
+            (leaf.clone(), row(arm, leaf, times, counted(0).zip(counted(1))))
+        })
         .collect();
     rows.sort_by(|a, b| b.1.delta_ns.abs().total_cmp(&a.1.delta_ns.abs()));
     rows
@@ -334,10 +341,9 @@ fn together(trees: [Tree<'_>; 2]) -> [Tree<'_>; 2] {
     })
 }
 
-fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], done: [&Done; 2]) -> AttributionRow {
+fn row(arm: &str, leaf: &Leaf, times: [Option<&Time>; 2], counts: Option<(f64, f64)>) -> AttributionRow {
     let [from, to] = times.map(|time| time.map_or(0.0, |time| time.ns));
     let variance: f64 = times.iter().flatten().map(|time| time.variance()).sum();
-    let counts = count(leaf, done[0]).zip(count(leaf, done[1]));
     let parts = counts.and_then(|(n1, n2)| parts([n1, n2], [from, to]));
     let larger = if to >= from { times[1].or(times[0]) } else { times[0].or(times[1]) };
     let asked = larger.and_then(|time| time.via.values().max_by_key(|(samples, _)| *samples)?.1);
@@ -372,10 +378,18 @@ fn place_of(frame: &Frame) -> Place {
     Place { function: brief(&frame.name), file: frame.file.clone(), line: frame.line, commit: None }
 }
 
-/// How often what a leaf is part of is done for a request.
-fn count(leaf: &Leaf, done: &Done) -> Option<f64> {
+/// How often what a leaf is part of is done for a request. Switches are counted of the whole server: they are those of one leaf where
+/// it has most of the time of all `switches`, or where there are hardly any.
+fn count(leaf: &Leaf, done: &Done, time: Option<&Time>, switches_ns: f64) -> Option<f64> {
+    /// Share of the time of all switches.
+    const MOST: f64 = 0.75;
+    /// Switches of a request.
+    const HARDLY_ANY: f64 = 0.01;
     match leaf {
-        Leaf::Call { does: Does::Switch, .. } | Leaf::Entry { does: Does::Switch } => done.switches,
+        _ if leaf.is_switch() => {
+            let has_most = time.map_or(0.0, |time| time.ns) >= MOST * switches_ns;
+            done.switches.filter(|count| has_most || *count < HARDLY_ANY)
+        }
         Leaf::Call { call, .. } => {
             let calls = done.calls.as_ref()?;
             calls.get(call).copied().or_else(|| done.all_calls.then_some(0.0))

@@ -82,6 +82,11 @@ impl Leaf {
         }
     }
 
+    /// Whether a thread is exchanged for another.
+    pub(crate) fn is_switch(&self) -> bool {
+        matches!(self, Self::Call { does: Does::Switch, .. } | Self::Entry { does: Does::Switch })
+    }
+
     /// The names of the nodes from the root to the leaf.
     pub(crate) fn path(&self) -> Vec<String> {
         let side = if self.is_user() { "user" } else { "kernel" };
