@@ -236,21 +236,22 @@ fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>)
     }
 }
 
-/// Of a node that says little, the nodes below it where any of them is worth saying: a whole side, user or kernel, and kinds
-/// of work that tell whose code it is and not what it does.
+/// Of a node that says little, the nodes below it where they are worth saying: of a whole side, user or kernel, where any of them is; of
+/// kinds of work that tell whose code it is and not what it does, where few hold most of it. Code that is spread over many packages is
+/// said as a whole.
 fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidate<'a, 'b>> {
     let whose = [Category::Handler, Category::Runtime].map(Category::word);
-    let says_little = match candidate.path[..] {
-        [_] => true,
-        [_, kind] => whose.contains(&kind),
-        _ => false,
+    let least_held = match candidate.path[..] {
+        [_] => 0.0,
+        [_, kind] if whose.contains(&kind) => HOLDS,
+        _ => return Vec::new(),
     };
-    if !says_little {
-        return Vec::new();
-    }
     let below = children(&candidate.path, candidate.node);
-    let worth = |one: &Candidate| one.node.is_sure() && one.node.delta().abs() >= LEAST * gap.abs();
-    if below.iter().any(worth) { below } else { Vec::new() }
+    let worth = |one: &&Candidate| one.node.is_sure() && one.node.delta().abs() >= LEAST * gap.abs();
+    let mut held: Vec<f64> = below.iter().filter(worth).map(|one| one.node.delta()).collect();
+    held.sort_by(|a, b| b.abs().total_cmp(&a.abs()));
+    let most = held.iter().take(MOST).sum::<f64>() / candidate.node.delta();
+    if !held.is_empty() && most >= least_held { below } else { Vec::new() }
 }
 
 fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {

@@ -382,3 +382,15 @@ fn work_of_many_kinds_that_one_function_asks_for_is_told_under_it() {
         assert_eq!(said[0].path[1], expected, "{said:#?}");
     }
 }
+
+#[test]
+fn code_that_is_spread_over_many_packages_is_told_as_a_whole() {
+    let of = |packages: &[(&str, f64)]| -> Vec<AttributionRow> {
+        let path = |package: &str| format!("user/own code/{package}/f");
+        packages.iter().map(|(package, more)| row(&path(package), 1000.0, 1000.0 + more)).collect()
+    };
+    let many = of(&[("a", 200.0), ("b", 200.0), ("c", 200.0), ("d", 200.0), ("e", 200.0)]);
+    assert_eq!(changes(&many), ["user/own code +1000"]);
+    let few = of(&[("a", 500.0), ("b", 400.0), ("c", 100.0)]);
+    assert_eq!(changes(&few), ["user/own code/a/f +500", "user/own code/b/f +400"]);
+}
