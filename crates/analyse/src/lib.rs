@@ -29,7 +29,7 @@ pub use attribution::cause::{Cause, Grade};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
-pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place};
+pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_ONES};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;
 pub use bisect::{

@@ -116,7 +116,9 @@ pub(crate) fn node_words(path: &[String]) -> String {
             let of = if function.contains(package) { String::new() } else { format!(" ({package})") };
             format!("{function}{of} {AND_BELOW}")
         }
-        ["user", work, .., last] => format!("{last} ({work})"),
+        ["user", work, analyse::SMALL_ONES] => format!("{work} in small parts"),
+        ["user", work, package] => format!("{work} in {package}"),
+        ["user", work, _, function, ..] => format!("{function} ({work})"),
         _ => names.join(" > "),
     }
 }

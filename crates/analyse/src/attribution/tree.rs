@@ -8,9 +8,11 @@ pub(crate) mod gap_nodes;
 pub(crate) mod place;
 mod spread;
 pub(crate) mod table;
-pub use table::DONE_ALIKE;
 #[cfg(test)]
 mod tests;
+
+pub use place::SMALL_ONES;
+pub use table::DONE_ALIKE;
 
 use std::collections::BTreeMap;
 

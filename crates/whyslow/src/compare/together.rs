@@ -21,6 +21,9 @@ const TRIES: u32 = 5;
 const NO_LEAD: Duration = Duration::from_millis(300);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
+/// The same after a turn in which some were never answered, while others were: a server that starves connections would else cost five
+/// seconds in every turn. The pilot has lowered the connections until the slowest arm answers all it can within a second.
+const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
 pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -71,6 +74,8 @@ pub(super) struct Together<'a> {
     samplers: Vec<Option<Sampler>>,
     /// Of each server, its generator and which endpoint of it the server is.
     places: Vec<(usize, usize)>,
+    /// Of each server, whether it left requests of its last turn unanswered.
+    starves: Vec<bool>,
     turns: u32,
 }
 
@@ -106,7 +111,8 @@ impl<'a> Together<'a> {
             samplers.push(sampler(&bench, &servers, &generator)?);
             generators.push(generator);
         }
-        Ok(Self { bench, servers, generators, samplers, places, turns: 0 })
+        let starves = vec![false; servers.len()];
+        Ok(Self { bench, servers, generators, samplers, places, starves, turns: 0 })
     }
 
     /// Loads server number `index` for one turn, from quiet to quiet. A failed server is named by its arm.
@@ -220,10 +226,12 @@ impl<'a> Together<'a> {
             seed: asking.seed,
             length_ns: nanoseconds(asking.length),
             requests: None,
-            drain_ns: nanoseconds(DRAIN),
+            drain_ns: nanoseconds(if self.starves[index] { DRAIN_OF_STARVED } else { DRAIN }),
             pool: asking.pool,
         };
-        self.generators[generator].turn(turn, self.bench.interrupt)
+        let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
+        self.starves[index] = report.given_up > 0 && report.requests > 0;
+        Ok(report)
     }
 
     /// Reads all counters before a turn; what is on other machines is read first.

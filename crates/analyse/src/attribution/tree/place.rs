@@ -132,7 +132,7 @@ const NOT_READ: &str = "Python frames that were not read (3.9 to 3.13 are)";
 /// What is said of functions with all that they ask for.
 const AND_BELOW: &str = "and what it calls";
 /// The leaf of those that are small.
-const SMALL_ONES: &str = "small ones";
+pub const SMALL_ONES: &str = "small ones";
 /// The node of pages that were touched and not there.
 pub(crate) const PAGE_FAULTS: &str = "page faults";
 
