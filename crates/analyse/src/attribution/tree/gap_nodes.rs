@@ -229,7 +229,9 @@ fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, '
 fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>) -> Candidate<'a, 'b> {
     loop {
         let mut below = children(&at.path, at.node);
-        let holds = |one: &Candidate| one.node.delta() / at.node.delta() >= HOLDS && one.node.is_sure();
+        // One that holds far more has others beside it that take it back, as where one call stands for another.
+        let is_most = |part: f64| (HOLDS..=1.0 / HOLDS).contains(&part);
+        let holds = |one: &Candidate| is_most(one.node.delta() / at.node.delta()) && one.node.is_sure();
         let Some(place) = below.iter().position(holds) else { return at };
         at = below.swap_remove(place);
         open.extend(below);
