@@ -232,7 +232,9 @@ impl Part {
             let kind = said.cause.map_or("", |id| switches_are(findings, &said.arm, id));
             format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
         });
-        let via = said.via.as_ref().filter(|via| !said.path.contains(via));
+        // Collectors and compilers work for the whole program.
+        let is_asked = said.cause != Some(CauseId::Gc);
+        let via = said.via.as_ref().filter(|via| is_asked && !said.path.contains(via));
         let preposition = if is_own_code(&said.path) { "in" } else { "for" };
         let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));
         let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change.words()));
