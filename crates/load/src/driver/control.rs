@@ -125,7 +125,7 @@ pub(crate) struct Progress {
     pub(crate) completed: AtomicU64,
     /// Connections open.
     pub(crate) established: AtomicU64,
-    /// Connections that were ever open: of a server that closes each at once there may be none at any moment.
+    /// Connections that were ever open. A server that closes each at once may have none open at this moment.
     pub(crate) opened: AtomicU64,
 }
 

@@ -136,7 +136,7 @@ causes! {
 }
 
 impl CauseId {
-    /// Whether a server can be run without it and without changing the server: in another environment, or by a library before its own.
+    /// Whether it can be taken away without changing the server: by its environment, or by a preloaded library.
     #[must_use]
     pub const fn can_be_taken_away(self) -> bool {
         matches!(

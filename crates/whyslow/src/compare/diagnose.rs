@@ -28,8 +28,7 @@ const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 const SAMPLES_HZ: u32 = 997;
 /// Turns in which stacks are sampled: of a busy CPU 200 samples each.
 const SAMPLED: u32 = 10;
-/// The least difference that so many samples divide well, as a share of CPU per request: what samples tell of one half of the CPU time is
-/// uncertain by a sixth of it.
+/// The least difference, as a share of CPU per request, that so many samples divide well.
 const DIVIDED: f64 = 0.15;
 /// Most turns in which stacks of all arms together are sampled where a difference is smaller.
 const MOST_SAMPLED: u32 = 80;
@@ -60,8 +59,7 @@ pub(super) fn seconds(plan: &Plan) -> f64 {
     plan.arms.len() as f64 * one
 }
 
-/// Turns in which stacks are sampled: more where a difference that was shown is small, since what chance does to a part of it
-/// falls with the root of the samples.
+/// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples.
 pub(super) fn sampled_turns(standings: &[Standing]) -> u32 {
     let shown = standings.iter().filter(|arm| arm.low > 1.0 || arm.high < 1.0);
     let smallest = shown.map(|arm| arm.ratio.ln().abs()).fold(DIVIDED, f64::min);

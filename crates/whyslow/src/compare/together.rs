@@ -21,8 +21,8 @@ const TRIES: u32 = 5;
 const NO_LEAD: Duration = Duration::from_millis(300);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
-/// The same after a turn in which some were never answered, while others were: a server that starves connections would else cost five
-/// seconds in every turn. The pilot has lowered the connections until the slowest arm answers all it can within a second.
+/// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost five seconds in
+/// every turn.
 const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
 pub(super) const EXIT_PATIENCE: Duration = Duration::from_millis(500);

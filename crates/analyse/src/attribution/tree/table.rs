@@ -84,7 +84,7 @@ pub(crate) fn rows_fit<T: Copy>(table: Table<T>, name: &str) -> Option<T> {
 pub(crate) const ENTRIES: [&str; 6] =
     ["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_", "ksys_"];
 
-/// What a stack has in place of the entry of a call that jumps there, and does not return to itself. Source: Linux, fs/read_write.c,
+/// Functions that some system calls jump to, so that the call's own entry is not on the stack. Source: Linux, fs/read_write.c,
 /// mm/util.c, net/socket.c, fs/open.c, fs/eventpoll.c, fs/select.c, fs/stat.c.
 pub(crate) const INSTEAD: Table<&'static str> = &[
     ("writev", &["^do_writev"]),

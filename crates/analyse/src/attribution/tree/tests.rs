@@ -87,20 +87,6 @@ fn each_rule_puts_its_stack_into_its_leaf() {
             "main|asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;__do_softirq",
             "kernel > interrupts > protocol receive",
         ),
-        // Some calls leave no entry of their own on the stack.
-        (
-            "main|do_syscall_64;do_writev;vfs_writev;sock_write_iter;tcp_sendmsg;tcp_push",
-            "kernel > writev > TCP > protocol send",
-        ),
-        // Packets that come while the kernel is about something else are none of that.
-        (
-            "main|do_syscall_64;__x64_sys_epoll_wait;ep_poll;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
-            "kernel > interrupts > protocol receive",
-        ),
-        (
-            "main|do_syscall_64;syscall_exit_to_user_mode;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
-            "kernel > interrupts > protocol receive",
-        ),
         ("main|do_syscall_64", "kernel > entry and exit > other"),
         (
             "main|entry_SYSCALL_64;do_syscall_64;exit_to_user_mode_loop;schedule",
@@ -114,6 +100,26 @@ fn each_rule_puts_its_stack_into_its_leaf() {
         ),
     ] {
         assert_eq!(path(&stack.replace("SEND", SEND)), expected, "{stack}");
+    }
+}
+
+#[test]
+fn a_call_is_known_without_its_entry_and_has_none_of_the_packets_that_come_meanwhile() {
+    for (stack, expected) in [
+        (
+            "do_writev;vfs_writev;sock_write_iter;tcp_sendmsg;tcp_push",
+            "kernel > writev > TCP > protocol send",
+        ),
+        (
+            "__x64_sys_epoll_wait;ep_poll;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
+            "kernel > interrupts > protocol receive",
+        ),
+        (
+            "syscall_exit_to_user_mode;irq_exit_rcu;__do_softirq;tcp_v4_rcv",
+            "kernel > interrupts > protocol receive",
+        ),
+    ] {
+        assert_eq!(path(&format!("main|do_syscall_64;{stack}")), expected, "{stack}");
     }
 }
 
