@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::job::Reuse;
 use model::plan::{SentFile, Turns};
-use model::record::{FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
+use model::record::{FailureKind, Host, MANY_RESENT, RoundRecord, Run, RunStatus, without_values};
 use model::units::{Span, format_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -336,8 +336,23 @@ fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
             arm.name, arm.unsteady_rounds, arm.rounds
         ));
     }
+    warnings.extend(findings.arms.iter().filter_map(resent));
     warnings.extend(beside(findings));
     warnings
+}
+
+/// An arm that closed many connections as requests were on their way.
+fn resent(arm: &ArmFindings) -> Option<String> {
+    let share = arm.resent as f64 / arm.requests.max(1) as f64;
+    (share > MANY_RESENT).then(|| {
+        format!(
+            "'{}' closed connections as {} requests ({}) were on their way; they were sent again and are timed from \
+             the first time: look at its keep-alive settings, or use fewer --connections",
+            arm.name,
+            arm.resent,
+            percent(share)
+        )
+    })
 }
 
 /// Share of a gap in CPU time from which on it is said that it lies in a service.

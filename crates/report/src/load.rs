@@ -214,7 +214,7 @@ fn facts(report: &LoadReport) -> Vec<String> {
     ]);
     if report.resent > 0 {
         facts.push(format!(
-            "sent once more: {}, as the server closed an idle connection at that moment; timed from when they were due",
+            "sent once more: {}, as the server closed their connections at that moment; timed from the first time",
             report.resent
         ));
     }

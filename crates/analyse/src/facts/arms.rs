@@ -206,6 +206,9 @@ pub struct ArmFindings {
     pub rounds: u32,
     /// Requests completed in all valid windows.
     pub requests: u64,
+    /// Of them, those that were sent once more, as the server closed their connections.
+    #[serde(default)]
+    pub resent: u64,
     /// Requests per second.
     pub rate_per_s: Option<f64>,
     /// Connections established.
@@ -284,6 +287,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         rounds,
         background_cpu_share: background(sheet, name),
         requests: windows.iter().map(|window| window.load.requests).sum(),
+        resent: windows.iter().map(|window| window.load.resent).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
         rate_per_s: mean(&windows, |window| window.load.rate_per_s),
         cpu_ns_per_request: cpu(pooled),

@@ -1,6 +1,8 @@
 //! A case's rules against runs of which the answer is known.
 
-use analyse::{CaseFindings, CaseRun, FunctionCost, InstructionProfile, Reproduced, analyse, case_findings};
+use analyse::{
+    CaseFindings, CaseRun, Findings, FunctionCost, InstructionProfile, Reproduced, analyse, case_findings,
+};
 use model::plan::CaseFile;
 use model::record::Run;
 
@@ -173,6 +175,19 @@ fn an_overload_is_told_with_its_backlog() {
     // A generator without time to spare may be what was late.
     change(&mut run, "pr", 1, |window| window.load.busiest_thread = 0.95);
     assert_eq!(found(&case(0.8, rule), &run, &[]).claims[0].reproduced, Reproduced::No);
+}
+
+#[test]
+fn an_arm_that_closes_connections_under_way_is_named_and_not_void() {
+    let mut run = pair(1.25);
+    change(&mut run, "pr", 0, |window| window.load.resent = window.load.requests / 2_000);
+    let says = "'pr' closed connections as";
+    let is_said = |findings: &Findings| findings.warnings.iter().any(|warning| warning.starts_with(says));
+    assert!(!is_said(&analyse(&run)), "one of 2000 is within what is not seen");
+    change(&mut run, "pr", 0, |window| window.load.resent = window.load.requests / 77);
+    let findings = analyse(&run);
+    assert!(is_said(&findings), "{:?}", findings.warnings);
+    assert!(findings.comparisons.iter().all(|row| row.void_by.is_empty()), "{:?}", findings.comparisons);
 }
 
 #[test]

@@ -566,6 +566,8 @@ impl<'a, P: Protocol> Worker<'a, P> {
             self.note_answer(came, self.session.completed() > before);
             self.settle(lane, fate, now);
             match now <= self.span.end_ns {
+                // The end was announced, and what would be asked before it is read could not be answered.
+                true if closing && more => {}
                 true => self.transmit(now),
                 false => self.write_gathered(now),
             }

@@ -141,6 +141,8 @@ pub(crate) struct Reader {
     keep_alive: bool,
     /// Whether the server has asked for a body that waits.
     continued: bool,
+    /// Whether it has said something before the answer itself: 100, 103.
+    informed: bool,
     /// The begin of a head whose end has not come; empty, and without memory, almost always.
     stash: Vec<u8>,
 }
@@ -177,6 +179,11 @@ impl Reader {
     #[inline]
     pub(crate) fn is_between_answers(&self) -> bool {
         matches!(self.part, Part::Head) && self.stash.is_empty()
+    }
+
+    /// Whether the server has said anything to the oldest request.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.informed || !self.is_between_answers()
     }
 
     /// Keeps the rest of a buffer that [`Reader::next`] had no use for.
@@ -228,9 +235,10 @@ impl Reader {
         const SWITCHING_PROTOCOLS: u16 = 101;
         if head.status < 200 {
             self.continued |= head.status == CONTINUE;
+            self.informed = true;
             return if head.status == SWITCHING_PROTOCOLS { Err(Malformed::Switched) } else { Ok(false) };
         }
-        (self.status, self.keep_alive) = (head.status, head.keep_alive);
+        (self.status, self.keep_alive, self.informed) = (head.status, head.keep_alive, false);
         self.part = match head.framing {
             Framing::None | Framing::Length(0) => return Ok(true),
             Framing::Length(bytes) => Part::Length(bytes),

@@ -50,8 +50,8 @@ impl Session {
                 self.censor_next(lane, end);
             }
         }
-        for intended_ns in std::mem::take(&mut self.again) {
-            self.tally.unsent(intended_ns, end);
+        for stamp in std::mem::take(&mut self.again) {
+            self.tally.unsent(stamp.intended_ns, end);
         }
         self.end_users(end);
         self.censor_due(end);

@@ -8,7 +8,7 @@ use super::source::Source;
 use super::tally::Fault;
 use super::{Fate, Session};
 
-/// How long a connection must have been idle for its closing to be no fault of the server.
+/// How long a connection that has answered nothing must have been idle for its closing to be no fault of the server.
 const IDLE_NS: u64 = 10_000_000;
 
 /// Methods of which a second request has the effect of one (RFC 9110, section 9.2.2).
@@ -25,21 +25,36 @@ impl Session {
         self.lanes[lane as usize].free_ns = at;
     }
 
-    /// Whether the request of `lane` met the server's closing of an idle connection: it can be sent again on another (RFC 9112,
-    /// section 9.3.1), as every client does. Each time costs a connection that was idle, so a request is lost for good at the
-    /// latest when only fresh ones are left.
-    fn is_idle_close(&mut self, lane: u32) -> bool {
+    /// Whether a request that `lane` loses may have met a closing that has nothing to do with it: the server had answered others
+    /// there, or nobody had asked it anything for a while.
+    ///
+    /// Each loss costs a connection that had answered, or one that was idle, and of those no more than all between two answers:
+    /// a server that never answers fails.
+    fn excuses(&mut self, lane: u32) -> bool {
         let state = &self.lanes[lane as usize];
-        let alone = state.cursor.held == 1 && state.unwritten == 0;
-        if !alone || state.free_ns == 0 || !state.reader.is_between_answers() {
-            return false;
+        if state.free_ns == 0 || state.proven {
+            return state.proven;
         }
-        let repeatable = match &self.source {
+        let alone = state.cursor.held == 1 && state.unwritten == 0;
+        let (idle_until_ns, again_ns) = (state.free_ns + IDLE_NS, state.again_ns);
+        let idle = alone
+            && self.oldest(lane).is_some_and(|stamp| stamp.sent_ns.max(again_ns) >= idle_until_ns)
+            && self
+                .unused_closed
+                .is_none_or(|(answers, closed)| answers != self.completed || closed < self.spec.lanes);
+        if idle {
+            let before = self.unused_closed.filter(|(answers, _)| *answers == self.completed);
+            self.unused_closed = Some((self.completed, before.map_or(0, |(_, closed)| closed) + 1));
+        }
+        idle
+    }
+
+    /// Whether the oldest request of `lane` may be sent a second time.
+    fn may_repeat(&self, lane: u32) -> bool {
+        match &self.source {
             Source::Same(_) => is_repeatable(&self.spec.request),
             Source::Each(each) => each.may_repeat(lane),
-        };
-        let free_ns = state.free_ns;
-        repeatable && self.oldest(lane).is_some_and(|stamp| stamp.sent_ns >= free_ns + IDLE_NS)
+        }
     }
 
     /// The server closed the connection at `at`.
@@ -79,54 +94,68 @@ impl Session {
         self.broken(lane, Fault::Parse, at)
     }
 
-    /// The requests sent on this connection will never be answered: the first fails by `fault`, the others with it.
+    /// The requests sent on this connection will never be answered there. Where the connection excuses it, those that are safe to
+    /// repeat are sent on another (RFC 9112, sections 9.3.1 and 9.3.2), as every client does, unless their answer has begun. Else
+    /// the first fails by `fault`, the others with it.
     #[cold]
     pub(super) fn broken(&mut self, lane: u32, fault: Fault, at: u64) -> Fate {
-        if fault != Fault::Parse && self.is_idle_close(lane) {
-            self.tally.resent(at);
-            self.abandon(lane, at);
-            return Fate::Replace;
-        }
+        let excused = fault != Fault::Parse && self.excuses(lane);
+        let mut begun = self.lanes[lane as usize].reader.has_begun();
         let mut fault = fault;
-        while self.oldest(lane).is_some() {
-            self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
-            self.occupancy.add(at, -1);
-            let label = self.lose(lane, at);
-            self.tally.fault(fault, label, at);
-            fault = Fault::Read;
-        }
-        let state = &mut self.lanes[lane as usize];
-        if state.offset > 0 {
-            self.rings.pop(lane, &mut state.cursor);
-            state.unwritten -= 1;
-            let label = self.lose(lane, at);
-            self.tally.fault(fault, label, at);
+        loop {
+            let sent = self.oldest(lane).is_some();
+            if !sent && self.lanes[lane as usize].offset == 0 {
+                break;
+            }
+            match sent {
+                true => self.occupancy.add(at, -1),
+                false => {
+                    let state = &mut self.lanes[lane as usize];
+                    (state.unwritten, state.offset) = (state.unwritten - 1, 0);
+                }
+            }
+            let stamp = self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
+            if excused && !begun && self.may_repeat(lane) {
+                self.tally.resent(at);
+                self.take_back(lane, stamp);
+            } else {
+                let label = self.lose(lane, at);
+                self.tally.fault(fault, label, at);
+                fault = Fault::Read;
+            }
+            begun = false;
         }
         self.abandon(lane, at);
         Fate::Replace
     }
 
-    /// Takes back what a connection still holds, to send it on another.
+    /// The oldest request of `lane` is to be sent on another connection.
+    fn take_back(&mut self, lane: u32, stamp: Stamp) {
+        // Whose request it was asks again; any other may be asked in the place of this one.
+        if !self.source.each().is_some_and(|each| each.again(lane, stamp.intended_ns)) {
+            self.again.push_back(stamp);
+        }
+    }
+
+    /// Takes back what a connection still holds, to send it on another as if it were for the first time.
     #[cold]
     pub(super) fn abandon(&mut self, lane: u32, at: u64) {
-        let state = &mut self.lanes[lane as usize];
+        let state = &self.lanes[lane as usize];
         let sent = state.cursor.held - state.unwritten;
         self.occupancy.add(at, -i64::from(sent));
-        while state.cursor.held > 0 {
-            let due_ns = self.rings.pop(lane, &mut state.cursor).intended_ns;
-            // Whose request it was asks again; any other may be asked in the place of this one.
-            if !self.source.each().is_some_and(|each| each.again(lane, due_ns)) {
-                self.again.push_back(due_ns);
-            }
+        while self.lanes[lane as usize].cursor.held > 0 {
+            let stamp = self.rings.pop(lane, &mut self.lanes[lane as usize].cursor);
+            self.take_back(lane, Stamp { sent_ns: 0, ..stamp });
         }
         if let Some(each) = self.source.each() {
             each.clear(lane);
         }
+        let state = &mut self.lanes[lane as usize];
         (state.unwritten, state.offset) = (0, 0);
         state.reader = Reader::default();
         state.side.clear();
-        (state.begun_ns, state.free_ns) = (0, 0);
-        state.open = false;
+        (state.begun_ns, state.free_ns, state.again_ns) = (0, 0, 0);
+        (state.open, state.proven) = (false, false);
         self.note_users();
     }
 

@@ -1,12 +1,13 @@
 //! What a session does only where its requests come from a feed.
 
 use super::dispatch::NEVER;
+use super::ring::Stamp;
 use super::{FeedError, Session, Source};
 
 impl Session {
     /// Gives `lane` the next batch, all of which was due when its first request was; the others use up arrivals of
     /// their own.
-    pub(super) fn assign_batch(&mut self, lane: u32, intended_ns: u64) {
+    pub(super) fn assign_batch(&mut self, lane: u32, stamp: Stamp) {
         let Some(each) = self.source.each() else { return };
         let count = each.fetch(lane);
         for nth in 0..count {
@@ -16,7 +17,7 @@ impl Session {
                 }
                 self.take(lane);
             }
-            self.assign(lane, intended_ns);
+            self.assign(lane, stamp);
         }
         self.user_begun();
     }

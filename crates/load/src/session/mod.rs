@@ -127,6 +127,10 @@ struct Lane {
     begun_ns: u64,
     /// Since when nothing was asked of it: it was opened then, or gave its last answer; 0 where it is a stream, not a connection.
     free_ns: u64,
+    /// When a request was last written here that another connection had lost; 0 for never.
+    again_ns: u64,
+    /// Whether it has given an answer, and is a connection, not a stream.
+    proven: bool,
     open: bool,
     /// Whether the dispatcher knows it.
     idle: bool,
@@ -146,8 +150,10 @@ pub struct Session {
     heads: Heads,
     dispatcher: Dispatcher,
     dirty: VecDeque<u32>,
-    /// Intended instants of requests that a server returned unanswered by closing in good order.
-    again: VecDeque<u64>,
+    /// Requests that a server returned unanswered by closing; where it had been asked in vain, with when it was first.
+    again: VecDeque<Stamp>,
+    /// Connections that were closed without having given an answer, which was no fault, since so many answers of all.
+    unused_closed: Option<(u64, u32)>,
     /// Requests that may still be sent; counts only in the window.
     quota: u64,
     tally: Tally,
@@ -205,6 +211,7 @@ impl Session {
             dispatcher: Dispatcher::silent(),
             dirty: VecDeque::with_capacity(spec.lanes as usize),
             again: VecDeque::new(),
+            unused_closed: None,
             quota: u64::MAX,
             tally: Tally::new(open_loop, spec.requests.is_some(), spec.expected_status),
             occupancy: Occupancy::default(),
@@ -281,10 +288,10 @@ impl Session {
                 self.assign_step(lane);
                 self.note_room(lane);
             } else if self.has_room(lane) {
-                let intended_ns = self.take(lane);
+                let stamp = self.take(lane);
                 match self.source {
-                    Source::Same(_) => self.assign(lane, intended_ns),
-                    Source::Each(_) => self.assign_batch(lane, intended_ns),
+                    Source::Same(_) => self.assign(lane, stamp),
+                    Source::Each(_) => self.assign_batch(lane, stamp),
                 }
                 self.note_room(lane);
             }
@@ -326,18 +333,18 @@ impl Session {
     }
 
     #[inline]
-    fn take(&mut self, lane: u32) -> u64 {
-        if let Some(intended_ns) = self.again.pop_front() {
-            return intended_ns;
+    fn take(&mut self, lane: u32) -> Stamp {
+        if let Some(stamp) = self.again.pop_front() {
+            return stamp;
         }
         self.quota -= 1;
-        self.dispatcher.take(lane)
+        Stamp::due(self.dispatcher.take(lane))
     }
 
     #[inline]
-    fn assign(&mut self, lane: u32, intended_ns: u64) {
+    fn assign(&mut self, lane: u32, stamp: Stamp) {
         let state = &mut self.lanes[lane as usize];
-        self.rings.push(lane, &mut state.cursor, intended_ns);
+        self.rings.push(lane, &mut state.cursor, stamp);
         state.unwritten += 1;
         if self.spec.per_connection.is_some() {
             state.left = state.left.saturating_sub(1);
@@ -410,10 +417,13 @@ impl Session {
         let (whole, offset) = self.source.advance(lane, state.unwritten, state.offset + bytes);
         state.offset = offset;
         let first = state.cursor.held - state.unwritten;
+        let mut oldest_ns = at;
         for nth in first..first + whole {
             let stamp = self.rings.at(lane, state.cursor, nth);
             if stamp.sent_ns == 0 {
                 stamp.sent_ns = at;
+            } else {
+                (state.again_ns, oldest_ns) = (at, oldest_ns.min(stamp.sent_ns));
             }
             if stamp.intended_ns == AT_ONCE {
                 stamp.intended_ns = at;
@@ -423,7 +433,7 @@ impl Session {
         self.occupancy.add(at, i64::from(whole));
         self.hold_back(lane, at);
         if let Some(timeout_ns) = self.spec.timeout_ns {
-            self.expiry_ns = self.expiry_ns.min(at.saturating_add(timeout_ns));
+            self.expiry_ns = self.expiry_ns.min(oldest_ns.saturating_add(timeout_ns));
         }
     }
 
@@ -491,7 +501,7 @@ impl Session {
         }
         state.answers += u64::from(self.tally.covers(at));
         if state.free_ns != 0 {
-            state.free_ns = at;
+            (state.free_ns, state.proven) = (at, true);
         }
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);

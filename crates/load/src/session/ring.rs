@@ -5,6 +5,14 @@ pub(crate) struct Stamp {
     pub(crate) sent_ns: u64,
 }
 
+impl Stamp {
+    /// Of a request that is due then and was never sent.
+    #[inline]
+    pub(crate) fn due(intended_ns: u64) -> Self {
+        Self { intended_ns, sent_ns: 0 }
+    }
+}
+
 /// The stamps of all requests in flight: one ring for each connection, in one allocation made before the run.
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -34,9 +42,9 @@ impl Rings {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, lane: u32, cursor: &mut Cursor, intended_ns: u64) {
+    pub(crate) fn push(&mut self, lane: u32, cursor: &mut Cursor, stamp: Stamp) {
         cursor.held += 1;
-        *self.at(lane, *cursor, cursor.held - 1) = Stamp { intended_ns, sent_ns: 0 };
+        *self.at(lane, *cursor, cursor.held - 1) = stamp;
     }
 
     #[inline]

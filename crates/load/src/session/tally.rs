@@ -127,7 +127,7 @@ pub struct Tally {
     pub by_status: BTreeMap<u16, u64>,
     /// Events, where answers are streams of them.
     pub events: Option<Box<Events>>,
-    /// Requests sent once more, in the window: they met a server's closing of an idle connection.
+    /// Requests sent once more, in the window: they met a server's closing of their connection.
     pub resent: u64,
     /// What became of users, where requests have any.
     pub users: Option<Box<Users>>,

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::dispatch::NEVER;
+use super::ring::Stamp;
 use super::{Session, Source};
 use crate::histogram::{Latencies, latencies};
 
@@ -86,7 +87,7 @@ impl Session {
     #[cold]
     pub(super) fn assign_step(&mut self, lane: u32) {
         if let Some(due_ns) = self.source.each().and_then(|each| each.fetch_step(lane)) {
-            self.assign(lane, due_ns);
+            self.assign(lane, Stamp::due(due_ns));
         }
         self.note_users();
     }

@@ -1,4 +1,4 @@
-use model::record::{LoadReport, Warning};
+use model::record::{LoadReport, MANY_RESENT, Warning};
 use model::units::format_ns;
 
 use super::gather::Measured;
@@ -31,12 +31,13 @@ const EVENNESS_ANSWERS: f64 = 10.0;
 type Check = fn(&LoadReport, &Measured) -> Option<Warning>;
 
 /// Most important first.
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 15] = [
     partial,
     connections,
     errors,
     values,
     parse,
+    resent,
     rate,
     busy,
     send_lag,
@@ -117,6 +118,19 @@ fn parse(_: &LoadReport, measured: &Measured) -> Option<Warning> {
     warning(
         "malformed",
         format!("An answer was not what was asked for: {malformed}. Look at what the server sends."),
+    )
+}
+
+fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
+    let share = report.resent as f64 / report.requests.max(1) as f64;
+    (share > MANY_RESENT).then_some(())?;
+    warning(
+        "resent",
+        format!(
+            "The server closed connections as {} requests ({:.2} %) were on their way, as one may that is short of workers or limits its kept connections. They were sent again on others and are timed from the first time: look at its keep-alive settings, or use fewer connections (-c).",
+            report.resent,
+            share * 100.0
+        ),
     )
 }
 
@@ -287,7 +301,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 18] = [
+    const CASES: [Case; 19] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -300,6 +314,9 @@ mod tests {
         }),
         ("malformed", "not what was asked for: it", "Look at what the server sends.", |_, measured| {
             measured.malformed = Some("it".to_owned());
+        }),
+        ("resent", "were on their way", "look at its keep-alive settings", |report, _| {
+            report.resent = report.requests / 500;
         }),
         ("rate", "does not keep up with", "Lower the rate or add connections", |report, _| {
             (report.rate_ratio, report.schedule.rate_per_s) = (Some(0.98), Some(RATE_PER_S));

@@ -10,6 +10,7 @@ mod grpc;
 mod hostile;
 mod http2;
 mod http3;
+mod kept;
 mod list;
 mod merge;
 mod phases;

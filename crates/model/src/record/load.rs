@@ -4,6 +4,9 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Share of requests that were sent once more, above which it is said: below it, no percentile up to the p99.9 shows it.
+pub const MANY_RESENT: f64 = 0.001;
+
 /// Connections asked for and really open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
@@ -281,7 +284,7 @@ pub struct LoadReport {
     pub unfinished: u64,
     /// Arrivals due and not sent when the window ended.
     pub unsent: u64,
-    /// Requests that met a server's closing of an idle connection and were sent once more, on another: no errors.
+    /// Requests that met a server's closing of their connection and were sent once more, on another: no errors.
     #[serde(default)]
     pub resent: u64,
     /// done − intended; unfinished and unsent requests enter as "at least this long".

@@ -37,9 +37,9 @@ pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, can_write, write_atomically};
 pub use host::{Host, Link};
 pub use load::{
-    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,
-    Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, UserFigures, Warning,
-    status_name,
+    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, MANY_RESENT, NamedRequests,
+    PerConnection, Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, UserFigures,
+    Warning, status_name,
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus, SourceChange};
