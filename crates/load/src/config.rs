@@ -63,7 +63,8 @@ pub struct Config {
     pub window: Duration,
     /// Requests after which the window ends early, over all threads and shards.
     pub requests: Option<u64>,
-    /// A request unanswered for longer than this after it was sent counts as a timeout and costs its connection.
+    /// A request unanswered for longer than this after it was sent counts as a timeout and costs its connection. An attempt to
+    /// connect, with its handshake, has as long, and at most 10 s.
     pub timeout: Option<Duration>,
     /// The only status that is no error; `None` where every one below 400 is none.
     pub expected_status: Option<u16>,

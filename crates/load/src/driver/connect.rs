@@ -14,7 +14,7 @@ const FIRST_PAUSE_NS: u64 = SECOND_NS / 100;
 /// Longest pause: a server that is away for a minute is found again within a second.
 const LONGEST_PAUSE_NS: u64 = SECOND_NS;
 
-/// How long one attempt may take: a lost SYN is sent again after 1, 3 and 7 s, and then hope is over.
+/// How long one attempt may take at most: a lost SYN is sent again after 1, 3 and 7 s, and then hope is over.
 const ATTEMPT_NS: u64 = 10 * SECOND_NS;
 
 /// The connection of one lane.
@@ -43,6 +43,11 @@ impl Slot {
         }
     }
 
+    /// Whether it is connected, and only TLS is missing.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected_ns != 0
+    }
+
     /// Its times of being connected, and of all that came after that until `now`.
     pub(crate) fn opening_ns(&self, now: u64) -> [u64; 2] {
         [self.connected_ns.saturating_sub(self.began_ns), now.saturating_sub(self.connected_ns)]
@@ -56,6 +61,8 @@ pub(crate) struct Opener {
     pausing: BinaryHeap<Reverse<(u64, u32)>>,
     /// Attempts under way, oldest first: when each is given up, its lane and generation.
     attempts: VecDeque<(u64, u32, u32)>,
+    /// How long one may take.
+    pub(crate) attempt_ns: u64,
     opening: usize,
     /// Lanes whose first attempt has not ended.
     pub(crate) untried: usize,
@@ -66,8 +73,10 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(lanes: u32) -> Self {
-        Self { waiting: (0..lanes).collect(), untried: lanes as usize, ..Self::default() }
+    /// For so many lanes. An attempt may take as long as a request, where that has a limit.
+    pub(crate) fn new(lanes: u32, timeout_ns: Option<u64>) -> Self {
+        let attempt_ns = timeout_ns.map_or(ATTEMPT_NS, |timeout_ns| timeout_ns.min(ATTEMPT_NS));
+        Self { waiting: (0..lanes).collect(), attempt_ns, untried: lanes as usize, ..Self::default() }
     }
 
     /// A lane for which a socket may be opened now.
@@ -98,7 +107,7 @@ impl Opener {
     /// An attempt has begun.
     pub(crate) fn begun(&mut self, lane: u32, slot: &mut Slot, now: u64) {
         (slot.began_ns, slot.connected_ns) = (now, 0);
-        self.attempts.push_back((now.saturating_add(ATTEMPT_NS), lane, slot.generation));
+        self.attempts.push_back((now.saturating_add(self.attempt_ns), lane, slot.generation));
     }
 
     /// A lane and generation whose attempt, if it still goes on, has taken too long.

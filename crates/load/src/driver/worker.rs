@@ -208,7 +208,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             epoll,
             events: Vec::with_capacity(EVENTS),
             slots: (0..connections).map(|_| Slot::default()).collect(),
-            opener: Opener::new(connections),
+            opener: Opener::new(connections, setup.spec.timeout_ns),
             session,
             buf: vec![0; READ_BYTES].into(),
             stamps,

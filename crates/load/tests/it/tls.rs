@@ -175,3 +175,55 @@ fn a_server_without_tls_is_recognised() {
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("is not TLS"), "{text}");
 }
+
+#[test]
+fn a_handshake_that_nobody_answers_ends_by_the_timeout_and_says_so() {
+    // The system accepts for it, and nobody reads.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let cases = [
+        (silent.local_addr().unwrap(), None, "does it speak TLS on this port"),
+        (datagrams.local_addr().unwrap(), Some(2), "does it speak HTTP/3 on this port of UDP"),
+    ];
+    for (address, http3, words) in cases {
+        let refused = drive(address, "127.0.0.1", |config| {
+            config.tls.roots = Roots::Anyone;
+            config.http3 = http3;
+            config.timeout = Some(Duration::from_millis(300));
+        });
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("within 300 ms (--timeout)") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_handshake_that_nobody_answers_in_a_run_is_an_error_of_connecting() {
+    let authority = Authority::new("half");
+    let server = authority.server(&authority.certify("localhost", FAR), &TLS13, false);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        // One answer, and nobody is served after it.
+        let (stream, _) = listener.accept().unwrap();
+        let mut stream =
+            rustls::StreamOwned::new(rustls::ServerConnection::new(server.into()).unwrap(), stream);
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+        drop(stream);
+        // The listener stays open, so that the system goes on accepting.
+        loop {
+            std::thread::park();
+        }
+    });
+    let report = drive(address, "localhost", |config| {
+        config.tls.roots = Roots::File(authority.file());
+        (config.connections, config.requests) = (1, None);
+        (config.window, config.timeout) = (Duration::from_secs(2), Some(Duration::from_millis(200)));
+    });
+    let report = report.unwrap().report;
+    assert!(report.requests == 1 && report.errors.connect >= 1, "{report:?}");
+    assert_eq!(report.errors.connect, report.errors.total(), "{report:?}");
+}

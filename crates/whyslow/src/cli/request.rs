@@ -75,7 +75,8 @@ pub(crate) struct RequestArgs {
     /// With --replay: how many times as fast as it was [default: 1]
     #[arg(long, value_name = "FACTOR", requires = "replay", help_heading = ASKING)]
     pub(crate) speed: Option<f64>,
-    /// A request unanswered for longer counts as a timeout, once
+    /// A request unanswered for longer counts as a timeout, once. To open a connection, with its handshake, may take as
+    /// long, and at most 10 s
     /// [default: 2s; 60s in compare, ladder and case]
     #[arg(short = 'T', long, value_parser = wrk_time, help_heading = REACHING)]
     pub(crate) timeout: Option<Span>,

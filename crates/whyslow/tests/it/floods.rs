@@ -174,7 +174,7 @@ fn a_server_that_never_says_anything_ends_no_run_late() {
         (&tls, &["--insecure"]),
         (&quic, &["--http3", "--insecure"]),
     ];
-    // A handshake has ten seconds, so that they wait together.
+    // They wait together.
     std::thread::scope(|scope| {
         for (url, flags) in cases {
             scope.spawn(move || {

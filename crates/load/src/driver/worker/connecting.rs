@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
+use model::units::format_ns;
 use rustix::event::epoll;
 
 use super::Worker;
@@ -71,8 +72,23 @@ impl<P: Protocol> Worker<'_, P> {
         while let Some((lane, generation)) = self.opener.overdue(now) {
             let slot = &self.slots[lane as usize];
             if slot.connecting && slot.generation == generation {
-                self.open_failed(lane, Refusal::System(std::io::ErrorKind::TimedOut.into()), now);
+                let refusal = self.unanswered(slot.is_connected());
+                self.open_failed(lane, refusal, now);
             }
+        }
+    }
+
+    /// Nobody answered the attempt to open a connection, or, where it is `connected`, the handshake on it.
+    fn unanswered(&self, connected: bool) -> Refusal {
+        let within = format_ns(self.opener.attempt_ns as f64);
+        match self.setup.tls {
+            Some(client) if client.quic.is_some() => Refusal::Tls(format!(
+                "the server did not finish the handshake of QUIC within {within} (--timeout): does it speak HTTP/3 on this port of UDP?"
+            )),
+            Some(_) if connected => Refusal::Tls(format!(
+                "the server did not finish the handshake within {within} (--timeout): does it speak TLS on this port?"
+            )),
+            _ => Refusal::System(io::ErrorKind::TimedOut.into()),
         }
     }
 
