@@ -26,6 +26,7 @@ pub mod http3;
 mod in_pieces;
 mod occupancy;
 mod pairs;
+mod places;
 mod protocol;
 mod ring;
 mod silence;

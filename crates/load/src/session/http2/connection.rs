@@ -17,6 +17,7 @@ use h2::client::{self, Builder, ResponseFuture, SendRequest};
 use super::pipe::{End, Pipe, pipe};
 
 use crate::session::grpc::{Messages, is_grpc, status};
+use crate::session::places::{Came, Carrier};
 use crate::session::{Body, GrpcError, Heard, Malformed};
 
 /// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
@@ -26,17 +27,6 @@ const FIELDS_BYTES: u32 = 64 * 1024;
 
 /// Field that says how a call went.
 const GRPC_STATUS: &str = "grpc-status";
-
-/// What became of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// It was answered with this status.
-    Answered(u16),
-    /// It was answered with what is no answer.
-    Malformed(Malformed),
-    /// It was reset.
-    Reset,
-}
 
 /// The connection cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +56,6 @@ pub(super) struct Connection {
     active: usize,
     /// Streams that have a request and no room for it.
     waiting: VecDeque<u32>,
-    /// Streams whose answer has begun and not ended, since this was last taken.
-    begun: Vec<u32>,
 }
 
 impl fmt::Debug for Connection {
@@ -112,8 +100,8 @@ enum State {
 }
 
 impl Connection {
-    /// Begins with room for `streams` requests at a time; what it has to say first is in [`Connection::outgoing`].
-    /// With `hears` answers are kept for [`Connection::take_heard`], with `grpc` they are those of gRPC.
+    /// Begins with room for `streams` requests at a time; what it has to say first is in [`Carrier::outgoing`].
+    /// With `hears` answers are kept for [`Carrier::take_heard`], with `grpc` they are those of gRPC.
     pub(super) fn new(streams: u32, hears: bool, grpc: bool) -> Result<Self, Lost> {
         let (pipe, end) = pipe();
         let mut handshake = Box::pin(
@@ -143,7 +131,6 @@ impl Connection {
                 .collect(),
             active: 0,
             waiting: VecDeque::new(),
-            begun: Vec::new(),
         };
         new.turn().map(|()| new)
     }
@@ -166,11 +153,6 @@ impl Connection {
         self.waiting.push_back(slot);
     }
 
-    /// A request that waited and has room now.
-    pub(super) fn next_waiting(&mut self) -> Option<u32> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
-    }
-
     /// Begins a stream.
     pub(super) fn ask(&mut self, slot: u32, request: http::Request<()>, body: Bytes) -> Result<(), Lost> {
         let (response, mut stream) =
@@ -185,34 +167,20 @@ impl Connection {
         Ok(())
     }
 
-    /// The whole answer of a stream that has ended, where answers are kept.
-    pub(super) fn take_heard(&mut self, slot: u32) -> Option<Heard> {
-        self.streams[slot as usize].heard.as_deref_mut().map(std::mem::take)
-    }
-
-    /// Gives a stream up; the server is told.
-    pub(super) fn cancel(&mut self, slot: u32) {
-        let stream = &mut self.streams[slot as usize];
-        if !matches!(std::mem::take(&mut stream.state), State::Idle) {
-            self.active -= 1;
-        }
-        self.waiting.retain(|other| *other != slot);
-    }
-
     /// Takes in bytes from the server.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         self.end.feed(bytes);
     }
 
-    /// Goes as far as it can; `ended` is told of each stream that is over.
-    pub(super) fn advance(&mut self, mut ended: impl FnMut(u32, Ended)) -> Result<(), Lost> {
+    /// Goes as far as it can; `tell` is told what came of streams.
+    pub(super) fn advance(&mut self, mut tell: impl FnMut(u32, Came)) -> Result<(), Lost> {
         loop {
             let turned = self.turn();
             let malformed = turned.is_err_and(|lost| lost.malformed);
             // What the server broke was not reset: whoever loses the connection counts it.
             let moved = self.poll_streams(&mut |slot, how| {
-                if how != Ended::Reset || !malformed {
-                    ended(slot, how);
+                if how != Came::Reset || !malformed {
+                    tell(slot, how);
                 }
             });
             turned?;
@@ -233,7 +201,7 @@ impl Connection {
     }
 
     /// Polls the streams that were woken; true if any moved.
-    fn poll_streams(&mut self, ended: &mut impl FnMut(u32, Ended)) -> bool {
+    fn poll_streams(&mut self, tell: &mut impl FnMut(u32, Came)) -> bool {
         let mut moved = false;
         for slot in 0..self.streams.len() {
             if !self.streams[slot].flag.take() {
@@ -244,40 +212,52 @@ impl Connection {
             if let Some(how) = self.streams[slot].poll() {
                 self.streams[slot].state = State::Idle;
                 self.active -= 1;
-                ended(slot as u32, how);
+                tell(slot as u32, how);
             } else if asked && matches!(self.streams[slot].state, State::Reading(..)) {
-                self.begun.push(slot as u32);
+                tell(slot as u32, Came::Begun);
             }
         }
         moved
     }
+}
 
-    /// A stream whose answer has begun.
-    pub(super) fn next_begun(&mut self) -> Option<u32> {
-        self.begun.pop()
+impl Carrier for Connection {
+    fn outgoing(&mut self) -> &mut Vec<u8> {
+        self.end.outgoing()
     }
 
-    /// What is to be sent.
-    pub(super) fn outgoing(&mut self) -> &mut Vec<u8> {
-        self.end.outgoing()
+    fn take_heard(&mut self, stream: u32) -> Option<Heard> {
+        self.streams[stream as usize].heard.as_deref_mut().map(std::mem::take)
+    }
+
+    fn next_waiting(&mut self) -> Option<u32> {
+        if self.has_room() { self.waiting.pop_front() } else { None }
+    }
+
+    fn cancel(&mut self, stream: u32) {
+        let given_up = &mut self.streams[stream as usize];
+        if !matches!(std::mem::take(&mut given_up.state), State::Idle) {
+            self.active -= 1;
+        }
+        self.waiting.retain(|other| *other != stream);
     }
 }
 
 impl Stream {
-    fn poll(&mut self) -> Option<Ended> {
+    fn poll(&mut self) -> Option<Came> {
         let waker = Waker::from(Arc::clone(&self.flag));
         let mut cx = Context::from_waker(&waker);
         if let State::Asked(response) = &mut self.state {
             match Pin::new(response).poll(&mut cx) {
                 Poll::Pending => return None,
-                Poll::Ready(Err(_)) => return Some(Ended::Reset),
+                Poll::Ready(Err(_)) => return Some(Came::Reset),
                 Poll::Ready(Ok(response)) => {
                     if let Some(heard) = &mut self.heard {
                         heard.begin(response.status().as_u16(), &head(&response));
                     }
                     let early = self.messages.as_mut().map(|messages| begin_call(messages, &response));
                     self.state = match early.transpose() {
-                        Err(malformed) => return Some(Ended::Malformed(malformed)),
+                        Err(malformed) => return Some(Came::Malformed(malformed)),
                         Ok(early) => {
                             let status = early.unwrap_or(Some(response.status().as_u16()));
                             State::Reading(status, response.into_body())
@@ -291,11 +271,11 @@ impl Stream {
             match body.poll_data(&mut cx) {
                 Poll::Pending => return None,
                 Poll::Ready(None) => break,
-                Poll::Ready(Some(Err(_))) => return Some(Ended::Reset),
+                Poll::Ready(Some(Err(_))) => return Some(Came::Reset),
                 Poll::Ready(Some(Ok(bytes))) => {
                     self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
                     if let Some(Err(error)) = self.messages.as_mut().map(|messages| messages.take(&bytes)) {
-                        return Some(Ended::Malformed(error.into()));
+                        return Some(Came::Malformed(error.into()));
                     }
                     // It can only fail for more than was received.
                     let _ = body.flow_control().release_capacity(bytes.len());
@@ -309,9 +289,9 @@ impl Stream {
                 if let (Some(heard), Ok(status)) = (&mut self.heard, status) {
                     heard.status = status;
                 }
-                Some(status.map_or_else(|error| Ended::Malformed(error.into()), Ended::Answered))
+                Some(status.map_or_else(|error| Came::Malformed(error.into()), Came::Answered))
             }
-            Poll::Ready(Err(_)) => Some(Ended::Reset),
+            Poll::Ready(Err(_)) => Some(Came::Reset),
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::answer::{Answer, Heads, Http3Error, Wrong};
+use super::answer::{Answer, Heads, Wrong};
 use super::code;
 use super::control::{Inbound, Server, ours};
 use super::piece::Piece;
 use super::request::Framed;
 use crate::session::Heard;
+use crate::session::places::{Came, Carrier};
 
 /// Our control stream: the first that a client begins in one direction. Source: RFC 9000, section 2.1.
 const CONTROL_STREAM: u64 = 2;
@@ -17,19 +18,6 @@ const OURS: u64 = 0b00;
 const OF_SERVER: u64 = 0b11;
 /// Streams of a server that are open at once at most: three that it needs, and some of unknown kinds.
 pub(crate) const MOST_INBOUND: u32 = 16;
-
-/// What came of a stream; all but the first end it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
-    /// Its answer has begun.
-    Begun,
-    /// It was answered with this status.
-    Answered(u16),
-    /// It was answered with what is no answer.
-    Malformed(Http3Error),
-    /// It was reset, or will never be answered.
-    Reset,
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -62,7 +50,7 @@ struct Lane {
 }
 
 impl Connection {
-    /// Begins with so many lanes. With `hears` answers are kept for [`Connection::take_heard`].
+    /// Begins with so many lanes. With `hears` answers are kept for [`Carrier::take_heard`].
     pub(super) fn new(lanes: u32, hears: bool) -> Self {
         let mut out = Vec::new();
         Piece::Data { stream: CONTROL_STREAM, bytes: &ours(), last: false }.write(&mut out);
@@ -93,11 +81,6 @@ impl Connection {
         self.waiting.push_back(lane);
     }
 
-    /// A lane that waited and has room now.
-    pub(super) fn next_waiting(&mut self) -> Option<u32> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
-    }
-
     /// Begins a stream, for which there is room.
     pub(super) fn ask(&mut self, lane: u32, request: &Framed) {
         let Some(stream) = self.rooms.pop_front() else { return };
@@ -106,17 +89,6 @@ impl Connection {
         let place = &mut self.lanes[lane as usize];
         (place.stream, place.begun, place.bodiless) = (Some(stream), false, request.head);
         place.answer = Answer::default();
-    }
-
-    /// The whole answer of a stream that has ended, where answers are kept.
-    pub(super) fn take_heard(&mut self, lane: u32) -> Option<Heard> {
-        self.lanes[lane as usize].heard.as_deref_mut().map(std::mem::take)
-    }
-
-    /// Gives up the stream of `lane`, of which the server is told, or its wait for one.
-    pub(super) fn cancel(&mut self, lane: u32) {
-        self.give_up(lane, code::REQUEST_CANCELLED);
-        self.waiting.retain(|other| *other != lane);
     }
 
     fn give_up(&mut self, lane: u32, code: u64) {
@@ -196,7 +168,7 @@ impl Connection {
             }
             Err(Wrong::Answer(error)) => {
                 self.give_up(lane, code::MESSAGE_ERROR);
-                Ok(Some((lane, Came::Malformed(error))))
+                Ok(Some((lane, Came::Malformed(error.into()))))
             }
             Err(Wrong::Connection(code)) => Err(code),
         }
@@ -237,5 +209,24 @@ impl Connection {
             self.give_up(lane, code::REQUEST_CANCELLED);
             tell(lane, Came::Reset);
         }
+    }
+}
+
+impl Carrier for Connection {
+    fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    fn take_heard(&mut self, lane: u32) -> Option<Heard> {
+        self.lanes[lane as usize].heard.as_deref_mut().map(std::mem::take)
+    }
+
+    fn next_waiting(&mut self) -> Option<u32> {
+        if self.has_room() { self.waiting.pop_front() } else { None }
+    }
+
+    fn cancel(&mut self, lane: u32) {
+        self.give_up(lane, code::REQUEST_CANCELLED);
+        self.waiting.retain(|other| *other != lane);
     }
 }
