@@ -1,8 +1,9 @@
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use model::job::{Endpoint, Job, Protocol, Requests, Reuse};
+use serde::{Deserialize, Serialize};
 
 use crate::list::Asked;
 use crate::schedule::Pace;
@@ -76,8 +77,8 @@ pub struct Config {
     /// Local addresses that connections come from, in turn; empty for the system's choice. Each has ports of its own.
     pub sources: Vec<IpAddr>,
     /// When the window begins, so that shards begin together: the warm-up goes on until then. A time that has passed
-    /// is now.
-    pub start_at: Option<SystemTime>,
+    /// is now. It may be set until [`Connected`](crate::Event::Connected) has been told; copies of this share it.
+    pub start_at: Arc<OnceLock<SystemTime>>,
 }
 
 impl Config {
@@ -110,7 +111,7 @@ impl Config {
             idle: Idle::Sleep,
             slack: Duration::ZERO,
             sources: Vec::new(),
-            start_at: None,
+            start_at: Arc::default(),
         }
     }
 }
@@ -166,6 +167,7 @@ impl Config {
         // Fewer threads than connections do the same work.
         config.threads = job.threads.min(job.connections.max(1));
         config.connections = job.connections;
+        config.shard = Shard { index: job.part.index, of: job.part.of };
         config.per_connection = match job.reuse {
             Reuse::Requests(requests) => Some(requests),
             // Whoever says that a connection closes closes it, whatever the server does.
@@ -199,7 +201,7 @@ impl Warmup {
 }
 
 /// How a worker waits for the next arrival or answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Idle {
     /// Sleep in the kernel with a nanosecond timer, asked for as much earlier as such timers are late here; poll for what is
     /// due sooner than that.

@@ -10,6 +10,7 @@
 //! | `scenario` | users and their steps | yes |
 //! | `merge` | shards into one | yes |
 //! | `repeat` | windows one after another into one | yes |
+//! | `window` | one window as data, whole or in parts | yes |
 //! | `summary` | tallies into a [`model::record::LoadReport`] | yes |
 //! | [`export`] | histograms into `.hlog` and `.hgrm` text | yes |
 //! | [`wrk`] | a run in the words of wrk and wrk2 | yes |
@@ -34,6 +35,7 @@ mod supply;
 mod target;
 mod tls;
 mod websocket;
+mod window;
 pub mod wrk;
 
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};
@@ -48,3 +50,4 @@ pub use scenario::Scenario;
 pub use supply::{Requests, Supply};
 pub use target::{Address, Scheme, Target};
 pub use tls::{Identity, Roots, Tls};
+pub use window::WindowJob;

@@ -64,6 +64,15 @@ impl Observed {
         Self { generator: load.generator, load_cpus: load.load_cpus, observer_cpu_ns, ..self }
     }
 
+    /// What generators on two machines did at the same time, as one.
+    #[must_use]
+    pub fn and_load(mut self, other: Self) -> Self {
+        self.generator.add_beside(&other.generator);
+        self.load_cpus.add_beside(&other.load_cpus);
+        self.observer_cpu_ns += other.observer_cpu_ns;
+        self
+    }
+
     /// The same without the time that the generator polled in vain, all its threads together: that is not work, and its
     /// CPUs were free for more. `busiest` is the share of the window for which its busiest thread worked.
     #[must_use]

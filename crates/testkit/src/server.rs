@@ -97,6 +97,7 @@ pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
+    asked: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<Log>>>,
 }
 
@@ -110,9 +111,16 @@ impl Server {
         let listener = TcpListener::bind((spec.address, 0)).expect("a test needs a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || Loop::new(spec, listener.into())?.run(&flag));
-        Self { address, stop, thread: Some(thread) }
+        let asked = Arc::new(AtomicBool::new(false));
+        let (flag, seen) = (Arc::clone(&stop), Arc::clone(&asked));
+        let thread = std::thread::spawn(move || Loop::new(spec, listener.into())?.run(&flag, &seen));
+        Self { address, stop, asked, thread: Some(thread) }
+    }
+
+    /// Whether it was asked anything yet.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// The URL of its root.
@@ -181,7 +189,7 @@ impl Loop {
         })
     }
 
-    fn run(mut self, stop: &AtomicBool) -> io::Result<Log> {
+    fn run(mut self, stop: &AtomicBool, asked: &AtomicBool) -> io::Result<Log> {
         let mut events = Vec::with_capacity(256);
         while !stop.load(Ordering::Relaxed) {
             self.accept_in_time()?;
@@ -198,6 +206,7 @@ impl Loop {
                     index => self.handle(index as usize),
                 }
             }
+            asked.store(!self.log.entries.is_empty(), Ordering::Relaxed);
         }
         self.log.connections = self.connections.len() as u32;
         Ok(self.log)

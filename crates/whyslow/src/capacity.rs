@@ -2,19 +2,21 @@
 
 mod server;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use analyse::Bound;
 use analyse::capacity::{Capacity, CapacityVerdict, Purpose, Searched, Step, capacity, holds};
 use anyhow::Context;
 use load::schedule::{Arrival, Pace};
-use load::{Config, Warmup};
-use model::job::Job;
+use load::{Config, Warmup, WindowJob};
+use model::job::{Endpoint, Job};
 use model::plan::{Search, Try};
 use model::record::LoadReport;
 
 use crate::cli::{self, CapacityArgs, Format, Size};
 use crate::compare::progress::Progress;
+use crate::compare::remote::{self, fleet::Fleet};
 use crate::compare::{GIT, is_from_git};
 use crate::config::{self, Found};
 use crate::exit::{Exit, Outcome, Stop};
@@ -47,13 +49,15 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     }
     let args = &filled(args).map_err(Stop::usage)?;
     // What is wrong with the requests is said before anything is started.
-    let job = job(args).map_err(Stop::usage)?;
+    let mut job = job(args).map_err(Stop::usage)?;
+    let fleet = generators(args)?;
     let served = server::serve(args, &job)?;
-    let mut config = Config::of_job(&job, served.endpoint()).map_err(Stop::usage)?;
+    job.endpoints = vec![served.endpoint().clone()];
+    let mut config = config_of(&job, fleet.is_some()).map_err(Stop::usage)?;
     config.seed = args.seed;
     let interrupt = Interrupt::listen()?;
-    let mut bench =
-        Bench { args, slo, config, interrupt, steps: Vec::new(), progress: Progress::new(seconds(args)) };
+    let (steps, progress) = (Vec::new(), Progress::new(seconds(args)));
+    let mut bench = Bench { args, slo, job, config, fleet, interrupt, steps, progress };
     let searched = bench.search();
     bench.progress.finish();
     let found = capacity(&bench.slo, &bench.steps, &searched?);
@@ -65,6 +69,35 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
         Format::Md => report::capacity_markdown(&found),
     })?;
     Ok(exit(&found))
+}
+
+/// The machines of `--load-on`, reached; nothing where the generator is here.
+fn generators(args: &CapacityArgs) -> Result<Option<Fleet>, Stop> {
+    if args.load_on.is_empty() {
+        return Ok(None);
+    }
+    let here = [(args.request.unix.is_some(), "--unix"), (args.request.cacert.is_some(), "--cacert")];
+    let here = here.into_iter().chain([(args.request.cert.is_some(), "--cert")]);
+    if let Some((_, flag)) = here.into_iter().find(|(given, _)| *given) {
+        return Err(Stop::usage(anyhow::anyhow!(
+            "{flag} names what is on this machine, and with --load-on the generators are on others: leave it out"
+        )));
+    }
+    if !args.target.contains("://") {
+        return Err(Stop::usage(anyhow::anyhow!(
+            "with --load-on the server is one that runs already: start '{}' where the generators reach it, and give its URL",
+            args.target
+        )));
+    }
+    remote::check_generators(&args.load_on, args.connections).map_err(Stop::usage)?;
+    Ok(Some(Fleet::connect(&args.load_on)?))
+}
+
+/// What a window is like but for its pace; where its generators are on other machines, the URL's host is looked up there.
+fn config_of(job: &Job, elsewhere: bool) -> Result<Config, load::LoadError> {
+    let endpoint = &job.endpoints[0];
+    let unresolved = Endpoint { unix: Some(PathBuf::new()), ..endpoint.clone() };
+    Config::of_job(job, if elsewhere { &unresolved } else { endpoint })
 }
 
 /// The flags with what a `whyslow.toml` says in the place of what they leave open.
@@ -118,15 +151,15 @@ fn job(args: &CapacityArgs) -> anyhow::Result<Job> {
 fn seconds(args: &CapacityArgs) -> f64 {
     let window = args.window.0.as_secs_f64();
     let one = args.warmup.0.as_secs_f64() + window;
-    let scaling = f64::from(closed_loops(args.connections).len() as u32)
+    let scaling = f64::from(closed_loops(args.connections, args.load_on.len()).len() as u32)
         * (args.warmup.0.as_secs_f64() + SCALING_WINDOW.as_secs_f64().min(window));
     scaling + (USUAL_TRIES + CURVE.len() as f64) * one + f64::from(CONFIRM_FACTOR) * window
 }
 
-/// Connections of the closed loops: powers of two, and all.
-fn closed_loops(connections: u32) -> Vec<u32> {
-    let mut loops: Vec<u32> =
-        std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < connections).collect();
+/// Connections of the closed loops: powers of two, and all; at least one for each generator.
+fn closed_loops(connections: u32, generators: usize) -> Vec<u32> {
+    let powers = std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < connections);
+    let mut loops: Vec<u32> = powers.filter(|n| *n as usize >= generators).collect();
     loops.push(connections);
     loops
 }
@@ -135,7 +168,10 @@ fn closed_loops(connections: u32) -> Vec<u32> {
 struct Bench<'a> {
     args: &'a CapacityArgs,
     slo: Bound,
+    job: Job,
     config: Config,
+    /// Where the generators are, if not here.
+    fleet: Option<Fleet>,
     interrupt: Interrupt,
     steps: Vec<Step>,
     progress: Progress,
@@ -176,7 +212,7 @@ impl Bench<'_> {
     /// Closed loops of few to all connections; gives the highest rate that any answered.
     fn scaling(&mut self) -> Result<f64, Stop> {
         let mut highest = 0.0_f64;
-        for connections in closed_loops(self.args.connections) {
+        for connections in closed_loops(self.args.connections, self.args.load_on.len()) {
             let mut config = self.config.clone();
             config.connections = connections;
             config.threads = config.threads.min(connections);
@@ -212,13 +248,21 @@ impl Bench<'_> {
     fn drive(&mut self, mut config: Config, purpose: Purpose, what: &str) -> Result<LoadReport, Stop> {
         self.progress.doing(what);
         config.warmup = Warmup::fixed(self.args.warmup.0);
-        let progress = &mut self.progress;
-        let measured = load::run(&config, self.interrupt.flag(), &mut |_| progress.tick());
-        // A server that goes away in the middle is no mistake of the command line.
-        let measured =
-            measured.map_err(if self.steps.is_empty() { load_command::refused } else { Stop::from })?;
+        let measured = match &self.fleet {
+            Some(fleet) => {
+                fleet.window(&WindowJob::new(self.job.clone(), &config), self.args.cpus.as_ref())?.outcome
+            }
+            None => self.drive_here(&config)?,
+        };
         self.steps.push(Step { purpose, report: measured.report.clone() });
         Ok(measured.report)
+    }
+
+    fn drive_here(&mut self, config: &Config) -> Result<load::Outcome, Stop> {
+        let progress = &mut self.progress;
+        let measured = load::run(config, self.interrupt.flag(), &mut |_| progress.tick());
+        // A server that goes away in the middle is no mistake of the command line.
+        measured.map_err(if self.steps.is_empty() { load_command::refused } else { Stop::from })
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod running;
 mod server;
 mod services;
 mod session;
+mod several;
 mod together;
 mod tracing;
 pub(crate) mod verify;
@@ -154,7 +155,7 @@ fn execute(args: &CompareArgs, plan: &Plan, elsewhere: Elsewhere) -> Result<RunD
     let dir = RunDir::create(&path).context("give another place with --out")?;
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let unbuilt = session::build(plan, &dir, &launcher)?;
-    if elsewhere.load.is_none() {
+    if elsewhere.load.is_empty() {
         keep_off_the_server(&plan.placement.load);
     }
     elsewhere.begin(plan).map_err(Early::into_error)?;

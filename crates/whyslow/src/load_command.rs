@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 mod deadline;
+mod elsewhere;
 mod heat;
 mod keep;
 pub(crate) mod pace;
@@ -28,6 +29,7 @@ use scrape::Scrape;
 use scripted::{Given, Scripted};
 use so_far::SoFar;
 use soak::Soak;
+pub(crate) use turns::latency_log;
 use watch::Watch;
 
 pub(crate) fn run(args: &LoadArgs) -> Outcome {
@@ -35,6 +37,9 @@ pub(crate) fn run(args: &LoadArgs) -> Outcome {
         return turns::run();
     }
     check(args).map_err(Stop::usage)?;
+    if !args.load_on.is_empty() {
+        return elsewhere::run(args);
+    }
     let config = config::config(args).map_err(Stop::usage)?;
     let mut keeper = args.sharding.keeper();
     if let Some(cpus) = &args.cpus {

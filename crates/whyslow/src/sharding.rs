@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -135,7 +136,9 @@ impl ShardingArgs {
             crate::say(&format!("shard {}/{} ({variable})", shard.index, shard.of));
         }
         config.shard = shard;
-        config.start_at = self.start_at.map(|instant| instant.0);
+        if let Some(instant) = self.start_at {
+            config.start_at = Arc::new(OnceLock::from(instant.0));
+        }
         Ok(())
     }
 

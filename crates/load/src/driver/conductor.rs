@@ -193,10 +193,16 @@ impl<'a> Conductor<'a> {
     }
 
     /// One turn of one crew, from quiet to quiet.
-    pub(crate) fn turn(&mut self, crew: usize, order: Order, length_ns: u64) -> Result<Taken, LoadError> {
+    pub(crate) fn turn(
+        &mut self,
+        crew: usize,
+        order: Order,
+        begin_ns: Option<u64>,
+        length_ns: u64,
+    ) -> Result<Taken, LoadError> {
         self.crew = crew;
         self.gathered = Gathered::new(self.handles().len());
-        let start_ns = now_ns() + LEAD_NS;
+        let start_ns = begin_ns.unwrap_or_default().max(now_ns() + LEAD_NS);
         let span = Span { start_ns, end_ns: start_ns + length_ns };
         let last_ns = span.end_ns + order.drain_ns;
         self.crew().control.begin(order, span);
@@ -322,7 +328,7 @@ impl<'a> Conductor<'a> {
 
     /// Why nothing could be opened, in the words of the first worker that knows.
     fn refusal(&mut self) -> LoadError {
-        self.crew().control.set_window(Span { start_ns: 0, end_ns: 0 });
+        self.crew().control.call_off();
         self.wake_all();
         let why = match self.hand_over() {
             Ok(()) => self.done.iter_mut().find_map(|report| report.connect_error.take()),
@@ -339,7 +345,7 @@ impl<'a> Conductor<'a> {
     /// The window: soon, or when all shards begin theirs. Whoever is stopped while it waits, which is told, has one that ends
     /// as it begins.
     fn await_start(&mut self) -> Result<(Span, bool), LoadError> {
-        if let Some(start) = self.crew().config.start_at {
+        if let Some(start) = self.crew().config.start_at.get() {
             let left = start.duration_since(SystemTime::now()).unwrap_or_default();
             let start_ns = now_ns() + as_ns(left);
             if !self.listen(start_ns.saturating_sub(LEAD_NS), |_| false)? {

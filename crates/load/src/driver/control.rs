@@ -63,6 +63,16 @@ impl Control {
         self.number.fetch_add(1, Ordering::Release);
     }
 
+    /// A window without length, so that workers report why they cannot begin: those that wait for turns hear of no other.
+    pub(crate) fn call_off(&self) {
+        let span = Span { start_ns: 0, end_ns: 0 };
+        if self.number() > 0 {
+            return self.set_window(span);
+        }
+        let order = Order { pace: Pace::Closed, seed: 0, requests: None, idle: Idle::Sleep, drain_ns: 0 };
+        self.begin(order, span);
+    }
+
     #[inline]
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)

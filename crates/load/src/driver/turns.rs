@@ -13,7 +13,7 @@ use crate::merge::Together;
 use crate::repeat::in_turn;
 use crate::schedule::{Arrival, Pace};
 use crate::summary::{Facts, outcome};
-use crate::{Config, Idle, LoadError, Outcome, Shard};
+use crate::{Config, Idle, LoadError, Outcome};
 
 /// Warnings that are of one stretch of time, and mean nothing of many short ones.
 const OF_ONE_STRETCH: [&str; 3] = ["drift", "not_steady", "windows_differ"];
@@ -75,7 +75,7 @@ impl Turns<'_, '_> {
             idle,
             drain_ns: turn.drain_ns,
         };
-        let taken = self.conductor.turn(turn.endpoint, order, turn.length_ns)?;
+        let taken = self.conductor.turn(turn.endpoint, order, turn.begin_ns, turn.length_ns)?;
         let report = report(turn, &taken);
         if let Some(pool) = turn.pool {
             let config = Config {
@@ -94,7 +94,7 @@ impl Turns<'_, '_> {
         let start_ns = wall_ns(taken.measured.span.start_ns);
         let shards = vec![config.shard.index];
         let together =
-            Together { shards, of: Shard::WHOLE.of, first_start_ns: start_ns, last_start_ns: start_ns };
+            Together { shards, of: config.shard.of, first_start_ns: start_ns, last_start_ns: start_ns };
         let turn = outcome(&Facts::from_config(config), taken.measured, together);
         let silences = turn.silences.clone();
         let sum = match self.pools.remove(&pool) {

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// How many requests are due each second, as a function of time since the origin.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Intensity {
     /// One rate.
     Flat {
@@ -19,12 +21,13 @@ pub enum Intensity {
     },
     /// One rate after another; the last one stays.
     Steps(Vec<Step>),
-    /// One request at each of these instants, in seconds after the origin, never falling; then none.
+    /// One request at each of these instants, in seconds after the origin, never falling; then none. It is not sent anywhere.
+    #[serde(skip)]
     Recorded(Arc<[f64]>),
 }
 
 /// One rate for some time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Requests per second.
     pub per_s: f64,

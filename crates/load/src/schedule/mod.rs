@@ -9,6 +9,7 @@
 mod intensity;
 
 use model::plan::SplitMix64;
+use serde::{Deserialize, Serialize};
 
 pub use intensity::{Intensity, Step};
 
@@ -16,7 +17,7 @@ pub use intensity::{Intensity, Step};
 pub const AT_ONCE: u64 = 0;
 
 /// When requests are due.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
     /// Each connection asks again as soon as it is answered.
     Closed,
@@ -53,7 +54,7 @@ impl Pace {
 }
 
 /// How arrivals are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrival {
     /// Evenly.
     Constant,
@@ -62,7 +63,7 @@ pub enum Arrival {
 }
 
 /// Who serves an arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dispatch {
     /// Any idle connection.
     Shared,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use load::{Turns, serve};
-use model::job::{Endpoint, Job, Protocol, Request, Requests, Reuse, Tls, Turn, TurnPace, TurnReport};
+use load::{LoadError, Turns, serve};
+use model::job::{
+    Endpoint, Job, JobPart, Protocol, Request, Requests, Reuse, Tls, Turn, TurnPace, TurnReport,
+};
 use model::units::{Rate, Span};
 use testkit::{Behaviour, Log, Server, ServerSpec};
 
@@ -27,6 +29,7 @@ fn job(servers: &[&Server], connections: u32) -> Job {
         threads: 1,
         reuse: Reuse::All,
         timeout: Span::from_secs(60),
+        part: JobPart::default(),
     }
 }
 
@@ -35,6 +38,7 @@ fn closed(endpoint: usize, length_ms: u64) -> Turn {
         endpoint,
         pace: TurnPace::Closed { poll: false },
         seed: 1,
+        begin_ns: None,
         length_ns: length_ms * MILLI,
         requests: None,
         drain_ns: 2_000 * MILLI,
@@ -241,4 +245,13 @@ fn what_is_drawn_is_drawn_alike_for_every_endpoint() {
     });
     assert_eq!(asked[0], asked[1]);
     assert!((20..=38).contains(&asked[0].iter().filter(|path| *path == "/often").count()), "{:?}", asked[0]);
+}
+
+#[test]
+fn a_server_that_is_gone_before_the_first_turn_is_told_with_the_reason() {
+    let server = Server::start(ServerSpec::new(Behaviour::Prompt));
+    let job = job(&[&server], 2);
+    drop(server.finish());
+    let refused = serve(&job, |_| Ok(())).unwrap_err();
+    assert!(matches!(&refused, LoadError::Connect { why, .. } if why.contains("refused")), "{refused}");
 }

@@ -50,6 +50,31 @@ pub struct Job {
     pub reuse: Reuse,
     /// A request unanswered for longer than this after it was sent is given up.
     pub timeout: Span,
+    /// Which part of the arrivals is this generator's.
+    #[serde(default, skip_serializing_if = "JobPart::is_whole")]
+    pub part: JobPart,
+}
+
+/// One of several generators of the same turns: arrival k is that of generator k mod `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobPart {
+    /// Which one, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Default for JobPart {
+    fn default() -> Self {
+        Self { index: 0, of: 1 }
+    }
+}
+
+impl JobPart {
+    fn is_whole(&self) -> bool {
+        self.of == 1
+    }
 }
 
 /// One server.
@@ -217,7 +242,20 @@ impl Job {
             threads: 1,
             reuse: Reuse::All,
             timeout: Span::from_secs(60),
+            part: JobPart::default(),
         }
+    }
+
+    /// Its parts for so many generators: connections and arrivals are divided, the threads are each one's own. Nothing where one
+    /// would have no connection.
+    #[must_use]
+    pub fn split(&self, parts: u32) -> Option<Vec<Self>> {
+        let part = |index| {
+            let connections = self.connections / parts + u32::from(index < self.connections % parts);
+            let threads = self.threads.min(connections);
+            Self { connections, threads, part: JobPart { index, of: parts }, ..self.clone() }
+        };
+        (parts > 0 && self.connections >= parts).then(|| (0..parts).map(part).collect())
     }
 
     /// Whether nothing but the endpoint's own path is got.

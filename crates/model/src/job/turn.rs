@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Errors, LoadReport};
+use crate::record::{Errors, LoadReport, ShardRecord};
 use crate::units::Rate;
 
 /// What the orchestrator asks of a generator after its [`Job`](super::Job).
@@ -18,6 +18,11 @@ pub enum Command {
         /// Where their latencies are written to, as an HdrHistogram log (V2), if they are.
         hlog: Option<PathBuf>,
     },
+    /// The same for whoever puts the turns of several generators together; answered by [`Event::Part`].
+    Part {
+        /// Which pool.
+        pool: u32,
+    },
 }
 
 /// One endpoint loaded for a while, from quiet to quiet.
@@ -30,6 +35,10 @@ pub struct Turn {
     pub pace: TurnPace,
     /// Seed of the arrivals and of what is drawn.
     pub seed: u64,
+    /// When it begins, on the monotonic clock of the generator, so that several begin together; at once where that has passed, or
+    /// where nothing is said.
+    #[serde(default)]
+    pub begin_ns: Option<u64>,
     /// Requests are sent for so many nanoseconds.
     pub length_ns: u64,
     /// No more than so many requests are sent.
@@ -80,6 +89,13 @@ pub enum Event {
         response_buckets: Vec<[u64; 2]>,
         /// When no answer came although requests were in flight: begin and end on the monotonic clock.
         silences_ns: Vec<[u64; 2]>,
+    },
+    /// The turns of a pool as one part of a window.
+    Part {
+        /// The figures.
+        record: Box<ShardRecord>,
+        /// The histograms, as an HdrHistogram log (V2).
+        log: String,
     },
     /// It cannot go on; one sentence.
     Failed {

@@ -95,6 +95,9 @@ pub struct Machines {
     /// That of the generator.
     #[serde(default)]
     pub load: Option<Machine>,
+    /// Those of further generators, which load together with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_load: Vec<Machine>,
 }
 
 impl Machines {

@@ -70,13 +70,20 @@ impl Placement {
     /// Who runs where, in words.
     #[must_use]
     pub fn describe(&self) -> String {
-        let Machines { server, load } = &self.machines;
+        let Machines { server, load, more_load } = &self.machines;
         let of = |machine: &Option<Machine>| match machine {
             Some(machine) => format!(" of {machine}"),
             None if self.machines == Machines::default() => String::new(),
             None => " of this machine".to_owned(),
         };
-        format!("server on CPU {}{}, generator on CPU {}{}", self.server, of(server), self.load, of(load))
+        let more: String = more_load.iter().map(|machine| format!(" and on {machine}")).collect();
+        format!(
+            "server on CPU {}{}, generator on CPU {}{}{more}",
+            self.server,
+            of(server),
+            self.load,
+            of(load)
+        )
     }
 
     /// The server's CPUs where it shares none of them, else none.

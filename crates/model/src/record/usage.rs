@@ -128,6 +128,18 @@ impl Usage {
         self.ended_processes_ns += later.ended_processes_ns;
         self.ended_threads_ns += later.ended_threads_ns;
     }
+
+    /// Adds what another group used in the same stretch of time: the busiest thread is that of either.
+    pub fn add_beside(&mut self, other: &Self) {
+        let wall_ns = self.wall_ns.max(other.wall_ns);
+        let busiest_thread_ns = self.busiest_thread_ns.max(other.busiest_thread_ns);
+        let [peak, now] = [self.rss_peak_bytes + other.rss_peak_bytes, self.rss_bytes + other.rss_bytes];
+        let (threads, processes) = (self.threads + other.threads, self.processes + other.processes);
+        self.add_later(other);
+        (self.wall_ns, self.busiest_thread_ns) = (wall_ns, busiest_thread_ns);
+        (self.rss_peak_bytes, self.rss_bytes) = (peak, now);
+        (self.threads, self.processes) = (threads, processes);
+    }
 }
 
 impl HostUsage {
@@ -150,6 +162,13 @@ impl HostUsage {
             (before, now) => before.or(now),
         };
         self.tcp.add(&later.tcp);
+    }
+
+    /// Adds what other CPUs did in the same stretch of time.
+    pub fn add_beside(&mut self, other: &Self) {
+        let (wall_ns, cpus) = (self.wall_ns.max(other.wall_ns), self.cpus + other.cpus);
+        self.add_later(other);
+        (self.wall_ns, self.cpus) = (wall_ns, cpus);
     }
 }
 

@@ -53,7 +53,7 @@ impl Drop for Served {
 /// The URL as it is, or the target started on the first half of the CPUs.
 pub(super) fn serve(args: &CapacityArgs, job: &Job) -> Result<Served, Stop> {
     if args.target.contains("://") {
-        if let Some(cpus) = &args.cpus {
+        if let Some(cpus) = args.cpus.as_ref().filter(|_| args.load_on.is_empty()) {
             super::pin(cpus).map_err(Stop::usage)?;
         }
         let endpoint = args.request.endpoint("", &args.target, None);

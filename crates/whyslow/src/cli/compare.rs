@@ -128,9 +128,10 @@ pub(crate) struct CompareArgs {
     /// Machine that the arms run on, reached by this system's ssh: their commands are of that machine, {host} is its address
     #[arg(long, value_name = "ssh://[USER@]HOST")]
     pub(crate) on: Option<Machine>,
-    /// Machine that the generator runs on, reached by this system's ssh
+    /// Machine that the generator runs on, reached by this system's ssh; given several times, each drives a part of the connections
+    /// and of the arrivals
     #[arg(long, value_name = "ssh://[USER@]HOST")]
-    pub(crate) load_on: Option<Machine>,
+    pub(crate) load_on: Vec<Machine>,
     /// Address at which the generator reaches the servers' machine, where the two are not one [default: the one by which ssh
     /// reached it]
     #[arg(long, value_name = "ADDRESS")]
@@ -188,7 +189,7 @@ pub(crate) struct CompareArgs {
 impl CompareArgs {
     /// Whether something runs on another machine.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.on.is_some() || self.load_on.is_some()
+        self.on.is_some() || !self.load_on.is_empty()
     }
 }
 
@@ -290,7 +291,9 @@ Examples:
   whyslow capacity podman:shop:2.1 --run './server --port {port}'
       an image in a container
   whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
-      a server that already runs";
+      a server that already runs
+  whyslow capacity http://10.0.0.7:8080/ --load-on ssh://me@gen1 --load-on ssh://me@gen2
+      one that needs more load than a single machine sends";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = CAPACITY_EXAMPLE)]
@@ -361,6 +364,10 @@ pub(crate) struct CapacityArgs {
     /// CPUs of the generator [default: the second half where a target is started, all otherwise]
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuSet>,
+    /// Machine that a generator runs on, reached by this system's ssh, where a URL is searched; given several times, each drives a
+    /// part of the connections and of the arrivals
+    #[arg(long, value_name = "ssh://[USER@]HOST")]
+    pub(crate) load_on: Vec<Machine>,
     /// Seed of the arrival times
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

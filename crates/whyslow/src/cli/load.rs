@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{ArgAction, Args, ValueEnum};
+use model::plan::Machine;
 use model::units::{CpuSet, Rate, Span};
 
 use super::{Arrival, Format, RequestArgs};
@@ -59,6 +60,8 @@ Examples:
       closed loop, as wrk
   whyslow load -c64 -d30s -R 20k --arrival poisson --format json http://127.0.0.1:8080/
       open loop at 20 000 requests a second
+  whyslow load -c64 -R 100k --load-on ssh://me@gen1 --load-on ssh://me@gen2 http://10.0.0.7:8080/
+      two machines, each with half of the connections and of the requests
   whyslow load -s docs/examples/lua/counter.lua http://127.0.0.1:8080
       requests from a script with wrk's Lua API; called by the name wrk or wrk2, it takes their command lines";
 
@@ -102,6 +105,10 @@ pub(crate) struct LoadArgs {
     pub(crate) sources: Vec<IpAddr>,
     #[command(flatten)]
     pub(crate) sharding: ShardingArgs,
+    /// Machine that a generator runs on, reached by this system's ssh; given several times, each drives a part of the connections
+    /// and of the arrivals, with -t threads and the CPUs of --cpus there, and the figures are those of all together
+    #[arg(long, value_name = "ssh://[USER@]HOST", help_heading = "Several generators")]
+    pub(crate) load_on: Vec<Machine>,
     /// Load before the window that no figure refers to
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,

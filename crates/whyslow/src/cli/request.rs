@@ -9,7 +9,7 @@ use load::{Scenario, Target};
 use model::job::fill::check;
 use model::job::read::{Given, read};
 use model::job::scenario;
-use model::job::{Data, Endpoint, Job, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
+use model::job::{Data, Endpoint, Job, JobPart, NamedRequest, Protocol, Request, Requests, Reuse, Tls};
 use model::plan::{Reach, SentFile, service_placeholders};
 use model::units::Span;
 
@@ -279,6 +279,7 @@ impl RequestArgs {
             threads: size.threads,
             reuse: self.requests_per_connection.map_or(Reuse::All, Reuse::Requests),
             timeout: self.timeout.unwrap_or(if self.sse { STREAM_TIMEOUT } else { size.timeout }),
+            part: JobPart::default(),
         };
         Ok((job, notes))
     }

@@ -16,6 +16,7 @@ use observe::Observed;
 
 use super::Early;
 use super::remote::{self, Remote};
+use super::several::Several;
 use crate::interrupt::Interrupt;
 
 /// Lines of its log that go with an error of its own.
@@ -39,6 +40,7 @@ impl Pooled {
 pub(super) enum Generator {
     Here(Box<Child>),
     There(Far),
+    Several(Several),
 }
 
 /// A generator on this machine.
@@ -79,12 +81,11 @@ impl Generator {
         }
     }
 
-    /// The same on another machine.
-    pub(super) fn start_there(job: &Job, cpus: &CpuSet, remote: &Arc<Remote>) -> Result<Self, Early> {
-        let command = remote::Command::Generate { job: Box::new(job.clone()), cpus: cpus.clone() };
-        match remote.ask(&command)? {
-            remote::Event::Generating(number) => Ok(Self::There(Far { remote: Arc::clone(remote), number })),
-            other => Err(remote.unexpected(&other)),
+    /// The same on other machines, each with its CPUs.
+    pub(super) fn start_there(job: &Job, machines: &[(Arc<Remote>, CpuSet)]) -> Result<Self, Early> {
+        match machines {
+            [(remote, cpus)] => Far::start(job, cpus, remote).map(Self::There),
+            _ => Several::start(job, machines).map(Self::Several),
         }
     }
 
@@ -92,12 +93,15 @@ impl Generator {
     pub(super) fn supervisor_pid(&self) -> Option<u32> {
         match self {
             Self::Here(child) => Some(child.process.supervisor_pid()),
-            Self::There(_) => None,
+            Self::There(_) | Self::Several(_) => None,
         }
     }
 
     /// Loads one endpoint for one turn; it is quiet again when this returns.
     pub(super) fn turn(&mut self, turn: Turn, interrupt: &Interrupt) -> Result<TurnReport, Early> {
+        if let Self::Several(several) = self {
+            return several.turn(turn);
+        }
         match self.exchange(&Command::Turn(turn), interrupt)? {
             Event::Turn(report) => Ok(report),
             other => Err(unexpected(&other)),
@@ -111,6 +115,9 @@ impl Generator {
         hlog: Option<&Path>,
         interrupt: &Interrupt,
     ) -> Result<Pooled, Early> {
+        if let Self::Several(several) = self {
+            return several.report(pool, hlog);
+        }
         match self.exchange(&Command::Report { pool, hlog: hlog.map(Path::to_owned) }, interrupt)? {
             Event::Report { report, response_buckets, silences_ns } => {
                 Ok(Pooled { load: *report, buckets: response_buckets, silences_ns })
@@ -127,6 +134,9 @@ impl Generator {
                 child.next(interrupt)
             }
             Self::There(far) => far.exchange(command),
+            Self::Several(_) => {
+                Err(anyhow::anyhow!("several generators are asked for turns and reports").into())
+            }
         }
     }
 
@@ -134,16 +144,17 @@ impl Generator {
     pub(super) fn mark(&self) -> Result<(), Early> {
         match self {
             Self::Here(_) => Ok(()),
-            Self::There(far) => far.remote.done(&remote::Command::MarkLoad { generator: far.number }),
+            Self::There(far) => far.mark(),
+            Self::Several(several) => several.mark(),
         }
     }
 
     /// What it used since the reading kept there, where it is on another machine.
     pub(super) fn since(&self) -> Result<Option<Observed>, Early> {
-        let Self::There(far) = self else { return Ok(None) };
-        match far.remote.ask(&remote::Command::SinceLoad { generator: far.number })? {
-            remote::Event::Observed(observed) => Ok(Some(*observed)),
-            other => Err(far.remote.unexpected(&other)),
+        match self {
+            Self::Here(_) => Ok(None),
+            Self::There(far) => far.since().map(Some),
+            Self::Several(several) => several.since().map(Some),
         }
     }
 
@@ -155,10 +166,8 @@ impl Generator {
                 let _ = child.lines.get_ref().shutdown(Shutdown::Write);
                 let _ = child.process.stop();
             }
-            // Where the connection is lost, the agent ends it.
-            Self::There(far) => {
-                let _ = far.remote.done(&remote::Command::Finish { generator: far.number });
-            }
+            Self::There(far) => far.finish(),
+            Self::Several(several) => several.finish(),
         }
     }
 }
@@ -192,8 +201,33 @@ impl Child {
 }
 
 impl Far {
+    /// Starts one and waits until it has tried all its connections.
+    pub(super) fn start(job: &Job, cpus: &CpuSet, remote: &Arc<Remote>) -> Result<Self, Early> {
+        let command = remote::Command::Generate { job: Box::new(job.clone()), cpus: cpus.clone() };
+        match remote.ask(&command)? {
+            remote::Event::Generating(number) => Ok(Self { remote: Arc::clone(remote), number }),
+            other => Err(remote.unexpected(&other)),
+        }
+    }
+
+    pub(super) fn mark(&self) -> Result<(), Early> {
+        self.remote.done(&remote::Command::MarkLoad { generator: self.number })
+    }
+
+    pub(super) fn since(&self) -> Result<Observed, Early> {
+        match self.remote.ask(&remote::Command::SinceLoad { generator: self.number })? {
+            remote::Event::Observed(observed) => Ok(*observed),
+            other => Err(self.remote.unexpected(&other)),
+        }
+    }
+
+    pub(super) fn finish(self) {
+        // Where the connection is lost, the agent ends it.
+        let _ = self.remote.done(&remote::Command::Finish { generator: self.number });
+    }
+
     /// The latencies that it writes to a file there are written to the one that was asked for here.
-    fn exchange(&self, command: &Command) -> Result<Event, Early> {
+    pub(super) fn exchange(&self, command: &Command) -> Result<Event, Early> {
         let drive = remote::Command::Drive { generator: self.number, command: command.clone() };
         match self.remote.ask(&drive)? {
             remote::Event::Generated { event, hlog } => {
@@ -207,7 +241,7 @@ impl Far {
     }
 }
 
-fn unexpected(event: &Event) -> Early {
+pub(super) fn unexpected(event: &Event) -> Early {
     let error = || -> anyhow::Result<()> {
         match event {
             Event::Failed { text, .. } => bail!("the generator cannot go on: {text}"),

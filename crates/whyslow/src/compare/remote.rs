@@ -3,6 +3,9 @@
 
 pub(crate) mod agent;
 mod arrival;
+pub(super) mod clock;
+pub(crate) mod fleet;
+mod window;
 mod words;
 
 use std::fs::File;
@@ -19,10 +22,11 @@ use anyhow::{Context, bail};
 use launch::{Launcher, Process, Spec, log_tail};
 use model::plan::{Engine, Machine, Machines, Placement, Plan};
 use model::record::Link;
+use model::units::CpuSet;
 
 pub(super) use words::{Command, Event, Hello};
 
-use super::{Early, contained, planning};
+use super::{Early, contained, planning, several};
 use crate::cli::CompareArgs;
 use crate::interrupt::Interrupt;
 
@@ -39,7 +43,10 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Elsewhere {
     pub(super) server: Option<Arc<Remote>>,
-    pub(super) load: Option<Arc<Remote>>,
+    /// The machines of the generators.
+    pub(super) load: Vec<Arc<Remote>>,
+    /// CPUs that were asked for on each of them.
+    load_cpus: Option<CpuSet>,
     /// The address at which servers are asked, where that is no loopback.
     host: Option<IpAddr>,
 }
@@ -47,12 +54,10 @@ pub(super) struct Elsewhere {
 impl Elsewhere {
     /// Connects to the machines that the flags name.
     pub(super) fn connect(args: &CompareArgs) -> anyhow::Result<Self> {
-        let connect = |machine: &Option<Machine>| -> anyhow::Result<Option<Arc<Remote>>> {
-            machine.as_ref().map(|machine| Remote::connect(machine).map(Arc::new)).transpose()
-        };
-        let (server, load) = (connect(&args.on)?, connect(&args.load_on)?);
+        let server = args.on.as_ref().map(Remote::connect).transpose()?.map(Arc::new);
+        let load: Vec<_> = Remote::connect_all(&args.load_on)?.into_iter().map(Arc::new).collect();
         let reached = |remote: &Arc<Remote>, end: usize| remote.hello.ends.map(|ends| ends[end]);
-        let host = args.server_address.or_else(|| match (&server, &load) {
+        let host = args.server_address.or_else(|| match (&server, load.first()) {
             (Some(server), _) => reached(server, 1),
             (None, Some(load)) => reached(load, 0),
             (None, None) => None,
@@ -62,7 +67,7 @@ impl Elsewhere {
                 "ssh does not tell at which address the servers' machine is reached: give it with --server-address"
             );
         }
-        Ok(Self { server, load, host })
+        Ok(Self { server, load, load_cpus: args.load_cpus.clone(), host })
     }
 
     /// The address at which servers are asked.
@@ -70,19 +75,38 @@ impl Elsewhere {
         self.host.unwrap_or(Ipv4Addr::LOCALHOST.into())
     }
 
-    /// The link between the machines, measured before anything else goes over it.
-    pub(super) fn link(&self) -> Result<Link, Early> {
-        let place = match &self.server {
-            None => listen(self.host())?,
-            Some(remote) => match remote.ask(&Command::Listen)? {
-                Event::Listening(place) => place,
-                other => return Err(remote.unexpected(&other)),
-            },
+    /// The machines of the generators, each with its CPUs; `first` are those of the first.
+    pub(super) fn generators(&self, first: &CpuSet) -> Vec<(Arc<Remote>, CpuSet)> {
+        let with_cpus = |(index, remote): (usize, &Arc<Remote>)| {
+            let own = if index == 0 { first } else { &remote.hello.cpus };
+            (Arc::clone(remote), self.load_cpus.as_ref().unwrap_or(own).clone())
         };
-        match &self.load {
-            None => Ok(measure(place)?),
-            Some(remote) => match remote.ask(&Command::Measure { place })? {
+        self.load.iter().enumerate().map(with_cpus).collect()
+    }
+
+    /// The link between the machines, measured before anything else goes over it: by all generators at the same time, as they will
+    /// use it.
+    pub(super) fn link(&self) -> Result<Link, Early> {
+        if self.load.is_empty() {
+            return Ok(measure(self.listen()?)?);
+        }
+        let places = self.load.iter().map(|_| self.listen()).collect::<Result<Vec<_>, _>>()?;
+        let links = several::each(self.load.iter().zip(places), |(remote, place)| {
+            match remote.ask(&Command::Measure { place })? {
                 Event::Link(link) => Ok(link),
+                other => Err(remote.unexpected(&other)),
+            }
+        })?;
+        let round_trip_ns = links.iter().map(|link| link.round_trip_ns).max().unwrap_or(0);
+        Ok(Link { round_trip_ns, bytes_per_s: links.iter().map(|link| link.bytes_per_s).sum() })
+    }
+
+    /// Listens once where servers will.
+    fn listen(&self) -> Result<SocketAddr, Early> {
+        match &self.server {
+            None => Ok(listen(self.host())?),
+            Some(remote) => match remote.ask(&Command::Listen)? {
+                Event::Listening(place) => Ok(place),
                 other => Err(remote.unexpected(&other)),
             },
         }
@@ -96,22 +120,32 @@ impl Elsewhere {
     /// Who runs where, of the CPUs that may be used there.
     pub(super) fn placement(&self, args: &CompareArgs) -> anyhow::Result<Placement> {
         let here = super::allowed_cpus()?;
-        let allowed = |remote: &Option<Arc<Remote>>| {
-            remote.as_ref().map_or_else(|| here.clone(), |remote| remote.hello.cpus.clone())
+        let allowed = |remote: Option<&Arc<Remote>>| {
+            remote.map_or_else(|| here.clone(), |remote| remote.hello.cpus.clone())
         };
-        let machines = Machines { server: args.on.clone(), load: args.load_on.clone() };
+        // What is asked for must be there on each of them.
+        let for_all = self.load.iter().map(|remote| remote.hello.cpus.clone());
+        let on_generators = match args.load_cpus {
+            Some(_) => {
+                for_all.reduce(|some, other| some.intersection(&other)).unwrap_or_else(|| here.clone())
+            }
+            None => allowed(self.load.first()),
+        };
+        let mut load_on = args.load_on.iter().cloned();
+        let machines =
+            Machines { server: args.on.clone(), load: load_on.next(), more_load: load_on.collect() };
         let (server, load) = (args.server_cpus.as_ref(), args.load_cpus.as_ref());
-        Ok(Placement::apart([&allowed(&self.server), &allowed(&self.load)], server, load, machines)?)
+        Ok(Placement::apart([&allowed(self.server.as_ref()), &on_generators], server, load, machines)?)
     }
 
     /// An error where a connection has ended: what else goes wrong then is its consequence.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        [&self.server, &self.load].into_iter().flatten().try_for_each(|remote| remote.check())
+        self.server.iter().chain(&self.load).try_for_each(|remote| remote.check())
     }
 
     /// Tells the agents what is run from now on.
     pub(super) fn begin(&self, plan: &Plan) -> Result<(), Early> {
-        for remote in [&self.server, &self.load].into_iter().flatten() {
+        for remote in self.server.iter().chain(&self.load) {
             let command = Command::Plan { plan: Box::new(plan.clone()), host: self.host() };
             remote.done(&command)?;
         }
@@ -136,10 +170,32 @@ fn measure(place: SocketAddr) -> anyhow::Result<Link> {
     })
 }
 
+/// Refuses machines of generators that are named twice, or that are too many for the connections.
+pub(crate) fn check_generators(machines: &[Machine], connections: u32) -> anyhow::Result<()> {
+    let twice = |(index, machine): &(usize, &Machine)| machines[..*index].contains(machine);
+    if let Some((_, machine)) = machines.iter().enumerate().find(twice) {
+        bail!("--load-on names {machine} twice: name each machine once");
+    }
+    if (connections as usize) < machines.len() {
+        bail!(
+            "--connections {connections} are fewer than the {} machines of --load-on: give at least one to each",
+            machines.len()
+        );
+    }
+    Ok(())
+}
+
 /// Refuses what is not done on other machines, and what is wrong with the flags, before any of them is reached.
 pub(super) fn refuse(args: &CompareArgs) -> anyhow::Result<()> {
-    if args.on.is_some() && args.on == args.load_on {
+    if args.on.as_ref().is_some_and(|on| args.load_on.contains(on)) {
         bail!("--on and --load-on name the same machine: start whyslow there, without either");
+    }
+    check_generators(&args.load_on, args.connections.unwrap_or(u32::MAX))?;
+    let files = [(args.request.cacert.is_some(), "--cacert"), (args.request.cert.is_some(), "--cert")];
+    if let Some((_, flag)) = files.iter().find(|(given, _)| *given && !args.load_on.is_empty()) {
+        bail!(
+            "{flag} names a file of this machine, and with --load-on the generator is on another: leave it out"
+        );
     }
     if args.verify {
         bail!("--verify is for servers that run here: leave it out");
@@ -192,6 +248,8 @@ pub(super) struct Remote {
     machine: Machine,
     pub(super) hello: Hello,
     line: Mutex<Line>,
+    /// What it is told is written here, also while somebody waits for an answer.
+    say: Arc<Mutex<UnixStream>>,
     /// Dropped, it ends the thread that says that we are there.
     _alive: Sender<()>,
 }
@@ -205,6 +263,8 @@ struct Line {
     say: Arc<Mutex<UnixStream>>,
     log: PathBuf,
     interrupt: Interrupt,
+    /// Whether anything came from there: who is silent after that was reached.
+    reached: bool,
     /// Whether an answer is still to come that nobody waits for any more.
     lost: bool,
 }
@@ -229,8 +289,14 @@ impl Remote {
                 hello.version
             );
         }
-        let alive = keep_alive(line.say.clone());
-        Ok(Self { machine: machine.clone(), hello: *hello, line: Mutex::new(line), _alive: alive })
+        let say = line.say.clone();
+        let alive = keep_alive(say.clone());
+        Ok(Self { machine: machine.clone(), hello: *hello, line: Mutex::new(line), say, _alive: alive })
+    }
+
+    /// Reaches several machines at once; the first that cannot be reached is the error.
+    pub(super) fn connect_all(machines: &[Machine]) -> anyhow::Result<Vec<Self>> {
+        several::each(machines.iter(), |machine| Ok(Self::connect(machine)?)).map_err(Early::into_error)
     }
 
     /// Asks the agent, and waits for its answer.
@@ -240,7 +306,28 @@ impl Remote {
             return Err(Early::Interrupted);
         }
         line.say(command)?;
-        match line.next()? {
+        self.answered(line.next()?)
+    }
+
+    /// The same for what takes long: when we are to stop, so is the agent, and what it has by then is its answer.
+    pub(super) fn ask_until_stopped(&self, command: &Command) -> Result<Event, Early> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.say(command)?;
+        if !line.is_there() {
+            self.enough();
+        }
+        let event = line.next_whatever_is_asked()?;
+        self.answered(event)
+    }
+
+    /// Has the agent cut short what it does.
+    pub(super) fn enough(&self) {
+        // Where it cannot be written, whoever waits for an answer hears of it.
+        let _ = say(&self.say, &Command::Enough);
+    }
+
+    fn answered(&self, event: Event) -> Result<Event, Early> {
+        match event {
             Event::Refused(text) => Err(anyhow::anyhow!("{}: {text}", self.machine).into()),
             event => Ok(event),
         }
@@ -252,6 +339,11 @@ impl Remote {
             Event::Done => Ok(()),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// The machine.
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Whether ssh is still there.
@@ -295,6 +387,7 @@ impl Line {
             say: Arc::new(Mutex::new(say)),
             log,
             interrupt,
+            reached: false,
             lost: false,
         })
     }
@@ -328,20 +421,40 @@ impl Line {
 
     fn next(&mut self) -> Result<Event, Early> {
         let line = self.read()?;
-        let event = serde_json::from_str(&line);
+        self.understood(&line)
+    }
+
+    /// The same, also when we are to stop.
+    fn next_whatever_is_asked(&mut self) -> Result<Event, Early> {
+        let line = self.read_whatever_is_asked()?;
+        self.understood(&line)
+    }
+
+    fn understood(&self, line: &str) -> Result<Event, Early> {
+        let event = serde_json::from_str(line);
         Ok(event.with_context(|| format!("the agent on {} said '{}'", self.machine, line.trim_end()))?)
     }
 
+    /// Waits until something can be read; false where we are to stop before.
+    fn is_there(&self) -> bool {
+        !self.lines.buffer().is_empty() || self.interrupt.wait_readable(self.lines.get_ref())
+    }
+
     fn read(&mut self) -> Result<String, Early> {
-        if self.lines.buffer().is_empty() && !self.interrupt.wait_readable(self.lines.get_ref()) {
+        if !self.is_there() {
             self.lost = true;
             return Err(Early::Interrupted);
         }
+        self.read_whatever_is_asked()
+    }
+
+    fn read_whatever_is_asked(&mut self) -> Result<String, Early> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line);
         if read.is_err() || line.is_empty() {
             return Err(self.ended().into());
         }
+        self.reached = true;
         Ok(line)
     }
 
@@ -351,7 +464,7 @@ impl Line {
         if let Some(process) = &mut self.process {
             process.wait(LAST_WORDS);
         }
-        anyhow::anyhow!(arrival::complaint(&self.machine, &log_tail(&self.log, LOG_LINES)))
+        anyhow::anyhow!(arrival::complaint(&self.machine, self.reached, &log_tail(&self.log, LOG_LINES)))
     }
 }
 

@@ -224,6 +224,7 @@ impl<'a> Together<'a> {
             endpoint,
             pace,
             seed: asking.seed,
+            begin_ns: None,
             length_ns: nanoseconds(asking.length),
             requests: None,
             drain_ns: nanoseconds(if self.starves[index] { DRAIN_OF_STARVED } else { DRAIN }),
@@ -315,9 +316,9 @@ fn is_empty(report: &TurnReport) -> bool {
 /// Starts a generator for `job` where generators run.
 fn generator(bench: &Bench, job: &Job, log: &Path) -> Result<Generator, Early> {
     let cpus = &bench.plan.placement.load;
-    match &bench.elsewhere.load {
-        Some(remote) => Generator::start_there(job, cpus, remote),
-        None => Generator::start(job, cpus, log, bench.launcher, bench.interrupt),
+    match bench.elsewhere.generators(cpus) {
+        machines if machines.is_empty() => Generator::start(job, cpus, log, bench.launcher, bench.interrupt),
+        machines => Generator::start_there(job, &machines),
     }
 }
 

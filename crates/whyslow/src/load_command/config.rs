@@ -1,10 +1,11 @@
 //! Flags → what the generator is to do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use load::{Config, Idle, List, Warmup};
+use load::{Config, Idle, List, Warmup, WindowJob};
+use model::job::{Endpoint, Job};
 use model::units::{CpuSet, Span};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
@@ -15,14 +16,42 @@ use crate::cli::{IdleKind, LoadArgs, Size, text};
 pub(crate) const TIMEOUT: Span = Span::from_secs(2);
 
 pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
+    let job = job(args)?;
+    let mut config = Config::of_job(&job, &job.endpoints[0])?;
+    config.sources.clone_from(&args.sources);
+    set_timing(&mut config, args)?;
+    if let Some(file) = &args.request.replay {
+        replay(file, args.request.speed.unwrap_or(1.0), &mut config)?;
+    }
+    if let Some(scenario) = args.request.scenario(&config.target)? {
+        (config.scenario, config.list) = (Some(Arc::new(scenario)), None);
+    }
+    args.sharding.apply(&mut config)?;
+    Ok(config)
+}
+
+/// The window as generators on other machines are to drive it, where the URL's host is looked up.
+pub(super) fn window(args: &LoadArgs) -> anyhow::Result<WindowJob> {
+    let job = job(args)?;
+    load::check_job(&job)?;
+    let unresolved = Endpoint { unix: Some(PathBuf::new()), ..job.endpoints[0].clone() };
+    let mut config = Config::of_job(&job, &unresolved)?;
+    set_timing(&mut config, args)?;
+    Ok(WindowJob::new(job, &config))
+}
+
+/// What is asked, of one endpoint.
+fn job(args: &LoadArgs) -> anyhow::Result<Job> {
     // wrk wants a connection for each thread and refuses fewer; fewer threads do the same work.
     let threads = args.threads.min(args.connections.max(1));
     let size = Size { connections: args.connections, threads, pipeline: args.pipeline, timeout: TIMEOUT };
     let endpoint = args.request.endpoint("", args.url.as_deref().unwrap_or_default(), None);
     let (job, notes) = args.request.job(vec![endpoint], size)?;
     notes.iter().for_each(|note| crate::say(note));
-    let mut config = Config::of_job(&job, &job.endpoints[0])?;
-    config.sources.clone_from(&args.sources);
+    Ok(job)
+}
+
+fn set_timing(config: &mut Config, args: &LoadArgs) -> anyhow::Result<()> {
     config.pace = pace(args)?;
     config.seed = args.seed;
     config.warmup = Warmup::fixed(args.warmup.0);
@@ -34,14 +63,7 @@ pub(super) fn config(args: &LoadArgs) -> anyhow::Result<Config> {
         IdleKind::Poll => Idle::Poll,
     };
     config.slack = args.slack.0;
-    if let Some(file) = &args.request.replay {
-        replay(file, args.request.speed.unwrap_or(1.0), &mut config)?;
-    }
-    if let Some(scenario) = args.request.scenario(&config.target)? {
-        (config.scenario, config.list) = (Some(Arc::new(scenario)), None);
-    }
-    args.sharding.apply(&mut config)?;
-    Ok(config)
+    Ok(())
 }
 
 /// Sets an access log and its timing; `config.request` is the pattern of each request.
@@ -66,7 +88,7 @@ fn replay(file: &Path, speed: f64, config: &mut Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
+pub(crate) fn pin(cpus: &CpuSet) -> anyhow::Result<()> {
     let allowed = crate::compare::allowed_cpus()?;
     let missing = cpus.difference(&allowed);
     if !missing.is_empty() {

@@ -46,6 +46,11 @@ fn answer(
                 let pooled = turns.pooled(pool).with_context(|| format!("pool {pool} has no turn"))?;
                 report(pooled, hlog.as_deref())?;
             }
+            Command::Part { pool } => {
+                let pooled = turns.pooled(pool).with_context(|| format!("pool {pool} has no turn"))?;
+                let log = load::shard_log(&pooled, &[]);
+                say(&Event::Part { record: Box::new(pooled.shard), log })?;
+            }
         }
     }
     Ok(())
@@ -58,20 +63,24 @@ fn failed(endpoint: usize, error: &LoadError) -> anyhow::Result<()> {
 
 fn report(pooled: Measured, hlog: Option<&Path>) -> anyhow::Result<()> {
     if let Some(file) = hlog {
-        let line = export::Interval {
-            latencies: &pooled.response,
-            tag: None,
-            begin: std::time::Duration::ZERO,
-            length: std::time::Duration::from_nanos(pooled.report.window_ns),
-        };
-        let log = load::hlog(&pooled, &[export::hlog_line(&line)]);
-        model::record::write_atomically(file, log.as_bytes())?;
+        model::record::write_atomically(file, latency_log(&pooled).as_bytes())?;
     }
     say(&Event::Report {
         response_buckets: export::octave_buckets(&pooled.response),
         silences_ns: pooled.silences.iter().map(|span| [span.start_ns, span.end_ns]).collect(),
         report: Box::new(pooled.report),
     })
+}
+
+/// The latencies of a window as a log with one line for all of it.
+pub(crate) fn latency_log(window: &Measured) -> String {
+    let line = export::Interval {
+        latencies: &window.response,
+        tag: None,
+        begin: std::time::Duration::ZERO,
+        length: std::time::Duration::from_nanos(window.report.window_ns),
+    };
+    load::hlog(window, &[export::hlog_line(&line)])
 }
 
 fn say(event: &Event) -> anyhow::Result<()> {

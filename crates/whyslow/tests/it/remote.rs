@@ -1,19 +1,14 @@
 //! Servers and generators on another machine, which is this one behind an sshd of the test's own; and an ssh that is none, for
 //! what goes wrong on the way.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{FIXTURE, Printed, SHORT, WHYSLOW, fresh_folder, within};
+use crate::support::{Printed, SHORT, WHYSLOW, fresh_folder, within};
+use crate::there::{LIMIT, There, prepared};
 
-const SSHD: &str = "/usr/sbin/sshd";
-/// For what a crowded machine does within seconds.
-const LIMIT: Duration = Duration::from_secs(60);
 /// Blocks that decide, each as short as can be.
 const DECIDING: [&str; 12] = [
     "--blocks",
@@ -29,135 +24,6 @@ const DECIDING: [&str; 12] = [
     "--equal-rates",
     "none",
 ];
-
-/// "Another machine".
-struct There {
-    sshd: Child,
-    folder: PathBuf,
-    port: u16,
-}
-
-/// A folder with keys and settings for an sshd on a port of `address`; nothing where there is no sshd, which is said.
-fn prepared(address: &str) -> Option<(PathBuf, u16)> {
-    let folder = fresh_folder().canonicalize().unwrap();
-    let keys = ["host", "key"].iter().all(|name| {
-        let made = Command::new("ssh-keygen")
-            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-            .arg(folder.join(name))
-            .status();
-        made.is_ok_and(|status| status.success())
-    });
-    if !Path::new(SSHD).exists() || !keys {
-        testkit::skipped("no sshd is installed (openssh-server)");
-        return None;
-    }
-    // What its service makes at the start of a system; only root needs it, and may.
-    let _ = std::fs::create_dir_all("/run/sshd");
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    write_settings(&folder, address, port);
-    Some((folder, port))
-}
-
-impl There {
-    /// An sshd with keys of its own on a port of loopback, where processes can be had that see no others; nothing where there is
-    /// no sshd, which is said.
-    fn start() -> Option<Self> {
-        let (folder, port) = prepared("127.0.0.1")?;
-        let (own, log) = (apart(), std::fs::File::create(folder.join("sshd.log")).unwrap());
-        let config = folder.join("sshd_config").display().to_string();
-        let words = [own, &[SSHD, "-D", "-e", "-f", &config]].concat();
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).stdin(Stdio::null()).stderr(log);
-        let mut there = Self { sshd: command.spawn().unwrap(), folder, port };
-        let listens = within(LIMIT, || {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
-                || there.sshd.try_wait().unwrap().is_some()
-        });
-        if !listens || there.sshd.try_wait().unwrap().is_some() {
-            let said = std::fs::read_to_string(there.folder.join("sshd.log")).unwrap();
-            testkit::skipped(&format!("no sshd can be started here: {said}"));
-            return None;
-        }
-        Some(there)
-    }
-
-    /// The same where this program is already, which the first test has copied.
-    fn with_program() -> Option<Self> {
-        let there = Self::start()?;
-        let agents = there.folder.join("cache/whyslow/agents");
-        let sum = Command::new("sha256sum").arg(WHYSLOW).output().unwrap();
-        std::fs::create_dir_all(&agents).unwrap();
-        let sum = String::from_utf8(sum.stdout).unwrap();
-        std::fs::hard_link(WHYSLOW, agents.join(sum.split_whitespace().next().unwrap())).unwrap();
-        Some(there)
-    }
-
-    fn url(&self) -> String {
-        format!("ssh://127.0.0.1:{}", self.port)
-    }
-
-    /// `whyslow compare` of two servers whose program is one of this machine alone.
-    fn compare(&self, arms: &[(&str, &str)], flags: &[&str]) -> Command {
-        let server = self.folder.join("server-there");
-        if !server.exists() {
-            std::fs::hard_link(FIXTURE, &server).unwrap();
-        }
-        let mut command = Command::new(WHYSLOW);
-        command.arg("compare");
-        for (name, fault) in arms {
-            command.arg(format!("{name}='{}' {{port}} {fault}", server.display()));
-        }
-        command.args(flags).args(["--out", "run"]).current_dir(&self.folder);
-        command.env("WHYSLOW_SSH", format!("ssh -F '{}'", self.folder.join("ssh_config").display()));
-        command
-    }
-
-    /// Processes of the other machine that are no part of its sshd: agents and servers.
-    fn busy(&self) -> Vec<String> {
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let there = |path: &PathBuf| {
-            std::fs::read_link(path.join("exe")).is_ok_and(|exe| exe.starts_with(&self.folder))
-        };
-        entries.map(|entry| entry.path()).filter(there).map(|path| path.display().to_string()).collect()
-    }
-}
-
-impl Drop for There {
-    fn drop(&mut self) {
-        let _ = self.sshd.kill();
-        let _ = self.sshd.wait();
-    }
-}
-
-/// Words that start a program among processes of its own, where that is allowed.
-fn apart() -> &'static [&'static str] {
-    let own: &[&str] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let possible = Command::new(own[0]).args(&own[1..]).arg("true").output();
-    if possible.is_ok_and(|output| output.status.success()) { own } else { &[] }
-}
-
-fn write_settings(folder: &Path, address: &str, port: u16) {
-    let place = folder.display();
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
-    write("authorized", read("key.pub"));
-    write("known", format!("[{address}]:{port} {}", read("host.pub")));
-    write(
-        "sshd_config",
-        format!(
-            "Port {port}\nListenAddress {address}\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\nStrictModes no\n\
-             UsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             SetEnv XDG_CACHE_HOME={place}/cache\n"
-        ),
-    );
-    write(
-        "ssh_config",
-        format!(
-            "IdentityFile {place}/key\nIdentitiesOnly yes\nIdentityAgent none\nUserKnownHostsFile {place}/known\n\
-             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\nLogLevel ERROR\n"
-        ),
-    );
-}
 
 fn run(mut command: Command) -> Printed {
     Printed::from_output(command.output().unwrap())
@@ -199,8 +65,11 @@ fn servers_on_another_machine_and_a_generator_there_find_who_is_slower() {
 fn in_second_block(there: &There) -> Child {
     let url = there.url();
     let apart = ["--server-cpus", "0", "--load-cpus", "1", "--connections", "4"];
-    let flags =
-        [&["--on", &url, "--blocks", "8", "--cycles", "15", "--warmup", "200ms"][..], &apart].concat();
+    let flags = [
+        &["--on", &url, "--blocks", "8", "--cycles", "6", "--warmup", "200ms", "--warmup-cap", "400ms"][..],
+        &apart,
+    ]
+    .concat();
     let mut command = there.compare(&[("a", "none"), ("b", "none")], &flags);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let log = there.folder.join("run/logs/b001-p0-generator.log");
@@ -278,6 +147,28 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
         gates.contains("of what the link between the machines carries: the rate is the link's"),
         "{gates}"
     );
+}
+
+#[test]
+fn a_changed_key_and_a_full_disk_are_one_sentence_each() {
+    let Some(there) = There::start() else { return };
+    let known = there.folder.join("known");
+    let place = std::fs::read_to_string(&known).unwrap().split_whitespace().next().unwrap().to_owned();
+    let other = std::fs::read_to_string(there.folder.join("key.pub")).unwrap();
+    std::fs::write(&known, format!("{place} {other}")).unwrap();
+    let Some(full) = There::without_space() else { return };
+    let cases = [
+        (&there, "has another key than ssh knows: find out why"),
+        (&full, "has no space for whyslow's own file: make room in ~/.cache/whyslow there"),
+    ];
+    for (machine, told) in cases {
+        let url = machine.url();
+        let said = run(machine.compare(&[("a", "none"), ("b", "none")], &["--on", &url]));
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.err.contains(&format!("error: {url} {told}")), "{said:?}");
+        assert_eq!(said.err.matches("error: ").count(), 1, "{said:?}");
+        assert!(within(LIMIT, || machine.connections().is_empty()), "ssh is still there");
+    }
 }
 
 /// What is said where ssh is a script of the test's own.

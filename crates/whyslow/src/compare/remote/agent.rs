@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Stdin};
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -20,8 +23,9 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::Timespec;
 
 use super::arrival::Place;
+use super::clock::now_ns;
 use super::words::{Command, Event, Hello};
-use super::{Elsewhere, arrival};
+use super::{Elsewhere, arrival, window};
 use crate::compare::Early;
 use crate::compare::generator::Generator;
 use crate::compare::pilot::available_bytes;
@@ -39,15 +43,15 @@ const AGENT: &str = "agent";
 
 pub(crate) fn run() -> Outcome {
     let interrupt = Interrupt::listen()?;
-    let commands = heard();
+    let commands = heard(interrupt.flag().clone());
     let place = arrival::beside(&std::env::current_exe().context("cannot find its own file")?);
     place.remove_leftovers();
     say(&Event::Hello(Box::new(hello()?)))?;
-    let Ok(Command::Plan { plan, host }) = commands.recv() else { return Ok(Exit::Done) };
+    let Some((plan, host)) = before_a_plan(&commands, &interrupt)? else { return Ok(Exit::Done) };
     let (_folder, dir) = Folder::make(&place)?;
     let launcher = Launcher::this_program().until(interrupt.flag().clone());
     let (services, elsewhere) = (Services::default(), Elsewhere { host: Some(host), ..Elsewhere::default() });
-    let plan = on_this_machine(*plan)?;
+    let plan = on_this_machine(plan)?;
     let bench = Bench {
         plan: &plan,
         dir: &dir,
@@ -72,6 +76,23 @@ pub(crate) fn run() -> Outcome {
         say(&event)?;
     }
     Ok(Exit::Done)
+}
+
+/// Answers what needs no plan, until there is one; nothing where none comes.
+fn before_a_plan(
+    commands: &Receiver<Command>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<(Plan, IpAddr)>> {
+    while let Ok(command) = commands.recv() {
+        say(&match command {
+            Command::Plan { plan, host } => return Ok(Some((*plan, host))),
+            Command::Clock => Event::Clock(now_ns()),
+            Command::Window { job, cpus } => window::run(&job, cpus.as_ref(), commands, interrupt.flag())
+                .unwrap_or_else(|error| Event::Refused(format!("{error:#}"))),
+            other => Event::Refused(format!("there is no plan yet for {other:?}")),
+        })?;
+    }
+    Ok(None)
 }
 
 /// What this machine is, and how it is reached.
@@ -122,17 +143,17 @@ impl Drop for Folder {
 }
 
 /// The commands that come. Where none do any more, whatever is waited for is given up.
-fn heard() -> Receiver<Command> {
+fn heard(stop: Arc<AtomicBool>) -> Receiver<Command> {
     let (give, take) = channel();
     std::thread::spawn(move || {
-        listen(&give);
+        listen(&give, &stop);
         // Our own handler takes note, and wakes who waits.
         let _ = kill_process(getpid(), Signal::TERM);
     });
     take
 }
 
-fn listen(give: &Sender<Command>) {
+fn listen(give: &Sender<Command>, stop: &AtomicBool) {
     let mut lines = BufReader::new(std::io::stdin());
     while is_there(&lines) {
         let mut line = String::new();
@@ -141,6 +162,7 @@ fn listen(give: &Sender<Command>) {
         }
         match serde_json::from_str(&line) {
             Ok(Command::Alive) => {}
+            Ok(Command::Enough) => stop.store(true, Ordering::Relaxed),
             Ok(command) => {
                 if give.send(command).is_err() {
                     return;
@@ -170,7 +192,7 @@ fn is_there(lines: &BufReader<Stdin>) -> bool {
     }
 }
 
-fn say(event: &Event) -> anyhow::Result<()> {
+pub(super) fn say(event: &Event) -> anyhow::Result<()> {
     let line = serde_json::to_string(event).context("an event is JSON")?;
     crate::print(&format!("{line}\n"))
 }
@@ -201,8 +223,11 @@ struct Driven {
 impl Agent<'_> {
     fn answer(&mut self, command: Command) -> Result<Event, Early> {
         match command {
-            Command::Alive => Ok(Event::Done),
-            Command::Plan { .. } => Err(anyhow::anyhow!("there is a plan already").into()),
+            Command::Alive | Command::Enough => Ok(Event::Done),
+            Command::Plan { .. } | Command::Window { .. } | Command::Begin { .. } => {
+                Err(anyhow::anyhow!("there is a plan already").into())
+            }
+            Command::Clock => Ok(Event::Clock(now_ns())),
             Command::Listen => Ok(Event::Listening(super::listen(self.bench.elsewhere.host())?)),
             Command::Measure { place } => Ok(Event::Link(super::measure(place)?)),
             Command::Start { purpose, round } => self.start(purpose, &round),

@@ -38,7 +38,7 @@ pub(super) fn ssh(machine: &Machine, script: &str) -> anyhow::Result<Vec<String>
     Ok(words)
 }
 
-/// What runs there first: tells which machine it is, takes this program where it is not there yet, and becomes its agent. The
+/// What runs there first, and complains in English: tells which machine it is, takes this program where it is not there yet, and becomes its agent. The
 /// file is named by its content, so that it never has to be replaced.
 pub(super) fn script(sha256: &str, bytes: u64) -> String {
     format!(
@@ -46,7 +46,7 @@ pub(super) fn script(sha256: &str, bytes: u64) -> String {
 if [ -x "$f" ]; then echo "{MARK}$(uname -s) $(uname -m) has"
 else
 echo "{MARK}$(uname -s) $(uname -m) needs"; read -r go || exit 0
-mkdir -p "$d" && head -c {bytes} > "$f.$$" && [ "$(wc -c < "$f.$$")" -eq {bytes} ] && chmod 700 "$f.$$" && mv "$f.$$" "$f" || {{ rm -f "$f.$$"; exit 1; }}
+(LC_ALL=C; export LC_ALL; mkdir -p "$d" && head -c {bytes} > "$f.$$" && [ "$(wc -c < "$f.$$")" -eq {bytes} ] && chmod 700 "$f.$$" && mv "$f.$$" "$f") || {{ rm -f "$f.$$"; exit 1; }}
 fi
 exec "$f" agent"#
     )
@@ -107,15 +107,20 @@ const UNREACHED: [&str; 7] = [
 ];
 
 /// Why the connection ended, from the last lines that ssh wrote.
-pub(super) fn complaint(machine: &Machine, lines: &[String]) -> String {
+pub(super) fn complaint(machine: &Machine, reached: bool, lines: &[String]) -> String {
     let has = |words: &str| lines.iter().any(|line| line.contains(words));
     if let Some((_, meaning)) = COMPLAINTS.iter().find(|(words, _)| has(words)) {
         return format!("{machine} {meaning}");
     }
-    let unreached = lines.iter().find(|line| UNREACHED.iter().any(|words| line.contains(words)));
+    let unreached =
+        lines.iter().filter(|_| !reached).find(|line| UNREACHED.iter().any(|words| line.contains(words)));
     match (unreached, lines.last()) {
         (Some(line), _) => format!("{machine} cannot be reached: {}", line.trim_end_matches('.')),
         (None, Some(line)) => format!("the connection to {machine} ended: {line}"),
+        (None, None) if reached => format!(
+            "the connection to {machine} ended without a word: what ran there may have been killed; look for the reason in its \
+             system's log (dmesg), and try again"
+        ),
         (None, None) => format!("the connection to {machine} ended: ssh says no reason"),
     }
 }
@@ -214,9 +219,12 @@ mod tests {
             ("kex: something", "the connection to ssh://me@big:2222 ended: kex: something"),
             ("", "says no reason"),
         ] {
-            let text = complaint(&big(), &lines(said));
+            let text = complaint(&big(), false, &lines(said));
             assert!(text.contains(told), "{said}: {text}");
         }
+        let reset = "client_loop: send disconnect: Connection reset by peer";
+        assert!(complaint(&big(), true, &lines(reset)).contains(" ended: client_loop"), "it was reached");
+        assert!(complaint(&big(), true, &[]).contains("may have been killed"));
     }
 
     #[test]

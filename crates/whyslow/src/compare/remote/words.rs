@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use load::WindowJob;
 use model::job::{self, Job};
 use model::plan::{Plan, Round};
-use model::record::{Failure, Host, Link, RoundRecord};
+use model::record::{Failure, Host, Link, RoundRecord, ShardRecord};
 use model::units::CpuSet;
 use observe::Observed;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,14 @@ use crate::compare::server::Purpose;
 pub(in crate::compare) enum Command {
     /// The other side is there: not answered. An agent that hears nothing for a while ends.
     Alive,
+    /// Cut short what is done: not answered but by what that brings. Nothing can be asked for afterwards.
+    Enough,
+    /// What does the monotonic clock show: [`Event::Clock`].
+    Clock,
+    /// Open the connections of a window of load, on these CPUs or on all: [`Event::Connected`].
+    Window { job: Box<WindowJob>, cpus: Option<CpuSet> },
+    /// Begin that window at this instant of the monotonic clock: [`Event::Window`] once it is over.
+    Begin { at_ns: u64 },
     /// What is run from now on, and the address at which its servers are asked. Answered by [`Event::Done`].
     Plan { plan: Box<Plan>, host: IpAddr },
     /// Listen for whoever measures the link to here: [`Event::Listening`].
@@ -55,6 +64,12 @@ pub(in crate::compare) enum Event {
     Hello(Box<Hello>),
     /// Done, and nothing to say.
     Done,
+    /// What the monotonic clock shows, in nanoseconds.
+    Clock(u64),
+    /// The connections of a window are open.
+    Connected,
+    /// What a window of load brought, when it began on the monotonic clock, and its histograms.
+    Window { began_ns: u64, record: Box<ShardRecord>, log: String },
     /// Where the link to here is measured.
     Listening(SocketAddr),
     /// A link as it was measured.
