@@ -2,6 +2,7 @@
 
 pub(crate) mod cause;
 pub mod profile;
+pub(crate) mod seen;
 pub(crate) mod split;
 pub(crate) mod tree;
 pub(crate) mod waits;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use cause::{Cause, Grade};
 use model::plan::CauseId;
 use profile::ProfileDifference;
+use seen::Seen;
 use split::Split;
 use tree::AttributionRow;
 use tree::gap_nodes::{GapNode, gap_nodes};
@@ -40,8 +42,8 @@ pub(crate) struct Attribution {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What ended the waits of each arm's threads.
     pub(crate) waited: Vec<WaitRow>,
-    /// What arms wait for whose CPUs are idle: name and evidence.
-    pub(crate) waits: Vec<(String, String)>,
+    /// What arms wait for whose CPUs are idle: name, and what was seen.
+    pub(crate) waits: Vec<(String, Vec<Seen>)>,
     /// The arm of whose gap the largest share is left without a cause, and that share.
     pub(crate) most_left: Option<(String, f64)>,
 }

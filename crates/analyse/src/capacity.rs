@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::usl;
 
-use crate::facts::words::percent;
 use crate::verdicts::bound::{Bound, Judged};
+use model::units::percent;
 
 /// Version of the capacity JSON.
 pub const CAPACITY_SCHEMA: u32 = 1;

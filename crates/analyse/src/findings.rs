@@ -1,5 +1,6 @@
 //! The findings of a run: what every stage found, collected.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::job::Reuse;
@@ -24,11 +25,11 @@ use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
-use crate::facts::words::percent;
 use crate::gates::{self, Gate};
-use crate::limits::Limits;
+use crate::limits::{Limit, Limits};
 use crate::next;
 use crate::verdicts::{self, Comparison};
+use model::units::percent;
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -67,6 +68,9 @@ pub struct Findings {
     pub arms: Vec<ArmFindings>,
     /// One row for each arm but the baseline and each metric, primary metrics first.
     pub comparisons: Vec<Comparison>,
+    /// What limits each arm that has a limit that is known, by its name.
+    #[serde(skip)]
+    pub limits: BTreeMap<String, Limit>,
     /// What makes figures believable or void.
     pub gates: Vec<Gate>,
     /// CPU time of a request as a tree, leaf by leaf; the leaves of an arm sum to its CPU per request.
@@ -236,6 +240,7 @@ pub fn analyse(run: &Run) -> Findings {
         arms: facts.arms,
         services: facts.services,
         comparisons,
+        limits: limits.0,
         gates,
         causes: attribution.causes,
         attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
@@ -249,7 +254,6 @@ pub fn analyse(run: &Run) -> Findings {
         fail_if: Vec::new(),
         void_rounds: void_rounds(run),
     };
-    findings.arms.iter_mut().for_each(|arm| arm.limiter = limits.on(&arm.name));
     findings.warnings = warnings(&findings, run);
     findings
 }

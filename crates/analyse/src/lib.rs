@@ -25,8 +25,9 @@ mod stacks;
 pub mod warm_up;
 mod watched;
 
-pub use attribution::cause::{Cause, Grade};
+pub use attribution::cause::{Carries, Cause, CauseSays, Grade, TestOutcome, Tested};
 pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, ProfileRow};
+pub use attribution::seen::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Seen};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_ONES};
@@ -48,6 +49,7 @@ pub use facts::detail::{
     machine_difference, unjudged,
 };
 pub use facts::metric::{Metric, per_request};
+pub use facts::observed::Blocked;
 pub use facts::passes::PassFindings;
 pub use facts::resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
 pub use facts::shape::{ResponsePeak, ResponseShape};
@@ -61,6 +63,7 @@ pub use findings::{
 };
 pub use gates::{BiasSource, Gate, difference, sameness};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
+pub use limits::{Like, Limit};
 pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};

@@ -16,7 +16,7 @@ use crate::facts::observed::Blocked;
 use crate::facts::sheet::Sheet;
 use crate::facts::{Alone, Facts, Wait};
 use crate::gates::{self, Gate};
-use limit::{Like, Limit};
+pub use limit::{Like, Limit};
 
 /// Ready threads that wait this much of the time they run are short of CPU.
 const MANY_WAITING: f64 = 0.20;
@@ -85,7 +85,7 @@ const LIMITS: [Look; 14] = [
 ];
 
 /// What limits each arm, decided once.
-pub(crate) struct Limits(BTreeMap<String, Limit>);
+pub(crate) struct Limits(pub(crate) BTreeMap<String, Limit>);
 
 impl Limits {
     /// What is known to limit each arm: what its gap was found to be, where it waits; else the first of [`LIMITS`].
@@ -93,13 +93,8 @@ impl Limits {
         let named =
             |(arm, alone): (&str, &Alone)| Some((arm.to_owned(), first(&facts.sheet, arm, gates, alone)?));
         let waits = attribution.waits.iter();
-        let waits = waits.map(|(arm, evidence)| (arm.clone(), Limit::Wait { evidence: evidence.clone() }));
+        let waits = waits.map(|(arm, seen)| (arm.clone(), Limit::Wait(seen.clone())));
         Self(facts.each_alone().filter_map(named).chain(waits).collect())
-    }
-
-    /// What limits `arm`, in words.
-    pub(crate) fn on(&self, arm: &str) -> Option<String> {
-        self.0.get(arm).map(ToString::to_string)
     }
 }
 
@@ -113,7 +108,7 @@ fn first(sheet: &Sheet, arm: &str, gates: &[Gate], alone: &Alone) -> Option<Limi
         return Some(Limit::Rate);
     }
     let known = LIMITS.iter().find_map(|look| look(&seen));
-    Some(known.unwrap_or(Limit::Unknown { busy: seen.own }))
+    Some(known.unwrap_or(Limit::Unknown(seen.own)))
 }
 
 impl<'a> ArmMedians<'a> {
@@ -174,7 +169,7 @@ fn one_thread(seen: &ArmMedians) -> Option<Limit> {
 fn run_queue(seen: &ArmMedians) -> Option<Limit> {
     // Where CPUs idle in between, many threads were ready at the same time, and nothing more.
     let waits = seen.waiting > MANY_WAITING && seen.own > 0.5 && seen.set >= CROWDED;
-    waits.then_some(Limit::RunQueue { of_run_time: seen.waiting })
+    waits.then_some(Limit::RunQueue(seen.waiting))
 }
 
 /// Stalls of which the kernel itself counts what they come from: where threads wait meanwhile, they wait for work.
@@ -214,7 +209,7 @@ fn accept_queue(seen: &ArmMedians) -> Option<Limit> {
 }
 
 fn retransmits(seen: &ArmMedians) -> Option<Limit> {
-    (seen.resent >= RETRANSMITTED).then_some(Limit::Retransmits { per_request: seen.resent })
+    (seen.resent >= RETRANSMITTED).then_some(Limit::Retransmits(seen.resent))
 }
 
 fn generator(seen: &ArmMedians) -> Option<Limit> {
@@ -235,7 +230,7 @@ fn round_trip(seen: &ArmMedians) -> Option<Limit> {
 }
 
 fn link(seen: &ArmMedians) -> Option<Limit> {
-    seen.link.map(|carried| Limit::Link { carried })
+    seen.link.map(Limit::Link)
 }
 
 /// Responses that all take the same extra time.

@@ -8,8 +8,8 @@ use crate::attribution::profile::{self, ArmProfile, ProfileDifference};
 use crate::facts::observed::sampled_ns;
 use crate::facts::passes;
 use crate::facts::resources::{UseInput, UseRow, UseScope, use_table};
-use crate::facts::words::percent;
 use crate::findings::FINDINGS_SCHEMA;
+use model::units::percent;
 
 /// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
 const MANY_OPENED: f64 = 0.05;

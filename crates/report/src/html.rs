@@ -12,9 +12,10 @@ use serde::{Serialize, Serializer};
 use crate::assets;
 use crate::compare;
 use crate::document::Block;
+use crate::glossary;
 use crate::packed::{self, Packed};
 use crate::page::{self, PARTS, Part};
-use crate::words;
+use crate::words::Worded;
 
 /// Version of the data that a page carries. 2: profiles are packed.
 pub const PAGE_SCHEMA: u32 = 2;
@@ -46,7 +47,7 @@ pub struct PageRun {
     /// Findings with each arm as the baseline, the plan's own first; `profiles` are in those alone.
     #[serde(serialize_with = "once")]
     #[schemars(with = "Vec<Findings>")]
-    pub findings: Vec<Findings>,
+    pub findings: Vec<Worded<Findings>>,
     /// Rounds and latency curves.
     pub detail: Detail,
     /// Stacks of the arms that were sampled.
@@ -89,9 +90,9 @@ pub struct PageData {
 
 /// Functions stand once, against the plan's own baseline: they would be the same again against another one, and the stacks have
 /// them all.
-fn once<S: Serializer>(findings: &[Findings], serializer: S) -> Result<S::Ok, S::Error> {
-    let shortened = |(place, own): (usize, &Findings)| {
-        let mut own = own.clone();
+fn once<S: Serializer>(findings: &[Worded<Findings>], serializer: S) -> Result<S::Ok, S::Error> {
+    let shortened = |(place, own): (usize, &Worded<Findings>)| {
+        let mut own = own.clone().into_inner();
         if place > 0 {
             own.profiles.clear();
         }
@@ -203,7 +204,7 @@ pub(crate) fn inert(json: &str) -> String {
 fn title(data: &PageData) -> String {
     match data.runs.as_slice() {
         [] => "a run that cannot be read".to_owned(),
-        [run] => run.findings.first().map(page::title).unwrap_or_default(),
+        [run] => run.findings.first().map(|own| page::title(own)).unwrap_or_default(),
         runs => format!("{} runs", runs.len()),
     }
 }
@@ -303,7 +304,7 @@ fn differences(data: &PageData) -> Vec<String> {
 }
 
 fn overview(data: &PageData) -> Markup {
-    let tables = page::overview(data.runs.iter().filter_map(|run| run.findings.first()));
+    let tables = page::overview(data.runs.iter().filter_map(|run| run.findings.first().map(|own| &**own)));
     html! { article #runs { h1 { "Runs beside each other" } div.chart data-chart="runs" {} (layout(&tables, "Runs")) } }
 }
 
@@ -376,7 +377,7 @@ fn glossary() -> Markup {
     html! {
         details.words {
             summary { "Words used here" }
-            dl { @for (word, meaning) in words::meanings() { dt { (word) } dd { (meaning) } } }
+            dl { @for (word, meaning) in glossary::meanings() { dt { (word) } dd { (meaning) } } }
         }
     }
 }

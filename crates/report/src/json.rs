@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::words::Worded;
+
 /// A ladder with the text that a person would read.
 #[derive(Serialize)]
 struct LadderOutput<'a> {
@@ -26,7 +28,7 @@ struct FindingsOutput<'a> {
 
 /// A comparison as one JSON object.
 #[must_use]
-pub fn findings_json(findings: &Findings) -> String {
+pub fn findings_json(findings: &Worded<Findings>) -> String {
     pretty(&FindingsOutput { findings, text: crate::findings_details(findings) })
 }
 
@@ -68,7 +70,7 @@ struct CaseOutput<'a> {
 
 /// A case as one JSON object.
 #[must_use]
-pub fn case_json(findings: &CaseFindings) -> String {
+pub fn case_json(findings: &Worded<CaseFindings>) -> String {
     pretty(&CaseOutput { findings, text: crate::case_details(findings) })
 }
 

@@ -11,6 +11,7 @@ mod comment;
 mod compare;
 mod direction;
 mod document;
+mod glossary;
 mod history;
 mod html;
 mod json;
@@ -47,6 +48,7 @@ pub use json::{
 pub use metrics::{LiveFigures, load_csv, load_live, load_live_otlp, load_otlp, load_prometheus};
 pub use remote_write::load_remote_write;
 pub use style::Style;
+pub use words::{Worded, Wording, worded};
 
 use analyse::capacity::Capacity;
 use analyse::{Bisected, CaseFindings, Findings, Ladder, Standing, Watched};
@@ -62,32 +64,32 @@ pub const SCREEN_COLUMNS: usize = screen::COLUMNS;
 
 /// What is read first of a comparison: at most 20 lines for two arms, and 5 more for each further one.
 #[must_use]
-pub fn findings_text(findings: &Findings, style: Style) -> String {
+pub fn findings_text(findings: &Worded<Findings>, style: Style) -> String {
     screen::text(findings, style)
 }
 
 /// A comparison as text of at most [`TEXT_COLUMNS`] columns, with everything that is known.
 #[must_use]
-pub fn findings_details(findings: &Findings) -> String {
+pub fn findings_details(findings: &Worded<Findings>) -> String {
     text::render(&compare::document(findings, Detail::Short))
 }
 
 /// A comparison as Markdown.
 #[must_use]
-pub fn findings_markdown(findings: &Findings) -> String {
+pub fn findings_markdown(findings: &Worded<Findings>) -> String {
     markdown::render(&compare::document(findings, Detail::Full))
 }
 
 /// A comparison as the comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, the
 /// details folded. Its first line is [`COMMENT_MARKER`].
 #[must_use]
-pub fn findings_comment(findings: &Findings) -> String {
+pub fn findings_comment(findings: &Worded<Findings>) -> String {
     comment::render(findings)
 }
 
 /// A comparison as a JUnit file: one test case for each arm and primary metric, and one for each condition of `--fail-if`.
 #[must_use]
-pub fn findings_junit(findings: &Findings) -> String {
+pub fn findings_junit(findings: &Worded<Findings>) -> String {
     junit::render(findings)
 }
 
@@ -105,7 +107,7 @@ pub fn bisect_markdown(found: &Bisected) -> String {
 
 /// Why the arms of a comparison differ: that part of its first screen.
 #[must_use]
-pub fn findings_why(findings: &Findings) -> Vec<String> {
+pub fn findings_why(findings: &Worded<Findings>) -> Vec<String> {
     screen::why(findings)
 }
 
@@ -120,25 +122,25 @@ pub fn standings(standings: &[Standing]) -> String {
 
 /// One arm against the baseline in one sentence: the first primary metric that has a verdict.
 #[must_use]
-pub fn headline(findings: &Findings, arm: &str) -> String {
+pub fn headline(findings: &Worded<Findings>, arm: &str) -> String {
     compare::headline(findings, arm)
 }
 
 /// What is read first of a case.
 #[must_use]
-pub fn case_text(findings: &CaseFindings, style: Style) -> String {
+pub fn case_text(findings: &Worded<CaseFindings>, style: Style) -> String {
     text::render(&case::first(findings, style))
 }
 
 /// A case as text, with everything that is known.
 #[must_use]
-pub fn case_details(findings: &CaseFindings) -> String {
+pub fn case_details(findings: &Worded<CaseFindings>) -> String {
     text::render(&case::document(findings))
 }
 
 /// A case as Markdown: the generated part of its answer.
 #[must_use]
-pub fn case_markdown(findings: &CaseFindings) -> String {
+pub fn case_markdown(findings: &Worded<CaseFindings>) -> String {
     markdown::render(&case::document(findings))
 }
 

@@ -1,6 +1,6 @@
 //! What the first screen calls causes and gates.
 
-use analyse::{FailIfOutcome, Grade};
+use analyse::{Change, FailIfOutcome, Grade};
 use model::plan::{CauseId, GateId};
 
 /// The two parts of CPU time, which sum to the gap whatever explains it.
@@ -148,6 +148,15 @@ pub(crate) fn grade_word(grade: Grade) -> &'static str {
         Grade::BoundedBy | Grade::ConsistentWith => "likely",
         Grade::ConfirmedBy => "proved",
         Grade::RuledOut => "not it",
+    }
+}
+
+/// What a range of commits did to a place.
+pub(crate) const fn change_words(change: Change) -> &'static str {
+    match change {
+        Change::Line => "changed in this range",
+        Change::Function => "in a function changed in this range",
+        Change::None => "same code",
     }
 }
 

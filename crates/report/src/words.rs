@@ -1,40 +1,83 @@
-//! The words that a newcomer meets first, with what they mean.
+//! Every sentence that is said of findings, one file for each kind.
+//!
+//! `analyse` hands over figures, names and kinds; here they become English. Whoever edits or translates what is said needs this
+//! folder alone, and meets no statistics in it.
 
-/// The project's own vocabulary, so that a word means on a page what it means everywhere.
-const GLOSSARY: &str = include_str!("../GLOSSARY.md");
+mod causes;
+mod limits;
+mod seen;
+mod stalls;
 
-/// Words of the glossary that the first screen uses, in the order in which they build on each other.
-const WORDS: [&str; 7] = ["arm", "baseline", "round", "block", "window", "noise floor", "gate"];
+use std::ops::Deref;
 
-/// Words of statistics that are no words of the project.
-const OTHERS: [(&str, &str); 2] = [
-    ("ratio", "a figure of the arm over that of the baseline, so that 1x is no difference"),
-    (
-        "interval",
-        "the ratios that the blocks of this run are compatible with, at the level that stands beside it",
-    ),
-];
+use analyse::{CaseFindings, Findings};
+use serde::Serialize;
 
-/// Each word with its meaning; one that the glossary no longer has is left out.
-pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, String)> {
-    let own = WORDS.into_iter().filter_map(|word| Some((word, meaning(word)?)));
-    own.chain(OTHERS.map(|(word, meaning)| (word, meaning.to_owned())))
-}
+/// Findings with their sentences: nothing else is printed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Worded<T>(T);
 
-/// What the glossary says of a word, without its Markdown.
-fn meaning(word: &str) -> Option<String> {
-    let row = GLOSSARY.lines().find_map(|line| line.strip_prefix(&format!("| {word} | ")))?;
-    Some(row.strip_suffix(" |")?.replace(['*', '`'], ""))
-}
+impl<T> Deref for Worded<T> {
+    type Target = T;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_has_its_meaning() {
-        let known: Vec<&str> = meanings().map(|(word, _)| word).collect();
-        assert_eq!(known.len(), WORDS.len() + OTHERS.len(), "the glossary lacks one: {known:?}");
-        assert!(meanings().all(|(_, meaning)| !meaning.is_empty() && !meaning.contains(['|', '`', '*'])));
+    fn deref(&self) -> &T {
+        &self.0
     }
+}
+
+impl<T> Worded<T> {
+    /// The findings, for who reads on in them.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+/// What has sentences that are to be written.
+pub trait Wording {
+    /// Writes each sentence from what stands beside it; one that has nothing beside it stays as it is.
+    fn write_sentences(&mut self);
+}
+
+/// `found` with its sentences, to be printed.
+#[must_use]
+pub fn worded<T: Wording>(mut found: T) -> Worded<T> {
+    found.write_sentences();
+    Worded(found)
+}
+
+impl Wording for Findings {
+    fn write_sentences(&mut self) {
+        for cause in &mut self.causes {
+            if let Some(says) = &cause.says {
+                cause.text = causes::sentence(says);
+            }
+        }
+        for arm in &mut self.arms {
+            if let Some(limit) = self.limits.get(&arm.name) {
+                arm.limiter = Some(limits::sentence(limit));
+            }
+            if let Some(stalls) = arm.stalls.as_mut().filter(|stalls| stalls.text.is_empty()) {
+                stalls.text = stalls::sentence(stalls);
+            }
+        }
+    }
+}
+
+impl Wording for CaseFindings {
+    fn write_sentences(&mut self) {
+        self.runs.iter_mut().for_each(|run| run.findings.write_sentences());
+        // What was measured of a published row is a copy of an arm of a run.
+        for figure in &mut self.figures {
+            let run = self.runs.iter().find(|run| figure.comparison.as_ref() == Some(&run.id));
+            let named = |name: &str| run?.findings.arms.iter().find(|arm| arm.name == name).cloned();
+            figure.ours = figure.ours.take().map(|ours| named(&ours.name).unwrap_or(ours));
+        }
+    }
+}
+
+/// What was seen, one after the other.
+fn joined<'a, T: 'a>(all: impl IntoIterator<Item = &'a T>, words: fn(&T) -> String, between: &str) -> String {
+    all.into_iter().map(words).collect::<Vec<_>>().join(between)
 }

@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
             _ => state.steps.push(step),
         }
         state.keep()?;
-        Ok(report::findings_why(&findings))
+        Ok(report::findings_why(&report::worded(findings)))
     }
 
     /// What the search comes to.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use analyse::{CaseFindings, InstructionProfile};
 use anyhow::{Context, bail};
 use model::plan::{CaseComparison, CaseFile, Placement, Plan, Size, Workload};
+use report::Worded;
 use serde_json::json;
 
 use crate::cli::{CaseAction, CaseArgs, CaseRunArgs, Cli, Command, Format, RequestArgs};
@@ -230,6 +231,7 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
     let nothing = runs.is_empty();
     let findings =
         analyse::case_findings(&case, &size, &command(args, &choice), runs, &profiles, left_out.lines());
+    let findings = report::worded(findings);
     crate::print(&render(&findings, args))?;
     crate::say(&format!("runs kept in {}", out.display()));
     if let Some(file) = answer_file(args, &library, choice.size).filter(|_| !nothing) {
@@ -291,7 +293,7 @@ fn command(args: &CaseRunArgs, choice: &Choice) -> Vec<String> {
     words
 }
 
-fn render(findings: &CaseFindings, args: &CaseRunArgs) -> String {
+fn render(findings: &Worded<CaseFindings>, args: &CaseRunArgs) -> String {
     match args.format {
         Format::Text if args.details => report::case_details(findings),
         Format::Text => report::case_text(findings, crate::style()),

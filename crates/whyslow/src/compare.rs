@@ -32,6 +32,7 @@ use launch::Launcher;
 use model::plan::Plan;
 use model::record::{Failure, Manifest, RoundRecord, Run, RunDir, RunStatus};
 use model::units::CpuSet;
+use report::Worded;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cli::{CompareArgs, Format};
@@ -82,7 +83,10 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome {
 }
 
 /// Runs a comparison and prints what `page` makes of its run and the findings on it.
-pub(crate) fn run_with(args: &CompareArgs, page: impl Fn(&Run, &Findings, Format) -> String) -> Outcome {
+pub(crate) fn run_with(
+    args: &CompareArgs,
+    page: impl Fn(&Run, &Worded<Findings>, Format) -> String,
+) -> Outcome {
     let from_git = args.arms.iter().any(|words| is_from_git(words));
     let args = &config::filled(args, from_git).map_err(Stop::usage)?;
     if args.is_elsewhere() {
@@ -119,7 +123,7 @@ fn plan(args: &CompareArgs, elsewhere: &Elsewhere) -> anyhow::Result<Plan> {
 }
 
 /// Findings in the format asked for; as text the first screen, and behind it the details where they are asked for.
-pub(crate) fn render(findings: &Findings, format: Format, details: bool) -> String {
+pub(crate) fn render(findings: &Worded<Findings>, format: Format, details: bool) -> String {
     match format {
         Format::Text if details => {
             let first = report::findings_text(findings, crate::style());

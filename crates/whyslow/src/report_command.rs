@@ -37,7 +37,7 @@ pub(crate) fn read(paths: &[impl AsRef<Path>]) -> PageData {
 
 fn page_run(dir: &RunDir, here: &Host) -> Result<PageRun, RecordError> {
     let run = dir.read()?;
-    let findings = analyse::analyse_each_baseline(&run);
+    let findings: Vec<_> = analyse::analyse_each_baseline(&run).into_iter().map(report::worded).collect();
     // The manifest keeps the command that made the run.
     let climbed = run.manifest.command.get(1).is_some_and(|command| command == "ladder");
     Ok(PageRun {

@@ -6,11 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::paired;
 
-use super::cause::{Cause, Grade};
+use super::cause::{Carries, Cause, CauseSays, Grade};
 use crate::facts::arms::{ArmFindings, CpuPerRequest};
 use crate::facts::metric::{Metric, per_request};
 use crate::facts::sheet::{Sheet, by_block};
-use crate::facts::words::percent;
 use crate::verdicts::{Comparison, Verdict};
 
 /// Level of the intervals of a split.
@@ -130,20 +129,18 @@ pub(crate) fn causes(
 
 /// Makes of a part what of it no other cause carries; false where others carry all of it.
 fn leave(part: &mut Cause, [user, system]: [f64; 2], split: &Split) -> bool {
-    let (ns, what) = match part.id {
-        CauseId::UserTime => (user, "its own code"),
-        _ => (system, "the kernel"),
-    };
+    let ns = if part.id == CauseId::UserTime { user } else { system };
     let share = ns / split.total_ns;
     let is_whole = (ns - part.ns_per_request).abs() <= SMALL * split.total_ns.abs();
     if !is_whole {
-        part.text = format!(
-            "time in {what} of which nothing more is known accounts for {} of the gap in CPU time",
-            percent(share)
-        );
+        part.says = Some(says(Carries::Rest { part: part.id, share }));
     }
     (part.ns_per_request, part.share) = (ns, Some(share));
     is_whole || share.abs() >= SMALL
+}
+
+fn says(carries: Carries) -> CauseSays {
+    CauseSays { tests: Vec::new(), of: None, seen: Vec::new(), carries }
 }
 
 /// Only a difference that was shown is explained: a server against itself has no cause.
@@ -164,33 +161,25 @@ fn of_split(split: &Split, comparisons: &[Comparison], arms: &[ArmFindings]) -> 
     let figures =
         |name: &str| arms.iter().find(|row| row.name == name).and_then(|row| row.cpu_ns_per_request);
     let (Some(from), Some(to)) = (figures(&baseline), figures(&split.arm)) else { return Vec::new() };
-    let part = |id: CauseId,
-                mode: &str,
-                ns: f64,
-                between: Option<[f64; 2]>,
-                pick: fn(&CpuPerRequest) -> f64| {
+    let part = |id: CauseId, ns: f64, between: Option<[f64; 2]>, pick: fn(&CpuPerRequest) -> f64| {
         let share = ns / split.total_ns;
-        let between = between.map(|ends| ends.map(|end| end / split.total_ns * 100.0));
-        let between =
-            between.map(|ends| format!(" [{:.0}, {:.0}]", ends[0].min(ends[1]), ends[0].max(ends[1])));
-        let text = format!(
-            "time in {mode} accounts for {}{} of the gap in CPU time: {} a request against {}",
-            percent(share),
-            between.unwrap_or_default(),
-            model::units::format_ns(pick(&to)),
-            model::units::format_ns(pick(&from)),
-        );
-        let (baseline, arm) = (baseline.clone(), split.arm.clone());
-        Cause { id, grade: Grade::AccountsFor, baseline, arm, ns_per_request: ns, share: Some(share), text }
+        let between = between.map(|ends| ends.map(|end| end / split.total_ns));
+        let between = between.map(|ends| [ends[0].min(ends[1]), ends[0].max(ends[1])]);
+        Cause {
+            id,
+            grade: Grade::AccountsFor,
+            baseline: baseline.clone(),
+            arm: split.arm.clone(),
+            ns_per_request: ns,
+            share: Some(share),
+            text: String::new(),
+            says: Some(says(Carries::Split { part: id, share, between, ns: [pick(&to), pick(&from)] })),
+        }
     };
     let between = split.intervals.as_ref();
     let mut causes = vec![
-        part(CauseId::UserTime, "its own code", split.user_ns, between.map(|ends| ends.user_ns), |cpu| {
-            cpu.user
-        }),
-        part(CauseId::SystemTime, "the kernel", split.system_ns, between.map(|ends| ends.system_ns), |cpu| {
-            cpu.system
-        }),
+        part(CauseId::UserTime, split.user_ns, between.map(|ends| ends.user_ns), |cpu| cpu.user),
+        part(CauseId::SystemTime, split.system_ns, between.map(|ends| ends.system_ns), |cpu| cpu.system),
     ];
     causes.sort_by(|a, b| b.ns_per_request.abs().total_cmp(&a.ns_per_request.abs()));
     causes

@@ -20,14 +20,13 @@ pub(crate) use sides::is_side;
 
 use model::plan::CauseId;
 use model::record::Run;
-use model::units::format_ns;
 
-use super::cause::{Cause, Grade};
+use super::cause::{Carries, Cause, CauseSays, Grade};
+use super::seen::Seen;
 use super::tree::AttributionRow;
 use super::tree::place::Leaf;
 use crate::facts::Facts;
 use crate::facts::observed::SURE;
-use crate::facts::words::percent;
 use crate::gates::Gate;
 use crate::verdicts::Comparison;
 
@@ -55,8 +54,8 @@ pub(crate) struct Suspect {
     error_ns: f64,
     /// Idle time that it can carry.
     idle_ns: f64,
-    /// The evidence in words, the slower arm first.
-    evidence: String,
+    /// What was seen, the slower arm first.
+    seen: Vec<Seen>,
     /// Whether it is said when it is ruled out: what people would suspect first.
     usual: bool,
 }
@@ -113,6 +112,11 @@ impl Suspect {
         self.ns + self.idle_ns
     }
 
+    /// Adds what was seen of it, too, before the rest.
+    fn see(&mut self, seen: Vec<Seen>) {
+        self.seen.splice(0..0, seen);
+    }
+
     /// Whether it is more than chance makes of samples.
     fn is_sure(&self) -> bool {
         self.all_ns().abs() > SURE * self.error_ns
@@ -129,8 +133,8 @@ fn one(suspect: Suspect) -> Vec<Suspect> {
 pub(crate) struct Why {
     pub(crate) causes: Vec<Cause>,
     pub(crate) ledger: Vec<LedgerLine>,
-    /// What arms wait for whose CPUs are idle: name and evidence.
-    pub(crate) waits: Vec<(String, String)>,
+    /// What arms wait for whose CPUs are idle: name, and what was seen.
+    pub(crate) waits: Vec<(String, Vec<Seen>)>,
     /// The cause to which each leaf of each arm's tree belongs.
     pub(crate) belongs: Vec<(String, Vec<(Leaf, CauseId)>)>,
     /// User and system time of each arm that no cause carries, arm minus baseline.
@@ -180,7 +184,7 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
         why.unattributed.push((pair.arm.to_owned(), 1.0 - carried));
     }
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
-        why.waits.push((pair.slow.name.clone(), first.evidence.clone()));
+        why.waits.push((pair.slow.name.clone(), first.seen.clone()));
     }
     why.belongs.push((pair.arm.to_owned(), cpu::belongs(pair)));
     why.residues.push((pair.arm.to_owned(), residue(pair, &suspects)));
@@ -275,9 +279,9 @@ fn join(suspects: &mut Vec<Suspect>, other: Suspect) {
         return;
     };
     if other.idle_ns > 0.0 {
-        same.evidence = other.evidence;
+        same.seen = other.seen;
     } else if other.ns.abs() > same.ns.abs() {
-        same.evidence = format!("{}; {}", other.evidence, same.evidence);
+        same.see(other.seen);
     }
     same.ns += other.ns;
     same.idle_ns += other.idle_ns;
@@ -288,7 +292,7 @@ fn join(suspects: &mut Vec<Suspect>, other: Suspect) {
 fn tell(suspects: &mut Vec<Suspect>, counted: Suspect) {
     match suspects.iter_mut().find(|one| one.id == counted.id) {
         Some(same) => {
-            same.evidence = format!("{}; {}", counted.evidence, same.evidence);
+            same.see(counted.seen);
             same.usual = counted.usual;
         }
         None => suspects.push(Suspect { ns: 0.0, ..counted }),
@@ -330,12 +334,10 @@ fn of_idle(pair: &Pair) -> Vec<Suspect> {
 fn cause(pair: &Pair, suspect: Suspect) -> Cause {
     let (ns, share) = (suspect.all_ns(), pair.share(suspect.all_ns()));
     let ruled_out = !is_named(pair, &suspect);
-    let can = match suspect.grade {
-        _ if ruled_out => format!("can carry at most {} of the gap", percent(pair.share_at_most(ns.abs()))),
-        _ if share < 0.0 => format!("makes the gap {} smaller", format_ns(-ns)),
-        Grade::ConsistentWith => format!("consistent with {}", part_of_gap(pair, ns)),
-        Grade::AccountsFor => format!("accounts for {}", part_of_gap(pair, ns)),
-        _ => format!("can carry {}", part_of_gap(pair, ns)),
+    let carries = match () {
+        () if ruled_out => Carries::AtMost(pair.share_at_most(ns.abs())),
+        () if share < 0.0 => Carries::Against(-ns),
+        () => part_of_gap(pair, suspect.grade, ns),
     };
     Cause {
         id: suspect.id,
@@ -344,23 +346,29 @@ fn cause(pair: &Pair, suspect: Suspect) -> Cause {
         arm: pair.arm.to_owned(),
         ns_per_request: ns * pair.sign,
         share: Some(share),
-        text: format!("{}{}: {can}", whose(pair), suspect.evidence),
+        text: String::new(),
+        says: Some(CauseSays {
+            tests: Vec::new(),
+            of: whose(pair.sign, pair.slow),
+            seen: suspect.seen,
+            carries,
+        }),
     }
 }
 
 /// How much of the gap it is; no share of it where other parts of the opposite sign leave less than it.
-fn part_of_gap(pair: &Pair, ns: f64) -> String {
+fn part_of_gap(pair: &Pair, grade: Grade, ns: f64) -> Carries {
     /// Share from which on it is more than the gap, and not the gap by a rounding.
     const MORE: f64 = 1.05;
-    let (share, gap) = (pair.share(ns), format_ns(pair.total_ns()));
+    let share = pair.share(ns);
     match share > MORE {
-        true => format!("{}, more than the gap of {gap}, which other parts make smaller", format_ns(ns)),
-        false => format!("{} of the gap ({})", percent(share.min(1.0)), format_ns(ns)),
+        true => Carries::MoreThanGap { grade, ns, gap_ns: pair.total_ns() },
+        false => Carries::Part { grade, ns, share: share.min(1.0) },
     }
 }
 
-/// Evidence is of the slower server, and a cause is told of the arm: where that is the faster one, whose it is must be
+/// What was seen is of the slower server, and a cause is told of the arm: where that is the faster one, whose it is must be
 /// said.
-fn whose(pair: &Pair) -> String {
-    if pair.sign < 0.0 { format!("in {}, ", pair.slow.name) } else { String::new() }
+fn whose(sign: f64, slow: &Evidence) -> Option<String> {
+    (sign < 0.0).then(|| slow.name.clone())
 }

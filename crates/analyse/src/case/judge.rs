@@ -7,8 +7,8 @@ use super::profile::PublishedProfile;
 use super::{CaseRun, ClaimFindings, Reproduced};
 use crate::facts::arms::ArmFindings;
 use crate::facts::metric::Metric;
-use crate::facts::words::percent;
 use crate::findings::Findings;
+use model::units::percent;
 
 /// Level of the intervals that claims are judged by.
 const LEVEL: f64 = 0.95;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use model::record::{Frame, PassKind, Window};
-use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::paired;
@@ -61,25 +60,11 @@ impl ServiceGap {
         self.interval_ns.is_some_and(|[low, high]| low > 0.0 || high < 0.0)
     }
 
-    /// Where most of the difference is, as " (mostly in postgres: f and g)"; nothing where that is not known.
-    pub(crate) fn place(&self) -> String {
-        let Some(first) = self.functions.first() else { return String::new() };
+    /// Where most of the difference is: a program or library, and functions there; nothing where that is not known.
+    pub(crate) fn place(&self) -> Option<(String, Vec<String>)> {
+        let first = self.functions.first()?;
         let same = self.functions.iter().filter(|one| one.module == first.module).take(NAMED);
-        let names: Vec<String> = same.map(|one| brief(&one.name)).collect();
-        format!(" (mostly in {}: {})", first.module, names.join(" and "))
-    }
-
-    /// What it uses, the slower arm first.
-    pub(crate) fn evidence(&self, arm_is_slower: bool) -> String {
-        let both = [self.arm_ns, self.baseline_ns];
-        let [slow, fast] = if arm_is_slower { both } else { [both[1], both[0]] };
-        format!(
-            "service '{}' uses {} of CPU time a request against {}{}",
-            self.service,
-            format_ns(slow),
-            format_ns(fast),
-            self.place()
-        )
+        Some((first.module.clone(), same.map(|one| brief(&one.name)).collect()))
     }
 }
 

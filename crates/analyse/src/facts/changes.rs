@@ -16,18 +16,6 @@ pub enum Change {
     None,
 }
 
-impl Change {
-    /// The words of it.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Line => "changed in this range",
-            Self::Function => "in a function changed in this range",
-            Self::None => "same code",
-        }
-    }
-}
-
 /// Whether a line is one of the files before the change, or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {

@@ -41,7 +41,7 @@ const WAITS_NAMED: usize = 2;
 
 /// What threads without a CPU wait for, beside requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Blocked {
+pub enum Blocked {
     /// A time to pass.
     Sleep,
     /// A disk.

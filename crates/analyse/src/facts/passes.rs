@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::busy::FULL;
 use super::metric::Metric;
 use super::sheet::Sheet;
-use super::words::percent;
+use model::units::percent;
 
 /// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
 const MAX_MOVED: f64 = 0.10;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::peaks::{self, MIN_SHARE, Peak};
-use super::words::percent;
+use model::units::percent;
 
 /// Responses that waited for a delayed acknowledgement: the kernel delays by 40 ms, and by up to a timer tick more.
 /// Source: Linux, include/net/tcp.h, TCP_DELACK_MIN (HZ/25).

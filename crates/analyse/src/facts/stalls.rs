@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::record::{Frame, PassKind, Profile, Stack};
-use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,6 @@ use super::functions::brief;
 use super::observed;
 use super::passes::PassFindings;
 use super::sheet::Sheet;
-use super::words::percent;
 
 /// How much longer than the mean time between two answers a silence is to be a stall. Of answers that come at random times
 /// one pause in five hundred million is as long.
@@ -89,26 +87,7 @@ pub(crate) fn stalls_in_passes(sheet: &Sheet, arm: &str, passes: &[PassFindings]
         [activity(RUNS, &sampled), activity(WAITS, &waiting)].into_iter().flatten().collect();
     let count = lengths_ns.len() as u64;
     let mean_ns = stalled_ns as f64 / count as f64;
-    let doing: Vec<String> = activities.iter().map(activity_words).collect();
-    let meanwhile = match &doing[..] {
-        [] => "what it does meanwhile does not differ from what it does otherwise".to_owned(),
-        doing => format!("meanwhile it {}", doing.join(" and ")),
-    };
-    let text = format!(
-        "answers nobody {count} times in {} watched, for {} on average ({} of the time); {meanwhile}",
-        format_ns(watched_ns as f64),
-        format_ns(mean_ns),
-        percent(share)
-    );
-    Some(Stalls { count, mean_ns, share, watched_ns, activities, text })
-}
-
-pub(crate) fn activity_words(activity: &StallActivity) -> String {
-    let StallActivity { does, functions, threads, threads_otherwise } = activity;
-    format!(
-        "{does} in {} ({threads:.2} threads at a time, {threads_otherwise:.2} at other times)",
-        functions.join(" > ")
-    )
+    Some(Stalls { count, mean_ns, share, watched_ns, activities, text: String::new() })
 }
 
 /// One function in all stacks.
@@ -214,9 +193,11 @@ mod tests {
         let found = activity(RUNS, &[&seen]).unwrap();
         assert_eq!(found.functions, ["tick", "save", "write"]);
         assert_eq!(
-            activity_words(&found),
-            "runs in tick > save > write (0.95 threads at a time, 0.03 at other times)"
+            (found.does.as_str(), found.functions.join(" > ").as_str()),
+            (RUNS, "tick > save > write")
         );
+        let threads = [found.threads, found.threads_otherwise].map(|threads| format!("{threads:.2}"));
+        assert_eq!(threads, ["0.95", "0.03"]);
     }
 
     #[test]

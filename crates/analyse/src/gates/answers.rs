@@ -8,7 +8,7 @@ use super::sameness::difference;
 use super::{Gate, PerArm, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// Relative difference in bytes per answer that still counts as the same answer.
 const MAX_WIRE_DIFFERENCE: f64 = 0.02;

@@ -13,7 +13,7 @@ use stats::paired::estimate;
 use super::{Gate, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// A share of the server's CPUs from which on a disturbance is told.
 const NOTABLE: f64 = 0.01;

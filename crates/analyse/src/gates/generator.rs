@@ -7,7 +7,7 @@ use super::{Gate, PerArm};
 use crate::facts::busy::{FULL, GENERATOR_BUSY, MIN_RATE_RATIO, backlog_per_s, generator_busy, server_busy};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// Send lag that no percentile of a network server can notice, in nanoseconds.
 const SMALL_LAG_NS: f64 = 50_000.0;

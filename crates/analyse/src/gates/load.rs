@@ -7,7 +7,7 @@ use super::{Gate, PerArm};
 use crate::facts::busy::refused;
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// Relative difference between rate × latency and the requests in flight.
 const MAX_LITTLE: f64 = 0.05;

@@ -7,7 +7,7 @@ use super::{Gate, holds};
 use crate::facts::busy::busy_cores;
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// Level of the interval that a noise floor is read from.
 pub(crate) const FLOOR_LEVEL: f64 = 0.95;

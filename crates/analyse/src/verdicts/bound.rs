@@ -5,7 +5,7 @@ use std::str::FromStr;
 use model::record::{Cpu, LoadReport, Percentiles};
 use model::units::{Bytes, Rate, Span, format_ns};
 
-use crate::facts::words::percent;
+use model::units::percent;
 
 /// A figure, an order, and a value: `p99 > 10ms`, `rate < 30k`, `errors.timeout > 0`, `error_rate > 0.1%`.
 #[derive(Debug, Clone)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analyse::{Grade, analyse};
+use analyse::Grade;
 use model::plan::{CauseId, Each, Service};
 use model::record::{DiagnosticRecord, Frame, Pass, PassKind, Profile, Run, Stack};
 
-use crate::support::change;
+use crate::support::{analyse, change};
 use crate::why::{Plant, planted};
 
 /// An arm that answers a tenth as many requests and waits meanwhile, for what it asks a service for.

@@ -59,7 +59,8 @@ fn found(case: &CaseFile, run: &Run, profiles: &[InstructionProfile]) -> CaseFin
         allow_difference: None,
         findings: analyse(run),
     };
-    case_findings(case, "full", &["whyslow".to_owned()], vec![run], profiles, Vec::new())
+    let found = case_findings(case, "full", &["whyslow".to_owned()], vec![run], profiles, Vec::new());
+    report::worded(found).into_inner()
 }
 
 const RATIO: &str = r#"kind = "ratio", comparison = "c", figure = "p", against = "m", within = 2.0"#;
@@ -85,6 +86,8 @@ fn a_ratio_is_repeated_by_its_side_and_its_size() {
         assert_eq!(claim.reproduced, want, "{published} {ours}: {claim:?}");
         assert!(claim.why.contains(says), "{published} {ours}: {}", claim.why);
         assert!(claim.ours.contains("(rate, 10 blocks)"), "{}", claim.ours);
+        let limits = findings.figures.iter().filter_map(|row| row.ours.as_ref()).map(|arm| &arm.limiter);
+        assert!(limits.clone().count() > 0 && limits.clone().all(Option::is_some), "{:?}", findings.figures);
     }
 }
 

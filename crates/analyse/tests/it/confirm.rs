@@ -1,10 +1,10 @@
 //! Causes put to the test, from runs made up so that it is known how much of the gap goes.
 
-use analyse::{Cause, Findings, Grade, analyse};
+use analyse::{Cause, Findings, Grade};
 use model::plan::Intervention;
 use model::record::Run;
 
-use crate::support::{arm, change, run};
+use crate::support::{analyse, arm, change, run};
 use crate::why::{Plant, apply, planted};
 
 /// A server that sleeps in each request.

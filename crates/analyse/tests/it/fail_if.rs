@@ -1,9 +1,9 @@
 //! Conditions of `--fail-if` on runs whose figures are known.
 
-use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric, analyse};
+use analyse::{FailIf, FailIfFindings, FailIfOutcome, Metric};
 use model::record::Run;
 
-use crate::support::{arm, change, pair, run};
+use crate::support::{analyse, arm, change, pair, run};
 
 /// What comes of `text` on a run.
 fn judge(run: &Run, text: &str) -> FailIfFindings {

@@ -1,10 +1,10 @@
 //! Each gate: green where nothing is wrong, red for its reason, and what it then voids.
 
-use analyse::{Metric, Verdict, analyse};
+use analyse::{Metric, Verdict};
 use model::plan::GateId;
 use model::record::{Run, Window};
 
-use crate::support::{change, gates, pair, row};
+use crate::support::{analyse, change, gates, pair, row};
 
 const CAPACITY: usize = 0;
 const EQUAL_RATE: usize = 1;

@@ -1,10 +1,10 @@
 //! What else happened on the server's CPUs: it voids nothing and is inside the intervals.
 
-use analyse::{Comparison, Metric, Verdict, analyse};
+use analyse::{Comparison, Metric, Verdict};
 use model::plan::GateId;
 use model::record::{Run, Slice};
 
-use crate::support::{gates, pair, row, sliced};
+use crate::support::{analyse, gates, pair, row, sliced};
 
 /// A run of slices in which `disturb` is done to each slice of the arm named.
 fn disturbed(ratio: f64, arm: &str, disturb: impl Fn(&mut Slice)) -> Run {

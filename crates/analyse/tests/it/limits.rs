@@ -1,12 +1,11 @@
 //! What limits an arm, a made-up run for each kind. Both arms are alike, so that no cause is looked for: what is said of
 //! each is told from that arm alone.
 
-use analyse::analyse;
 use model::record::{
     Counts, DiagnosticRecord, Frame, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
 };
 
-use crate::support::{change, pair};
+use crate::support::{analyse, change, pair};
 
 /// Requests a second of the made-up arms at capacity, about.
 const RATE_PER_S: f64 = 98_000.0;

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use analyse::{Metric, Verdict, analyse, extend_to};
+use analyse::{Metric, Verdict, extend_to};
 use model::plan::Blocks;
 use model::record::Run;
 
-use crate::support::{Behaves, arm, change, row, run};
+use crate::support::{Behaves, analyse, arm, change, row, run};
 
 const FIRST: u32 = 8;
 const MAX: u32 = 24;

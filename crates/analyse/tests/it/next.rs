@@ -1,10 +1,10 @@
 //! What is to be run next is a command that can be run.
 
-use analyse::{Findings, Metric, Verdict, analyse};
+use analyse::{Findings, Metric, Verdict};
 use model::plan::Blocks;
 use model::record::Run;
 
-use crate::support::{Behaves, arm, pair, run};
+use crate::support::{Behaves, analyse, arm, pair, run};
 
 const ARMS: [&str; 2] = ["main=./old --port {port}", "pr=./it's new"];
 /// The same as a shell takes them.

@@ -1,10 +1,10 @@
 //! Answers that differ: what is caught, how it is named, and what comes of it.
 
-use analyse::{Metric, Verdict, analyse};
+use analyse::{Metric, Verdict};
 use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Run};
 
-use crate::support::{change, gates, pair};
+use crate::support::{analyse, change, gates, pair};
 
 type Change = fn(&mut Reply);
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use analyse::{Findings, Grade, analyse};
+use analyse::{Findings, Grade};
 use model::plan::GateId;
 use model::record::{Counts, CpuTimes, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
-use crate::support::{arm, change, gates, run};
+use crate::support::{analyse, arm, change, gates, run};
 
 const WINDOW_NS: u64 = 15_000_000_000;
 const CPUS: u32 = 4;

@@ -1,12 +1,12 @@
 //! USE tables and watched servers from known readings.
 
-use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, WatchedWindow, analyse, use_table, watched};
+use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, WatchedWindow, use_table, watched};
 use model::record::{
     CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, ProfileKind,
     Resources, SocketCounters, Sockets, Stack, TcpCounters, Usage,
 };
 
-use crate::support::{change, pair};
+use crate::support::{analyse, change, pair};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -1,10 +1,10 @@
 //! How responses are spread over time: made-up histograms whose peaks are known.
 
-use analyse::{ResponseShape, analyse};
+use analyse::ResponseShape;
 use model::plan::SplitMix64;
 use model::record::{DiagnosticRecord, MachineLog, Pass, PassKind, Profile, Run, Window};
 
-use crate::support::{change, pair};
+use crate::support::{analyse, change, pair};
 
 /// Seeds of sampled histograms.
 const SEEDS: u64 = 40;

@@ -1,9 +1,9 @@
 //! The exact split and the causes it accounts for.
 
-use analyse::{Findings, Grade, analyse};
+use analyse::{Findings, Grade};
 use model::record::Window;
 
-use crate::support::{change, pair};
+use crate::support::{analyse, change, pair};
 
 #[test]
 fn rate_is_busy_cores_over_cost_and_nothing_is_left() {

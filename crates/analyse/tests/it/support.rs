@@ -8,6 +8,11 @@ use model::record::{
 };
 use model::units::Rate;
 
+/// What follows from a run, with its sentences.
+pub(crate) fn analyse(run: &Run) -> Findings {
+    report::worded(analyse::analyse(run)).into_inner()
+}
+
 /// The equal rate in requests per second.
 pub(crate) const EQUAL_RATE_PER_S: f64 = 20_000.0;
 /// Busy share of the server's one CPU at capacity.

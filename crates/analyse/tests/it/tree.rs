@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use analyse::{Change, Findings, analyse};
+use analyse::{Change, Findings};
 use model::record::{PassKind, Run, RunDir, SourceChange};
 
-use crate::support::change;
+use crate::support::{analyse, change};
 use crate::why::{Plant, planted};
 use crate::why_seen::{sampled_beside, waiting_in};
 

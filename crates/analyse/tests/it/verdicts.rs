@@ -1,10 +1,10 @@
 //! The five verdicts, the level they are given at, and the noise floor.
 
-use analyse::{Metric, SECOND_BASELINE_SUFFIX, Verdict, analyse};
+use analyse::{Metric, SECOND_BASELINE_SUFFIX, Verdict};
 use model::plan::Blocks;
 use model::record::{Failure, FailureKind, RunStatus};
 
-use crate::support::{Behaves, arm, change, pair, row, run};
+use crate::support::{Behaves, analyse, arm, change, pair, row, run};
 
 /// CPU of `pr` against that of `main`, spread, blocks, and what is then said of CPU per request and of the rate.
 const CASES: [(f64, f64, u32, Verdict); 9] = [

@@ -1,8 +1,9 @@
 //! What ended the waits of threads, as rows that sum to their idle time.
 
-use analyse::{Findings, WaitRow, analyse};
+use analyse::{Findings, WaitRow};
 use model::record::{EndedBy, Frame, PassKind, Run, WaitLeaf, Waits};
 
+use crate::support::analyse;
 use crate::why::{Plant, planted};
 
 /// One own function, below the C library and the kernel.

@@ -1,10 +1,10 @@
 //! Causes from evidence made up for each: what was planted is named first, and nothing is named where nothing differs.
 
-use analyse::{Cause, Findings, Grade, analyse};
+use analyse::{Cause, Findings, Grade};
 use model::plan::GateId;
 use model::record::{Counts, DiagnosticRecord, Pass, PassKind, Run, UnitCosts, Window};
 
-use crate::support::{change, pair};
+use crate::support::{analyse, change, pair};
 
 /// Round figures, so that what is carried can be told at a glance.
 const COSTS: UnitCosts = UnitCosts {

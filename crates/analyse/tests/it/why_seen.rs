@@ -1,9 +1,9 @@
 //! Causes from what was seen of threads: stacks, waits, and what came and went.
 
-use analyse::{Grade, analyse};
+use analyse::Grade;
 use model::record::{Counts, Frame, Pass, PassKind, Profile, ProfileKind, Run, Stack, Usage, Window};
 
-use crate::support::change;
+use crate::support::{analyse, change};
 use crate::why::{Plant, apply, named, planted};
 
 /// Beginnings of the names of the kernel's functions.

@@ -9,6 +9,7 @@ mod date;
 mod duration;
 mod quantile;
 mod rate;
+mod share;
 
 pub use bytes::Bytes;
 pub use cpu_set::CpuSet;
@@ -16,6 +17,7 @@ pub use date::{civil, format_utc};
 pub use duration::{Span, format_ns};
 pub use quantile::Quantile;
 pub use rate::Rate;
+pub use share::percent;
 
 /// Why a text is not the quantity it should be; its display is one full sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_funct
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
-use crate::wording::{PARTS, cause_words, counted_by, grade_word, is_own_code, node_words};
+use crate::wording::{PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_words};
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];
@@ -237,7 +237,7 @@ impl Part {
         let via = said.via.as_ref().filter(|via| is_asked && !said.path.contains(via));
         let preposition = if is_own_code(&said.path) { "in" } else { "for" };
         let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));
-        let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change.words()));
+        let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
         let grade = said.cause.and_then(|id| {
             let mut causes = findings.causes.iter();
             causes.find(|cause| cause.arm == said.arm && cause.id == id).map(|cause| cause.grade)

@@ -4,9 +4,9 @@ use analyse::{FailIfFindings, FailIfOutcome, Findings, Metric, Verdict};
 use model::plan::GateId;
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
-use report::{COMMENT_LINES, COMMENT_MARKER, findings_comment, findings_junit};
+use report::{COMMENT_LINES, COMMENT_MARKER};
 
-use crate::support::{comparison, findings, gate, row};
+use crate::support::{comparison, findings, findings_comment, findings_junit, gate, row};
 
 const HOSTILE: &str = "</text>``` <b>&\"'|*\u{1b}[0m\nsecond";
 

@@ -1,7 +1,7 @@
 //! The page as HTML, with or without its charts.
 
 use analyse::{Detail, Findings};
-use report::{PageData, PageRun, Place, Unreadable, page};
+use report::{PageData, PageRun, Place, Unreadable, page, worded};
 
 use crate::support::{about, findings};
 
@@ -20,7 +20,7 @@ const PARTS: [&str; 10] = [
 
 fn shown(findings: Findings) -> PageRun {
     PageRun {
-        findings: vec![findings],
+        findings: vec![worded(findings)],
         detail: Detail::default(),
         profiles: Vec::new(),
         ladder: None,
@@ -105,7 +105,8 @@ fn a_file_may_ask_nothing_of_anyone() {
 
 #[test]
 fn each_choice_of_the_baseline_has_its_text_and_one_is_shown() {
-    let run = PageRun { findings: vec![about("a", "b"), about("b", "a")], ..shown(findings()) };
+    let run =
+        PageRun { findings: [about("a", "b"), about("b", "a")].map(worded).to_vec(), ..shown(findings()) };
     let html = readable(&html(vec![run], Vec::new()));
     assert!(html.contains("b is 1.100x") && html.contains("a is 1.100x"));
     let verdict =

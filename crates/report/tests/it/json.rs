@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use report::{capacity_schema, findings_details, findings_json, findings_schema, load_json, load_schema};
+use report::{capacity_schema, findings_schema, load_json, load_schema};
 use serde_json::Value;
 
-use crate::support::{about, findings};
+use crate::support::{about, findings, findings_details, findings_json};
 
 /// The committed schema of an output.
 fn committed(output: &str) -> Value {

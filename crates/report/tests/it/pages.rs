@@ -2,11 +2,9 @@
 
 use analyse::{Findings, Metric, Verdict};
 use model::plan::GateId;
-use report::{
-    TEXT_COLUMNS, findings_details, findings_markdown, headline, load_details, load_markdown, load_text,
-};
+use report::{TEXT_COLUMNS, load_details, load_markdown, load_text};
 
-use crate::support::{about, findings};
+use crate::support::{about, findings, findings_details, findings_markdown, headline};
 
 /// Longest arm name there may be.
 const LONG: &str = "a-name-as-long-as-a-name-may-be-1234567890123456789012345678901@";
@@ -246,7 +244,7 @@ fn markdown_tables_have_as_many_cells_in_every_row() {
 #[test]
 fn a_case_says_what_was_repeated_before_all_else() {
     let findings = crate::support::case();
-    let text = report::case_details(&findings);
+    let text = report::case_details(&report::worded(findings.clone()));
     let mut rest = text.as_str();
     for want in [
         "Question: Which is faster?",
@@ -265,12 +263,12 @@ fn a_case_says_what_was_repeated_before_all_else() {
         rest = &rest[at + want.len()..];
     }
     assert_eq!(text.matches("fewer connections").count(), 1, "{text}");
-    let first = report::case_text(&findings, report::Style::Plain);
+    let first = report::case_text(&report::worded(findings.clone()), report::Style::Plain);
     for want in ["Question: Which is faster?", "pr  1.10x dearer than main", "partly: pr is slower"] {
         assert!(first.contains(want), "'{want}' is not in\n{first}");
     }
     assert!(!first.contains("repeat with") && first.lines().count() < text.lines().count() / 2, "{first}");
-    let markdown = report::case_markdown(&findings);
+    let markdown = report::case_markdown(&report::worded(findings.clone()));
     assert!(markdown.contains("| system | published/s |"), "{markdown}");
 }
 

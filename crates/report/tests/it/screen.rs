@@ -4,9 +4,9 @@ use analyse::{
     ArmFindings, BiasFindings, BiasSource, Cause, Comparison, Findings, Grade, LedgerLine, Metric, Verdict,
 };
 use model::plan::{CauseId, GateId};
-use report::{SCREEN_COLUMNS, Style, findings_text};
+use report::{SCREEN_COLUMNS, Style};
 
-use crate::support::{cause, comparison, findings, gate, ledger_line, row, split};
+use crate::support::{cause, comparison, findings, findings_text, gate, ledger_line, row, split};
 
 const BASELINE: &str = "threads";
 

@@ -7,6 +7,36 @@ use analyse::{
 };
 use model::plan::GateId;
 use model::record::{Host, PassKind};
+use report::worded;
+
+/// The first screen of findings that get their sentences first; likewise the others below.
+pub(crate) fn findings_text(found: &Findings, style: report::Style) -> String {
+    report::findings_text(&worded(found.clone()), style)
+}
+
+pub(crate) fn findings_details(found: &Findings) -> String {
+    report::findings_details(&worded(found.clone()))
+}
+
+pub(crate) fn findings_markdown(found: &Findings) -> String {
+    report::findings_markdown(&worded(found.clone()))
+}
+
+pub(crate) fn findings_comment(found: &Findings) -> String {
+    report::findings_comment(&worded(found.clone()))
+}
+
+pub(crate) fn findings_junit(found: &Findings) -> String {
+    report::findings_junit(&worded(found.clone()))
+}
+
+pub(crate) fn findings_json(found: &Findings) -> String {
+    report::findings_json(&worded(found.clone()))
+}
+
+pub(crate) fn headline(found: &Findings, arm: &str) -> String {
+    report::headline(&worded(found.clone()), arm)
+}
 
 /// Findings on `pr` against `main`.
 pub(crate) fn findings() -> Findings {
@@ -64,6 +94,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         ],
         attribution: Vec::new(),
         services: Vec::new(),
+        limits: std::collections::BTreeMap::new(),
         said: Vec::new(),
         waits: Vec::new(),
         causes: vec![
@@ -229,6 +260,7 @@ pub(crate) fn cause(baseline: &str, arm: &str, id: &str, grade: Grade) -> Cause 
         ns_per_request: 900.0,
         share: Some(0.9),
         text: format!("{id} was weighed"),
+        says: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use analyse::CaseFindings;
 use anyhow::Context;
+use report::Worded;
 
 const BEGIN: &str = "<!-- whyslow: from here to the end mark, written by `whyslow case run` -->";
 const END: &str = "<!-- whyslow: end mark -->";
@@ -11,7 +12,7 @@ const END: &str = "<!-- whyslow: end mark -->";
 const TO_WRITE: &str = "## What it means\n\nNot written yet.";
 
 /// Writes the generated part into `file`, and keeps the rest of it.
-pub(super) fn write(file: &Path, findings: &CaseFindings) -> anyhow::Result<()> {
+pub(super) fn write(file: &Path, findings: &Worded<CaseFindings>) -> anyhow::Result<()> {
     let folder = file.parent().context("an answer lies in a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let existing = std::fs::read_to_string(file).ok();

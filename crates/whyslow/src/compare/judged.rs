@@ -6,6 +6,7 @@ use analyse::{FailIf, FailIfOutcome, Findings, Verdict};
 use anyhow::{anyhow, ensure};
 use model::plan::Plan;
 use model::record::{RecordError, Run, can_write, write_atomically};
+use report::Worded;
 
 use crate::cli::JudgedArgs;
 use crate::exit::Exit;
@@ -28,8 +29,8 @@ impl<'a> Judged<'a> {
     }
 
     /// The findings on `run` with what came of the conditions; the files are written then.
-    pub(crate) fn findings(&self, run: &Run) -> anyhow::Result<Findings> {
-        let findings = analyse::analyse(run).judged(run, &self.conditions);
+    pub(crate) fn findings(&self, run: &Run) -> anyhow::Result<Worded<Findings>> {
+        let findings = report::worded(analyse::analyse(run).judged(run, &self.conditions));
         if let Some(file) = &self.args.comment {
             write_atomically(file, report::findings_comment(&findings).as_bytes())?;
         }

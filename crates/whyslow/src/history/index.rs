@@ -248,7 +248,7 @@ struct Indexed {
 
 impl Indexed {
     fn from_run(run: &Run) -> Self {
-        let findings = analyse::analyse(run);
+        let findings = report::worded(analyse::analyse(run));
         let others = findings.arms.iter().filter(|arm| arm.name != findings.baseline);
         let says: Vec<String> = others.map(|arm| report::headline(&findings, &arm.name)).collect();
         Self {
@@ -260,7 +260,7 @@ impl Indexed {
                 RunStatus::Partial => "partial",
             },
             host: run.host.machine(),
-            workload: findings.workload,
+            workload: findings.workload.clone(),
             says: says.join("\n"),
         }
     }

@@ -5,6 +5,7 @@ use anyhow::{Context, bail, ensure};
 use model::plan::CauseId;
 use model::record::Run;
 use regex::{Regex, RegexBuilder};
+use report::Worded;
 
 use super::truth::Truth;
 use crate::calibrate::matrix::Kind;
@@ -91,7 +92,7 @@ impl Judged {
 
 /// What today's rules say of `run`.
 pub(super) fn judge(truth: &Truth, run: &Run) -> anyhow::Result<Judged> {
-    let findings = analyse(run);
+    let findings = report::worded(analyse(run));
     let others = findings.arms.iter().map(|arm| arm.name.as_str()).filter(|name| *name != findings.baseline);
     let others: Vec<&str> = others.collect();
     let [arm] = others[..] else { bail!("a pair compares two arms, and this run has {}", others.len() + 1) };
@@ -127,7 +128,7 @@ fn said_of(cause: &Cause) -> String {
     format!("{} {}", cause.id.name(), cause.text)
 }
 
-fn located(place: &Regex, named: &[&Cause], findings: &Findings) -> Located {
+fn located(place: &Regex, named: &[&Cause], findings: &Worded<Findings>) -> Located {
     if named.iter().take(FIRST).any(|cause| place.is_match(&said_of(cause))) {
         Located::WithCauses
     } else if place.is_match(&explaining(&report::findings_details(findings))) {

@@ -9,6 +9,7 @@ use super::evidence::Evidence;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
+use crate::attribution::seen::{Ending, Seen};
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
@@ -46,11 +47,7 @@ pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         ns: slow - fast,
         idle_ns: stopped,
-        evidence: format!(
-            "garbage collection: {} a request against {}",
-            model::units::format_ns(slow),
-            model::units::format_ns(fast)
-        ),
+        seen: vec![Seen::Collecting([slow, fast])],
         usual: true,
     })
 }
@@ -78,7 +75,7 @@ pub(super) fn interpreter(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: pair.more(|evidence| evidence.cpu.user).max(0.0),
-        evidence: "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
+        seen: vec![Seen::NoCompiler],
         usual: false,
     })
 }
@@ -89,12 +86,12 @@ const ENDED_SHARE: f64 = 0.05;
 
 /// Processes that come and go: a server that starts others for its work.
 pub(super) fn child_processes(pair: &Pair) -> Vec<Suspect> {
-    ended(pair, CauseId::ChildProcesses, "processes that began and ended", |arm| arm.ended_processes_ns)
+    ended(pair, CauseId::ChildProcesses, Ending::Processes, |arm| arm.ended_processes_ns)
 }
 
 /// Threads that come and go: one for each request or connection.
 pub(super) fn short_threads(pair: &Pair) -> Vec<Suspect> {
-    ended(pair, CauseId::ShortThreads, "threads that began and ended", |arm| arm.ended_threads_ns)
+    ended(pair, CauseId::ShortThreads, Ending::Threads, |arm| arm.ended_threads_ns)
 }
 
 /// The suspect of what began and ended, threads or processes.
@@ -104,7 +101,7 @@ pub(super) fn ended_suspect(pair: &Pair, id: CauseId) -> Option<Suspect> {
 }
 
 /// CPU time of what ended, beyond that of the other arm.
-fn ended(pair: &Pair, id: CauseId, what: &str, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
+fn ended(pair: &Pair, id: CauseId, what: Ending, time: fn(&Evidence) -> f64) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(time);
     if slow - fast < ENDED_SHARE * pair.slow.cpu.total {
         return Vec::new();
@@ -116,11 +113,7 @@ fn ended(pair: &Pair, id: CauseId, what: &str, time: fn(&Evidence) -> f64) -> Ve
         idle_ns: 0.0,
         // Who begins one takes time for it, and each is switched to, which is not in its own time.
         ns: slow - fast + super::counts::switching(pair) * super::waits::share_of_begun(pair),
-        evidence: format!(
-            "{what}: {} of CPU a request in them against {}",
-            model::units::format_ns(slow),
-            model::units::format_ns(fast)
-        ),
+        seen: vec![Seen::Ended { what, ns: [slow, fast] }],
         usual: false,
     })
 }

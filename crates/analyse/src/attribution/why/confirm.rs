@@ -5,7 +5,7 @@ use model::record::{Run, Window};
 use stats::paired;
 
 use super::gap::Pair;
-use crate::attribution::cause::{Cause, Grade};
+use crate::attribution::cause::{Cause, Grade, TestOutcome, Tested};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::{Sheet, by_block};
 
@@ -47,20 +47,20 @@ fn judge(pair: &Pair, tried: &Tried, alone: bool, cause: &mut Cause) {
     let matters = Metric::CpuPerRequest.delta() * pair.slow_ns();
     let went = fell >= REMOVED * carried && low > 0.0;
     let stayed = low > -matters && high < matters.min(REMOVED * carried);
-    let figures = tried.figures();
-    let text = match (went, stayed && tried.intervention.rules_out) {
-        (true, _) if alone => {
-            cause.grade = Grade::ConfirmedBy;
-            format!("confirmed: {figures}")
-        }
-        (true, _) => format!("{figures}, which takes other suspects away with it"),
-        (false, true) if cause.grade != Grade::ConfirmedBy => {
-            cause.grade = Grade::RuledOut;
-            format!("ruled out: {figures}")
-        }
-        (false, _) => format!("not confirmed: {figures}"),
+    let outcome = match (went, stayed && tried.intervention.rules_out) {
+        (true, _) if alone => TestOutcome::Confirmed,
+        (true, _) => TestOutcome::NotAlone,
+        (false, true) if cause.grade != Grade::ConfirmedBy => TestOutcome::RuledOut,
+        (false, _) => TestOutcome::NotConfirmed,
     };
-    cause.text = format!("{text}; {}", cause.text);
+    match outcome {
+        TestOutcome::Confirmed => cause.grade = Grade::ConfirmedBy,
+        TestOutcome::RuledOut => cause.grade = Grade::RuledOut,
+        TestOutcome::NotAlone | TestOutcome::NotConfirmed => {}
+    }
+    if let Some(says) = &mut cause.says {
+        says.tests.insert(0, tried.tested(outcome));
+    }
 }
 
 impl Tried<'_> {
@@ -70,15 +70,16 @@ impl Tried<'_> {
         open && self.intervention.causes.contains(&cause.id)
     }
 
-    fn figures(&self) -> String {
-        let [before, after] = self.gap_ns.map(model::units::format_ns);
-        let [_, low, high] = self.fell_ns.map(model::units::format_ns);
-        format!(
-            "with {} the gap goes from {before} to {after} (a fall of {low} to {high}, {:.0} % interval, n = {} blocks)",
-            self.intervention.with,
-            self.level * 100.0,
-            self.blocks
-        )
+    fn tested(&self, outcome: TestOutcome) -> Tested {
+        let [_, low, high] = self.fell_ns;
+        Tested {
+            outcome,
+            with: self.intervention.with.clone(),
+            gap_ns: self.gap_ns,
+            fell_ns: [low, high],
+            level: self.level,
+            blocks: self.blocks,
+        }
     }
 }
 

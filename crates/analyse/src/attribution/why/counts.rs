@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::gap::Pair;
 use super::{Suspect, one};
 use crate::attribution::cause::Grade;
+use crate::attribution::seen::{Elsewhere, Seen};
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::On;
 use crate::facts::calls::{
@@ -17,6 +18,8 @@ use crate::facts::observed::Counted;
 const ACCOUNTED: [&[&str]; 6] = [&WRITES, &FILE_WRITES, &MEMORY, &FUTEX, &SLEEPS, &SYNCS];
 /// Fewer calls than this per request are noise of timers and signals.
 pub(super) const FEW: f64 = 0.05;
+/// Calls that are named as examples.
+const NAMED: usize = 3;
 
 /// More writes to the network for the same answer: each is a system call, a segment and a wake-up.
 pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
@@ -26,14 +29,14 @@ pub(super) fn small_writes(pair: &Pair) -> Vec<Suspect> {
     let [asked, _] = exchanges(pair);
     let more = network - asked;
     let slow = all - (pipes + files).max(0.0) - asked;
-    let size = |writes: f64| format!("{:.0} bytes each", pair.slow.answer_bytes / writes.max(f64::EPSILON));
+    let bytes_each = pair.slow.answer_bytes / slow.max(f64::EPSILON);
     one(Suspect {
         id: CauseId::SmallWrites,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: more * costs.loopback_write_ns,
-        evidence: format!("writes to the network: {slow:.2} a request ({}) against {fast:.2}", size(slow)),
+        seen: vec![Seen::NetworkWrites { writes: [slow, fast], bytes_each }],
         usual: true,
     })
 }
@@ -66,9 +69,7 @@ pub(super) fn backend_calls(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: asked * (costs.loopback_write_ns + costs.syscall_ns),
-        evidence: format!(
-            "asking other services more often: {asked:.2} more writes to the network a request, and {reads:.2} more reads"
-        ),
+        seen: vec![Seen::Asking { writes: asked, reads }],
         usual: false,
     })
 }
@@ -122,7 +123,7 @@ pub(super) fn file_writes(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         idle_ns: 0.0,
         ns,
-        evidence: format!("writes that do not go to the network (a log, a file): {more:.2} more a request"),
+        seen: vec![Seen::OtherWrites(more)],
         usual: false,
     })
 }
@@ -137,25 +138,18 @@ pub(super) fn extra_syscalls(pair: &Pair) -> Vec<Suspect> {
     let named: f64 = more.iter().map(|(count, _)| count).sum();
     let unnamed = unnamed_calls(slow, fast);
     let sampled = if unnamed >= FEW { grown_unnamed(pair, slow) } else { None };
-    let grown: Vec<(f64, &str)> = more.into_iter().filter(|(count, _)| *count >= FEW).collect();
-    let mut told: Vec<String> =
-        grown.iter().take(3).map(|(count, name)| format!("{name} +{count:.2}")).collect();
-    if unnamed >= FEW {
-        let most = sampled.map_or(String::new(), |name| format!(", most of their time in {name}"));
-        told.push(format!("others +{unnamed:.2}{most}"));
-    }
-    let list = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+    let grown = more.into_iter().filter(|(count, _)| *count >= FEW).take(NAMED);
     one(Suspect {
         id: CauseId::ExtraSyscalls,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: (named + unnamed).max(0.0) * costs.syscall_ns,
-        evidence: format!(
-            "system calls other than writes and waits: {:.2} a request against {:.2}{list}",
-            others(slow),
-            others(fast)
-        ),
+        seen: vec![Seen::OtherCalls {
+            calls: [others(slow), others(fast)],
+            grown: grown.map(|(count, name)| (name.to_owned(), count)).collect(),
+            unnamed: (unnamed >= FEW).then(|| (unnamed, sampled.map(str::to_owned))),
+        }],
         usual: true,
     })
 }
@@ -201,11 +195,6 @@ pub(super) fn reconnects(pair: &Pair) -> bool {
 pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
     let Some(costs) = pair.costs.filter(|_| reconnects(pair)) else { return Vec::new() };
     let [accepted, opened] = more_connections(pair);
-    let told: Vec<String> = [(accepted, "accepted"), (opened, "opened to another service")]
-        .iter()
-        .filter(|(more, _)| *more >= FEW)
-        .map(|(more, what)| format!("{more:.2} more {what}"))
-        .collect();
     let (calls, _) = pair.more_calls(&OF_CONNECTIONS).unwrap_or_default();
     one(Suspect {
         id: CauseId::NewConnections,
@@ -213,10 +202,7 @@ pub(super) fn new_connections(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: calls.max(0.0) * costs.syscall_ns,
-        evidence: format!(
-            "new connections: {} a request, and {calls:.2} more calls for them",
-            told.join(", ")
-        ),
+        seen: vec![Seen::NewConnections { accepted: not_few(accepted), opened: not_few(opened), calls }],
         usual: false,
     })
 }
@@ -254,19 +240,15 @@ pub(super) fn context_switches(pair: &Pair) -> Vec<Suspect> {
     let [slow, fast] = [pair.slow, pair.fast].map(super::evidence::Evidence::all_switches);
     let waits = super::waits::share_of_switches(pair);
     let reckoned = (waits + super::waits::share_of_begun(pair)).min(1.0);
-    let what = if waits > 0.0 { "waits" } else { "threads that begin" };
-    let of_waits = match reckoned {
-        0.0 => String::new(),
-        1.0 => format!(", those more of {what} that are reckoned by themselves"),
-        _ => format!(", {:.3} of them of {what} that are reckoned by themselves", reckoned * (slow - fast)),
-    };
+    let count = (reckoned < 1.0).then_some(reckoned * (slow - fast));
+    let elsewhere = (reckoned > 0.0).then_some(Elsewhere { waits: waits > 0.0, count });
     one(Suspect {
         id: CauseId::ContextSwitches,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: switching(pair) * (1.0 - reckoned),
-        evidence: format!("context switches: {slow:.3} a request against {fast:.3}{of_waits}"),
+        seen: vec![Seen::Switches { switches: [slow, fast], elsewhere }],
         usual: true,
     })
 }
@@ -282,22 +264,17 @@ pub(super) fn thread_handoff(pair: &Pair) -> Vec<Suspect> {
     // A hand-over is a wake, a wait and a switch: a futex call without a switch of its own is the call alone.
     let calls_alone = (futexes + 2.0 * pipes - 2.0 * switches).max(0.0);
     let ns = switches * costs.futex_wake_ns + calls_alone * costs.syscall_ns;
-    let told: Vec<String> = [
-        (futexes, "futex calls"),
-        (pipes, "writes to pipes or local sockets"),
-        (switches, "context switches"),
-    ]
-    .iter()
-    .filter(|(more, _)| *more >= FEW)
-    .map(|(more, what)| format!("{more:.2} more {what}"))
-    .collect();
     one(Suspect {
         id: CauseId::ThreadHandoff,
         grade: Grade::BoundedBy,
         error_ns: 0.0,
         idle_ns: 0.0,
         ns,
-        evidence: format!("hand-over between threads: {} a request", told.join(", ")),
+        seen: vec![Seen::HandOver {
+            futexes: not_few(futexes),
+            pipes: not_few(pipes),
+            switches: not_few(switches),
+        }],
         usual: true,
     })
 }
@@ -312,12 +289,15 @@ pub(super) fn futexes(pair: &Pair) -> f64 {
     pair.more_calls(&FUTEX).map_or(0.0, |(more, _)| more)
 }
 
-/// Which of these calls are more, as an addition to what is said.
-fn more_of(pair: &Pair, names: &[&str]) -> String {
-    let more = names.iter().filter_map(|name| Some((pair.more_calls(&[name])?.0, name)));
-    let told: Vec<String> =
-        more.filter(|(more, _)| *more >= FEW).map(|(more, name)| format!("{name} +{more:.2}")).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+/// What is not too few to be told.
+fn not_few(more: f64) -> Option<f64> {
+    (more >= FEW).then_some(more)
+}
+
+/// Which of these calls are more, and by how many.
+fn more_of(pair: &Pair, names: &[&str]) -> Vec<(String, f64)> {
+    let more = names.iter().filter_map(|name| Some((name, not_few(pair.more_calls(&[name])?.0)?)));
+    more.map(|(name, more)| ((*name).to_owned(), more)).collect()
 }
 
 /// Pages that have to be had from the kernel, and the calls for them.
@@ -332,7 +312,7 @@ pub(super) fn kernel_memory(pair: &Pair) -> Vec<Suspect> {
         error_ns: 0.0,
         idle_ns: 0.0,
         ns: more_faults * costs.minor_fault_ns + calls.max(0.0) * costs.syscall_ns,
-        evidence: format!("page faults: {slow:.3} a request against {fast:.3}{}", more_of(pair, &MEMORY)),
+        seen: vec![Seen::PageFaults { faults: [slow, fast], calls: more_of(pair, &MEMORY) }],
         usual: true,
     })
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use model::plan::CauseId;
 use model::record::ENDED;
-use model::units::format_ns;
 
 use super::code::is_interpreted;
 use super::counts::{self, FEW};
@@ -14,10 +13,11 @@ use super::waits::{share_of_begun, share_of_switches};
 use super::{Suspect, code};
 use crate::attribution::cause::Grade;
 use crate::attribution::profile::{Category, is_lock};
-use crate::attribution::tree::AttributionRow;
+use crate::attribution::seen::{LeafSeen, Seen};
 use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::{Does, On, POLLED_NS};
+use crate::attribution::tree::{AttributionRow, LeafCount};
 use crate::facts::calls::{
     ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
 };
@@ -236,52 +236,49 @@ fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Susp
     let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
     let ns: f64 = leaves.iter().map(|(_, row)| delta(row)).sum();
     let error_ns = error_ns(&leaves.iter().map(|(_, row)| row).collect::<Vec<_>>());
-    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    // Leaves that look alike are one example.
+    let mut found: Vec<(LeafSeen, f64)> = Vec::new();
     for (leaf, row) in leaves {
-        *found.entry(example(pair, leaf, row)).or_default() += delta(row);
+        let example = example(pair, leaf, row);
+        match found.iter_mut().find(|(other, _)| *other == example) {
+            Some((_, ns)) => *ns += delta(row),
+            None => found.push((example, delta(row))),
+        }
     }
-    let mut found: Vec<(String, f64)> = found.into_iter().filter(|(_, ns)| *ns > 0.0).collect();
-    found.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let examples: Vec<String> = found.into_iter().take(EXAMPLES).map(|(example, _)| example).collect();
-    let examples = if examples.is_empty() {
-        String::new()
-    } else {
-        format!(", most of it in {}", examples.join(" and in "))
-    };
+    found.retain(|(_, ns)| *ns > 0.0);
+    // Of those that grew by as much, the order is that of their names.
+    found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.name().cmp(&b.0.name())));
+    let most = found.into_iter().take(EXAMPLES).map(|(example, _)| example).collect();
     Suspect {
         id,
         grade: Grade::ConsistentWith,
         ns,
         error_ns,
         idle_ns: 0.0,
-        evidence: format!(
-            "{}: {} {} a request, standard error {}{examples}",
-            id.name().trim_start_matches("profile_").replace('_', " "),
-            format_ns(ns.abs()),
-            if ns < 0.0 { "less" } else { "more" },
-            format_ns(error_ns)
-        ),
+        seen: vec![Seen::Leaves { cause: id, ns, error_ns, most }],
         usual: false,
     }
 }
 
 /// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
-fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> String {
+fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> LeafSeen {
     if let Leaf::Under { package, function } = leaf {
-        return format!("{function} ({package}) and what it calls");
+        return LeafSeen::Under { function: function.clone(), package: package.clone() };
     }
-    let count = row.count.map_or_else(String::new, |count| {
-        let [slow, fast] =
-            if pair.sign > 0.0 { [count.arm, count.baseline] } else { [count.baseline, count.arm] };
-        format!(" ({slow:.2} a request against {fast:.2})")
-    });
+    let slower_first = |count: LeafCount| match pair.sign > 0.0 {
+        true => [count.arm, count.baseline],
+        false => [count.baseline, count.arm],
+    };
     let last = row.path.last();
     let via = row.via.as_ref().filter(|via| Some(*via) != last && !row.path.contains(via));
-    let via = via.map_or_else(String::new, |via| format!(", under {via}"));
     let within = row.within.as_ref().map(|within| brief(within)).filter(|within| Some(within) != last);
-    let within = within.map_or_else(String::new, |name| format!(", mostly {name}"));
-    let changed = row.changed.map_or_else(String::new, |change| format!(" ({})", change.words()));
-    format!("{}{count}{within}{via}{changed}", row.path[1..].join(" > "))
+    LeafSeen::Leaf {
+        path: row.path[1..].to_vec(),
+        count: row.count.map(slower_first),
+        within,
+        via: via.cloned(),
+        changed: row.changed,
+    }
 }
 
 /// CPU time of those that ended.
@@ -299,7 +296,7 @@ pub(super) fn of_those_that_ended(pair: &Pair, claims: &mut Vec<Suspect>) {
         let place = claims.iter().position(|claim| claim.id == id);
         let at = place.unwrap_or(claims.len());
         match place {
-            Some(at) => claims[at].evidence = format!("{}; {}", found.evidence, claims[at].evidence),
+            Some(at) => claims[at].see(found.seen),
             None => claims.push(Suspect { ns: 0.0, ..found }),
         }
         let missing = pair.more(time) - claims[at].ns;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use model::plan::CauseId;
-use model::units::format_ns;
 
 use super::cpu;
 use super::gap::Pair;
 use super::{EXAMPLES_OF_UNSURE, Suspect};
 use crate::attribution::cause::Grade;
+use crate::attribution::seen::Seen;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
@@ -28,16 +28,12 @@ const NETWORK: [CauseId; 7] = [
     CauseId::KernelPolling,
 ];
 
-/// The sides, those within others first, with their names in a sentence.
-const SIDES: [(CauseId, &str); 3] = [
-    (CauseId::KernelNetwork, "the kernel's network as a whole"),
-    (CauseId::KernelWhole, "the kernel as a whole"),
-    (CauseId::ProgramWhole, "the program's own time as a whole"),
-];
+/// The sides, those within others first.
+const SIDES: [CauseId; 3] = [CauseId::KernelNetwork, CauseId::KernelWhole, CauseId::ProgramWhole];
 
 /// Whether a cause is a side, and no part of one.
 pub(crate) fn is_side(id: CauseId) -> bool {
-    SIDES.iter().any(|(side, _)| *side == id)
+    SIDES.contains(&id)
 }
 
 /// Whether a leaf with this cause is on the side.
@@ -62,12 +58,12 @@ pub(super) fn of_unsure(pair: &Pair, known: &[Suspect], unsure: &[Suspect]) -> V
     let leaves: Vec<(&Leaf, CauseId, &AttributionRow)> =
         pair.tree.iter().filter_map(|(leaf, row)| Some((leaf, cause(leaf)?, row))).collect();
     let mut found = Vec::new();
-    for (side, name) in SIDES {
+    for side in SIDES {
         let of_side = || leaves.iter().filter(|(leaf, id, _)| is_on(side, leaf, *id));
         let whole: Vec<&AttributionRow> = of_side().map(|(_, _, row)| *row).collect();
         let left: Vec<&AttributionRow> =
             of_side().filter(|(_, id, _)| open.contains(id)).map(|(_, _, row)| *row).collect();
-        if let Some(suspect) = suspect(pair, (side, name), &whole, &left) {
+        if let Some(suspect) = suspect(pair, side, &whole, &left) {
             if side == CauseId::KernelNetwork {
                 open.retain(|id| !NETWORK.contains(id));
             }
@@ -79,7 +75,7 @@ pub(super) fn of_unsure(pair: &Pair, known: &[Suspect], unsure: &[Suspect]) -> V
 
 fn suspect(
     pair: &Pair,
-    (id, name): (CauseId, &str),
+    side: CauseId,
     whole: &[&AttributionRow],
     left: &[&AttributionRow],
 ) -> Option<Suspect> {
@@ -94,22 +90,20 @@ fn suspect(
     let mut most: Vec<&AttributionRow> =
         left.iter().copied().filter(|row| pair.sign * row.delta_ns * ns > 0.0).collect();
     most.sort_by(|a, b| b.delta_ns.abs().total_cmp(&a.delta_ns.abs()));
-    let most: Vec<String> =
-        most.iter().take(EXAMPLES_OF_UNSURE).map(|row| row.path[1..].join(" > ")).collect();
-    let direction = if whole_ns < 0.0 { "less" } else { "more" };
+    let most = most.iter().take(EXAMPLES_OF_UNSURE).map(|row| row.path[1..].to_vec());
     Some(Suspect {
-        id,
+        id: side,
         grade: Grade::ConsistentWith,
         ns,
         error_ns: 0.0,
         idle_ns: 0.0,
-        evidence: format!(
-            "{name}: {} {direction} a request, standard error {}; {} of it in parts that are not sure by themselves, most in {}",
-            format_ns(whole_ns.abs()),
-            format_ns(whole_error_ns),
-            format_ns(ns.abs()),
-            most.join(" and in "),
-        ),
+        seen: vec![Seen::Side {
+            side,
+            ns: whole_ns,
+            error_ns: whole_error_ns,
+            unsure_ns: ns.abs(),
+            most: most.collect(),
+        }],
         usual: false,
     })
 }

@@ -3,17 +3,16 @@
 
 use super::evidence::Evidence;
 use super::gap::Pair;
-use super::{Suspect, one};
-use crate::attribution::cause::{Cause, Grade};
+use super::{Suspect, one, whose};
+use crate::attribution::cause::{Carries, Cause, CauseSays, Grade};
+use crate::attribution::seen::{Both, DiskCalls, Late, Seen};
 use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
 use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
 use crate::facts::observed::Blocked;
 use crate::facts::shape::DELAYED_ACK_NS;
-use crate::facts::stalls::{RUNS, WAITS, activity_words};
-use crate::facts::words::percent;
+use crate::facts::stalls::{RUNS, WAITS};
 use model::plan::CauseId;
-use model::units::format_ns;
 
 /// How long the client of a refused connection waits until it tries again (RFC 6298: one second).
 const RETRY_NS: f64 = 1e9;
@@ -26,8 +25,9 @@ const MANY: f64 = 0.5;
 /// Fewer threads than this waiting at a time tell nothing.
 const FEW_THREADS: f64 = 0.1;
 
-pub(super) fn wait(id: CauseId, ns: f64, evidence: String) -> Suspect {
-    Suspect { id, grade: Grade::ConsistentWith, ns: 0.0, error_ns: 0.0, idle_ns: ns, evidence, usual: false }
+pub(super) fn wait(id: CauseId, ns: f64, seen: Seen) -> Suspect {
+    let seen = vec![seen];
+    Suspect { id, grade: Grade::ConsistentWith, ns: 0.0, error_ns: 0.0, idle_ns: ns, seen, usual: false }
 }
 
 /// Idle time that is not explained by connections that were not yet accepted.
@@ -36,9 +36,8 @@ fn idle_after_accept(pair: &Pair) -> f64 {
 }
 
 /// Where in its code the slow arm waits, where that was seen.
-fn place(pair: &Pair) -> String {
-    let names = pair.slow.waits_in.join(", ");
-    if names.is_empty() { names } else { format!(" (in {names})") }
+fn functions(pair: &Pair) -> Vec<String> {
+    pair.slow.waits_in.clone()
 }
 
 /// A kind of wait that a server makes a call for.
@@ -150,20 +149,13 @@ fn grown(pair: &Pair, blocked: Blocked) -> f64 {
 /// Writes that are forced to the disk. The kernel's work for them is theirs too.
 pub(super) fn sync_writes(pair: &Pair) -> Vec<Suspect> {
     let Some(ns) = Kind::Sync.carries(pair) else { return Vec::new() };
-    let counted = pair.more_calls(&SYNCS);
-    let evidence = match counted {
-        None => format!("writes that wait for the disk{}", place(pair)),
-        Some((_, [slow, _])) if slow < RARE => {
-            format!(
-                "writes that wait for the disk{}, though none asks for it: is a file opened so?",
-                place(pair)
-            )
-        }
-        Some((_, [slow, fast])) => {
-            format!("writes forced to the disk{}: {slow:.2} a request against {fast:.2}", place(pair))
-        }
+    let calls = match pair.more_calls(&SYNCS) {
+        None => DiskCalls::Unknown,
+        Some((_, [slow, _])) if slow < RARE => DiskCalls::None,
+        Some((_, counted)) => DiskCalls::Counted(counted),
     };
-    one(Suspect { ns: kernel_time_of_syncs(pair), ..wait(CauseId::SyncWrites, ns, evidence) })
+    let seen = Seen::DiskWrites { functions: functions(pair), calls };
+    one(Suspect { ns: kernel_time_of_syncs(pair), ..wait(CauseId::SyncWrites, ns, seen) })
 }
 
 /// What the kernel works more where each request has something written to the disk: that it has it written. Where the kernel was
@@ -173,18 +165,16 @@ pub(super) fn kernel_time_of_syncs(pair: &Pair) -> f64 {
     pair.more(|evidence| evidence.cpu.system).max(0.0) * more
 }
 
-/// Idle time in calls of which the slow arm makes more, said as "WHAT: 2.00 CALLS a request" where they were counted.
-fn waits_in_calls(pair: &Pair, kind: Kind, id: CauseId, what: &str, calls: &str) -> Vec<Suspect> {
+/// Idle time in calls of which the slow arm makes more.
+fn waits_in_calls(pair: &Pair, kind: Kind, cause: CauseId) -> Vec<Suspect> {
     let Some(ns) = kind.carries(pair) else { return Vec::new() };
-    let counted = pair.more_calls(kind.calls()).map_or_else(String::new, |(_, [slow, fast])| {
-        format!(": {slow:.2}{calls} a request against {fast:.2}")
-    });
-    one(wait(id, ns, format!("{what}{}{counted}, while its CPUs are idle", place(pair))))
+    let calls = pair.more_calls(kind.calls()).map(|(_, counted)| counted);
+    one(wait(cause, ns, Seen::WaitsInCalls { cause, functions: functions(pair), calls }))
 }
 
 /// Sleeps of a fixed time, with the switches that they make.
 pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
-    let mut found = waits_in_calls(pair, Kind::Sleep, CauseId::Sleep, "sleeps", "");
+    let mut found = waits_in_calls(pair, Kind::Sleep, CauseId::Sleep);
     let switching_ns = super::counts::switching(pair) * share_of_switches(pair);
     found.iter_mut().for_each(|suspect| suspect.ns += switching_ns);
     found
@@ -192,18 +182,12 @@ pub(super) fn sleeps(pair: &Pair) -> Vec<Suspect> {
 
 /// Threads that wait for each other while CPUs are idle.
 pub(super) fn lock_contention(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(
-        pair,
-        Kind::Lock,
-        CauseId::LockContention,
-        "threads waiting for each other",
-        " futex calls",
-    )
+    waits_in_calls(pair, Kind::Lock, CauseId::LockContention)
 }
 
 /// Reads beside those of the requests: an answer of a data base, or of another service, that is waited for.
 pub(super) fn backend_wait(pair: &Pair) -> Vec<Suspect> {
-    waits_in_calls(pair, Kind::Backend, CauseId::BackendWait, "waiting for what it reads elsewhere", " reads")
+    waits_in_calls(pair, Kind::Backend, CauseId::BackendWait)
 }
 
 /// Connections that wait to be accepted: by Little's law, their share is the share of the time spent there.
@@ -212,12 +196,7 @@ pub(super) fn accept_queue(pair: &Pair) -> Vec<Suspect> {
     if slow <= fast || pair.slow.accepted < RARE {
         return Vec::new();
     }
-    let evidence = format!(
-        "{} of the connections wait to be accepted, against {}: one acceptor is too slow",
-        percent(slow),
-        percent(fast)
-    );
-    one(wait(CauseId::AcceptQueue, pair.idle_ns * slow, evidence))
+    one(wait(CauseId::AcceptQueue, pair.idle_ns * slow, Seen::NotAccepted([slow, fast])))
 }
 
 /// Connections that are refused because the queue of those to be accepted is full.
@@ -226,11 +205,7 @@ pub(super) fn listen_backlog(pair: &Pair) -> Vec<Suspect> {
     if slow - fast < REFUSED {
         return Vec::new();
     }
-    let evidence = format!(
-        "connections dropped because the listen queue was full: {slow:.4} a request against {fast:.4}; each client tries \
-         again after a second"
-    );
-    one(wait(CauseId::ListenBacklog, idle_after_accept(pair), evidence))
+    one(wait(CauseId::ListenBacklog, idle_after_accept(pair), Seen::Refused([slow, fast])))
 }
 
 /// The same where the server is no slower for it: other clients keep it as busy as ever, and those that were refused wait.
@@ -245,14 +220,13 @@ pub(super) fn refusals(baseline: &Evidence, arm: &Evidence) -> Option<Cause> {
         arm: arm.name.clone(),
         ns_per_request: sign * waited_ns,
         share: None,
-        text: format!(
-            "{}connections dropped because the listen queue was full: {:.4} a request against {:.4}; each client tries again \
-             after a second: {} a request, which neither its rate nor its CPU time shows",
-            if sign < 0.0 { format!("in {}, ", slow.name) } else { String::new() },
-            slow.refused,
-            fast.refused,
-            format_ns(waited_ns)
-        ),
+        text: String::new(),
+        says: Some(CauseSays {
+            tests: Vec::new(),
+            of: whose(sign, slow),
+            seen: vec![Seen::Refused([slow.refused, fast.refused])],
+            carries: Carries::Unshown(waited_ns),
+        }),
     })
 }
 
@@ -265,9 +239,23 @@ pub(super) fn services_beside(pair: &Pair) -> Vec<Suspect> {
         return Vec::new();
     }
     gaps.sort_by(|a, b| more(b).total_cmp(&more(a)));
-    let evidence: Vec<String> = gaps.iter().map(|gap| gap.evidence(pair.sign > 0.0)).collect();
-    let ns = gaps.iter().map(|gap| more(gap)).sum();
-    one(Suspect { grade: Grade::AccountsFor, ..wait(CauseId::ServiceBeside, ns, evidence.join("; ")) })
+    let seen = gaps.iter().map(|gap| service(pair, gap)).collect();
+    one(Suspect {
+        id: CauseId::ServiceBeside,
+        grade: Grade::AccountsFor,
+        ns: 0.0,
+        error_ns: 0.0,
+        idle_ns: gaps.iter().map(|gap| more(gap)).sum(),
+        seen,
+        usual: false,
+    })
+}
+
+/// What a service uses for the two.
+fn service(pair: &Pair, gap: &ServiceGap) -> Seen {
+    let both = [gap.arm_ns, gap.baseline_ns];
+    let ns = if pair.sign > 0.0 { both } else { [both[1], both[0]] };
+    Seen::Service { service: gap.service.clone(), ns, place: gap.place() }
 }
 
 /// Work that only one thread does: it is full while other CPUs are idle.
@@ -275,37 +263,24 @@ pub(super) fn one_thread(pair: &Pair) -> Vec<Suspect> {
     if !pair.slow.one_thread_full || pair.fast.one_thread_full {
         return Vec::new();
     }
-    let cores = |evidence: &Evidence| evidence.busy_cores;
-    let evidence = format!(
-        "one thread is full while other CPUs are idle: {:.2} CPUs busy, against {:.2}",
-        cores(pair.slow),
-        cores(pair.fast)
-    );
-    one(wait(CauseId::OneThread, pair.idle_ns, evidence))
+    let seen = Seen::OneThread([pair.slow.busy_cores, pair.fast.busy_cores]);
+    one(wait(CauseId::OneThread, pair.idle_ns, seen))
 }
 
 /// Answers whose second part waits until the first is acknowledged (Nagle), which the client delays by 40 ms.
 pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     let [from, to] = DELAYED_ACK_NS;
     let shares = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_time(from, to));
-    let [slow, fast] = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_requests(from, to));
-    if slow < RARE || shares[0] <= shares[1] {
+    let answers = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_requests(from, to));
+    if answers[0] < RARE || shares[0] <= shares[1] {
         return Vec::new();
     }
-    let apart = |(share, ns): &(f64, f64)| {
-        format!("; {} of its answers come in pieces, {} apart", percent(*share), format_ns(*ns))
+    let seen = Seen::DelayedAcks {
+        answers,
+        acks: [pair.slow.delayed_acks, pair.fast.delayed_acks],
+        pieces: pair.slow.pieces.filter(|(share, _)| *share >= RARE),
     };
-    let pieces =
-        pair.slow.pieces.as_ref().filter(|(share, _)| *share >= RARE).map_or_else(String::new, apart);
-    let evidence = format!(
-        "{} of the answers take 40 ms, against {}: the server's TCP waits for an acknowledgement that the client's delays \
-         (set TCP_NODELAY, or write the answer at once); {:.2} delayed acknowledgements a request against {:.2}{pieces}",
-        percent(slow),
-        percent(fast),
-        pair.slow.delayed_acks,
-        pair.fast.delayed_acks
-    );
-    one(wait(CauseId::DelayedAck, pair.idle_ns * (shares[0] - shares[1]), evidence))
+    one(wait(CauseId::DelayedAck, pair.idle_ns * (shares[0] - shares[1]), seen))
 }
 
 /// Share of the response at capacity below which that without hurry is told from it.
@@ -322,53 +297,46 @@ fn queues(slow: &Evidence) -> Option<bool> {
 pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     let waits_for_others = queues(pair.slow) == Some(true) && unhurried_late(pair).is_none();
     let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| waits_for_others) else { return Vec::new() };
-    let in_flight = pair.slow.in_flight;
-    let evidence = format!(
-        "serving about {:.1} of the {in_flight:.0} requests under way at a time{}: at the equal rate it answers in {}, at \
-         capacity in {}, while its CPUs are idle (a pool or a limit with few places)",
-        in_flight * unhurried_ns / pair.slow.response_ns,
-        place(pair),
-        format_ns(unhurried_ns),
-        format_ns(pair.slow.response_ns),
-    );
-    one(wait(CauseId::FewAtATime, idle_after_accept(pair), evidence))
+    let (in_flight, response_ns) = (pair.slow.in_flight, pair.slow.response_ns);
+    let seen = Seen::FewAtATime {
+        served: in_flight * unhurried_ns / response_ns,
+        in_flight,
+        functions: functions(pair),
+        unhurried_ns,
+        response_ns,
+    };
+    one(wait(CauseId::FewAtATime, idle_after_accept(pair), seen))
 }
 
 /// By what it shows that all requests wait, and not only those that meet something now and then.
-pub(super) fn all_late(pair: &Pair) -> Option<String> {
+pub(super) fn all_late(pair: &Pair) -> Option<Late> {
     let quickest = |evidence: &Evidence| evidence.shape.quantile_ns(QUICK).map(|ns| ns as f64);
-    later(pair, quickest, "even the quickest twentieth of the answers").or_else(|| unhurried_late(pair))
+    later(pair, quickest).map(Late::Quickest).or_else(|| unhurried_late(pair))
 }
 
 /// The same of answers that wait for no others: what each of them waits for is its own.
-fn unhurried_late(pair: &Pair) -> Option<String> {
-    later(pair, |arm| arm.unhurried_ns, "at the equal rate, where nothing hurries, half of the answers")
+fn unhurried_late(pair: &Pair) -> Option<Late> {
+    later(pair, |arm| arm.unhurried_ns).map(Late::Unhurried)
 }
 
 /// Where these answers are later than the other arm's by at least half of what all are at capacity on average: how late.
-fn later(pair: &Pair, these: impl Fn(&Evidence) -> Option<f64>, what: &str) -> Option<String> {
+fn later(pair: &Pair, these: impl Fn(&Evidence) -> Option<f64>) -> Option<Both> {
     let (slow, fast) = these(pair.slow).zip(these(pair.fast))?;
     let is_late = slow > fast && slow - fast >= pair.more(|evidence| evidence.response_ns) / 2.0;
-    is_late.then(|| format!("{what} take {}, against {}", format_ns(slow), format_ns(fast)))
+    is_late.then_some([slow, fast])
 }
 
 /// Where no call that waits is counted and all answers are late, a time has to pass: a timer of an event loop makes no
 /// system call of its own.
 pub(super) fn timer_wait(pair: &Pair) -> Vec<Suspect> {
     let Some(late) = all_late(pair) else { return Vec::new() };
-    let what = match queues(pair.slow) {
-        Some(_) => "waiting for a time to pass",
-        None => "waiting for a time to pass, or for a turn (an equal rate would tell)",
+    let seen = Seen::AllLate {
+        or_turn: queues(pair.slow).is_none(),
+        functions: functions(pair),
+        late,
+        counted: pair.more_calls(&SLEEPS).is_some(),
     };
-    let evidence = format!(
-        "{what}{}: {late}, while its CPUs are idle and {}",
-        place(pair),
-        match pair.more_calls(&SLEEPS) {
-            Some(_) => "no call that waits is counted",
-            None => "its calls were not counted",
-        }
-    );
-    one(wait(CauseId::TimerWait, idle_after_accept(pair), evidence))
+    one(wait(CauseId::TimerWait, idle_after_accept(pair), seen))
 }
 
 /// Times in which the slow arm answers nobody and its CPUs are idle: whatever it waits for then holds up all requests.
@@ -380,22 +348,13 @@ pub(super) fn idle_stalls(pair: &Pair) -> Vec<Suspect> {
     if activity(RUNS).is_some() || all_late(pair).is_some() {
         return Vec::new();
     }
-    // Without privilege nobody sees what threads wait in.
-    let meanwhile = activity(WAITS).map_or_else(|| "waits for something unseen".to_owned(), activity_words);
     let offered_ns = pair.slow.cpu.total + pair.slow.idle_ns;
-    one(Suspect {
-        id: CauseId::Stalls,
-        grade: Grade::ConsistentWith,
-        ns: 0.0,
-        error_ns: 0.0,
-        idle_ns: (pair.more(share) * offered_ns).clamp(0.0, pair.idle_ns),
-        evidence: format!(
-            "answers nobody for {} at a time ({} of the time against {}), while it {}",
-            format_ns(stalled.mean_ns),
-            percent(share(pair.slow)),
-            percent(share(pair.fast)),
-            meanwhile
-        ),
-        usual: false,
-    })
+    let idle_ns = (pair.more(share) * offered_ns).clamp(0.0, pair.idle_ns);
+    let seen = Seen::Silences {
+        mean_ns: stalled.mean_ns,
+        shares: [share(pair.slow), share(pair.fast)],
+        // Without privilege nobody sees what threads wait in.
+        waits: activity(WAITS).cloned(),
+    };
+    one(wait(CauseId::Stalls, idle_ns, seen))
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use model::plan::CauseId;
 use model::record::{EndedBy, Frame};
-use model::units::format_ns;
 
 use super::Suspect;
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::{kernel_time_of_syncs, wait};
+use crate::attribution::seen::{Both, EndedWaits, Seen};
 use crate::facts::functions::brief;
 use crate::facts::waits::Waited;
 
@@ -63,7 +63,8 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         let idle_ns = carried_ns * ns / all.max(f64::MIN_POSITIVE);
         let waited = [slow.get(&cause), fast.get(&cause)].map(|ns| ns.copied().unwrap_or(0.0));
         let ns = if cause == CauseId::SyncWrites { kernel_time_of_syncs(pair) } else { 0.0 };
-        (idle_ns > 0.0).then(|| Suspect { ns, ..wait(cause, idle_ns, evidence(pair, cause, waited)) })
+        let seen = (idle_ns > 0.0).then(|| seen(pair, cause, waited))??;
+        Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
     grown.into_iter().filter_map(suspect).collect()
 }
@@ -81,28 +82,17 @@ fn weight(pair: &Pair, more_ns: f64) -> f64 {
     occupied.max(of_response).clamp(0.0, 1.0)
 }
 
-/// What most of it is, who ended it and where, as one clause.
-fn evidence(pair: &Pair, cause: CauseId, [slow, fast]: [f64; 2]) -> String {
+/// What most of it is, who ended it and where.
+fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
     let these = pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
-    let Some(most) = these.max_by(|a, b| a.ns.total_cmp(&b.ns)) else { return String::new() };
-    let by = most.by.as_deref().unwrap_or("another thread");
-    let what = match cause {
-        CauseId::SyncWrites => "writes that wait for the disk".to_owned(),
-        CauseId::Sleep => "sleeps".to_owned(),
-        CauseId::TimerWait => "waiting for a time to pass".to_owned(),
-        CauseId::LockContention => format!("threads waiting for each other, let go by '{by}'"),
-        CauseId::ChildProcesses => "waiting for processes or threads to end".to_owned(),
-        _ => format!("waiting for an answer of {by}"),
-    };
-    let at = |frame: Option<&Frame>, word: &str| {
-        frame.map_or_else(String::new, |frame| format!(" {word} {}", brief(&frame.name)))
-    };
-    let behind = match most.behind.filter(|_| cause == CauseId::LockContention) {
-        Some(EndedBy::Timer) => ", which had waited for a time to pass",
-        Some(EndedBy::Disk) => ", which had waited for the disk",
-        Some(EndedBy::Service) => ", which had waited for another service",
-        _ => "",
-    };
-    let places = [at(most.waited_in.as_ref(), "in"), at(most.woken_from.as_ref(), "from")].concat();
-    format!("{what}{places}{behind}: {} a request against {}", format_ns(slow), format_ns(fast))
+    let most = these.max_by(|a, b| a.ns.total_cmp(&b.ns))?;
+    let at = |frame: &Option<Frame>| frame.as_ref().map(|frame| brief(&frame.name));
+    Some(Seen::Waits(EndedWaits {
+        cause,
+        by: most.by.clone(),
+        waited_in: at(&most.waited_in),
+        woken_from: at(&most.woken_from),
+        behind: most.behind.filter(|_| cause == CauseId::LockContention),
+        ns,
+    }))
 }

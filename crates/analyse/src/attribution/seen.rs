@@ -1,0 +1,273 @@
+//! What was seen of a cause: figures, names and places. How that is said is left to who prints it.
+
+use model::plan::CauseId;
+use model::record::EndedBy;
+
+use crate::facts::changes::Change;
+use crate::facts::stalls::StallActivity;
+
+/// A figure of both arms, the slower one's first.
+pub type Both = [f64; 2];
+
+/// One thing that was seen. Counts are of one request, and times are nanoseconds of one request where nothing else is said;
+/// shares are 0 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    /// Writes to the network.
+    NetworkWrites {
+        /// How many.
+        writes: Both,
+        /// Bytes of an answer in each of the slower arm's.
+        bytes_each: f64,
+    },
+    /// More calls by which other services are asked.
+    Asking {
+        /// More writes to the network.
+        writes: f64,
+        /// More reads.
+        reads: f64,
+    },
+    /// More writes that do not go to the network.
+    OtherWrites(f64),
+    /// System calls that nothing else accounts for.
+    OtherCalls {
+        /// How many.
+        calls: Both,
+        /// Those that grew most, and by how many.
+        grown: Vec<(String, f64)>,
+        /// How many more have no name, and in which call most of their time is.
+        unnamed: Option<(f64, Option<String>)>,
+    },
+    /// More connections that do not last.
+    NewConnections {
+        /// More that were accepted.
+        accepted: Option<f64>,
+        /// More that were opened to another service.
+        opened: Option<f64>,
+        /// More calls for them.
+        calls: f64,
+    },
+    /// Context switches.
+    Switches {
+        /// How many.
+        switches: Both,
+        /// Those of them that another cause has.
+        elsewhere: Option<Elsewhere>,
+    },
+    /// More calls and switches by which threads hand over to each other.
+    HandOver {
+        /// More calls of futex.
+        futexes: Option<f64>,
+        /// More writes to pipes or local sockets.
+        pipes: Option<f64>,
+        /// More context switches.
+        switches: Option<f64>,
+    },
+    /// Page faults.
+    PageFaults {
+        /// How many.
+        faults: Both,
+        /// Calls for memory that are more, and by how many.
+        calls: Vec<(String, f64)>,
+    },
+    /// Time in which memory is collected.
+    Collecting(Both),
+    /// A virtual machine without threads that compile.
+    NoCompiler,
+    /// CPU time of what began and ended.
+    Ended {
+        /// What did.
+        what: Ending,
+        /// Its CPU time.
+        ns: Both,
+    },
+    /// Leaves of the tree that are of one cause.
+    Leaves {
+        /// The cause.
+        cause: CauseId,
+        /// Slower minus faster arm.
+        ns: f64,
+        /// Standard error of that.
+        error_ns: f64,
+        /// Those that grew most.
+        most: Vec<LeafSeen>,
+    },
+    /// A whole side of the tree, of whose parts none is sure.
+    Side {
+        /// The side.
+        side: CauseId,
+        /// Slower minus faster arm.
+        ns: f64,
+        /// Standard error of that.
+        error_ns: f64,
+        /// How much of it is in parts that are not sure, either way.
+        unsure_ns: f64,
+        /// The largest of these, from the first node below the root.
+        most: Vec<Vec<String>>,
+    },
+    /// Writes that wait for the disk.
+    DiskWrites {
+        /// Where in the program.
+        functions: Vec<String>,
+        /// Calls that ask for it.
+        calls: DiskCalls,
+    },
+    /// Calls that wait, while the CPUs are idle.
+    WaitsInCalls {
+        /// The cause: sleeps, locks, or reads from elsewhere.
+        cause: CauseId,
+        /// Where in the program.
+        functions: Vec<String>,
+        /// The calls, where they were counted.
+        calls: Option<Both>,
+    },
+    /// Share of the connections that wait to be accepted.
+    NotAccepted(Both),
+    /// Connections that were dropped because the listen queue was full.
+    Refused(Both),
+    /// CPU time of a service beside.
+    Service {
+        /// The service.
+        service: String,
+        /// Its CPU time.
+        ns: Both,
+        /// Program or library, and functions there, in which most of the difference is.
+        place: Option<(String, Vec<String>)>,
+    },
+    /// One thread that is full while other CPUs are idle; CPUs that are busy.
+    OneThread(Both),
+    /// Answers that wait for a delayed acknowledgement.
+    DelayedAcks {
+        /// Share of the answers.
+        answers: Both,
+        /// Delayed acknowledgements.
+        acks: Both,
+        /// Share of the slower arm's answers that come in pieces, and how far these are apart.
+        pieces: Option<(f64, f64)>,
+    },
+    /// Requests that wait for each other while the CPUs are idle.
+    FewAtATime {
+        /// Requests that are served at a time.
+        served: f64,
+        /// Requests under way.
+        in_flight: f64,
+        /// Where in the program.
+        functions: Vec<String>,
+        /// How long an answer takes at the equal rate.
+        unhurried_ns: f64,
+        /// How long it takes at capacity.
+        response_ns: f64,
+    },
+    /// Answers that are all late while the CPUs are idle.
+    AllLate {
+        /// Whether it may also be that requests wait for each other.
+        or_turn: bool,
+        /// Where in the program.
+        functions: Vec<String>,
+        /// By what that shows.
+        late: Late,
+        /// Whether calls that wait were counted, and there are none.
+        counted: bool,
+    },
+    /// Times in which nobody is answered while the CPUs are idle.
+    Silences {
+        /// How long one is.
+        mean_ns: f64,
+        /// Share of the time.
+        shares: Both,
+        /// In what threads wait meanwhile, where that was seen.
+        waits: Option<StallActivity>,
+    },
+    /// Waits of threads by what ended them.
+    Waits(EndedWaits),
+}
+
+/// Waits of one cause.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedWaits {
+    /// The cause.
+    pub cause: CauseId,
+    /// Who ended most of them.
+    pub by: Option<String>,
+    /// Where the thread waited.
+    pub waited_in: Option<String>,
+    /// Where the one that ended it was.
+    pub woken_from: Option<String>,
+    /// Of locks: what the one that held it had waited for.
+    pub behind: Option<EndedBy>,
+    /// Time of them.
+    pub ns: Both,
+}
+
+/// Switches that another cause has: what makes them, and how many, where it is not all of those that are more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Elsewhere {
+    /// Whether it is waits; else threads that begin.
+    pub waits: bool,
+    /// How many of those that are more.
+    pub count: Option<f64>,
+}
+
+/// What begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Processes.
+    Processes,
+    /// Threads.
+    Threads,
+}
+
+/// A leaf of the tree.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LeafSeen {
+    /// A function with all that it calls.
+    Under {
+        /// The function.
+        function: String,
+        /// Its package.
+        package: String,
+    },
+    /// One leaf.
+    Leaf {
+        /// Nodes from the first below the root.
+        path: Vec<String>,
+        /// How often it was done.
+        count: Option<Both>,
+        /// Of the kernel's time, the function in which most of it was.
+        within: Option<String>,
+        /// Who asked for it.
+        via: Option<String>,
+        /// What happened to its place between two revisions.
+        changed: Option<Change>,
+    },
+}
+
+impl LeafSeen {
+    /// What tells it from others.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Under { function, .. } => function.clone(),
+            Self::Leaf { path, .. } => path.join(" > "),
+        }
+    }
+}
+
+/// Calls that ask for writes to the disk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum DiskCalls {
+    /// They were not counted.
+    Unknown,
+    /// There are hardly any.
+    None,
+    /// So many.
+    Counted(Both),
+}
+
+/// Answers of which even the quickest are late.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Late {
+    /// The quickest twentieth of the answers take so long.
+    Quickest(Both),
+    /// The median of answers at the equal rate.
+    Unhurried(Both),
+}

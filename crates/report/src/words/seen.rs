@@ -1,0 +1,268 @@
+//! What is said of what was seen of a cause, the slower server first.
+
+use analyse::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Seen, StallActivity};
+use model::plan::CauseId;
+use model::record::EndedBy;
+use model::units::{format_ns, percent};
+
+use super::{joined, stalls};
+use crate::wording::change_words;
+
+/// One thing that was seen, as a clause.
+pub(super) fn words(seen: &Seen) -> String {
+    match seen {
+        Seen::NetworkWrites { writes: [slow, fast], bytes_each } => {
+            format!(
+                "writes to the network: {slow:.2} a request ({bytes_each:.0} bytes each) against {fast:.2}"
+            )
+        }
+        Seen::Asking { writes, reads } => format!(
+            "asking other services more often: {writes:.2} more writes to the network a request, and {reads:.2} more reads"
+        ),
+        Seen::OtherWrites(more) => {
+            format!("writes that do not go to the network (a log, a file): {more:.2} more a request")
+        }
+        Seen::OtherCalls { calls, grown, unnamed } => other_calls(*calls, grown, unnamed.as_ref()),
+        Seen::NewConnections { accepted, opened, calls } => {
+            let more = more_each([(accepted, "accepted"), (opened, "opened to another service")]);
+            format!("new connections: {more} a request, and {calls:.2} more calls for them")
+        }
+        Seen::Switches { switches, elsewhere } => switches_words(*switches, *elsewhere),
+        Seen::HandOver { futexes, pipes, switches } => hand_over([futexes, pipes, switches]),
+        Seen::PageFaults { faults: [slow, fast], calls } => {
+            let calls = in_brackets(&calls.iter().map(more_of).collect::<Vec<_>>());
+            format!("page faults: {slow:.3} a request against {fast:.3}{calls}")
+        }
+        Seen::Collecting(ns) => format!("garbage collection: {}", against(*ns)),
+        Seen::NoCompiler => "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
+        Seen::Ended { what, ns } => ended(*what, *ns),
+        Seen::Leaves { cause, ns, error_ns, most } => leaves(*cause, &difference(*ns, *error_ns), most),
+        Seen::Side { side, ns, error_ns, unsure_ns, most } => {
+            whole_side(*side, &difference(*ns, *error_ns), *unsure_ns, most)
+        }
+        Seen::DiskWrites { functions, calls } => disk_writes(&place(functions), *calls),
+        Seen::WaitsInCalls { cause, functions, calls } => waits_in_calls(*cause, &place(functions), *calls),
+        Seen::NotAccepted([slow, fast]) => format!(
+            "{} of the connections wait to be accepted, against {}: one acceptor is too slow",
+            percent(*slow),
+            percent(*fast)
+        ),
+        Seen::Refused([slow, fast]) => format!(
+            "connections dropped because the listen queue was full: {slow:.4} a request against {fast:.4}; each client tries \
+             again after a second"
+        ),
+        Seen::Service { service, ns, place } => service_words(service, *ns, place.as_ref()),
+        Seen::OneThread([slow, fast]) => {
+            format!("one thread is full while other CPUs are idle: {slow:.2} CPUs busy, against {fast:.2}")
+        }
+        Seen::DelayedAcks { answers, acks, pieces } => delayed(*answers, *acks, *pieces),
+        Seen::FewAtATime { served, in_flight, functions, unhurried_ns, response_ns } => {
+            let [unhurried, response] = [unhurried_ns, response_ns].map(|ns| format_ns(*ns));
+            let place = place(functions);
+            format!(
+                "serving about {served:.1} of the {in_flight:.0} requests under way at a time{place}: at the equal rate it \
+                 answers in {unhurried}, at capacity in {response}, while its CPUs are idle (a pool or a limit with few places)"
+            )
+        }
+        Seen::AllLate { or_turn, functions, late, counted } => {
+            let turn = if *or_turn { ", or for a turn (an equal rate would tell)" } else { "" };
+            let calls = if *counted { "no call that waits is counted" } else { "its calls were not counted" };
+            let (place, late) = (place(functions), all_late(*late));
+            format!("waiting for a time to pass{turn}{place}: {late}, while its CPUs are idle and {calls}")
+        }
+        Seen::Silences { mean_ns, shares, waits } => silences(*mean_ns, *shares, waits.as_ref()),
+        Seen::Waits(waits) => ended_waits(waits),
+    }
+}
+
+/// Time of a request in both servers.
+fn against([slow, fast]: Both) -> String {
+    format!("{} a request against {}", format_ns(slow), format_ns(fast))
+}
+
+fn other_calls(
+    [slow, fast]: Both,
+    grown: &[(String, f64)],
+    unnamed: Option<&(f64, Option<String>)>,
+) -> String {
+    let mut names: Vec<String> = grown.iter().map(more_of).collect();
+    names.extend(unnamed.map(|(more, call)| {
+        let most = call.as_ref().map_or_else(String::new, |name| format!(", most of their time in {name}"));
+        format!("others +{more:.2}{most}")
+    }));
+    let names = in_brackets(&names);
+    format!("system calls other than writes and waits: {slow:.2} a request against {fast:.2}{names}")
+}
+
+fn more_of((name, more): &(String, f64)) -> String {
+    format!("{name} +{more:.2}")
+}
+
+fn in_brackets(words: &[String]) -> String {
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+}
+
+fn more_each<const N: usize>(counts: [(&Option<f64>, &str); N]) -> String {
+    let told = counts.iter().filter_map(|(more, what)| Some(format!("{:.2} more {what}", (**more)?)));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn switches_words([slow, fast]: Both, elsewhere: Option<Elsewhere>) -> String {
+    let elsewhere = elsewhere.map_or_else(String::new, |Elsewhere { waits, count }| {
+        let what = if waits { "waits" } else { "threads that begin" };
+        match count {
+            None => format!(", those more of {what} that are reckoned by themselves"),
+            Some(count) => format!(", {count:.3} of them of {what} that are reckoned by themselves"),
+        }
+    });
+    format!("context switches: {slow:.3} a request against {fast:.3}{elsewhere}")
+}
+
+fn hand_over([futexes, pipes, switches]: [&Option<f64>; 3]) -> String {
+    let more = more_each([
+        (futexes, "futex calls"),
+        (pipes, "writes to pipes or local sockets"),
+        (switches, "context switches"),
+    ]);
+    format!("hand-over between threads: {more} a request")
+}
+
+fn ended(what: Ending, [slow, fast]: Both) -> String {
+    let what = match what {
+        Ending::Processes => "processes",
+        Ending::Threads => "threads",
+    };
+    let [slow, fast] = [slow, fast].map(format_ns);
+    format!("{what} that began and ended: {slow} of CPU a request in them against {fast}")
+}
+
+fn leaves(cause: CauseId, difference: &str, most: &[LeafSeen]) -> String {
+    let examples = joined(most, leaf, " and in ");
+    let examples = if most.is_empty() { examples } else { format!(", most of it in {examples}") };
+    format!("{}: {difference}{examples}", cause.name().trim_start_matches("profile_").replace('_', " "))
+}
+
+fn whole_side(side: CauseId, difference: &str, unsure_ns: f64, most: &[Vec<String>]) -> String {
+    let side = match side {
+        CauseId::KernelNetwork => "the kernel's network",
+        CauseId::KernelWhole => "the kernel",
+        _ => "the program's own time",
+    };
+    format!(
+        "{side} as a whole: {difference}; {} of it in parts that are not sure by themselves, most in {}",
+        format_ns(unsure_ns),
+        joined(most, |path| path.join(" > "), " and in ")
+    )
+}
+
+fn difference(ns: f64, error_ns: f64) -> String {
+    let direction = if ns < 0.0 { "less" } else { "more" };
+    format!("{} {direction} a request, standard error {}", format_ns(ns.abs()), format_ns(error_ns))
+}
+
+fn leaf(leaf: &LeafSeen) -> String {
+    match leaf {
+        LeafSeen::Under { function, package } => format!("{function} ({package}) and what it calls"),
+        LeafSeen::Leaf { path, count, within, via, changed } => {
+            let count = count
+                .map_or_else(String::new, |[slow, fast]| format!(" ({slow:.2} a request against {fast:.2})"));
+            let within = within.as_ref().map_or_else(String::new, |name| format!(", mostly {name}"));
+            let via = via.as_ref().map_or_else(String::new, |via| format!(", under {via}"));
+            let changed = changed.map_or_else(String::new, |change| format!(" ({})", change_words(change)));
+            format!("{}{count}{within}{via}{changed}", path.join(" > "))
+        }
+    }
+}
+
+/// Functions in which it waits.
+fn place(functions: &[String]) -> String {
+    if functions.is_empty() { String::new() } else { format!(" (in {})", functions.join(", ")) }
+}
+
+fn disk_writes(place: &str, calls: DiskCalls) -> String {
+    match calls {
+        DiskCalls::Unknown => format!("writes that wait for the disk{place}"),
+        DiskCalls::None => {
+            format!("writes that wait for the disk{place}, though none asks for it: is a file opened so?")
+        }
+        DiskCalls::Counted([slow, fast]) => {
+            format!("writes forced to the disk{place}: {slow:.2} a request against {fast:.2}")
+        }
+    }
+}
+
+fn waits_in_calls(cause: CauseId, place: &str, calls: Option<Both>) -> String {
+    let (what, name) = match cause {
+        CauseId::Sleep => ("sleeps", ""),
+        CauseId::LockContention => ("threads waiting for each other", " futex calls"),
+        _ => ("waiting for what it reads elsewhere", " reads"),
+    };
+    let calls = calls
+        .map_or_else(String::new, |[slow, fast]| format!(": {slow:.2}{name} a request against {fast:.2}"));
+    format!("{what}{place}{calls}, while its CPUs are idle")
+}
+
+fn delayed([slow, fast]: Both, [acks, fast_acks]: Both, pieces: Option<(f64, f64)>) -> String {
+    let pieces = pieces.map_or_else(String::new, |(share, ns)| {
+        format!("; {} of its answers come in pieces, {} apart", percent(share), format_ns(ns))
+    });
+    format!(
+        "{} of the answers take 40 ms, against {}: the server's TCP waits for an acknowledgement that the client's delays \
+         (set TCP_NODELAY, or write the answer at once); {acks:.2} delayed acknowledgements a request against \
+         {fast_acks:.2}{pieces}",
+        percent(slow),
+        percent(fast)
+    )
+}
+
+fn all_late(late: Late) -> String {
+    let (what, [slow, fast]) = match late {
+        Late::Quickest(both) => ("even the quickest twentieth of the answers", both),
+        Late::Unhurried(both) => ("at the equal rate, where nothing hurries, half of the answers", both),
+    };
+    format!("{what} take {}, against {}", format_ns(slow), format_ns(fast))
+}
+
+fn service_words(service: &str, [slow, fast]: Both, place: Option<&(String, Vec<String>)>) -> String {
+    let place = place.map_or_else(String::new, |(module, functions)| {
+        format!(" (mostly in {module}: {})", functions.join(" and "))
+    });
+    let [slow, fast] = [slow, fast].map(format_ns);
+    format!("service '{service}' uses {slow} of CPU time a request against {fast}{place}")
+}
+
+fn silences(mean_ns: f64, [slow, fast]: Both, waits: Option<&StallActivity>) -> String {
+    format!(
+        "answers nobody for {} at a time ({} of the time against {}), while it {}",
+        format_ns(mean_ns),
+        percent(slow),
+        percent(fast),
+        waits.map_or_else(|| "waits for something unseen".to_owned(), stalls::activity)
+    )
+}
+
+fn ended_waits(waits: &EndedWaits) -> String {
+    let by = waits.by.as_deref().unwrap_or("another thread");
+    let what = match waits.cause {
+        CauseId::SyncWrites => "writes that wait for the disk".to_owned(),
+        CauseId::Sleep => "sleeps".to_owned(),
+        CauseId::TimerWait => "waiting for a time to pass".to_owned(),
+        CauseId::LockContention => format!("threads waiting for each other, let go by '{by}'"),
+        CauseId::ChildProcesses => "waiting for processes or threads to end".to_owned(),
+        _ => format!("waiting for an answer of {by}"),
+    };
+    let at = |function: &Option<String>, word: &str| {
+        function.as_ref().map_or_else(String::new, |function| format!(" {word} {function}"))
+    };
+    let places = [at(&waits.waited_in, "in"), at(&waits.woken_from, "from")].concat();
+    format!("{what}{places}{}: {}", had_waited(waits.behind), against(waits.ns))
+}
+
+fn had_waited(behind: Option<EndedBy>) -> &'static str {
+    match behind {
+        Some(EndedBy::Timer) => ", which had waited for a time to pass",
+        Some(EndedBy::Disk) => ", which had waited for the disk",
+        Some(EndedBy::Service) => ", which had waited for another service",
+        _ => "",
+    }
+}
