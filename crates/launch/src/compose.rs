@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use model::plan::{Compose, Engine};
+use model::record::ServiceImage;
 
-use crate::container::{LOOK, command, complaint};
+use crate::container::{LOOK, complaint, digest, said};
 use crate::ready::LOG_LINES;
 use crate::{Contained, ENV_PADDING, EngineError, LaunchError, Process, Spec, log_tail, sha256_file};
 
@@ -175,6 +176,27 @@ impl Project {
         self.compose.beside.iter().filter_map(running).collect()
     }
 
+    /// The images of its services, of the one that is asked first; one without a container, or that the engine cannot name, has no entry.
+    #[must_use]
+    pub fn images(&self) -> Vec<ServiceImage> {
+        let Compose { service, beside, .. } = &self.compose;
+        std::iter::once(service).chain(beside).filter_map(|service| self.image(service)).collect()
+    }
+
+    fn image(&self, service: &str) -> Option<ServiceImage> {
+        let Compose { engine, flags, .. } = &self.compose;
+        let name = self.container(service);
+        let words = ["container", "inspect", "--format", "{{.Image}} {{.Config.Image}}", &name];
+        let text = said(*engine, flags, &words)?;
+        let (id, asked) = text.split_once(' ')?;
+        Some(ServiceImage {
+            service: service.to_owned(),
+            asked: asked.to_owned(),
+            id: id.trim_start_matches("sha256:").to_owned(),
+            digest: digest(*engine, flags, id),
+        })
+    }
+
     fn container(&self, service: &str) -> String {
         format!("{}-{service}", self.name)
     }
@@ -183,8 +205,7 @@ impl Project {
         let format = "{{.Id}} {{.State.Pid}} {{.HostConfig.NetworkMode}} {{.State.Status}}";
         let name = self.container(service);
         let words = ["container", "inspect", "--format", format, &name];
-        let said = command(self.compose.engine, &self.compose.flags, &words).output().ok()?;
-        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let text = said(self.compose.engine, &self.compose.flags, &words)?;
         let mut words = text.split_whitespace().map(str::to_owned);
         let (id, pid) = (words.next()?, words.next()?.parse().ok()?);
         Some(ContainerState { id, pid, network: words.next()?, status: words.next()? })

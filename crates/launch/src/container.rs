@@ -88,12 +88,23 @@ pub fn image(
             ask(&id)?.map_err(no_image)?
         }
     };
-    // Docker names the manifest with the repository, podman alone; an image that was built here may have none.
-    let digest = ask(&["image", "inspect", "--format", "{{index .RepoDigests 0}}", &id])?.ok();
-    let digest =
-        digest.and_then(|name| name.rsplit('@').next().map(str::to_owned)).filter(|it| !it.is_empty());
+    let digest = digest(engine, &flags, &id);
     let id = id.trim_start_matches("sha256:").to_owned();
     Ok(Image { engine, asked: asked.to_owned(), id, digest, flags, run_flags })
+}
+
+/// SHA-256 of the manifest of an image, as registries name it. Docker names it with the repository, podman alone; an image that was built
+/// here may have none.
+pub(crate) fn digest(engine: Engine, flags: &[String], id: &str) -> Option<String> {
+    let words = ["image", "inspect", "--format", "{{index .RepoDigests 0}}", id];
+    let name = said(engine, flags, &words)?;
+    name.rsplit('@').next().map(str::to_owned).filter(|it| !it.is_empty())
+}
+
+/// What an engine prints; nothing where it fails.
+pub(crate) fn said(engine: Engine, flags: &[String], words: &[&str]) -> Option<String> {
+    let done = command(engine, flags, words).output().ok().filter(|done| done.status.success())?;
+    Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
 /// Pulls an image below a supervisor: it takes minutes, and is not to go on when this program is gone.

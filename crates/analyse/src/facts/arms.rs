@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::{Arm, ArmSource, Compose, Image, Revision};
-use model::record::{Background, LoadReport, Percentiles, RoundRecord, SocketCounters, Window};
+use model::record::{Background, LoadReport, Percentiles, RoundRecord, ServiceImage, SocketCounters, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -158,17 +158,26 @@ pub struct ComposeFindings {
     pub sha256: String,
     /// Its services that ran beside.
     pub beside: Vec<String>,
-    /// The hash in short.
+    /// What its services ran, the one that was asked first; empty where none was started.
+    #[serde(default)]
+    pub images: Vec<ServiceImage>,
+    /// The hash and the images in short.
     pub text: String,
 }
 
 impl ComposeFindings {
-    fn from_compose(compose: &Compose) -> Self {
+    fn from_compose(compose: &Compose, images: &[ServiceImage]) -> Self {
+        let image = |image: &ServiceImage| {
+            let digest = image.digest.as_ref().map(|digest| format!(", {digest}")).unwrap_or_default();
+            format!("; {} ran {}, image {}{digest}", image.service, image.asked, image.short_id())
+        };
+        let images_text: String = images.iter().map(image).collect();
         Self {
             asked: compose.name(),
             sha256: compose.sha256.clone(),
             beside: compose.beside.clone(),
-            text: compose.short_hash().to_owned(),
+            images: images.to_vec(),
+            text: format!("{}{images_text}", compose.short_hash()),
         }
     }
 }
@@ -274,6 +283,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
     let seen = sheet.is_observed(name);
     let pooled = |count: fn(&Window) -> u64| sheet.pooled(name, sheet.main, count).filter(|_| seen);
     let rounds = sheet.rounds_of(name).count() as u32;
+    let build = sheet.run.manifest.builds.iter().find(|build| build.arm == name);
     let mut row = ArmFindings {
         name: name.to_owned(),
         target,
@@ -281,8 +291,11 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         command: arm.what(),
         revision: arm.source.revision().map(RevisionFindings::from_revision),
         image: arm.source.image().map(ImageFindings::from_image),
-        compose: arm.source.compose().map(ComposeFindings::from_compose),
-        build_id: build_id(sheet, name),
+        compose: arm
+            .source
+            .compose()
+            .map(|compose| ComposeFindings::from_compose(compose, build.map_or(&[], |build| &build.images))),
+        build_id: build.and_then(|build| build.sha256.clone()),
         ok: sheet.run.rounds.iter().any(|record| record.arm == name && has_answered(record)),
         rounds,
         background_cpu_share: background(sheet, name),
@@ -355,10 +368,6 @@ fn source(source: &ArmSource) -> (Option<String>, Option<String>) {
         | ArmSource::Compose(_)
         | ArmSource::Running(_) => (None, None),
     }
-}
-
-fn build_id(sheet: &Sheet, name: &str) -> Option<String> {
-    sheet.run.manifest.builds.iter().find(|build| build.arm == name)?.sha256.clone()
 }
 
 fn mean(windows: &[&Window], figure: fn(&Window) -> f64) -> Option<f64> {

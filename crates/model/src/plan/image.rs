@@ -56,11 +56,16 @@ pub struct Image {
 /// Digits of an image's id that people read: as many as the engines print.
 const SHORT_ID: usize = 12;
 
+/// An image's id as the engines print it.
+pub(crate) fn short_id(id: &str) -> &str {
+    id.get(..SHORT_ID).unwrap_or(id)
+}
+
 impl Image {
     /// Its id as the engines print it.
     #[must_use]
     pub fn short_id(&self) -> &str {
-        self.id.get(..SHORT_ID).unwrap_or(&self.id)
+        short_id(&self.id)
     }
 
     /// Its name with the engine, as an arm is written.

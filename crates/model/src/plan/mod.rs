@@ -36,6 +36,7 @@ pub use design::{
 };
 pub use gate::GateId;
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
+pub(crate) use image::short_id;
 pub use image::{Engine, Image};
 pub use intervention::{Circumstances, Intervention};
 pub use machine::{Machine, Machines};

@@ -3,7 +3,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
+use crate::plan::{Arm, Plan, short_id};
 
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,30 @@ pub struct Build {
     pub sha256: Option<String>,
     /// Bytes of the executable; 0 where it could not be read, and of an image.
     pub bytes: u64,
+    /// What the services of a compose file ran, the one that is asked first; empty of another arm, and of one that was not started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ServiceImage>,
+}
+
+/// The image that a service of a compose file ran in the pilot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceImage {
+    /// The service.
+    pub service: String,
+    /// What the file asked for, such as `postgres:17`.
+    pub asked: String,
+    /// SHA-256 of the image's configuration, hexadecimal: the same files and command have the same.
+    pub id: String,
+    /// SHA-256 of its manifest, as registries name it; absent where the engine knew none.
+    pub digest: Option<String>,
+}
+
+impl ServiceImage {
+    /// Its id as the engines print it.
+    #[must_use]
+    pub fn short_id(&self) -> &str {
+        short_id(&self.id)
+    }
 }
 
 /// What an arm's files have that the baseline's have not, and the other way round, where both come from one repository.
@@ -122,6 +146,18 @@ impl fmt::Display for AloneReason {
 }
 
 impl Manifest {
+    /// Which one `arm` was of those that are asked for by the same words: the commit, the image, the compose file with the image of the
+    /// service that was asked.
+    #[must_use]
+    pub fn state(&self, arm: &Arm) -> Option<String> {
+        let state = arm.source.state()?;
+        let build = self.builds.iter().find(|build| build.arm == arm.name);
+        Some(match build.and_then(|build| build.images.first()) {
+            Some(image) => format!("{state}, image {}", image.short_id()),
+            None => state,
+        })
+    }
+
     /// What is wrong with it although every field can be read; nothing where it is whole.
     pub(crate) fn fault(&self) -> Option<String> {
         let (arms, baseline) = (self.plan.arms.len(), self.plan.baseline);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use launch::{Contained, Container, LaunchError, Launcher, Process, Project, Spec, free_port};
 use model::plan::{Arm, ArmSource, Compose, Engine, Expect, SplitMix64, split_command};
+use model::record::ServiceImage;
 use observe::{Group, ObserveError};
 
 use super::command_arm;
@@ -148,6 +149,11 @@ impl Started {
             Some(Contained { id, pid }) => Group::of_container(*pid, id),
             None => Group::below(self.process.supervisor_pid()),
         }
+    }
+
+    /// What its services run, where it is one of a compose file.
+    pub(crate) fn images(&self) -> Vec<ServiceImage> {
+        self.project.as_ref().map(Project::images).unwrap_or_default()
     }
 
     /// Those of the services that came up with it, by name; nothing where it came alone.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
-use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord};
+use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage};
 use rustix::system::sysinfo;
 
 use super::Early;
@@ -42,6 +42,8 @@ pub(super) struct Piloted {
     pub(super) record: RoundRecord,
     /// What it answered to each request.
     pub(super) answers: Vec<RequestAnswers>,
+    /// What its services ran, where it is one of a compose file.
+    pub(super) images: Vec<ServiceImage>,
     /// Requests per second in a closed loop.
     pub(super) per_s: f64,
     /// Largest resident set.
@@ -62,6 +64,7 @@ impl Bench<'_> {
         let mut piloted = Piloted {
             record,
             answers: Vec::new(),
+            images: Vec::new(),
             per_s: 0.0,
             rss_bytes: 0,
             background: 0.0,
@@ -69,21 +72,27 @@ impl Bench<'_> {
             full: false,
         };
         match self.start(Purpose::Pilot, &mut piloted.record) {
-            Ok(mut server) => match self.ask(&mut server) {
-                Ok(answers) => {
-                    piloted.answers = answers;
-                    self.load(server, connections, &mut piloted)?;
-                }
-                Err(_) if self.interrupt.is_set() => return Err(Early::Interrupted),
-                Err(failure) => {
-                    piloted.record.failure = Some(failure);
-                    server.stop();
-                }
-            },
+            Ok(server) => self.try_out(server, connections, &mut piloted)?,
             Err(Early::Arm(_, failure)) => piloted.record.failure = Some(failure),
             Err(other) => return Err(other),
         }
         Ok(piloted)
+    }
+
+    fn try_out(&self, mut server: Server, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
+        piloted.images = std::mem::take(&mut server.images);
+        match self.ask(&mut server) {
+            Ok(answers) => {
+                piloted.answers = answers;
+                self.load(server, connections, piloted)
+            }
+            Err(_) if self.interrupt.is_set() => Err(Early::Interrupted),
+            Err(failure) => {
+                piloted.record.failure = Some(failure);
+                server.stop();
+                Ok(())
+            }
+        }
     }
 
     /// Asks a few times for each request: what it answers is as expected, and kept to be compared.

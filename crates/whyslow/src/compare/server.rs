@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use launch::{LaunchError, Launcher, Process, Spec, free_port, log_tail};
 use model::plan::{Arm, Placeholders, Placement, Plan, Round, Running, SplitMix64, Watched};
-use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, Warmup};
+use model::record::{Failure, FailureKind, RoundRecord, RunDir, SCHEMA_VERSION, ServiceImage, Warmup};
 use observe::{Group, ObserveError};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,8 @@ pub(super) struct Server {
     pub(super) group: Group,
     /// The services that came up with it, by name.
     pub(super) beside: Vec<(String, Group)>,
+    /// What it and they run, of a compose file in the pilot.
+    pub(super) images: Vec<ServiceImage>,
 }
 
 /// By what a server is held.
@@ -165,13 +167,14 @@ impl<'a> Bench<'a> {
         if let Some(library) = &arm.circumstances.preload {
             preloaded(&group, library).map_err(|failure| Early::Arm(index, failure))?;
         }
+        let images = if purpose == Purpose::Pilot { started.images() } else { Vec::new() };
         let beside = started.beside();
         let held = match beside {
             Some(_) => Held::Project(started.process),
             None => Held::Process(started.process),
         };
         let beside = beside.unwrap_or_default();
-        Ok(Server { arm: index, held, address: place.address, group, beside })
+        Ok(Server { arm: index, held, address: place.address, group, beside, images })
     }
 
     /// The server of `record`, which runs already, once it has answered as expected.
@@ -185,7 +188,7 @@ impl<'a> Bench<'a> {
             Early::Arm(index, Failure { kind, text: error.to_string(), log: Vec::new() })
         })?;
         record.fairness = group.fairness()?;
-        Ok(Server { arm: index, held: Held::Met, address: running.address, group, beside: Vec::new() })
+        Ok(Server::alone(index, Held::Met, running.address, group))
     }
 }
 
@@ -196,7 +199,7 @@ fn start_there(remote: &Arc<Remote>, purpose: Purpose, record: &mut RoundRecord)
         Event::Started { server, address, record: started } => {
             *record = *started;
             let held = Held::There(Arc::clone(remote), server);
-            Ok(Server { arm, held, address, group: Group::unseen(), beside: Vec::new() })
+            Ok(Server::alone(arm, held, address, Group::unseen()))
         }
         Event::Failed(failure) => Err(Early::Arm(arm, failure)),
         other => Err(remote.unexpected(&other)),
@@ -223,6 +226,11 @@ fn watched(running: &Running) -> Result<Group, ObserveError> {
 }
 
 impl Server {
+    /// One with which no services came up.
+    fn alone(arm: usize, held: Held, address: SocketAddr, group: Group) -> Self {
+        Self { arm, held, address, group, beside: Vec::new(), images: Vec::new() }
+    }
+
     /// Ends what was started for it.
     pub(super) fn stop(self) {
         match self.held {

@@ -122,8 +122,10 @@ impl<'a> Session<'a> {
         }
         self.manifest.fitted = self.bench.fit(&pilots);
         self.manifest.fitted.connections = (connections < asked).then_some(connections);
-        for piloted in &pilots {
-            self.manifest.pilot_per_s[piloted.record.round.arm] = piloted.per_s;
+        for piloted in &mut pilots {
+            let arm = piloted.record.round.arm;
+            self.manifest.pilot_per_s[arm] = piloted.per_s;
+            self.manifest.builds[arm].images = std::mem::take(&mut piloted.images);
         }
         self.say_fitted();
         let answers = pilots.iter_mut().map(|piloted| ArmAnswers {
@@ -323,12 +325,11 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
 }
 
 fn build_id(arm: &Arm, plan: &Plan) -> Build {
+    let made = |sha256, bytes| Build { arm: arm.name.clone(), sha256, bytes, images: Vec::new() };
     // What an image runs is told by its id; a program of this name here is another one.
-    if let Some(image) = arm.source.image() {
-        return Build { arm: arm.name.clone(), sha256: Some(image.id.clone()), bytes: 0 };
-    }
-    if let Some(compose) = arm.source.compose() {
-        return Build { arm: arm.name.clone(), sha256: Some(compose.sha256.clone()), bytes: 0 };
+    let image = arm.source.image().map(|image| &image.id);
+    if let Some(sha256) = image.or(arm.source.compose().map(|compose| &compose.sha256)) {
+        return made(Some(sha256.clone()), 0);
     }
     let values = placeholders(arm, &plan.placement, 0);
     let argv: Vec<String> = arm.run.iter().map(|word| fill(word, &values)).collect();
@@ -337,7 +338,7 @@ fn build_id(arm: &Arm, plan: &Plan) -> Build {
     let file = executable_of(&argv, arm.dir.as_deref().map(Path::new));
     let hashed = file.ok().filter(|_| here).and_then(|file| sha256_file(&file).ok());
     let (sha256, bytes) = hashed.map_or((None, 0), |(sha256, bytes)| (Some(sha256), bytes));
-    Build { arm: arm.name.clone(), sha256, bytes }
+    made(sha256, bytes)
 }
 
 /// Builds the arms that are built; their logs lie beside those of the rounds. Gives those that could not be.

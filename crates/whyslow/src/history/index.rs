@@ -227,7 +227,7 @@ fn insert_figure(db: &Connection, name: &str, run: &Run, figure: &Figure) -> any
             figure.low,
             figure.high,
             figure.rounds,
-            arm.and_then(|arm| arm.source.state()),
+            arm.and_then(|arm| run.manifest.state(arm)),
             revision.and_then(|revision| revision.commit.clone()),
             revision.is_some_and(|revision| revision.changed)
         ],

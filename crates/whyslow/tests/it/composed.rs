@@ -1,7 +1,7 @@
 //! Services of compose files as arms: what one costs, what runs beside it, and nothing left behind.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -58,6 +58,18 @@ fn a_service_of_a_file_costs_what_it_costs_outside_and_its_other_services_are_to
     let arm = &json["arms"][1];
     assert_eq!(arm["compose"]["asked"], "compose:shop.yaml#web");
     assert_eq!(arm["compose"]["sha256"], launch::sha256(file().as_bytes()));
+    let ran: Vec<&str> = arm["compose"]["images"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|image| {
+            assert!(image["asked"].as_str().unwrap().starts_with(IMAGE), "{image}");
+            assert_eq!(image["id"].as_str().unwrap().len(), 64, "{image}");
+            assert!(image["digest"].as_str().unwrap().starts_with("sha256:"), "{image}");
+            image["service"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(ran, ["web", "db", "job"], "also what has ended");
     let services: Vec<&String> = arm["services"].as_object().unwrap().keys().collect();
     assert_eq!(services, ["db"], "the job has ended");
 }
@@ -88,6 +100,8 @@ dir=$(dirname "$0")
 echo "$* WEB_PORT=$WEB_PORT" >> "$dir/told"
 case "$*" in
 *"config --services") echo web ;;
+*"container inspect --format {{.Image}} "*) echo sha256:c0ffee shop:2.1 ;;
+*"image inspect"*) echo shop@sha256:d16e57 ;;
 *"container inspect"*) [ -e "$dir/pid" ] && echo "c0de $(cat "$dir/pid") host running" ;;
 *" up") for word; do [ "$word" = up ] || overlay=$word; done
   [ -e "$dir/overlay" ] || cp "$overlay" "$dir/overlay"
@@ -95,6 +109,15 @@ case "$*" in
 *" down "*) [ -e "$dir/pid" ] && kill -9 "$(cat "$dir/pid")"; rm -f "$dir/pid" ;;
 esac
 "#;
+
+/// What the details of a run say.
+fn analysed(folder: &Path) -> String {
+    let mut command = Command::new(WHYSLOW);
+    command.args(["analyse", "run", "--details"]).current_dir(folder);
+    let details = Printed::from_output(command.output().unwrap()).out;
+    // Long lines are wrapped.
+    details.split_whitespace().collect::<Vec<_>>().join(" ")
+}
 
 #[test]
 fn docker_is_told_the_same_of_a_file_in_its_own_words() {
@@ -115,6 +138,10 @@ fn docker_is_told_the_same_of_a_file_in_its_own_words() {
     let said = Printed::from_output(command.current_dir(&folder).output().unwrap());
     let json = said.json();
     assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{said:?}");
+    let ran = serde_json::json!({ "service": "web", "asked": "shop:2.1", "id": "c0ffee", "digest": "sha256:d16e57" });
+    assert_eq!(json["arms"][0]["compose"]["images"], serde_json::json!([ran]));
+    let page = analysed(&folder);
+    assert!(page.contains("; web ran shop:2.1, image c0ffee, sha256:d16e57"), "{page}");
     let told = std::fs::read_to_string(folder.join("told")).unwrap();
     let up = told.lines().find(|line| line.contains(" up ")).unwrap();
     let (before, port) = up.split_once(" up WEB_PORT=").unwrap();

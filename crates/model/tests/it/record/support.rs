@@ -49,7 +49,12 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
         started_unix_s: 1_767_323_045,
         command: vec!["whyslow".to_owned(), "compare".to_owned()],
         plan: plan(),
-        builds: vec![Build { arm: "main".to_owned(), sha256: Some("ab".repeat(32)), bytes: 7 }],
+        builds: vec![Build {
+            arm: "main".to_owned(),
+            sha256: Some("ab".repeat(32)),
+            bytes: 7,
+            images: Vec::new(),
+        }],
         changes: Vec::new(),
         fitted: Fitted { alone: None, turn_ns: 200_000_000, connections: Some(8) },
         pilot_per_s: vec![1.5e5, 0.0],
