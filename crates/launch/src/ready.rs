@@ -10,8 +10,8 @@ use crate::{LaunchError, ProbeError, Process, listeners, log_tail};
 
 /// Lines of the log that go into a failed round.
 pub(crate) const LOG_LINES: usize = 10;
-/// How long one question waits for its answer before the next is tried.
-const PROBE_LIMIT: Duration = Duration::from_secs(2);
+/// How long one question waits for its answer before the next is tried: a slow server would go on with one that was given up.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// Between two questions: short beside any start, long beside the cost of asking.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 /// Service Unavailable.

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use model::record::without_secrets;
+
 use crate::LoadError;
 
 /// What is spoken below HTTP.
@@ -122,7 +124,7 @@ impl Target {
     }
 
     fn parse(url: &str) -> Result<Self, LoadError> {
-        let wrong = |why| LoadError::Url { url: url.to_owned(), why };
+        let wrong = |why| LoadError::Url { url: without_secrets(url), why };
         let (scheme, rest) = Scheme::split(url).map_err(wrong)?;
         let rest = rest.split('#').next().unwrap_or(rest);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -136,7 +138,14 @@ impl Target {
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let authority = authority.to_owned();
-        Ok(Self { url: url.to_owned(), scheme, authority, path, addresses: Vec::new(), lookup_ns: None })
+        Ok(Self {
+            url: without_secrets(url),
+            scheme,
+            authority,
+            path,
+            addresses: Vec::new(),
+            lookup_ns: None,
+        })
     }
 }
 

@@ -97,7 +97,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 fn built_in(model: &str) -> anyhow::Result<Arm> {
-    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let exe = crate::folder::own_program()?;
     let words = [&text(&exe)?, "serve", "--model", model, "--port", "{port}", "--workers", "{workers}"];
     Ok(Arm {
         name: model.to_owned(),

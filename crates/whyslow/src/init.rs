@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use model::plan::ConfigFile;
+use model::record::without_secrets;
 
 use crate::cli::InitArgs;
 use crate::compare::running;
@@ -65,7 +66,7 @@ struct Asked {
 fn ask(url: &str, folder: &Path) -> anyhow::Result<Asked> {
     let (address, path) = running::place(url)?;
     let answer = launch::probe(address, path.as_deref().unwrap_or("/"), PATIENCE)
-        .map_err(|error| anyhow::anyhow!("{url} does not answer: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("{} does not answer: {error}", without_secrets(url)))?;
     let seen = started(address, folder);
     Ok(Asked {
         path,
@@ -127,12 +128,20 @@ fn text(asked: Option<&Asked>, folder: &Path) -> String {
         let comment = if comment.is_empty() { String::new() } else { format!("   # {comment}") };
         writeln!(text, "{key} = {value}{comment}").expect("writing to a string cannot fail");
     };
-    if let Some(recipe) = recipe {
-        line(&format!("a guess, because there is a {}", recipe.file), "build", quoted(recipe.build));
+    match recipe {
+        Some(recipe) => {
+            line(&format!("a guess, because there is a {}", recipe.file), "build", quoted(recipe.build));
+        }
+        None => line("how it is built, where it is built at all", "# build", quoted("make")),
     }
     let seen = asked.and_then(|asked| asked.run.as_deref());
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("server");
     match (seen, recipe) {
+        (Some(run), _) if is_elsewhere(run, folder) => {
+            let outside = "as the running server was started, from outside this folder, where every revision would be the same program: name \
+                           the one that the build makes, as in ./server or {build}/server";
+            line(outside, "run", quoted(run));
+        }
         (Some(run), _) if run.contains("{port}") || asked.is_some_and(|asked| asked.port_env) => {
             line("as the running server was started", "run", quoted(run));
         }
@@ -159,6 +168,12 @@ fn text(asked: Option<&Asked>, folder: &Path) -> String {
     }
     line("what makes the exit code 3", "fail_if", "[\"pr slower\"]".to_owned());
     text
+}
+
+/// Whether a command runs a program from outside `folder` that is given nothing from inside, as an interpreter is.
+fn is_elsewhere(run: &str, folder: &Path) -> bool {
+    let inside = |word: &str| !word.starts_with('/') && folder.join(word.trim_matches('\'')).is_file();
+    run.starts_with('/') && !run.split_whitespace().any(inside)
 }
 
 /// A string of TOML.
@@ -197,6 +212,9 @@ mod tests {
             port_env: false,
         };
         let folder = Path::new("/nowhere/shop");
+        let outside =
+            Asked { run: Some("/opt/server {port}".to_owned()), path: None, status: 200, port_env: false };
+        assert!(text(Some(&outside), folder).contains("from outside this folder"));
         let file = ConfigFile::parse(FILE, &text(Some(&asked), folder)).unwrap();
         assert_eq!((file.path, file.expect_status), (asked.path, Some(401)));
         assert_eq!(file.run, asked.run);

@@ -302,7 +302,7 @@ pub(crate) fn row(sheet: &Sheet, arm: &Arm, alone: &Alone, passes: &[PassFinding
         requests: windows.iter().map(|window| window.load.requests).sum(),
         resent: windows.iter().map(|window| window.load.resent).sum(),
         connections: windows.iter().map(|window| window.load.connections.established).max().unwrap_or(0),
-        rate_per_s: mean(&windows, |window| window.load.rate_per_s),
+        rate_per_s: mean(&windows, |window| Metric::Rate.value_in(window).unwrap_or_default()),
         cpu_ns_per_request: cpu(pooled),
         cpu_ns_per_request_range: range(&|window| Metric::CpuPerRequest.value_in(window)),
         generator_cpu_ns_per_request: median(&|window| Some(generator_cpu(&window.load))),

@@ -183,7 +183,7 @@ fn window(window: &Window) -> WindowDetail {
 
 fn curve(sheet: &Sheet, arm: &str, index: usize) -> Option<LatencyCurve> {
     let windows = sheet.windows(arm, index);
-    let rates: Vec<f64> = windows.iter().map(|window| window.load.rate_per_s).collect();
+    let rates: Vec<f64> = windows.iter().filter_map(|window| Metric::Rate.value_in(window)).collect();
     Some(LatencyCurve {
         arm: arm.to_owned(),
         condition: sheet.describe(index),

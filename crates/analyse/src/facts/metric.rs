@@ -78,7 +78,7 @@ impl Metric {
     pub fn of_slice(self, slice: &Slice) -> Option<f64> {
         let value = match self {
             Self::CpuPerRequest => slice.cpu_ns as f64 / slice.requests as f64,
-            Self::Rate => slice.in_time as f64 * 1e9 / slice.length_ns as f64,
+            Self::Rate => slice.rate_per_s(),
             Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Rss => return None,
         };
         Some(value).filter(|value| value.is_finite() && *value > 0.0)
@@ -111,7 +111,7 @@ impl Metric {
         let latency = |percentile: Option<u64>| percentile.map(|ns| ns as f64);
         let value = match self {
             Self::CpuPerRequest => per_request(window, window.target.cpu.total_ns),
-            Self::Rate => Some(window.load.rate_per_s),
+            Self::Rate => Some(rate_per_s(window)),
             Self::P50 => latency(response.p50),
             Self::P90 => latency(response.p90),
             Self::P99 => latency(response.p99),
@@ -120,6 +120,13 @@ impl Metric {
         };
         value.filter(|value| value.is_finite() && *value > 0.0)
     }
+}
+
+/// Answers per second in all turns of a window.
+fn rate_per_s(window: &Window) -> f64 {
+    let slices = window.slices.iter().map(Slice::rate_per_s).collect::<Vec<_>>();
+    let few = window.slices.iter().any(Slice::has_few);
+    stats::descriptive::mean(&slices).filter(|_| few).unwrap_or(window.load.rate_per_s)
 }
 
 /// A count of the target over the observer's readings, as it belongs to the requests that the generator counted.

@@ -196,6 +196,7 @@ impl<'a> Sheet<'a> {
                 sum.in_time += slice.in_time;
                 sum.cpu_ns += slice.cpu_ns;
                 sum.length_ns += slice.length_ns;
+                sum.wall_ns += slice.wall_ns;
             }
         }
         Some((metric.of_slice(&sums[1])? / metric.of_slice(&sums[0])?).ln())

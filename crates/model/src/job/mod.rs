@@ -13,7 +13,7 @@ pub(crate) mod body;
 pub mod fill;
 pub mod read;
 pub mod scenario;
-mod summary;
+pub(crate) mod summary;
 mod turn;
 
 pub use fill::Data;

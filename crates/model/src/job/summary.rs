@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Job, NamedRequest, Request, Requests};
+use super::{Data, Job, NamedRequest, Request, Requests};
 
 /// Bytes of a hash that are kept: enough to tell values apart.
 const KEPT_BYTES: usize = 4;
@@ -92,21 +92,32 @@ impl RequestSummary {
 
 /// What stands before the hash of a value that is kept.
 const MASKED: &str = "sha256:";
+/// What stands before the length of a body that is kept as its hash.
+const OF: &str = ", bytes: ";
 /// A field that tells how connections are used, which is no secret.
 const CONNECTION: &str = "connection";
 
 impl Job {
-    /// The same with hashes in the place of the values of fields, as it is kept: they may be secret.
+    /// The same with hashes in the place of the values of fields, of queries, of bodies and of data, as it is kept: they may be secret.
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut job = self.clone();
         job.each_request(|request| {
             for (name, value) in &mut request.fields {
                 if !name.eq_ignore_ascii_case(CONNECTION) && !is_masked(value) {
-                    *value = format!("{MASKED}{}", hash(value.as_bytes()));
+                    *value = masked(value.as_bytes());
                 }
             }
+            if let Some(target) = &mut request.target {
+                *target = masked_query(target);
+            }
+            if !request.body.is_empty() && masked_body(&request.body).is_none() {
+                request.body = format!("{}{OF}{}", masked(&request.body), request.body.len()).into_bytes();
+            }
         });
+        if let Some(data) = &mut job.data {
+            data.rows = masked_rows(data);
+        }
         job
     }
 
@@ -115,7 +126,7 @@ impl Job {
     #[must_use]
     pub fn sent_sha256(&self, path: &str) -> String {
         let masked = self.masked();
-        let all = serde_json::to_vec(&(path, &masked.requests, &masked.data));
+        let all = serde_json::to_vec(&(masked_query(path), &masked.requests, &masked.data));
         hash(&all.expect("requests are plain data"))
     }
 }
@@ -137,12 +148,50 @@ impl Request {
             weight,
             method: self.method.clone(),
             path: path.map(str::to_owned),
-            query_sha256: query.map(|query| hash(query.as_bytes())),
+            query_sha256: query.map(|query| match is_masked(query) {
+                true => query.trim_start_matches(MASKED).to_owned(),
+                false => hash(query.as_bytes()),
+            }),
             fields: self.fields.iter().map(field).collect(),
-            body_bytes: self.body.len() as u64,
-            body_sha256: (!self.body.is_empty()).then(|| hash(&self.body)),
+            body_bytes: masked_body(&self.body).map_or(self.body.len() as u64, |(_, bytes)| bytes),
+            body_sha256: (!self.body.is_empty())
+                .then(|| masked_body(&self.body).map_or_else(|| hash(&self.body), |(sha256, _)| sha256)),
         }
     }
+}
+
+fn masked(value: &[u8]) -> String {
+    format!("{MASKED}{}", hash(value))
+}
+
+/// A path with a hash in the place of its query.
+pub(crate) fn masked_query(path: &str) -> String {
+    match path.split_once('?') {
+        Some((before, query)) if !is_masked(query) => format!("{before}?{}", masked(query.as_bytes())),
+        _ => path.to_owned(),
+    }
+}
+
+/// Hash and length of a body that has been masked.
+fn masked_body(body: &[u8]) -> Option<(String, u64)> {
+    let (sha256, bytes) = std::str::from_utf8(body).ok()?.split_once(OF)?;
+    let sha256 = is_masked(sha256).then(|| sha256.trim_start_matches(MASKED).to_owned())?;
+    Some((sha256, bytes.parse().ok()?))
+}
+
+/// One row in the place of all: the hash of each column.
+fn masked_rows(data: &Data) -> Vec<Vec<String>> {
+    if let [row] = data.rows.as_slice()
+        && row.iter().all(|cell| is_masked(cell))
+    {
+        return data.rows.clone();
+    }
+    let column = |column: usize| {
+        let cells: Vec<&str> =
+            data.rows.iter().filter_map(|row| row.get(column)).map(String::as_str).collect();
+        masked(cells.join("\n").as_bytes())
+    };
+    vec![(0..data.columns.len()).map(column).collect()]
 }
 
 fn is_masked(value: &str) -> bool {

@@ -5,6 +5,7 @@ use crate::units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::job::summary::masked_query;
 use crate::plan::{Arm, Intervention, Placement, PlanError, Service, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
@@ -31,7 +32,7 @@ const BRIEF_CYCLES: u32 = 18;
 /// Fewest, however long they are: an even number, so that each arm comes first as often as last.
 const FEWEST_CYCLES: u32 = 6;
 /// The same in a brief run; under a condition after the first, half as many.
-const FEWEST_BRIEF: u32 = 4;
+const FEWEST_BRIEF: u32 = 2;
 /// Most slices of an arm in a block.
 const MAX_CYCLES: u32 = 10_000;
 /// Longest window: an hour is a soak test, not a round.
@@ -120,9 +121,9 @@ impl Condition {
     pub fn resolve(self, slowest_per_s: f64) -> Self {
         match self {
             Self::ShareOfSlowest { percent } if slowest_per_s > 0.0 => {
-                // A server that answers less than once a second is asked once a second.
-                Rate::per_s((slowest_per_s * f64::from(percent) / 100.0).floor().max(1.0))
-                    .map_or(self, |rate| Self::EqualRate { rate })
+                let share = slowest_per_s * f64::from(percent) / 100.0;
+                let whole = if share < 1.0 { share } else { share.floor() };
+                Rate::per_s(whole).map_or(self, |rate| Self::EqualRate { rate })
             }
             other => other,
         }
@@ -205,11 +206,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The same as it is kept and shown: hashes in the place of the values of fields, which may be secret.
+    /// The same as it is kept and shown: hashes in the place of what may be secret, the values of fields, queries, bodies and data.
     #[must_use]
     pub fn masked(&self) -> Self {
         let job = self.workload.job.masked();
-        Self { workload: Workload { job, ..self.workload.clone() }, ..self.clone() }
+        let path = masked_query(&self.workload.path);
+        Self { workload: Workload { job, path, ..self.workload.clone() }, ..self.clone() }
     }
 
     /// Checks what no single field can say.

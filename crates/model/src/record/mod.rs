@@ -31,7 +31,7 @@ mod usage;
 mod waits;
 
 pub use answers::{AnswersRecord, ArmAnswers, Reply, RequestAnswers};
-pub use command::without_values;
+pub use command::{without_secrets, without_values};
 pub use counts::{Counts, Writes, Written, call_name};
 pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, can_write, write_atomically};

@@ -157,6 +157,26 @@ pub struct Slice {
     pub throttled_ns: u64,
 }
 
+/// Answers in time from which on one more or less at the end of a slice does not matter.
+const MANY: u64 = 100;
+
+impl Slice {
+    /// Whether so few answers came in time that those after it have to count.
+    #[must_use]
+    pub fn has_few(&self) -> bool {
+        self.in_time < MANY && self.requests > self.in_time
+    }
+
+    /// Answers per second. Where few came in time, those count that came after sending had ended, and the time until the last: of whole
+    /// answers in a given time one more or less would be a difference.
+    #[must_use]
+    pub fn rate_per_s(&self) -> f64 {
+        let (answers, ns) =
+            if self.has_few() { (self.requests, self.wall_ns) } else { (self.in_time, self.length_ns) };
+        answers as f64 * 1e9 / ns as f64
+    }
+}
+
 /// What an arm used while others had their turns and nobody asked it anything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Background {

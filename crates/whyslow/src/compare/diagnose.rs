@@ -28,6 +28,8 @@ const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 const SAMPLES_HZ: u32 = 997;
 /// Turns in which stacks are sampled: of a busy CPU 200 samples each.
 const SAMPLED: u32 = 10;
+/// The same of turns that are longer, at least.
+const FEWEST_SAMPLED: u32 = 4;
 /// The least difference, as a share of CPU per request, that so many samples divide well.
 const DIVIDED: f64 = 0.15;
 /// Most turns in which stacks of all arms together are sampled where a difference is smaller.
@@ -66,6 +68,12 @@ pub(super) fn sampled_turns(standings: &[Standing]) -> u32 {
     let arms = u32::try_from(standings.len() + 1).unwrap_or(u32::MAX);
     let wanted = f64::from(SAMPLED) * (DIVIDED / smallest).powi(2);
     (wanted.ceil() as u32).min(MOST_SAMPLED / arms).max(SAMPLED)
+}
+
+/// Turns of so long that bring as many samples as `turns` of the shortest.
+fn as_many_samples(turns: u32, length: Duration) -> u32 {
+    let needed = f64::from(turns) * WATCHED_TURN.as_secs_f64() / length.as_secs_f64();
+    (needed.ceil() as u32).clamp(FEWEST_SAMPLED.min(turns), turns)
 }
 
 /// Watches every arm in `arms`, sampling stacks in so many turns; a failed arm is in its record, not an error.
@@ -125,10 +133,11 @@ fn diagnose(
     let connections = fitted.connections.unwrap_or(bench.plan.workload.job.connections);
     let log = bench.dir.log_path(&rounds[0], "diagnostic");
     let together = Together::begin(*bench, servers, connections, &log)?;
-    let length = if bench.alone(fitted) {
-        bench.plan.timing.window.0.min(LONGEST)
+    let (length, sampled) = if bench.alone(fitted) {
+        (bench.plan.timing.window.0.min(LONGEST), sampled)
     } else {
-        turn(fitted).max(WATCHED_TURN)
+        let length = turn(fitted).max(WATCHED_TURN);
+        (length, as_many_samples(sampled, length))
     };
     let mut course = Course { bench, together, watched, sampled, condition, length, log, turns: 0 };
     let outcome = course.run(progress);
@@ -184,7 +193,7 @@ impl Course<'_> {
         self.each(|course, index| {
             let taken = course.plain_turn(index)?;
             let watched = &mut course.watched[index];
-            watched.per_s = taken.slice.in_time as f64 * 1e9 / taken.slice.length_ns.max(1) as f64;
+            watched.per_s = taken.slice.rate_per_s();
             watched.first.target = taken.observed.target;
             watched.first.server_cpus = taken.observed.server_cpus;
             Ok(())
@@ -524,5 +533,12 @@ mod tests {
         assert_eq!((turns(&[1.1]), turns(&[1.05]), turns(&[0.95])), (25, 40, 40));
         // All arms together are not sampled for minutes.
         assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 16);
+    }
+
+    #[test]
+    fn longer_turns_are_fewer_and_bring_as_many_samples() {
+        for (ms, turns) in [(200, 10), (500, 4), (1000, 4), (250, 8)] {
+            assert_eq!(as_many_samples(SAMPLED, Duration::from_millis(ms)), turns, "{ms} ms");
+        }
     }
 }

@@ -65,7 +65,7 @@ impl Generator {
         launcher: &Launcher,
         interrupt: &Interrupt,
     ) -> Result<Self, Early> {
-        let exe = std::env::current_exe().context("cannot find this program's own file")?;
+        let exe = crate::folder::own_program()?;
         let spec = Spec {
             argv: [&exe.to_string_lossy(), "load", "--job"].map(str::to_owned).to_vec(),
             cpus: Some(cpus.clone()),

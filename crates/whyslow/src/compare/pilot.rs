@@ -1,6 +1,6 @@
 //! The pilot: every arm started once, to see that it works, how fast it is, and whether arms can live together.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
 use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage};
@@ -8,7 +8,7 @@ use rustix::system::sysinfo;
 
 use super::Early;
 use super::server::{Bench, Purpose, Server};
-use super::together::{Asking, DRAIN, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
+use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
@@ -22,9 +22,15 @@ const SETTLE: Duration = Duration::from_millis(200);
 const ANSWERS: f64 = 200.0;
 /// The same in a brief run.
 const BRIEF_ANSWERS: f64 = 100.0;
+/// Longest slice of a brief run, if each connection is answered in it.
+const BRIEF_SLICE_S: f64 = 0.25;
+/// Part of the time that one answer on each connection takes: a slice of so long brings one on each, and hardly ever a second.
+const ONE_ANSWER: f64 = 0.8;
 /// What is in flight must be answered within this part of a second, or connections are lowered: a turn ends only when
 /// all is answered.
 const LONGEST_QUEUE_S: f64 = 1.0;
+/// An answer under load may take so many times as long as one alone beside that.
+const SLOWEST_ANSWERS: f64 = 2.0;
 /// The same where nobody gave a number of connections and every arm is full: more would only lengthen the queue, whose end each turn
 /// waits for.
 const USUAL_QUEUE_S: f64 = 0.05;
@@ -52,6 +58,8 @@ pub(super) struct Piloted {
     background: f64,
     /// Whether all that was in flight was answered in time.
     kept_up: bool,
+    /// Connections that it answered while it left others without any answer.
+    held: Option<u32>,
     /// Whether it used all of its CPUs.
     full: bool,
 }
@@ -69,6 +77,7 @@ impl Bench<'_> {
             rss_bytes: 0,
             background: 0.0,
             kept_up: true,
+            held: None,
             full: false,
         };
         match self.start(Purpose::Pilot, &mut piloted.record) {
@@ -81,8 +90,12 @@ impl Bench<'_> {
 
     fn try_out(&self, mut server: Server, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
         piloted.images = std::mem::take(&mut server.images);
+        let begun = Instant::now();
         match self.ask(&mut server) {
             Ok(answers) => {
+                let heard: usize = answers.iter().map(|asked| asked.replies.len()).sum();
+                // Until more is known.
+                piloted.per_s = heard as f64 / begun.elapsed().as_secs_f64();
                 piloted.answers = answers;
                 self.load(server, connections, piloted)
             }
@@ -113,7 +126,7 @@ impl Bench<'_> {
     fn load(&self, server: Server, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
         let log = self.dir.log_path(&piloted.record.round, "pilot");
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
-        let outcome = look(&mut together, piloted);
+        let outcome = look(&mut together, connections, piloted);
         together.end();
         match outcome {
             Err(Early::Arm(_, failure)) => {
@@ -125,14 +138,20 @@ impl Bench<'_> {
     }
 
     /// Fits the plan to what the pilots of all arms found.
-    pub(super) fn fit(&self, pilots: &[Piloted]) -> Fitted {
+    pub(super) fn fit(&self, pilots: &[Piloted], connections: u32) -> Fitted {
         let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let turn_ns = match self.plan.design.turns {
             Turns::Slices { slice: Some(slice), .. } => slice.as_ns(),
             _ => {
-                let answers = if self.plan.design.brief { BRIEF_ANSWERS } else { ANSWERS };
-                let needed = Duration::from_secs_f64((answers / slowest).min(LONGEST_SLICE.0.as_secs_f64()));
+                let in_flight = f64::from(connections) * f64::from(self.plan.workload.job.depth());
+                let needed_s = match self.plan.design.brief {
+                    true => {
+                        (BRIEF_ANSWERS / slowest).min(BRIEF_SLICE_S).max(ONE_ANSWER * in_flight / slowest)
+                    }
+                    false => ANSWERS / slowest,
+                };
+                let needed = Duration::from_secs_f64(needed_s.min(LONGEST_SLICE.0.as_secs_f64()));
                 nanoseconds(needed.max(self.plan.usual_slice().0))
             }
         };
@@ -160,32 +179,63 @@ impl Bench<'_> {
             .then(|| AloneReason::Background { arm: busiest.record.arm.clone(), share: busiest.background })
     }
 
-    /// Connections that the slowest arm can answer within a turn, where the `connections` there are now are too many.
-    pub(super) fn fewer_connections(&self, pilots: &[Piloted], connections: u32) -> Option<u32> {
-        let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
+    /// Connections that every arm can answer within a turn, where the `connections` there are now are too many.
+    pub(super) fn fewer_connections(&self, pilots: &[Piloted], connections: u32) -> Option<Fewer> {
+        let working = || pilots.iter().filter(|piloted| piloted.answers_some());
         let depth = f64::from(self.plan.workload.job.depth());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
-        let late = working().any(|piloted| !piloted.kept_up);
         // Only from the number that was planned: one lowering takes the queue away.
         let free = self.plan.design.fewer_connections && connections == self.plan.workload.job.connections;
-        let longest_s = if free && working().all(|piloted| piloted.full) {
+        let longest_s = if working().any(Piloted::is_silent) || free && working().all(|piloted| piloted.full)
+        {
             USUAL_QUEUE_S
-        } else if late {
+        } else if working().any(|piloted| !piloted.kept_up) {
             LONGEST_QUEUE_S
         } else {
             return None;
         };
-        let fit = (slowest * longest_s / depth).floor().max(self.fewest_connections());
-        (fit < f64::from(connections)).then_some(fit as u32)
+        let fit = (slowest * longest_s / depth).floor().max(self.fewest_connections(slowest / depth)) as u32;
+        let holding = working().filter_map(|piloted| Some((piloted.held?, piloted.record.arm.clone())));
+        let held = holding.min().filter(|(held, _)| *held < fit);
+        let fewer = held.map_or(Fewer { connections: fit, held_by: None }, |(connections, arm)| Fewer {
+            connections,
+            held_by: Some(arm),
+        });
+        (fewer.connections < connections).then_some(fewer)
     }
 
-    /// With fewer connections a server on all of its CPUs would have nothing to do now and then.
-    fn fewest_connections(&self) -> f64 {
-        (self.plan.placement.server.len() * CONNECTIONS_PER_CPU) as f64
+    /// With fewer connections a server on all of its CPUs would have nothing to do now and then. Where even those are not answered in
+    /// time, the moment between two requests is nothing beside one, and one connection for each CPU does.
+    fn fewest_connections(&self, per_s: f64) -> f64 {
+        let cpus = self.plan.placement.server.len();
+        let usual = (cpus * CONNECTIONS_PER_CPU) as f64;
+        if per_s * LONGEST_QUEUE_S < usual { cpus as f64 } else { usual }
     }
 }
 
-fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
+/// How many connections there are to be in the place of more.
+pub(super) struct Fewer {
+    pub(super) connections: u32,
+    /// The arm that answers on so many at a time and leaves all others without any answer.
+    pub(super) held_by: Option<String>,
+}
+
+impl Piloted {
+    /// Whether it answered when it was asked for one thing at a time, and to nothing under load.
+    pub(super) fn is_silent(&self) -> bool {
+        let failure = self.record.failure.as_ref();
+        !self.answers.is_empty() && failure.is_some_and(|failure| failure.kind == FailureKind::NotReady)
+    }
+
+    fn answers_some(&self) -> bool {
+        self.record.failure.is_none() || self.is_silent()
+    }
+}
+
+fn look(together: &mut Together, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
+    // What comes later shows that there are too many connections, and need not be waited for.
+    let one_answer_s = (1.0 / piloted.per_s).min(LONGEST_SLICE.0.as_secs_f64());
+    together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
     let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
     together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
     let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
@@ -194,7 +244,9 @@ fn look(together: &mut Together, piloted: &mut Piloted) -> Result<(), Early> {
     piloted.per_s = report.requests as f64 / busy_s.max(LOAD.as_secs_f64());
     let drained = Duration::from_nanos(report.quiet_ns.saturating_sub(report.end_ns));
     piloted.kept_up =
-        report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.min(DRAIN.as_secs_f64());
+        report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.max(SLOWEST_ANSWERS * one_answer_s);
+    let without = u32::try_from(report.given_up).unwrap_or(u32::MAX);
+    piloted.held = (without > 0 && report.requests > 0).then(|| connections.saturating_sub(without).max(1));
     let used = &taken.observed.target;
     let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
     piloted.full = used.cpu.total_ns as f64 >= NEARLY_FULL * offered_ns as f64;

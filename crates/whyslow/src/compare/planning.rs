@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use model::job::Reuse;
+use model::job::{Request, Requests, Reuse, fill};
 use model::plan::{
     Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Service, Timing,
     Turns, WarmupClass, Workload,
@@ -31,9 +31,9 @@ const WARMUP_JIT: [Span; 2] = [Span::from_secs(5), Span::from_secs(60)];
 const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
 /// When a request is given up where no flag says: longer than any turn with its drain.
 const TIMEOUT: Span = Span::from_secs(60);
-/// Path where neither a flag nor a target names one.
 /// Connections where nobody says how many.
 const USUAL_CONNECTIONS: u32 = 64;
+/// Path where neither a flag nor a target names one.
 const DEFAULT_PATH: &str = "/";
 
 /// The plan of a comparison on this machine, validated.
@@ -51,6 +51,7 @@ pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result
     let (mut arms, target_path) = arms::arms(args)?;
     let baseline = arms::baseline(args, &arms)?;
     let workload = workload(args, target_path, &placement)?;
+    check_path(&workload)?;
     if !workload.job.is_plain_get() {
         arms.iter_mut().for_each(expect_any_body);
     }
@@ -119,6 +120,14 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
         bail!("--unix names one socket for all arms: put {{port}} in it, which differs from arm to arm");
     }
     Ok(())
+}
+
+/// A path whose placeholders nothing fills: requests that have none of their own are sent to it.
+fn check_path(workload: &Workload) -> anyhow::Result<()> {
+    let Requests::Same(request) = &workload.job.requests else { return Ok(()) };
+    let path = request.target.as_ref().unwrap_or(&workload.path);
+    let asked = Request { target: Some(path.clone()), ..Request::get() };
+    fill::check(&asked, workload.job.data.as_ref()).map_err(|why| anyhow::anyhow!("--path: {why}"))
 }
 
 /// What a target answers to a GET of its own path says nothing of what it answers to another request.

@@ -12,7 +12,7 @@ use load::LoadError;
 use load::session::Heard;
 use model::job::{Endpoint, Job, Request, Requests};
 use model::plan::{Arm, Placeholders, Placement, ReadyBy, ServicePlace, Workload, fill, fill_services};
-use model::record::{Answer, Reply, RequestAnswers};
+use model::record::{Answer, Reply, RequestAnswers, without_secrets};
 
 use super::placeholders;
 
@@ -24,7 +24,7 @@ const MOST_NAMES: usize = 64;
 /// How long the answers to one request may take, all together.
 const ASKING_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server that runs already may take to answer once.
-const MEETING_LIMIT: Duration = Duration::from_secs(2);
+const MEETING_LIMIT: Duration = Duration::from_secs(10);
 /// How long a command that is asked whether a server is ready may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Between two such commands: each is a process, and shares CPUs with what starts.
@@ -127,7 +127,7 @@ impl Place<'_> {
             let wrong = match as_measured {
                 true => unexpected(&answer, &body, &self.arm.expect),
                 false => (answer.status >= FIRST_FAILING && !any_status)
-                    .then(|| format!("status {} to GET {path}", answer.status)),
+                    .then(|| format!("status {} to GET {}", answer.status, without_secrets(&path))),
             };
             match wrong {
                 None => Shown::Ready(Some(answer)),
@@ -208,25 +208,27 @@ impl Place<'_> {
     pub(crate) fn answers(&self, stop: &AtomicBool) -> Result<Vec<RequestAnswers>, String> {
         let mut answers: Vec<RequestAnswers> = Vec::new();
         for named in self.job().requests.named(&self.workload.path) {
-            let known = answers.iter().any(|asked| asked.request == named.name);
+            // It is kept, and part of what is said.
+            let name = without_secrets(&named.name);
+            let known = answers.iter().any(|asked| asked.request == name);
             if known || named.weight == 0.0 || answers.len() == MOST_NAMES {
                 continue;
             }
             let request = Requests::Same(named.request);
             let job = Job { requests: request, ..self.workload.job.clone() }.under(&self.arm.circumstances);
             let heard = load::ask(&job, &self.endpoint(), ASKED, ASKING_LIMIT, stop)
-                .map_err(|error| format!("asked for '{}': {error}", named.name))?;
+                .map_err(|error| format!("asked for '{name}': {error}"))?;
             if heard.is_empty() {
-                return Err(format!("it did not answer to '{}'", named.name));
+                return Err(format!("it did not answer to '{name}'"));
             }
             let expected = named.expected_status;
             if let Some(wrong) = heard.iter().find(|one| expected.is_some_and(|status| one.status != status))
             {
                 let wanted = expected.unwrap_or_default();
-                return Err(format!("status {} in the place of {wanted} to '{}'", wrong.status, named.name));
+                return Err(format!("status {} in the place of {wanted} to '{name}'", wrong.status));
             }
             let replies = heard.iter().map(|one| reply(one, &job)).collect();
-            answers.push(RequestAnswers { request: named.name, replies });
+            answers.push(RequestAnswers { request: name, replies });
         }
         Ok(answers)
     }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, bail};
 use model::plan::{Arm, ArmSource, Expect, Running, Watched};
+use model::record::without_secrets;
 use observe::Group;
 
 use super::command_arm;
@@ -23,16 +24,22 @@ pub(super) fn arm(name: &str, url: &str, expect: &Expect) -> anyhow::Result<(Arm
 
 /// The address of a server on this machine, and the path where the URL has one.
 pub(crate) fn place(url: &str) -> anyhow::Result<(SocketAddr, Option<String>)> {
+    let shown = without_secrets(url);
     let Some(rest) = url.strip_prefix("http://") else {
-        bail!("'{url}' is not the address of a running server: write http://127.0.0.1:PORT/PATH");
+        bail!("'{shown}' is not the address of a running server: write http://127.0.0.1:PORT/PATH");
     };
     let (place, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if place.contains('@') {
+        bail!(
+            "'{shown}' has a user's name before its host: leave it out, and give -H 'Authorization: Basic ...'"
+        );
+    }
     let address = address(place).with_context(|| {
-        format!("'{place}' in '{url}' is not an address: write one such as 127.0.0.1:8080")
+        format!("'{place}' in '{shown}' is not an address: write one such as 127.0.0.1:8080")
     })?;
     if !address.ip().is_loopback() {
         bail!(
-            "'{url}' is not on this machine: whyslow asks addresses of the loopback interface only, such as 127.0.0.1"
+            "'{shown}' is not on this machine: whyslow asks addresses of the loopback interface only, such as 127.0.0.1"
         );
     }
     Ok((address, Some(path.to_owned()).filter(|path| !path.is_empty())))

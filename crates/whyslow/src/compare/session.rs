@@ -114,20 +114,22 @@ impl<'a> Session<'a> {
     fn pilot(&mut self) -> Step {
         let asked = self.plan().workload.job.connections;
         let mut connections = asked;
-        let mut pilots = self.pilots(connections)?;
-        for _ in 0..LOWERINGS {
+        let mut pilots = self.pilots(connections, true)?;
+        let mut held_by = None;
+        for left in (0..LOWERINGS).rev() {
             let Some(fewer) = self.bench.fewer_connections(&pilots, connections) else { break };
-            connections = fewer;
-            pilots = self.pilots(connections)?;
+            connections = fewer.connections;
+            held_by = fewer.held_by;
+            pilots = self.pilots(connections, left > 0)?;
         }
-        self.manifest.fitted = self.bench.fit(&pilots);
+        self.manifest.fitted = self.bench.fit(&pilots, connections);
         self.manifest.fitted.connections = (connections < asked).then_some(connections);
         for piloted in &mut pilots {
             let arm = piloted.record.round.arm;
             self.manifest.pilot_per_s[arm] = piloted.per_s;
             self.manifest.builds[arm].images = std::mem::take(&mut piloted.images);
         }
-        self.say_fitted();
+        self.say_fitted(held_by.as_deref());
         let answers = pilots.iter_mut().map(|piloted| ArmAnswers {
             arm: piloted.record.arm.clone(),
             requests: std::mem::take(&mut piloted.answers),
@@ -153,7 +155,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn pilots(&mut self, connections: u32) -> Result<Vec<Piloted>, Early> {
+    /// The pilots of all arms; `briefly` of those up to the first for which connections are lowered without a doubt.
+    fn pilots(&mut self, connections: u32, briefly: bool) -> Result<Vec<Piloted>, Early> {
         let mut pilots = Vec::new();
         for round in self.plan().rounds(0) {
             if self.alive[round.arm] {
@@ -161,17 +164,26 @@ impl<'a> Session<'a> {
                 pilots.push(self.bench.pilot(&round, connections)?);
                 self.progress.tick();
             }
+            let silent = briefly && pilots.last().is_some_and(Piloted::is_silent);
+            if silent && self.bench.fewer_connections(&pilots, connections).is_some() {
+                break;
+            }
         }
         Ok(pilots)
     }
 
     /// Says what was made of the plan that nobody asked for.
-    fn say_fitted(&self) {
+    fn say_fitted(&self, held_by: Option<&str>) {
         if let Some(connections) = self.manifest.fitted.connections {
-            crate::say(&format!(
-                "{connections} connections instead of {}: the slowest arm does not answer more within a second",
-                self.plan().workload.job.connections
-            ));
+            let why = match held_by {
+                Some(arm) => {
+                    format!("'{arm}' answers on no more at a time, and leaves the others without any answer")
+                }
+                None => "the slowest arm does not answer more within a second".to_owned(),
+            };
+            let noun = if connections == 1 { "connection" } else { "connections" };
+            let asked = self.plan().workload.job.connections;
+            crate::say(&format!("{connections} {noun} instead of {asked}: {why}"));
         }
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));

@@ -20,8 +20,8 @@ const TRIES: u32 = 5;
 /// A turn of so long needs none: what the caches lost is too small a part of it.
 const NO_LEAD: Duration = Duration::from_millis(300);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
-pub(super) const DRAIN: Duration = Duration::from_secs(5);
-/// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost five seconds in
+const DRAIN: Duration = Duration::from_secs(10);
+/// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost ten seconds in
 /// every turn.
 const DRAIN_OF_STARVED: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its sockets have: the kernel closes them first.
@@ -74,6 +74,10 @@ pub(super) struct Together<'a> {
     samplers: Vec<Option<Sampler>>,
     /// Of each server, its generator and which endpoint of it the server is.
     places: Vec<(usize, usize)>,
+    /// To each server.
+    connections: u32,
+    /// How long answers are waited for after a turn.
+    pub(super) drain: Duration,
     /// Of each server, whether it left requests of its last turn unanswered.
     starves: Vec<bool>,
     turns: u32,
@@ -112,7 +116,17 @@ impl<'a> Together<'a> {
             generators.push(generator);
         }
         let starves = vec![false; servers.len()];
-        Ok(Self { bench, servers, generators, samplers, places, starves, turns: 0 })
+        Ok(Self {
+            bench,
+            servers,
+            generators,
+            samplers,
+            places,
+            connections,
+            drain: DRAIN,
+            starves,
+            turns: 0,
+        })
     }
 
     /// Loads server number `index` for one turn, from quiet to quiet. A failed server is named by its arm.
@@ -227,7 +241,7 @@ impl<'a> Together<'a> {
             begin_ns: None,
             length_ns: nanoseconds(asking.length),
             requests: None,
-            drain_ns: nanoseconds(if self.starves[index] { DRAIN_OF_STARVED } else { DRAIN }),
+            drain_ns: nanoseconds(if self.starves[index] { DRAIN_OF_STARVED } else { self.drain }),
             pool: asking.pool,
         };
         let report = self.generators[generator].turn(turn, self.bench.interrupt)?;
@@ -300,10 +314,11 @@ impl<'a> Together<'a> {
     fn no_answer(&self, index: usize, report: &TurnReport) -> Early {
         let server = &self.servers[index];
         let waited = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns));
-        let text = format!(
-            "it answered no request within {:.1} s: lower --connections, or give a longer --slice",
-            waited.as_secs_f64()
-        );
+        let help = match self.connections {
+            1 => "what takes so long cannot be compared; ask for less (--path)",
+            _ => "lower --connections",
+        };
+        let text = format!("it answered no request within {:.1} s: {help}", waited.as_secs_f64());
         Early::Arm(server.arm, server.failure(FailureKind::NotReady, text))
     }
 }

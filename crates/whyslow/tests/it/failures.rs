@@ -120,3 +120,34 @@ fn without_a_baseline_the_others_still_have_figures() {
     }
     assert!(json["comparisons"].as_array().unwrap().iter().all(|row| row["ratio"].is_null()), "{json}");
 }
+
+/// A comparison of two servers over as many connections as there are by default; what was said of their number.
+fn over_the_usual_connections(fault: &str) -> String {
+    let (a, b) = (arm("a", fault), arm("b", fault));
+    let short =
+        ["--blocks", "1", "--cycles", "1", "--warmup", "50ms", "--warmup-cap", "100ms", "--slice", "50ms"];
+    let head = ["compare", &a, &b, "--equal-rates", "none", "--no-why", "--format", "json"];
+    let said = whyslow_in(&fresh_folder(), &[&head[..], &short].concat());
+    let json = said.json();
+    for arm in json["arms"].as_array().unwrap() {
+        assert_eq!((&arm["ok"], &arm["error"]), (&true.into(), &serde_json::Value::Null), "{said:?}");
+        assert!(arm["rate_per_s"].as_f64().unwrap() > 0.0, "{arm}");
+    }
+    let errors = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "errors");
+    assert!(errors.is_none_or(|gate| gate["ok"] == true), "{said:?}");
+    said.err
+}
+
+#[test]
+fn servers_too_slow_for_the_usual_connections_are_compared_over_fewer() {
+    // A fifth of a second of CPU for each request, and more in a build for tests.
+    let said = over_the_usual_connections("heavy-50000");
+    assert!(said.contains(" instead of 64: the slowest arm does not answer more within a second"), "{said}");
+}
+
+#[test]
+fn servers_that_stay_with_one_connection_are_compared_over_one() {
+    let said = over_the_usual_connections("one-at-a-time");
+    let start = "1 connection instead of 64: '";
+    assert!(said.contains(start) && said.contains("' answers on no more at a time"), "{said}");
+}

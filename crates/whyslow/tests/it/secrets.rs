@@ -4,18 +4,24 @@ use std::path::Path;
 
 use crate::support::{Printed, SHORT, arm, fresh_folder, whyslow_in};
 
-/// In a header of the command line, and in one of a file.
-const SECRETS: [&str; 2] = ["t0ken-of-the-command", "t0ken-of-the-file"];
+/// In a header of the command line, and in a header, a query and a body of a file and a row of its data.
+const SECRETS: [&str; 5] = [
+    "t0ken-of-the-command",
+    "t0ken-of-the-file",
+    "t0ken-of-the-query",
+    "t0ken-of-the-body",
+    "t0ken-of-the-row",
+];
 
 /// Files at or below `folder` that hold a secret.
-fn holders(folder: &Path, except: &str) -> Vec<std::path::PathBuf> {
+fn holders(folder: &Path, except: &[&str]) -> Vec<std::path::PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.file_name().is_none_or(|name| name != except) {
+            } else if path.file_name().is_none_or(|name| !except.iter().any(|one| name == *one)) {
                 let bytes = std::fs::read(&path).unwrap();
                 let holds = |secret: &str| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
                 found.extend(SECRETS.into_iter().any(holds).then_some(path));
@@ -32,12 +38,26 @@ fn told(said: &Printed) -> bool {
 #[test]
 fn a_secret_in_a_header_is_neither_kept_nor_printed() {
     let folder = fresh_folder();
-    std::fs::write(folder.join("asked.http"), format!("GET /\nX-Key: {}\n", SECRETS[1])).unwrap();
+    let [_, key, query, body, row] = SECRETS;
+    let asked =
+        format!("POST /?page=2&token={query} HTTP/1.1\nX-Key: {key}\n\n{{\"{body}\": \"{{word}}\"}}\n");
+    std::fs::write(folder.join("asked.http"), asked).unwrap();
+    std::fs::write(folder.join("words.csv"), format!("word\n{row}\n")).unwrap();
     let header = format!("Authorization: Bearer {}", SECRETS[0]);
     let (old, new) = (arm("old", "none"), arm("new", "none"));
-    let asked = ["compare", &old, &new, "-H", &header, "--requests", "asked.http", "--equal-rates", "none"];
-    let kept =
-        ["--comment", "comment.md", "--junit", "tests.xml", "--out", "whyslow-runs/run", "--format", "json"];
+    let asked = ["compare", &old, &new, "-H", &header, "--requests", "asked.http", "--data", "words.csv"];
+    let kept = [
+        "--equal-rates",
+        "none",
+        "--comment",
+        "comment.md",
+        "--junit",
+        "tests.xml",
+        "--out",
+        "whyslow-runs/run",
+        "--format",
+        "json",
+    ];
     let said = whyslow_in(&folder, &[&asked[..], &SHORT, &kept].concat());
     assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
     assert!(!told(&said) && said.out.contains("Authorization: ..."), "its name is told: {said:?}");
@@ -55,7 +75,7 @@ fn a_secret_in_a_header_is_neither_kept_nor_printed() {
     let listed = whyslow_in(&folder, &[&asked[..], &["--list", "--format", "json"]].concat());
     assert!(listed.code == Some(0) && !told(&listed), "{listed:?}");
     assert!(listed.out.contains("sha256:"), "{listed:?}");
-    assert_eq!(holders(&folder, "asked.http"), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(holders(&folder, &["asked.http", "words.csv"]), [""; 0].map(std::path::PathBuf::from));
 }
 
 #[test]
@@ -93,5 +113,39 @@ fn a_secret_in_a_header_is_not_in_what_load_keeps() {
         let said = whyslow_in(&folder, &["load", "-H", &wrong, &server.url()]);
         assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");
     }
-    assert_eq!(holders(&folder, ""), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(holders(&folder, &[]), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[test]
+fn names_and_tokens_in_urls_are_told_to_nobody() {
+    let folder = fresh_folder();
+    let [secret, ..] = SECRETS;
+    let named = format!("a=http://me:{secret}@127.0.0.1:1/");
+    let said = whyslow_in(&folder, &["compare", &named, "threads", "--list"]);
+    assert!(
+        said.code == Some(2) && said.err.contains("'http://...@127.0.0.1:1/' has a user's name"),
+        "{said:?}"
+    );
+    assert!(!told(&said), "{said:?}");
+    let server = testkit::Server::start(testkit::ServerSpec::new(testkit::Behaviour::Prompt));
+    let url = format!("{}?page=2&api_key={secret}", server.url());
+    let said = whyslow_in(&folder, &["load", "-c1", "-t1", "-d200ms", "--format", "json", &url]);
+    assert!(said.code == Some(0) && !told(&said) && said.out.contains("?page=2&api_key=..."), "{said:?}");
+    let plain = arm("b", "none");
+    let path = format!("/?token={secret}");
+    let args = [
+        "compare",
+        &arm("a", "none"),
+        &plain,
+        "--path",
+        &path,
+        "--equal-rates",
+        "none",
+        "--no-why",
+        "--out",
+        "run",
+    ];
+    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!([Some(4), Some(5)].contains(&said.code) && !told(&said), "{said:?}");
+    assert_eq!(holders(&folder, &[]), [""; 0].map(std::path::PathBuf::from));
 }

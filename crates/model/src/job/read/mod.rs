@@ -129,7 +129,9 @@ fn format(text: &str) -> Result<Format, Refusal> {
     if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
         return Ok(Format::Har);
     }
-    let separated = text.lines().any(|line| line.starts_with("###") || http_file::is_variable(line));
+    let separated = text
+        .lines()
+        .any(|line| line.starts_with("###") || line.starts_with("< ") || http_file::is_variable(line));
     let mut counting = text
         .lines()
         .enumerate()
