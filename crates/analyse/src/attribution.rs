@@ -17,6 +17,7 @@ use seen::Seen;
 use split::Split;
 use tree::AttributionRow;
 use tree::gap_nodes::{GapNode, gap_nodes};
+use tree::new_function::NewFunction;
 use tree::place::Leaf;
 use waits::WaitRow;
 use why::{LedgerLine, Material, Why};
@@ -36,6 +37,8 @@ pub(crate) struct Attribution {
     pub(crate) tree: Vec<(Leaf, AttributionRow)>,
     /// What is said of each gap in CPU time that was shown, from its tree.
     pub(crate) said: Vec<GapNode>,
+    /// Of each gap in CPU time that was shown, the function seen in one arm alone under which most of it is.
+    pub(crate) new_functions: Vec<NewFunction>,
     /// What explains the difference, most important first.
     pub(crate) causes: Vec<Cause>,
     /// What one request costs, line by line.
@@ -66,6 +69,7 @@ impl Attribution {
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
             said: all_gap_nodes(sheet, comparisons, &tree),
+            new_functions: if asked { of_shown(tree::new_functions(facts), comparisons) } else { Vec::new() },
             causes: most_important_first(sheet, [split, why.causes].concat()),
             ledger: why.ledger,
             waited: if asked { waits::rows(facts) } else { Vec::new() },
@@ -81,6 +85,12 @@ impl Attribution {
 /// The cause of a leaf.
 fn cause_of(causes: &[(Leaf, CauseId)], leaf: &Leaf) -> Option<CauseId> {
     causes.iter().find(|(other, _)| other == leaf).map(|(_, id)| *id)
+}
+
+/// Those of gaps that were shown.
+fn of_shown(mut functions: Vec<NewFunction>, comparisons: &[Comparison]) -> Vec<NewFunction> {
+    functions.retain(|function| split::is_decided(comparisons, &function.arm));
+    functions
 }
 
 /// What is said of every gap in CPU time that was shown.

@@ -16,6 +16,7 @@ use crate::attribution::profile::ProfileDifference;
 use crate::attribution::split::Split;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::gap_nodes::GapNode;
+use crate::attribution::tree::new_function::NewFunction;
 use crate::attribution::waits::WaitRow;
 use crate::attribution::why::LedgerLine;
 use crate::facts::Facts;
@@ -79,6 +80,9 @@ pub struct Findings {
     /// In which nodes of that tree each gap in CPU per request is: what is said of it.
     #[serde(default)]
     pub said: Vec<GapNode>,
+    /// Of each gap in CPU per request, the function seen in one arm alone under which most of it is, where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new_functions: Vec<NewFunction>,
     /// What services beside use for each arm but the baseline.
     #[serde(default)]
     pub services: Vec<ServiceGap>,
@@ -245,6 +249,7 @@ pub fn analyse(run: &Run) -> Findings {
         causes: attribution.causes,
         attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
         said: attribution.said,
+        new_functions: attribution.new_functions,
         waits: attribution.waited,
         ledger: attribution.ledger,
         passes: facts.passes,

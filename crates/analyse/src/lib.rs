@@ -30,6 +30,7 @@ pub use attribution::profile::{self, ArmProfile, Category, ProfileDifference, Pr
 pub use attribution::seen::{Both, DiskCalls, Elsewhere, EndedWaits, Ending, Late, LeafSeen, Seen};
 pub use attribution::split::{Split, SplitIntervals};
 pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
+pub use attribution::tree::new_function::NewFunction;
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_ONES};
 pub use attribution::waits::WaitRow;
 pub use attribution::why::LedgerLine;

@@ -5,6 +5,7 @@
 
 pub(crate) mod drawn;
 pub(crate) mod gap_nodes;
+pub(crate) mod new_function;
 pub(crate) mod place;
 mod spread;
 pub(crate) mod table;
@@ -29,6 +30,7 @@ use crate::facts::observed::{self, sampled};
 use crate::facts::passes::{PassFindings, used};
 use crate::facts::sheet::by_block;
 use drawn::{Drawn, Draws};
+use new_function::{NewFunction, new_function};
 use place::{Leaf, is_interpreter, leaf, on_by_name, via};
 use table::On;
 
@@ -436,6 +438,14 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
         rows.into_iter().map(|(leaf, row)| (leaf, marked(row, &changes))).collect()
     });
     trees.collect()
+}
+
+/// Of every arm, the function seen on one side alone under which most of its gap is, where there is one.
+pub(crate) fn new_functions(facts: &Facts) -> Vec<NewFunction> {
+    let baseline = facts.sheet.baseline();
+    let Some(from) = samples(facts, baseline) else { return Vec::new() };
+    let found = |name| new_function([baseline, name], [&from, &samples(facts, name)?]);
+    facts.sheet.others().filter_map(found).collect()
 }
 
 /// The baseline's tree with the lines at which its code stands in the arm's files; what is gone has none.

@@ -1,6 +1,6 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, GapNode, Grade, Metric, ServiceGap};
+use analyse::{Cause, Findings, GapNode, Grade, Metric, NewFunction, ServiceGap};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
@@ -124,6 +124,7 @@ impl<'a> Gap<'a> {
         let mut lines = vec![cut(&self.title(), SCREEN_COLUMNS)];
         let whole = self.whole_ns();
         let parts: Vec<&Part> = self.parts.iter().flatten().collect();
+        lines.extend(self.under_new_function(parts.first()));
         let shown = if parts.len() > most { most - 1 } else { most };
         lines.extend(parts.iter().take(shown).map(|part| self.row(part)));
         if let Some(more) = parts.get(shown..).filter(|more| !more.is_empty()) {
@@ -158,6 +159,18 @@ impl<'a> Gap<'a> {
             (false, true) => format!("Why {arm} takes {ns} more of a CPU for a request, idle time included"),
         };
         what + &self.both_ways().unwrap_or_default()
+    }
+
+    /// Under which function most of it is that was seen in one arm alone, unless the first row says so.
+    fn under_new_function(&self, first: Option<&&Part>) -> Option<String> {
+        let mut functions = self.findings.new_functions.iter();
+        let found = functions.find(|function| function.arm == self.arm).filter(|_| !self.idle)?;
+        let function = short_function(&found.function);
+        let is_said = first.is_some_and(|part| part.words.contains(&function));
+        (!is_said).then(|| {
+            let package = short_function(&found.package);
+            cut(&new_function_words(found, &format!("{function} ({package})")), SCREEN_COLUMNS)
+        })
     }
 
     /// That something is saved and something paid.
@@ -259,6 +272,18 @@ fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
     // What was not sampled has no parts, and counts alone tell.
     let sampled = said.iter().all(|said| said.cause.is_some());
     said.into_iter().filter(|_| sampled).map(|said| Part::of_node(findings, said)).collect()
+}
+
+/// Share of the gap from which on a function holds more than it, and not all of it by a rounding.
+const MORE: f64 = 1.05;
+
+/// How much of a gap is under a function that was seen in one arm alone.
+fn new_function_words(found: &NewFunction, function: &str) -> String {
+    let part = match found.share > MORE {
+        true => part_of(found.delta_ns.abs(), found.delta_ns),
+        false => format!("{:.0} % of it", found.share * 100.0),
+    };
+    format!("   {part} is under {function}, seen in {} alone", short(&found.only_in))
 }
 
 /// The service that differs most: what it uses for a request of the baseline and of the arm, and where.

@@ -445,6 +445,32 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
 }
 
 #[test]
+fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    found.causes = vec![of_gap("pr", "own_code", Grade::ConsistentWith, -3300.0, -3300.0)];
+    found.said = vec![node(&["user", "own code"], -3300.0, "own_code", None)];
+    let function = |name: &str, share: f64| analyse::NewFunction {
+        arm: "pr".to_owned(),
+        only_in: "threads".to_owned(),
+        function: name.to_owned(),
+        package: "shop".to_owned(),
+        file: None,
+        delta_ns: -3300.0 * share,
+        delta_se_ns: 50.0,
+        share,
+    };
+    for (share, words) in [(0.85, "85 % of it"), (1.4, "4.6 µs")] {
+        found.new_functions = vec![function("log", share)];
+        let text = findings_text(&found, Style::Plain);
+        let line = format!("a request\n   {words} is under log (shop), seen in threads alone\n");
+        assert!(text.contains(&line), "{text}");
+    }
+    // The row says it.
+    found.new_functions = vec![function("flush", 0.85)];
+    assert!(!findings_text(&found, Style::Plain).contains("seen in"));
+}
+
+#[test]
 fn own_code_and_kernel_in_opposite_directions_are_said() {
     let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
     found.causes = vec![of_gap("pr", "context_switches", Grade::BoundedBy, -3000.0, -3300.0)];

@@ -96,6 +96,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         services: Vec::new(),
         limits: std::collections::BTreeMap::new(),
         said: Vec::new(),
+        new_functions: Vec::new(),
         waits: Vec::new(),
         causes: vec![
             cause(baseline, arm, "user_time", Grade::AccountsFor),

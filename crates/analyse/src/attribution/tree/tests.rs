@@ -5,7 +5,7 @@ use super::place::{Leaf, leaf};
 use super::{AttributionRow, Done, LeafCount, Samples, gap_nodes, parts, rows, tree};
 
 /// Functions below `|` are the kernel's.
-fn profile(stacks: &[(&str, u64)]) -> Profile {
+pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     let mut profile = Profile { kernel: true, kernel_symbols: true, callers: true, ..Profile::default() };
     for (folded, samples) in stacks {
         let (program, kernel) = folded.split_once('|').unwrap_or((folded, ""));

@@ -1,0 +1,249 @@
+//! The function that is seen in one arm alone and under which most of a gap is: with all that it calls, in the program and in the
+//! kernel for it. Leaves say what kind of work a gap is; who asks for work of many kinds is in none of them.
+//!
+//! What such a function calls that the other arm runs elsewhere came under it and is not new: a handler behind a wrapper, or a caller
+//! that a compiler has made one with its callee in the other arm.
+
+use std::collections::BTreeMap;
+
+use model::record::{Frame, Profile, SPINNING, Stack};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Samples;
+use super::place::leaf;
+use crate::facts::functions::{brief, package_of};
+use crate::facts::observed::SURE;
+
+/// Share of the gap that must be under a function.
+const MOST: f64 = 0.5;
+/// Share of its time in one arm up to which it is not seen in the other one: stacks are cut, and names are shared.
+const HARDLY: f64 = 0.02;
+/// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
+const AS_GOOD: f64 = 0.95;
+
+/// A function that is seen in one arm alone and under which most of a gap in CPU time is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewFunction {
+    /// The arm, against the baseline.
+    pub arm: String,
+    /// The arm in which it is seen, the one that costs more.
+    pub only_in: String,
+    /// The function.
+    pub function: String,
+    /// Its crate, package or library.
+    pub package: String,
+    /// Its source file, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Under it, without what the other arm runs elsewhere, nanoseconds per request: arm minus baseline.
+    pub delta_ns: f64,
+    /// Standard error of that.
+    pub delta_se_ns: f64,
+    /// Its share of the gap in CPU per request; above 1 where other parts make the gap smaller.
+    pub share: f64,
+}
+
+/// A function by its name and that of its file or library.
+type Name<'a> = (&'a str, &'a str);
+
+/// What is under one function.
+#[derive(Default)]
+struct Under<'a> {
+    /// In both arms, nanoseconds per request.
+    ns: [f64; 2],
+    variance: f64,
+    /// How many functions are above it at least.
+    depth: usize,
+    frame: Option<&'a Frame>,
+    /// What it calls itself, of both arms.
+    calls: BTreeMap<Name<'a>, [f64; 2]>,
+}
+
+/// The function of one arm; `names` are those of the baseline and the arm.
+pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<NewFunction> {
+    let gap: f64 = arms[1].cpu_ns.iter().sum::<f64>() - arms[0].cpu_ns.iter().sum::<f64>();
+    let (fast, slow) = if gap < 0.0 { (1, 0) } else { (0, 1) };
+    let mut under = BTreeMap::new();
+    for (arm, samples) in arms.into_iter().enumerate() {
+        add(&mut under, arm, samples)?;
+    }
+    let held = |one: &Under| one.ns[slow] - one.ns[fast] - moved(&under, one, [fast, slow]);
+    let tells = |(one, held): &(&Under, f64)| {
+        *held >= MOST * gap.abs()
+            && one.ns[fast] <= HARDLY * one.ns[slow]
+            && *held > SURE * one.variance.sqrt()
+    };
+    let found: Vec<(&Under, f64)> = under.values().map(|one| (one, held(one))).filter(tells).collect();
+    let best = found.iter().map(|(_, held)| *held).max_by(f64::total_cmp)?;
+    let as_good = found.into_iter().filter(|(_, held)| *held >= AS_GOOD * best);
+    let (told, held) = as_good.min_by(|a, b| a.0.depth.cmp(&b.0.depth).then_with(|| b.1.total_cmp(&a.1)))?;
+    let frame = told.frame?;
+    Some(NewFunction {
+        arm: names[1].to_owned(),
+        only_in: names[slow].to_owned(),
+        function: brief(&frame.name),
+        package: package_of(frame),
+        file: frame.file.clone(),
+        delta_ns: held.copysign(gap),
+        delta_se_ns: told.variance.sqrt(),
+        share: held / gap.abs(),
+    })
+}
+
+/// Time of what a function calls and the fast arm runs too, where the slow one runs most of that no more but under the function.
+fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -> f64 {
+    let has_moved = |(name, ns): &(&Name, &[f64; 2])| {
+        under.get(*name).is_some_and(|all| {
+            let elsewhere = all.ns[slow] - ns[slow];
+            all.ns[fast] > HARDLY * ns[slow] && elsewhere < MOST * all.ns[fast]
+        })
+    };
+    one.calls.iter().filter(has_moved).map(|(_, ns)| ns[slow]).sum()
+}
+
+/// Adds what is under each function of an arm; nothing where callers are not known, or nothing was sampled.
+fn add<'a>(under: &mut BTreeMap<Name<'a>, Under<'a>>, arm: usize, samples: &Samples<'a>) -> Option<()> {
+    let known = samples.profiles.iter().all(|profile| profile.callers || profile.interpreted.is_some());
+    let stacks = || {
+        samples.profiles.iter().flat_map(|profile| profile.stacks.iter().map(move |stack| (*profile, stack)))
+    };
+    let mut of_side = [0_u64; 2];
+    let side = |profile: &Profile, stack: &Stack| usize::from(!leaf(profile, stack).is_user());
+    for (profile, stack) in stacks() {
+        of_side[side(profile, stack)] += stack.samples;
+    }
+    if !known || of_side == [0; 2] {
+        return None;
+    }
+    let each = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns / samples as f64 };
+    let divided = samples.cpu_ns.map(|ns| ns * samples.divides);
+    for (profile, stack) in stacks().filter(|(profile, _)| profile.callers) {
+        let side = side(profile, stack);
+        put(under, arm, profile, stack, each(divided[side], of_side[side]));
+    }
+    // Whatever the program does, the interpreter is in some function of its own program.
+    let interpreted =
+        || samples.profiles.iter().filter_map(|profile| Some((*profile, profile.interpreted.as_ref()?)));
+    let all: u64 = interpreted().flat_map(|(_, read)| &read.stacks).map(|stack| stack.samples).sum();
+    for (profile, stack) in
+        interpreted().flat_map(|(profile, read)| read.stacks.iter().map(move |stack| (profile, stack)))
+    {
+        put(under, arm, profile, stack, each(divided.iter().sum(), all));
+    }
+    Some(())
+}
+
+/// Adds a stack to each function on it, once, with what one of its samples stands for.
+fn put<'a>(
+    under: &mut BTreeMap<Name<'a>, Under<'a>>,
+    arm: usize,
+    profile: &'a Profile,
+    stack: &'a Stack,
+    each_ns: f64,
+) {
+    let named =
+        |frame: &&Frame| frame.resolved && !frame.kernel && frame.name != SPINNING && !frame.name.is_empty();
+    // Two versions of a program lie in two folders.
+    let file = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
+    let name = |frame: &'a Frame| (frame.name.as_str(), file(frame.file.as_deref().unwrap_or(&frame.module)));
+    let frames: Vec<&Frame> = profile.frames_of(stack).filter(named).collect();
+    let ns = stack.samples as f64 * each_ns;
+    let mut seen: Vec<Name> = Vec::new();
+    for (depth, frame) in frames.iter().enumerate().filter(|(_, frame)| {
+        let is_first = !seen.contains(&name(frame));
+        seen.push(name(frame));
+        is_first
+    }) {
+        let one = under.entry(name(frame)).or_insert_with(|| Under { depth, ..Under::default() });
+        one.depth = one.depth.min(depth);
+        one.frame = one.frame.or(Some(frame));
+        one.ns[arm] += ns;
+        one.variance += ns * each_ns;
+        if let Some(called) = frames[depth..].iter().find(|called| name(called) != name(frame)) {
+            one.calls.entry(name(called)).or_default()[arm] += ns;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::tree::tests::profile;
+
+    /// What is found between servers with these stacks, of 1 µs of user and 1 µs of system time in the baseline, and `slower_ns` more
+    /// user time in the arm.
+    fn found(
+        baseline: &[(&str, u64)],
+        arm: &[(&str, u64)],
+        slower_ns: f64,
+        callers: bool,
+    ) -> Option<(String, String, f64)> {
+        let [mut from, mut to] = [profile(baseline), profile(arm)];
+        (from.callers, to.callers) = (callers, callers);
+        let samples = |profile, more_ns| Samples {
+            profiles: vec![profile],
+            cpu_ns: [1000.0 + more_ns, 1000.0],
+            cpu_se_ns: [0.0; 2],
+            divides: 1.0,
+        };
+        let (from, to) = (samples(&from, 0.0), samples(&to, slower_ns));
+        let both = |names, arms| new_function(names, arms).map(|one| (one.function, one.only_in, one.share));
+        let forth = both(["base", "arm"], [&from, &to]);
+        let back = both(["arm", "base"], [&to, &from]);
+        assert_eq!(forth, back, "which one is the baseline does not matter");
+        forth
+    }
+
+    const PLAIN: [(&str, u64); 2] = [("main;serve;render", 100), ("main;serve|__x64_sys_write", 100)];
+
+    #[test]
+    fn the_outermost_function_that_one_arm_alone_runs_is_told_with_the_kernel_below_it() {
+        // Half of the arm's user time and of its kernel time is the logger's.
+        let logs = [
+            ("main;serve;render", 100),
+            ("main;serve;log;format", 50),
+            ("main;serve;log;clock", 50),
+            ("main;serve|__x64_sys_write", 50),
+            ("main;serve;log|__x64_sys_write", 50),
+        ];
+        let (function, only_in, share) = found(&PLAIN, &logs, 1000.0, true).unwrap();
+        assert_eq!((function.as_str(), only_in.as_str()), ("log", "arm"));
+        assert!((share - 1.5).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn what_both_run_or_holds_too_little_or_is_called_by_nobody_known_is_not_told() {
+        let more = [("main;serve;render", 200), ("main;serve|__x64_sys_write", 100)];
+        assert_eq!(found(&PLAIN, &more, 1000.0, true), None);
+        let little =
+            [("main;serve;render", 160), ("main;serve;log", 40), ("main;serve|__x64_sys_write", 100)];
+        assert_eq!(found(&PLAIN, &little, 1000.0, true), None);
+        let logs = [("main;serve;render", 100), ("main;serve;log", 100), ("main;serve|__x64_sys_write", 100)];
+        assert!(found(&PLAIN, &logs, 1000.0, true).is_some());
+        assert_eq!(found(&PLAIN, &logs, 1000.0, false), None);
+    }
+
+    #[test]
+    fn what_came_under_it_is_not_new() {
+        // What the other arm runs as well: all that is new is a wrapper around it.
+        let wrapped = [("main;serve;wrap;render", 200), ("main;serve|__x64_sys_write", 100)];
+        assert_eq!(found(&PLAIN, &wrapped, 1000.0, true), None);
+        // Three quarters of what is under it are its own.
+        let does = [
+            ("main;serve;wrap;render", 100),
+            ("main;serve;wrap;check", 300),
+            ("main;serve|__x64_sys_write", 100),
+        ];
+        let (function, _, share) = found(&PLAIN, &does, 3000.0, true).unwrap();
+        assert_eq!(function, "wrap");
+        assert!((share - 1.0).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn a_handful_of_samples_is_chance() {
+        let few = [("main;serve;render", 3), ("main;serve|__x64_sys_write", 3)];
+        let logs = [("main;serve;render", 3), ("main;serve;log", 3), ("main;serve|__x64_sys_write", 3)];
+        assert_eq!(found(&few, &logs, 1000.0, true), None);
+    }
+}
