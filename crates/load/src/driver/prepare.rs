@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use model::job::{Endpoint, Job};
+use model::job::{Endpoint, Job, Protocol, Tls};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::clock::as_ns;
@@ -100,10 +100,11 @@ pub(super) fn request(config: &Config) -> Result<Vec<u8>, LoadError> {
 /// # Errors
 /// [`LoadError`], one sentence.
 pub fn check_job(job: &Job) -> Result<(), LoadError> {
-    // Where a server is decides nothing here.
+    // Where a server is decides nothing here. Only what is said of TLS is looked at: who asks without it needs no certificates.
+    let secured = job.tls != Tls::default() || matches!(job.protocol, Protocol::Http3 { .. });
     let endpoint = Endpoint {
         name: String::new(),
-        url: "https://127.0.0.1:1/".to_owned(),
+        url: if secured { "https://127.0.0.1:1/" } else { "http://127.0.0.1:1/" }.to_owned(),
         unix: None,
         expected_status: None,
     };

@@ -170,3 +170,12 @@ fn schedules_have_their_names_and_wrk2s_its_alias() {
         assert_eq!(report["schedule"]["kind"], kind, "--schedule {flag}");
     }
 }
+
+#[test]
+fn who_speaks_no_tls_needs_no_store_of_certificates() {
+    let mut command = std::process::Command::new(crate::support::WHYSLOW);
+    command.args(["compare", "threads", "futures", "--list"]);
+    command.env("SSL_CERT_FILE", "/absent").env("SSL_CERT_DIR", "/absent");
+    let said = crate::support::Printed::from_output(command.output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
