@@ -2,6 +2,7 @@
 
 mod judge;
 mod profile;
+mod says;
 
 use model::plan::{CaseFile, Figure};
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use crate::findings::Findings;
 use crate::gates;
 
 pub use profile::{FunctionCost, InstructionProfile, PublishedProfile, PublishedProfileRow};
+pub use says::{ClaimSays, Ours, Published, Why};
 
 /// Version of the JSON of a case's findings.
 pub const CASE_SCHEMA: u32 = 1;
@@ -108,6 +110,9 @@ pub struct ClaimFindings {
     pub reproduced: Reproduced,
     /// By what reasoning.
     pub why: String,
+    /// What these are made from.
+    #[serde(skip)]
+    pub says: Option<ClaimSays>,
 }
 
 /// What all runs of a case amount to.

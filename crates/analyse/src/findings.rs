@@ -28,7 +28,7 @@ use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
 use crate::gates::{self, Gate};
 use crate::limits::{Limit, Limits};
-use crate::next;
+use crate::next::{self, Next};
 use crate::verdicts::{self, Comparison};
 use model::units::percent;
 
@@ -118,6 +118,9 @@ pub struct Findings {
     pub took_ns: u64,
     /// What to run next.
     pub next: Option<String>,
+    /// What that is made from.
+    #[serde(skip)]
+    pub proposed: Option<Next>,
     /// Conditions of `--fail-if`, and what came of each.
     #[serde(default)]
     pub fail_if: Vec<FailIfFindings>,
@@ -255,7 +258,8 @@ pub fn analyse(run: &Run) -> Findings {
         passes: facts.passes,
         splits: attribution.splits,
         warnings: Vec::new(),
-        next,
+        next: None,
+        proposed: next,
         fail_if: Vec::new(),
         void_rounds: void_rounds(run),
     };

@@ -6,6 +6,7 @@ mod generator;
 mod load;
 mod place;
 pub mod sameness;
+mod says;
 
 use model::plan::GateId;
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ pub use disturbance::BiasSource;
 pub(crate) use disturbance::biases;
 pub(crate) use place::FLOOR_LEVEL;
 pub use sameness::difference;
+pub use says::{Answered, AnswersDiffer, Differing, Fault, GateSays, Stalled, Unlike};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
@@ -36,6 +38,9 @@ pub struct Gate {
     pub text: String,
     /// Metrics that it voids when it does not hold.
     pub voids: Vec<Metric>,
+    /// What the sentences are made from, beside arm, value and limit.
+    #[serde(skip)]
+    pub says: Option<GateSays>,
 }
 
 /// A gate: looks at the whole sheet and says what does not hold, for each arm where arms differ in it.
@@ -61,8 +66,17 @@ pub(crate) fn all(sheet: &Sheet) -> Vec<Gate> {
 }
 
 /// A gate that holds for all arms.
-fn holds(id: GateId, text: impl Into<String>) -> Gate {
-    Gate { id, ok: true, arm: None, value: None, limit: None, text: text.into(), voids: Vec::new() }
+fn holds(id: GateId, says: GateSays) -> Gate {
+    Gate {
+        id,
+        ok: true,
+        arm: None,
+        value: None,
+        limit: None,
+        text: String::new(),
+        voids: Vec::new(),
+        says: Some(says),
+    }
 }
 
 /// Rows of a gate that is judged arm by arm: those that fail, or one row with the worst value when all hold.
@@ -84,31 +98,30 @@ impl PerArm {
         if self.fails_above { value > self.limit } else { value < self.limit }
     }
 
-    fn add(&mut self, arm: &str, value: f64, voids: &[Metric], text: impl FnOnce() -> String) {
+    fn add(&mut self, arm: &str, value: f64, voids: &[Metric], says: impl FnOnce() -> GateSays) {
         let worse = |worst: f64| if self.fails_above { value > worst } else { value < worst };
         if self.worst.is_none_or(worse) {
             self.worst = Some(value);
         }
         if self.breaks(value) {
             self.failed.push(Gate {
-                id: self.id,
                 ok: false,
                 arm: Some(arm.to_owned()),
                 value: Some(value),
                 limit: Some(self.limit),
-                text: text(),
                 voids: voids.to_vec(),
+                ..holds(self.id, says())
             });
         }
     }
 
-    fn rows(self, text: impl FnOnce(f64) -> String) -> Vec<Gate> {
+    fn rows(self, says: GateSays) -> Vec<Gate> {
         match (self.failed.is_empty(), self.worst) {
             (false, _) => self.failed,
             (true, Some(worst)) => {
-                vec![Gate { value: Some(worst), limit: Some(self.limit), ..holds(self.id, text(worst)) }]
+                vec![Gate { value: Some(worst), limit: Some(self.limit), ..holds(self.id, says) }]
             }
-            (true, None) => vec![holds(self.id, "nothing to judge")],
+            (true, None) => vec![holds(self.id, GateSays::Nothing)],
         }
     }
 }

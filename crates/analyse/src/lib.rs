@@ -39,8 +39,9 @@ pub use bisect::{
     NamedCommit, StepAnswer,
 };
 pub use case::{
-    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, FigureFindings, FunctionCost, InstructionProfile,
-    PublishedProfile, PublishedProfileRow, Reproduced, case_findings,
+    CASE_SCHEMA, CaseFindings, CaseRun, ClaimFindings, ClaimSays, FigureFindings, FunctionCost,
+    InstructionProfile, Ours, Published, PublishedProfile, PublishedProfileRow, Reproduced, Why,
+    case_findings,
 };
 pub use facts::arms::{ArmFindings, CpuPerRequest, Latency, NamedFindings, Overload, Segments, Switches};
 pub use facts::beside::{ServiceFunction, ServiceGap};
@@ -62,9 +63,13 @@ pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, VoidReason,
     VoidRound, analyse, analyse_each_baseline,
 };
-pub use gates::{BiasSource, Gate, difference, sameness};
+pub use gates::{
+    Answered, AnswersDiffer, BiasSource, Differing, Fault, Gate, GateSays, Stalled, Unlike, difference,
+    sameness,
+};
 pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use limits::{Like, Limit};
+pub use next::{Advice, Next, NextReason};
 pub use stacks::{ArmStacks, stacks};
 pub use verdicts::bound::{Bound, BoundError, Judged};
 pub use verdicts::course::{CoursePoint, course};

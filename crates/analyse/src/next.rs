@@ -1,10 +1,10 @@
-//! What to run next: a reason, and on the line below it the whole command, where the run tells its own.
+//! What to run next: a reason, and the whole command, where the run tells its own.
 
 use model::plan::{CauseId, Plan, Turns};
 use model::record::{Manifest, without_values};
 
 use crate::attribution::Attribution;
-use crate::attribution::cause::Grade;
+use crate::attribution::cause::{Cause, Grade};
 use crate::facts::arms::ArmFindings;
 use crate::gates::Gate;
 use crate::verdicts::{Comparison, Verdict};
@@ -17,16 +17,78 @@ const OF_BLOCKS: [(&str, bool); 3] = [("--blocks", true), ("--quick", false), ("
 const MORE: u32 = 4;
 
 /// What to run next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Next {
+    /// Why.
+    pub reason: NextReason,
+    /// The whole command, where the run's own takes such flags.
+    pub command: Option<String>,
+}
+
+/// Why something is to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NextReason {
+    /// An arm failed.
+    Failed {
+        /// The arm.
+        arm: String,
+        /// How.
+        error: String,
+    },
+    /// More blocks would decide.
+    MoreBlocks {
+        /// How many in all.
+        blocks: u64,
+        /// About how long they take, in minutes.
+        minutes: f64,
+    },
+    /// No number of blocks decides that is allowed.
+    More {
+        /// Whether slices are to be more; else windows are to be longer.
+        slices: bool,
+        /// How many blocks it would take.
+        blocks: u64,
+    },
+    /// A gate voids what decides.
+    Gate(Box<Gate>),
+    /// Services beside work more for the slower arm, which is named.
+    Services(String),
+    /// A cause.
+    Cause {
+        /// Which.
+        id: CauseId,
+        /// The slower arm.
+        slower: String,
+        /// What is to be done about it.
+        advice: Advice,
+    },
+}
+
+/// What is to be done about a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// To mend what was proved.
+    MendProved,
+    /// To mend it: from outside it cannot be taken away.
+    Mend,
+    /// To take it away from both.
+    TakeAway,
+    /// To take it out by hand, as no change from outside does.
+    TakeOut,
+}
+
+/// What to run next.
 pub(crate) fn next(
     manifest: &Manifest,
     arms: &[ArmFindings],
     gates: &[Gate],
     comparisons: &[Comparison],
     attribution: &Attribution,
-) -> Option<String> {
+) -> Option<Next> {
     // The same command would fail again.
     if let Some((arm, error)) = arms.iter().find_map(|arm| Some((&arm.name, arm.error.as_ref()?))) {
-        return Some(format!("mend {arm} first: {error}"));
+        let reason = NextReason::Failed { arm: arm.clone(), error: error.clone() };
+        return Some(Next { reason, command: None });
     }
     let plan = &manifest.plan;
     let words = without_values(&manifest.command);
@@ -43,65 +105,49 @@ pub(crate) fn next(
     }
     let voids = |gate: &&Gate| !gate.ok && gate.voids.iter().any(|metric| metric.is_primary());
     if let Some(gate) = gates.iter().find(voids) {
-        return Some(again.after(&format!("mend gate '{}' and measure again ({})", gate.id, gate.text), &[]));
+        return Some(again.after(NextReason::Gate(Box::new(gate.clone())), &[]));
     }
     if let Some(cause) = attribution.causes.first().filter(|cause| cause.id == CauseId::ServiceBeside) {
-        let slower = if cause.ns_per_request < 0.0 { &cause.baseline } else { &cause.arm };
-        let look = format!(
-            "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
-        );
-        return Some(again.after(&look, &[]));
+        return Some(again.after(NextReason::Services(slower(cause).clone()), &[]));
     }
     let named = [Grade::BoundedBy, Grade::ConsistentWith, Grade::ConfirmedBy];
     let first = attribution.causes.iter().find(|cause| named.contains(&cause.grade))?;
-    let (id, slower) = (&first.id, if first.ns_per_request < 0.0 { &first.baseline } else { &first.arm });
-    Some(match (first.grade, plan.design.confirm) {
-        (Grade::ConfirmedBy, _) => again.after(
-            &format!("mend '{id}' in {slower}, without which the gap was seen to fall, and measure again"),
-            &[],
-        ),
-        (_, false) if !id.can_be_taken_away() => again.after(
-            &format!(
-                "mend what costs {slower} most ('{id}': the page has functions and lines), and measure again"
-            ),
-            &[],
-        ),
-        (_, false) => again.after(
-            &format!(
-                "take '{id}' away from both, where that can be done from outside, and measure again (--confirm)"
-            ),
-            &["--confirm".to_owned()],
-        ),
-        (_, true) => again.after(&format!("take '{id}' out of {slower} by hand and measure again"), &[]),
-    })
+    let (advice, added) = match (first.grade, plan.design.confirm) {
+        (Grade::ConfirmedBy, _) => (Advice::MendProved, None),
+        (_, false) if !first.id.can_be_taken_away() => (Advice::Mend, None),
+        (_, false) => (Advice::TakeAway, Some("--confirm".to_owned())),
+        (_, true) => (Advice::TakeOut, None),
+    };
+    let reason = NextReason::Cause { id: first.id, slower: slower(first).clone(), advice };
+    Some(again.after(reason, added.as_slice()))
+}
+
+/// The arm that a cause makes slower.
+fn slower(cause: &Cause) -> &String {
+    if cause.ns_per_request < 0.0 { &cause.baseline } else { &cause.arm }
 }
 
 /// What decides rows that are still open.
-fn undecided(open: &[&Comparison], again: &Again) -> String {
+fn undecided(open: &[&Comparison], again: &Again) -> Next {
     let done = open.iter().map(|row| row.blocks).max().unwrap_or(0);
     let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
     let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
         let minutes = (needed as f64 * again.plan.block_seconds() / 60.0).ceil();
-        return again.with_blocks(
-            &format!("--blocks {needed} would decide at this spread, in about {minutes} min"),
-            needed,
-        );
+        return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes }, needed);
     }
-    let (flag, value, what) = match again.plan.design.turns {
+    let (flag, value) = match again.plan.design.turns {
         Turns::Slices { .. } => {
             let cycles = again.plan.cycles(again.plan.turn());
-            ("--cycles", (cycles * MORE).to_string(), "more slices in a block")
+            ("--cycles", (cycles * MORE).to_string())
         }
         Turns::Alone => {
             let longer = model::units::Span(again.plan.timing.window.0 * MORE);
-            ("--window", longer.to_string(), "longer windows")
+            ("--window", longer.to_string())
         }
     };
-    again.after(
-        &format!("a quieter machine or {what} ({flag}): at this spread it would take {needed} blocks"),
-        &[flag.to_owned(), value],
-    )
+    let slices = matches!(again.plan.design.turns, Turns::Slices { .. });
+    again.after(NextReason::More { slices, blocks: needed }, &[flag.to_owned(), value])
 }
 
 /// Fewest blocks whose exact interval attains 95 %.
@@ -117,11 +163,9 @@ struct Again<'a> {
 
 impl Again<'_> {
     /// `reason`, and the command with `added` to it; the reason alone where the command takes no such flags.
-    fn after(&self, reason: &str, added: &[String]) -> String {
-        // What a gate saw may be somebody else's text; the first line is the reason's.
-        let reason = reason.replace('\n', " ");
+    fn after(&self, reason: NextReason, added: &[String]) -> Next {
         if !self.words.get(1).is_some_and(|word| COMPARING.contains(&word.as_str())) {
-            return reason;
+            return Next { reason, command: None };
         }
         // The folder of the run is taken.
         let mut words = without(self.words, "--out", true);
@@ -132,11 +176,11 @@ impl Again<'_> {
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(end..end, added.iter().cloned());
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        format!("{reason}\n{}", words.join(" "))
+        Next { reason, command: Some(words.join(" ")) }
     }
 
     /// The same with so many blocks, and otherwise the design of the run.
-    fn with_blocks(&self, reason: &str, blocks: u64) -> String {
+    fn with_blocks(&self, reason: NextReason, blocks: u64) -> Next {
         let added = vec!["--blocks".to_owned(), blocks.to_string()];
         let fewer =
             OF_BLOCKS.iter().fold(self.words.to_vec(), |words, (flag, value)| without(&words, flag, *value));

@@ -68,7 +68,7 @@ fn list(points: impl Iterator<Item = String>) -> Document {
 }
 
 fn claim(claim: &ClaimFindings) -> String {
-    let ClaimFindings { text, published, ours, why, reproduced } = claim;
+    let ClaimFindings { text, published, ours, why, reproduced, .. } = claim;
     format!(
         "{}: {text}. Published: {published}. Here: {ours}. Rule: {why}.",
         reproduced.word().to_uppercase()

@@ -3,14 +3,18 @@
 //! `analyse` hands over figures, names and kinds; here they become English. Whoever edits or translates what is said needs this
 //! folder alone, and meets no statistics in it.
 
+mod answers;
 mod causes;
+mod claims;
+mod gates;
 mod limits;
+mod next;
 mod seen;
 mod stalls;
 
 use std::ops::Deref;
 
-use analyse::{CaseFindings, Findings};
+use analyse::{AnswersDiffer, CaseFindings, Findings};
 use serde::Serialize;
 
 /// Findings with their sentences: nothing else is printed.
@@ -54,6 +58,12 @@ impl Wording for Findings {
                 cause.text = causes::sentence(says);
             }
         }
+        for gate in &mut self.gates {
+            gate.text = gates::of(gate);
+        }
+        if let Some(next) = &self.proposed {
+            self.next = Some(next::sentence(next));
+        }
         for arm in &mut self.arms {
             if let Some(limit) = self.limits.get(&arm.name) {
                 arm.limiter = Some(limits::sentence(limit));
@@ -68,6 +78,13 @@ impl Wording for Findings {
 impl Wording for CaseFindings {
     fn write_sentences(&mut self) {
         self.runs.iter_mut().for_each(|run| run.findings.write_sentences());
+        for claim in &mut self.claims {
+            if let Some(says) = &claim.says {
+                claim.published = claims::published(&says.published);
+                claim.ours = claims::ours(&says.ours);
+                claim.why = claims::why(&says.why);
+            }
+        }
         // What was measured of a published row is a copy of an arm of a run.
         for figure in &mut self.figures {
             let run = self.runs.iter().find(|run| figure.comparison.as_ref() == Some(&run.id));
@@ -75,6 +92,12 @@ impl Wording for CaseFindings {
             figure.ours = figure.ours.take().map(|ours| named(&ours.name).unwrap_or(ours));
         }
     }
+}
+
+/// What differs between the answers of two arms.
+#[must_use]
+pub fn difference(found: &AnswersDiffer) -> String {
+    answers::sentence(found)
 }
 
 /// What was seen, one after the other.

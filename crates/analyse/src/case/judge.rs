@@ -1,31 +1,33 @@
-//! Rules into words: is a published claim repeated by our figures?
+//! Whether our figures repeat a published claim.
 
 use model::plan::{Bound, CaseFile, Claim, GateId, Part, Reason, Rule};
 use stats::{Estimate, paired};
 
 use super::profile::PublishedProfile;
+use super::says::{ClaimSays, Ours, Published, Why};
 use super::{CaseRun, ClaimFindings, Reproduced};
 use crate::facts::arms::ArmFindings;
 use crate::facts::metric::Metric;
 use crate::findings::Findings;
-use model::units::percent;
 
 /// Level of the intervals that claims are judged by.
 const LEVEL: f64 = 0.95;
 /// A published ratio nearer to 1 than this says "no difference".
 const SMALL: f64 = 0.02;
 
-/// What a rule came to: published, ours, the word, the reasoning.
+/// What a rule came to.
 struct Judged {
-    published: String,
-    ours: String,
     reproduced: Reproduced,
-    why: String,
+    says: ClaimSays,
 }
 
 impl Judged {
-    fn unknown(published: String, why: impl Into<String>) -> Self {
-        Self { published, ours: "-".to_owned(), reproduced: Reproduced::Unknown, why: why.into() }
+    fn new(published: Published, ours: Ours, reproduced: Reproduced, why: Why) -> Self {
+        Self { reproduced, says: ClaimSays { published, ours, why } }
+    }
+
+    fn unknown(published: Published, why: Why) -> Self {
+        Self::new(published, Ours::Nothing, Reproduced::Unknown, why)
     }
 }
 
@@ -58,20 +60,21 @@ pub(super) fn claim(
     };
     ClaimFindings {
         text: claim.text.clone(),
-        published: judged.published,
-        ours: judged.ours,
+        published: String::new(),
+        ours: String::new(),
         reproduced: judged.reproduced,
-        why: judged.why,
+        why: String::new(),
+        says: Some(judged.says),
     }
 }
 
-/// A published row in words.
-fn published(case: &CaseFile, figure: &str) -> String {
-    let Some(figure) = case.figure(figure) else { return String::new() };
-    let rate = figure.rate_per_s.map(|rate| format!("{rate:.0} requests/s"));
-    let mean = figure.mean.map(|mean| format!("mean {}", model::units::format_ns(mean.as_ns() as f64)));
-    let parts: Vec<String> = rate.into_iter().chain(mean).chain(figure.latency.clone()).collect();
-    parts.join(", ")
+/// A published row.
+fn published(case: &CaseFile, figure: &str) -> Published {
+    case.figure(figure).map_or(Published::Nothing, |figure| Published::Row {
+        rate_per_s: figure.rate_per_s,
+        mean_ns: figure.mean.map(|mean| mean.as_ns() as f64),
+        latency: figure.latency.clone(),
+    })
 }
 
 /// A published ratio of rates, to be found again.
@@ -84,32 +87,30 @@ struct Ratio<'a> {
 
 impl Ratio<'_> {
     fn judge(&self, findings: Option<&Findings>, reason: Option<&Reason>) -> Judged {
-        let published = format!("x{:.3}", self.published);
-        let Some(findings) = findings else { return Judged::unknown(published, "it was not run") };
+        let published = Published::Ratio(self.published);
+        let Some(findings) = findings else { return Judged::unknown(published, Why::NotRun) };
         if let Some(missing) = [self.arm, self.against].into_iter().find(|arm| row(findings, arm).is_none()) {
-            return Judged::unknown(published, format!("'{missing}' gave no figures"));
+            return Judged::unknown(published, Why::NoFigures(missing.to_owned()));
         }
         let Some((metric, differences)) = self.differences(findings) else {
-            return Judged::unknown(published, "gates void both rate and CPU per request");
+            return Judged::unknown(published, Why::Void);
         };
         let estimate = paired::estimate_or_widest(&differences, LEVEL);
         let Ok(estimate) = estimate else {
-            return Judged::unknown(published, "one block has no interval");
+            return Judged::unknown(published, Why::OneBlock);
         };
         let interval = estimate.ratio_interval();
-        let ours = format!(
-            "x{:.3} [{:.3}, {:.3}] ({}, {} blocks)",
-            estimate.ratio(),
-            interval.low,
-            interval.high,
-            basis(metric),
-            estimate.n
-        );
+        let ours = Ours::Ratio {
+            ratio: estimate.ratio(),
+            interval: [interval.low, interval.high],
+            metric,
+            blocks: estimate.n,
+        };
         let (mut reproduced, mut why) = self.size(&estimate);
         if let (Reproduced::Yes, Some(reason)) = (reproduced, reason) {
             (reproduced, why) = self.reason(findings, reason, why);
         }
-        Judged { published, ours, reproduced, why }
+        Judged::new(published, ours, reproduced, why)
     }
 
     /// ln(arm / against) of the rates, block by block; where the rate is the generator's, of requests per CPU second.
@@ -122,10 +123,10 @@ impl Ratio<'_> {
     }
 
     /// Side and size.
-    fn size(&self, estimate: &Estimate) -> (Reproduced, String) {
+    fn size(&self, estimate: &Estimate) -> (Reproduced, Why) {
         let (low, high) = (estimate.interval.low, estimate.interval.high);
         if estimate.interval.level < LEVEL {
-            return (Reproduced::Unknown, format!("{} blocks are too few to decide", estimate.n));
+            return (Reproduced::Unknown, Why::FewBlocks(estimate.n));
         }
         let published = self.published.ln();
         if published.abs() < SMALL {
@@ -135,26 +136,19 @@ impl Ratio<'_> {
         let (near, far) = if sign > 0.0 { (low, high) } else { (-high, -low) };
         let size = estimate.value * sign / published.abs();
         match () {
-            () if far < 0.0 => (Reproduced::No, "the order is the other way round".to_owned()),
+            () if far < 0.0 => (Reproduced::No, Why::OtherWay),
             () if near > 0.0 && size <= self.within && size * self.within >= 1.0 => {
-                (Reproduced::Yes, format!("the same side, and {size:.2} of the published size (log scale)"))
+                (Reproduced::Yes, Why::SameSize(size))
             }
-            () if near > 0.0 => (
-                Reproduced::Partly,
-                format!("the same side, but {size:.2} of the published size (log scale)"),
-            ),
-            () if low.abs().max(high.abs()) < SMALL => {
-                (Reproduced::No, format!("no effect here: inside ±{}", percent(SMALL)))
-            }
-            () if far * self.within < published.abs() => {
-                (Reproduced::No, "no effect of that size: the interval ends below it".to_owned())
-            }
-            () => (Reproduced::Unknown, "the interval has both 'no effect' and the published one".to_owned()),
+            () if near > 0.0 => (Reproduced::Partly, Why::SameSide(size)),
+            () if low.abs().max(high.abs()) < SMALL => (Reproduced::No, Why::NoEffect(SMALL)),
+            () if far * self.within < published.abs() => (Reproduced::No, Why::Smaller),
+            () => (Reproduced::Unknown, Why::Open),
         }
     }
 
     /// Whether the part of CPU per request that was named carries the difference.
-    fn reason(&self, findings: &Findings, reason: &Reason, size: String) -> (Reproduced, String) {
+    fn reason(&self, findings: &Findings, reason: &Reason, size: Why) -> (Reproduced, Why) {
         let cpu = |arm| row(findings, arm).and_then(|row| row.cpu_ns_per_request);
         let (Some(to), Some(from)) = (cpu(self.arm), cpu(self.against)) else {
             return (Reproduced::Yes, size);
@@ -164,35 +158,22 @@ impl Ratio<'_> {
             Part::System => to.system - from.system,
         };
         let share = part / (to.total - from.total);
-        let text = format!(
-            "{size}; {} carries {} of the gap in CPU per request",
-            reason.part.label(),
-            percent(share)
-        );
-        if share >= reason.at_least {
-            (Reproduced::Yes, text)
-        } else {
-            (Reproduced::Partly, format!("{text}, where the reason needs {}", percent(reason.at_least)))
-        }
+        let enough = share >= reason.at_least;
+        let needed = (!enough).then_some(reason.at_least);
+        let why = Why::Reason { size: Box::new(size), part: reason.part, share, needed };
+        (if enough { Reproduced::Yes } else { Reproduced::Partly }, why)
     }
 }
 
-fn basis(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Rate => "rate",
-        _ => "requests per CPU second",
-    }
-}
-
-fn no_difference(estimate: &Estimate) -> (Reproduced, String) {
+fn no_difference(estimate: &Estimate) -> (Reproduced, Why) {
     let (low, high) = (estimate.interval.low, estimate.interval.high);
     if low.abs().max(high.abs()) < SMALL {
-        return (Reproduced::Yes, format!("no difference: the interval is inside ±{}", percent(SMALL)));
+        return (Reproduced::Yes, Why::NoDifference(SMALL));
     }
     if low * high > 0.0 && estimate.value.abs() >= SMALL {
-        return (Reproduced::No, "here they differ".to_owned());
+        return (Reproduced::No, Why::Differ);
     }
-    (Reproduced::Unknown, format!("the interval is wider than ±{}", percent(SMALL)))
+    (Reproduced::Unknown, Why::Wide(SMALL))
 }
 
 fn row<'a>(findings: &'a Findings, arm: &str) -> Option<&'a ArmFindings> {
@@ -222,67 +203,46 @@ fn pairs(findings: &Findings, arm: &str, against: &str, metric: Metric) -> Optio
 }
 
 /// A gate that fails for the arm, as the published figures do.
-fn by_gate(findings: Option<&Findings>, arm: &str, gate: GateId, published: String) -> Judged {
-    let Some(findings) = findings else { return Judged::unknown(published, "it was not run") };
+fn by_gate(findings: Option<&Findings>, arm: &str, gate: GateId, published: Published) -> Judged {
+    let Some(findings) = findings else { return Judged::unknown(published, Why::NotRun) };
     if row(findings, arm).is_none() {
-        return Judged::unknown(published, format!("'{arm}' gave no figures"));
+        return Judged::unknown(published, Why::NoFigures(arm.to_owned()));
     }
     let failed =
         findings.gates.iter().find(|row| row.id == gate && !row.ok && row.arm.as_deref() == Some(arm));
     match failed {
-        Some(row) => Judged {
-            published,
-            ours: row.text.clone(),
-            reproduced: Reproduced::Yes,
-            why: format!("gate '{gate}' fails here too"),
-        },
-        None => Judged {
-            published,
-            ours: format!("gate '{gate}' holds"),
-            reproduced: Reproduced::No,
-            why: format!("gate '{gate}' does not fail here"),
-        },
+        Some(row) => {
+            let ours = Ours::Gate(Box::new(row.clone()));
+            Judged::new(published, ours, Reproduced::Yes, Why::GateFails(gate))
+        }
+        None => Judged::new(published, Ours::GateHolds(gate), Reproduced::No, Why::GateHolds(gate)),
     }
 }
 
-fn overload(findings: Option<&Findings>, arm: &str, published: String) -> Judged {
-    let Some(findings) = findings else { return Judged::unknown(published, "it was not run") };
+fn overload(findings: Option<&Findings>, arm: &str, published: Published) -> Judged {
+    let Some(findings) = findings else { return Judged::unknown(published, Why::NotRun) };
     let Some(row) = row(findings, arm) else {
-        return Judged::unknown(published, format!("'{arm}' gave no figures"));
+        return Judged::unknown(published, Why::NoFigures(arm.to_owned()));
     };
-    match &row.overload {
-        Some(overload) => Judged {
-            published,
-            ours: overload.text(),
-            reproduced: Reproduced::Yes,
-            why: "less was answered than was asked for, while the generator had time to spare".to_owned(),
-        },
-        None => Judged {
-            published,
-            ours: "the rate asked for was served".to_owned(),
-            reproduced: Reproduced::No,
-            why: "no backlog grew, or the generator was the limit".to_owned(),
-        },
+    match row.overload {
+        Some(overload) => Judged::new(published, Ours::Overload(overload), Reproduced::Yes, Why::Overloaded),
+        None => Judged::new(published, Ours::Served, Reproduced::No, Why::NotOverloaded),
     }
 }
 
 fn share(profiles: &[PublishedProfile], profile: &str, line: &str, within: f64, bound: Bound) -> Judged {
     let found = profiles.iter().find(|known| known.id == profile);
     let row = found.and_then(|profile| profile.rows.iter().find(|row| row.what == line));
-    let Some(row) = row else { return Judged::unknown(String::new(), "there is no such line") };
-    let published = format!("{:.1} %", row.published_percent);
-    let Some(ours) = row.percent else { return Judged::unknown(published, "it needs --callgrind") };
+    let Some(row) = row else { return Judged::unknown(Published::Nothing, Why::NoLine) };
+    let published = Published::Percent(row.published_percent);
+    let Some(ours) = row.percent else { return Judged::unknown(published, Why::NoCallgrind) };
     let factor = ours / row.published_percent;
     let (enough, no_more) = (factor * within >= 1.0, factor <= within);
-    let (near, words) = match bound {
-        Bound::About => (enough && no_more, "a factor of"),
-        Bound::AtLeast => (enough, "no less than by a factor of"),
-        Bound::AtMost => (no_more, "no more than by a factor of"),
+    let near = match bound {
+        Bound::About => enough && no_more,
+        Bound::AtLeast => enough,
+        Bound::AtMost => no_more,
     };
-    Judged {
-        published,
-        ours: format!("{ours:.1} % of instructions"),
-        reproduced: if near { Reproduced::Yes } else { Reproduced::No },
-        why: format!("{factor:.2} times the published share; {words} {within} counts as the same"),
-    }
+    let reproduced = if near { Reproduced::Yes } else { Reproduced::No };
+    Judged::new(published, Ours::Instructions(ours), reproduced, Why::Factor { factor, within, bound })
 }

@@ -5,10 +5,9 @@ use model::plan::{GateId, Same};
 use model::record::{ArmAnswers, Reply, RequestAnswers, Window};
 
 use super::sameness::difference;
-use super::{Gate, PerArm, holds};
+use super::{Answered, Gate, GateSays, PerArm, Unlike, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use model::units::percent;
 
 /// Relative difference in bytes per answer that still counts as the same answer.
 const MAX_WIRE_DIFFERENCE: f64 = 0.02;
@@ -19,54 +18,44 @@ const MAX_ERRORS: f64 = 0.001;
 pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
     let workload = &sheet.plan().workload;
     let Some(baseline) = answers(sheet, sheet.baseline()) else {
-        return vec![holds(GateId::Parity, "the baseline never answered")];
+        return vec![holds(GateId::Parity, GateSays::NoAnswer)];
     };
     let mut rows = Vec::new();
     let mut same = 0;
     for arm in sheet.others() {
         let Some(other) = answers(sheet, arm) else { continue };
-        match difference(&baseline, &other, workload.same).or_else(|| loaded_difference(sheet, arm)) {
+        let asked = difference(&baseline, &other, workload.same).map(Unlike::Asked);
+        match asked.or_else(|| loaded_difference(sheet, arm)) {
             None => same += 1,
-            Some(text) => rows.push(different(sheet.baseline(), arm, &text, workload.allow_difference)),
+            Some(found) => rows.push(different(sheet.baseline(), arm, found, workload.allow_difference)),
         }
     }
     if rows.is_empty() {
-        rows.push(holds(
-            GateId::Parity,
-            format!("{} arms answer alike: {}", same + 1, answer_words(&baseline)),
-        ));
+        rows.push(holds(GateId::Parity, GateSays::Alike { arms: same + 1, answer: answered(&baseline) }));
     }
     rows
 }
 
-/// What the baseline answers, in words.
-fn answer_words(baseline: &ArmAnswers) -> String {
+/// What the baseline answers.
+fn answered(baseline: &ArmAnswers) -> Answered {
     let first = baseline.requests.iter().find_map(|asked| asked.replies.first());
     match (first, baseline.requests.len()) {
-        (Some(reply), 1) => format!("status {}, {} bytes", reply.status, reply.body_bytes),
-        (_, requests) => format!("{requests} requests, each asked a few times"),
+        (Some(reply), 1) => Answered::One { status: reply.status, body_bytes: reply.body_bytes },
+        (_, requests) => Answered::Several(requests),
     }
 }
 
-fn different(name: &str, arm: &str, text: &str, allowed: bool) -> Gate {
-    let advice = if allowed {
-        "allowed by --allow-difference"
-    } else {
-        "make them alike, ask for less with --same, or pass --allow-difference to go on"
-    };
+fn different(name: &str, arm: &str, found: Unlike, allowed: bool) -> Gate {
     Gate {
-        id: GateId::Parity,
         ok: allowed,
         arm: Some(arm.to_owned()),
-        value: None,
-        limit: None,
-        text: format!("'{arm}' does not answer as '{name}': {text}; {advice}"),
         voids: if allowed { Vec::new() } else { Metric::ALL.to_vec() },
+        ..holds(GateId::Parity, GateSays::Unlike { baseline: name.to_owned(), found, allowed })
     }
 }
 
 /// What differs between the answers to the load, where those to the first question were alike.
-fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<String> {
+fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<Unlike> {
     // Requests that are drawn bring a mean that chance moves.
     if !matches!(sheet.plan().workload.job.requests, Requests::Same(_))
         || sheet.plan().workload.same == Same::Status
@@ -75,7 +64,7 @@ fn loaded_difference(sheet: &Sheet, arm: &str) -> Option<String> {
     }
     let (base, other) = (bytes_per_answer(sheet, sheet.baseline())?, bytes_per_answer(sheet, arm)?);
     let unlike = (other / base - 1.0).abs() > MAX_WIRE_DIFFERENCE;
-    unlike.then(|| format!("{other:.0} instead of {base:.0} bytes in each answer under load"))
+    unlike.then_some(Unlike::Loaded([other, base]))
 }
 
 /// Mean bytes of an answer to the load; absent where answers at the edges of windows, of which only a part is counted,
@@ -126,24 +115,8 @@ pub(super) fn errors(sheet: &Sheet) -> Vec<Gate> {
             }
         }
         let share = errors.total() as f64 / (requests + errors.total()).max(1) as f64;
-        gate.add(&arm.name, share, &Metric::ALL, || {
-            format!(
-                "'{}' failed {} of its requests ({}): look at its log",
-                arm.name,
-                percent(share),
-                kinds(&errors)
-            )
-        });
+        let kinds = errors.kinds().into_iter().filter(|(_, count)| *count > 0);
+        gate.add(&arm.name, share, &Metric::ALL, || GateSays::Errors(kinds.collect()));
     }
-    gate.rows(|worst| format!("at most {} of requests failed", percent(worst)))
-}
-
-fn kinds(errors: &model::record::Errors) -> String {
-    let seen: Vec<String> = errors
-        .kinds()
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    seen.join(", ")
+    gate.rows(GateSays::FewErrors)
 }

@@ -10,10 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::paired::estimate;
 
-use super::{Gate, holds};
+use super::{Gate, GateSays, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use model::units::percent;
 
 /// A share of the server's CPUs from which on a disturbance is told.
 const NOTABLE: f64 = 0.01;
@@ -177,23 +176,16 @@ pub(super) fn host(sheet: &Sheet) -> Vec<Gate> {
         let Some((arm, [below, above])) = worst.filter(|(_, shares)| largest(*shares) >= NOTABLE) else {
             continue;
         };
-        let text = format!(
-            "{} took {} of the server's CPUs in the turns of '{}' and {} in those of '{arm}'; what that can have moved \
-             is inside the intervals",
-            disturbance.who,
-            percent(below),
-            sheet.baseline(),
-            percent(above)
-        );
+        let turns = [(sheet.baseline().to_owned(), below), (arm.to_owned(), above)];
         rows.push(Gate {
             ok: false,
             value: Some(below.max(above)),
             limit: Some(NOTABLE),
-            ..holds(GateId::Host, text)
+            ..holds(GateId::Host, GateSays::Disturbed { who: disturbance.who, turns })
         });
     }
     if rows.is_empty() {
-        rows.push(holds(GateId::Host, format!("nobody else took {} of the server's CPUs", percent(NOTABLE))));
+        rows.push(holds(GateId::Host, GateSays::Undisturbed(NOTABLE)));
     }
     rows
 }

@@ -3,11 +3,10 @@
 use model::plan::{Condition, GateId};
 use model::record::Window;
 
-use super::{Gate, PerArm};
+use super::{Fault, Gate, GateSays, PerArm};
 use crate::facts::busy::{FULL, GENERATOR_BUSY, MIN_RATE_RATIO, backlog_per_s, generator_busy, server_busy};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use model::units::percent;
 
 /// Send lag that no percentile of a network server can notice, in nanoseconds.
 const SMALL_LAG_NS: f64 = 50_000.0;
@@ -37,16 +36,9 @@ fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let waits = generator <= GENERATOR_BUSY;
         // A server that is not full, driven by a generator with time to spare, waits for something of its own.
         let value = if waits { server.max(FULL) } else { server };
-        gate.add(name, value, &[Metric::Rate], || {
-            format!(
-                "at capacity '{name}' was {} busy while the generator was {} busy: the rate is the generator's. \
-                 Give it more CPUs (--load-cpus) or use --pipeline; CPU per request stands",
-                percent(server),
-                percent(generator),
-            )
-        });
+        gate.add(name, value, &[Metric::Rate], || GateSays::GeneratorLimits { server, generator });
     }
-    gate.rows(|_| "at capacity the servers were the limit, not the generator".to_owned())
+    gate.rows(GateSays::ServersLimit)
 }
 
 fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
@@ -69,30 +61,17 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         if index == sheet.main && ratio < MIN_RATE_RATIO {
             voids.push(Metric::CpuPerRequest);
         }
-        gate.add(name, value, &voids, || format!("at {at}, '{name}': {}", fault.unwrap_or_default()));
+        gate.add(name, value, &voids, || GateSays::NotKept { at: at.clone(), fault });
     }
-    gate.rows(|worst| format!("the schedule was kept at {at} ({} of it)", percent(worst)))
+    gate.rows(GateSays::Kept { at })
 }
 
-fn fault(ratio: f64, generator: f64, backlog: Option<f64>, lag_ns: Option<f64>) -> Option<String> {
+fn fault(ratio: f64, generator: f64, backlog_per_s: Option<f64>, lag_ns: Option<f64>) -> Option<Fault> {
     if generator > GENERATOR_BUSY {
-        return Some(format!(
-            "the generator was {} busy: lower the rate or add --load-cpus",
-            percent(generator)
-        ));
+        return Some(Fault::Busy(generator));
     }
     if ratio < MIN_RATE_RATIO {
-        let grows = backlog.map(|per_s| {
-            format!(
-                ": the backlog grows by {per_s:.0} requests a second; the latency figures are a queue's, not the server's"
-            )
-        });
-        return Some(format!(
-            "{} of the intended rate was answered: the server is overloaded{}; lower the rate",
-            percent(ratio),
-            grows.unwrap_or_default()
-        ));
+        return Some(Fault::Overloaded { answered: ratio, backlog_per_s });
     }
-    let lag = model::units::format_ns(lag_ns?);
-    Some(format!("requests left {lag} late (send lag p99): add connections or --load-cpus"))
+    lag_ns.map(Fault::Late)
 }

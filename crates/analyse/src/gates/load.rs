@@ -3,11 +3,10 @@
 use model::plan::{Condition, GateId};
 use model::record::Window;
 
-use super::{Gate, PerArm};
+use super::{Gate, GateSays, PerArm, Stalled};
 use crate::facts::busy::refused;
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-use model::units::percent;
 
 /// Relative difference between rate × latency and the requests in flight.
 const MAX_LITTLE: f64 = 0.05;
@@ -34,17 +33,10 @@ pub(super) fn little(sheet: &Sheet) -> Vec<Gate> {
         for arm in &sheet.plan().arms {
             let residual = sheet.median(&arm.name, index, little_residual);
             let Some(residual) = residual else { continue };
-            gate.add(&arm.name, residual.abs(), &[], || {
-                format!(
-                    "'{}': rate x mean response differs from the requests in flight by {}: \
-                     its closed-loop latencies are not those of single requests",
-                    arm.name,
-                    percent(residual.abs())
-                )
-            });
+            gate.add(&arm.name, residual.abs(), &[], || GateSays::NotInFlight);
         }
     }
-    gate.rows(|worst| format!("rate x mean response is what was in flight, within {}", percent(worst)))
+    gate.rows(GateSays::InFlight)
 }
 
 fn little_residual(window: &Window) -> Option<f64> {
@@ -69,53 +61,31 @@ pub(super) fn stall(sheet: &Sheet) -> Vec<Gate> {
                     None if few => 1.0,
                     None => window.load.per_connection.jain,
                 };
-                gate.add(&arm.name, value, &voids, || {
-                    stall_text(&arm.name, record.round.block, window, stalled)
+                gate.add(&arm.name, value, &voids, || GateSays::Stalled {
+                    how: stalled.unwrap_or_else(|| starved(window)),
+                    block: record.round.block + 1,
                 });
             }
         }
     }
-    let rows = gate.rows(|worst| format!("every connection was served (Jain's index at least {worst:.3})"));
-    first_of_each_arm(rows)
+    first_of_each_arm(gate.rows(GateSays::Served))
 }
 
-fn stall_text(arm: &str, block: u32, window: &Window, stalled: Option<&str>) -> String {
+fn starved(window: &Window) -> Stalled {
     let per = &window.load.per_connection;
-    match stalled {
-        Some(what) => {
-            format!("'{arm}' {what} (block {}): look for a lock, a lost wake-up or Nagle's delay", block + 1)
-        }
-        None => format!(
-            "'{arm}' served some connections {} times and others {} times (block {}): some were starved{}",
-            per.min,
-            per.max,
-            block + 1,
-            turned_away(window)
-        ),
-    }
+    Stalled::Starved { min: per.min, max: per.max, refused: refused(&window.server_cpus.tcp) }
 }
 
-/// That connections found the listen queue full, where any did.
-fn turned_away(window: &Window) -> String {
-    match refused(&window.server_cpus.tcp) {
-        0 => String::new(),
-        count => format!(
-            "; its listen queue was full {count} times, and each client turned away tries again after a second: raise \
-             the backlog of listen()"
-        ),
-    }
-}
-
-fn stalled(window: &Window) -> Option<&'static str> {
+fn stalled(window: &Window) -> Option<Stalled> {
     let per = &window.load.per_connection;
     // Who waited for its answers most of the time was served as fast as this server serves.
     let waiting_ns = window.load.response_ns.mean * per.max as f64;
     let ended = waiting_ns < window.load.window_ns as f64 / 2.0;
     if per.min == per.max && per.max <= SMALL_ANSWERS && window.load.requests > 0 && ended {
-        return Some("gave every connection the same few answers and then none");
+        return Some(Stalled::FewAnswers);
     }
     let last = window.load.seconds.last()?;
-    (last.requests == 0 && window.load.requests > 0).then_some("gave no answer in the last second")
+    (last.requests == 0 && window.load.requests > 0).then_some(Stalled::SilentAtTheEnd)
 }
 
 /// A stall in many rounds is one finding, with the first round as its example.
@@ -140,11 +110,9 @@ pub(super) fn utilisation(sheet: &Sheet) -> Vec<Gate> {
             (capacity > 0.0).then(|| window.target.cpu.total_ns as f64 / capacity)
         });
         let Some(used) = used else { continue };
-        gate.add(&arm.name, used, &[Metric::CpuPerRequest], || {
-            format!("'{}' is said to have used {} of its CPUs: a counter is wrong", arm.name, percent(used))
-        });
+        gate.add(&arm.name, used, &[Metric::CpuPerRequest], || GateSays::Overcounted);
     }
-    gate.rows(|worst| format!("at most {} of the server's CPUs were used", percent(worst)))
+    gate.rows(GateSays::Counted)
 }
 
 /// `wire`: the link has room, or the rate is the link's.
@@ -155,7 +123,7 @@ pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
         return between_machines(sheet, gate, link.bytes_per_s);
     }
     let Some(most) = host.loopback_bytes_per_s.filter(|most| *most > 0.0) else {
-        return gate.rows(|_| String::new());
+        return gate.rows(GateSays::Nothing);
     };
     for arm in &sheet.plan().arms {
         // Loopback has no wire: what it carries is what a CPU copies, and each of the server's carries as much.
@@ -164,17 +132,9 @@ pub(super) fn wire(sheet: &Sheet) -> Vec<Gate> {
             (ns > 0.0).then(|| window.load.bytes_read as f64 * 1e9 / ns)
         });
         let Some(carried) = carried else { continue };
-        gate.add(&arm.name, carried / most, &[Metric::Rate], || {
-            format!(
-                "'{}' sent {:.1} GB/s for each of its CPUs, {} of what loopback carries here: the rate is the link's. Ask \
-                 for a smaller answer; CPU per request stands",
-                arm.name,
-                carried / 1e9,
-                percent(carried / most)
-            )
-        });
+        gate.add(&arm.name, carried / most, &[Metric::Rate], || GateSays::LoopbackFull(carried));
     }
-    gate.rows(|worst| format!("at most {} of what loopback carries here was sent", percent(worst)))
+    gate.rows(GateSays::LoopbackFree)
 }
 
 /// What a segment takes on the wire beside its bytes: the heads of Ethernet, IP and TCP with timestamps.
@@ -193,17 +153,7 @@ fn between_machines(sheet: &Sheet, mut gate: PerArm, most: f64) -> Vec<Gate> {
         });
         let most = most * (1.0 + HEADS_BYTES / SEGMENT_BYTES);
         let Some(share) = carried.map(|carried| carried / most.max(1.0)) else { continue };
-        gate.add(&arm.name, share, &[Metric::Rate], || {
-            format!(
-                "'{}' sent {:.1} MB/s, {} of what the link between the machines carries: the rate is the link's. Ask for a \
-                 smaller answer; CPU per request stands",
-                arm.name,
-                share * most / 1e6,
-                percent(share)
-            )
-        });
+        gate.add(&arm.name, share, &[Metric::Rate], || GateSays::LinkFull(share * most));
     }
-    gate.rows(|worst| {
-        format!("at most {} of what the link between the machines carries was sent", percent(worst))
-    })
+    gate.rows(GateSays::LinkFree)
 }

@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::plan::Same;
-use model::record::{ArmAnswers, Reply, status_name};
+use model::record::{ArmAnswers, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::AnswersDiffer;
 
 /// Relative difference in length of bodies that are no JSON and still alike.
 const MAX_LENGTH_DIFFERENCE: f64 = 0.02;
@@ -66,49 +68,6 @@ pub enum Difference {
         /// The first byte that differs, from 0.
         at: u64,
     },
-}
-
-impl Difference {
-    /// One sentence, without its full stop.
-    #[must_use]
-    pub fn text(&self, baseline: &str, other: &str) -> String {
-        let owner = |first: &bool| if *first { (baseline, other) } else { (other, baseline) };
-        match self {
-            Self::Status { baseline: a, other: b } => {
-                format!(
-                    "'{other}' answers with status {} and '{baseline}' with {}",
-                    status_name(*b),
-                    status_name(*a)
-                )
-            }
-            Self::Closes { baseline: first } => {
-                let (closes, keeps) = owner(first);
-                format!("'{closes}' closes the connection after its answer and '{keeps}' keeps it open")
-            }
-            Self::Field { name, baseline: first } => {
-                let (has, lacks) = owner(first);
-                format!("'{has}' sends a field {name} and '{lacks}' does not")
-            }
-            Self::ContentType { baseline: a, other: b } => {
-                format!("'{other}' answers with content type {b} and '{baseline}' with {a}")
-            }
-            Self::Json { path, baseline: a, other: b } => {
-                format!("at {path} '{other}' has {} and '{baseline}' has {}", types(b), types(a))
-            }
-            Self::Length { baseline: a, other: b } => {
-                format!("'{other}' answers with a body of {b} bytes and '{baseline}' with one of {a}")
-            }
-            Self::Body { at } => format!("the bodies of '{other}' and '{baseline}' differ from byte {at} on"),
-        }
-    }
-}
-
-fn types(types: &BTreeSet<String>) -> String {
-    if types.is_empty() {
-        "nothing".to_owned()
-    } else {
-        types.iter().cloned().collect::<Vec<_>>().join(" or ")
-    }
 }
 
 /// What differs between the answers of two arms; empty where they answer alike, or where one of them gave none.
@@ -308,157 +267,20 @@ fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
     found.extend(first.or_else(beyond).map(|at| Difference::Body { at: at as u64 }));
 }
 
-/// Whether two arms answer alike, request by request; the first difference of each in words.
+/// What differs between the answers of two arms, request by request; nothing where they answer alike.
 #[must_use]
-pub fn difference(baseline: &ArmAnswers, other: &ArmAnswers, same: Same) -> Option<String> {
+pub fn difference(baseline: &ArmAnswers, other: &ArmAnswers, same: Same) -> Option<AnswersDiffer> {
     let several = baseline.requests.len() > 1;
-    let mut told = Vec::new();
+    let mut requests = Vec::new();
     for asked in &baseline.requests {
         let Some(answers) = other.requests.iter().find(|answers| answers.request == asked.request) else {
             continue;
         };
         let found = differences(&asked.replies, &answers.replies, same);
-        let texts: Vec<String> = found.iter().map(|one| one.text(&baseline.arm, &other.arm)).collect();
-        if !texts.is_empty() {
-            let of = if several { format!("asked for '{}', ", asked.request) } else { String::new() };
-            told.push(format!("{of}{}", texts.join(", ")));
+        if !found.is_empty() {
+            requests.push((several.then(|| asked.request.clone()), found));
         }
     }
-    (!told.is_empty()).then(|| told.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use model::plan::SplitMix64;
-
-    use super::*;
-
-    fn reply(body: &str) -> Reply {
-        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let fields = vec![field("Content-Type", "application/json"), field("Date", "now")];
-        Reply::new(200, fields, false, body.as_bytes())
-    }
-
-    fn texts(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<String> {
-        differences(baseline, other, same).iter().map(|found| found.text("old", "new")).collect()
-    }
-
-    #[test]
-    fn bodies_are_alike_by_their_shape() {
-        let cases: [(&[&str], &[&str], &[&str]); 10] = [
-            (&["{\"id\": 1, \"t\": \"x\"}"], &["{\"t\": \"longer\", \"id\": 2}"], &[]),
-            (&["{\"id\": 1}"], &["{\"id\": \"1\"}"], &["at $.id 'new' has a string and 'old' has a number"]),
-            (
-                &["{\"a\": {\"b\": 1}}"],
-                &["{\"a\": {}}"],
-                &["at $.a.b 'new' has nothing and 'old' has a number"],
-            ),
-            (
-                &["{\"a\": {\"b\": 1}}"],
-                &["{\"a\": 1}"],
-                &["at $.a 'new' has a number and 'old' has an object"],
-            ),
-            (&["[{\"a\": 1}]"], &["[{\"a\": 1}, {\"a\": 2}]"], &[]),
-            (&["[1]"], &["[1, \"x\"]"], &["at $[] 'new' has a number or a string and 'old' has a number"]),
-            (&["[]"], &["[{\"a\": 1}]"], &[]),
-            // A key that comes and goes in one arm is not compared.
-            (&["{\"a\": 1}", "{\"a\": 1, \"b\": 2}"], &["{\"a\": 1}"], &[]),
-            (
-                &["hello, world"],
-                &["hello"],
-                &["'new' answers with a body of 5 bytes and 'old' with one of 12"],
-            ),
-            (&["hello", "hello, world"], &["hello, you"], &[]),
-        ];
-        for (baseline, other, wanted) in cases {
-            let replies = |bodies: &[&str]| bodies.iter().map(|body| reply(body)).collect::<Vec<_>>();
-            assert_eq!(
-                texts(&replies(baseline), &replies(other), Same::Shape),
-                wanted,
-                "{baseline:?} {other:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn each_part_of_an_answer_is_compared_where_it_is_asked_for() {
-        let base = reply("{}");
-        let status = Reply { status: 404, ..base.clone() };
-        let closed = Reply { closed: true, ..base.clone() };
-        let mut field = base.clone();
-        field.fields.push(("X-Cache".to_owned(), "hit".to_owned()));
-        field.fields.push(("Connection".to_owned(), "keep-alive".to_owned()));
-        let mut kind = base.clone();
-        kind.fields[0].1 = "text/plain; charset=utf-8".to_owned();
-        let cases = [
-            (&status, Same::Status, "'new' answers with status 404 and 'old' with 200"),
-            (&closed, Same::Status, "'new' closes the connection after its answer and 'old' keeps it open"),
-            (&field, Same::Shape, "'new' sends a field x-cache and 'old' does not"),
-            (
-                &kind,
-                Same::Shape,
-                "'new' answers with content type text/plain;charset=utf-8 and 'old' with application/json",
-            ),
-        ];
-        for (other, same, wanted) in cases {
-            assert_eq!(texts(std::slice::from_ref(&base), std::slice::from_ref(other), same), [wanted]);
-        }
-        assert!(texts(std::slice::from_ref(&base), &[field], Same::Status).is_empty());
-        let (a, b) = (reply("time 1 x"), reply("time 2 x"));
-        assert!(texts(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Shape).is_empty());
-        assert_eq!(
-            texts(std::slice::from_ref(&a), std::slice::from_ref(&b), Same::Body),
-            ["the bodies of 'new' and 'old' differ from byte 5 on"]
-        );
-        // What moves within one arm is not compared.
-        assert!(texts(&[a.clone(), b.clone()], &[reply("time 3 x"), a.clone()], Same::Body).is_empty());
-        assert_eq!(texts(&[a.clone(), b], &[reply("time 3 y")], Same::Body).len(), 1);
-        assert!(texts(&[], &[a], Same::Body).is_empty(), "nothing is known of an arm that gave no answer");
-    }
-
-    fn value(random: &mut SplitMix64, depth: u32) -> Value {
-        let many = |random: &mut SplitMix64| random.below(4);
-        match random.below(if depth > 3 { 4 } else { 6 }) {
-            0 => Value::Null,
-            1 => Value::Bool(true),
-            2 => random.below(1000).into(),
-            3 => "x".repeat(random.below(9) as usize).into(),
-            4 => (0..many(random)).map(|_| value(random, depth + 1)).collect(),
-            _ => {
-                let members = (0..many(random)).map(|key| (format!("k{key}"), value(random, depth + 1)));
-                Value::Object(members.collect())
-            }
-        }
-    }
-
-    fn any(random: &mut SplitMix64) -> Reply {
-        let body = match random.below(3) {
-            0 => "x".repeat(random.below(2000) as usize),
-            _ => value(random, 0).to_string(),
-        };
-        let mut reply = reply(&body);
-        reply.status = [200, 201, 500][random.below(3) as usize];
-        reply.closed = random.below(4) == 0;
-        reply.fields.truncate(random.below(3) as usize);
-        reply
-    }
-
-    #[test]
-    fn an_arm_never_differs_from_itself_whatever_it_answers_and_no_order_matters() {
-        let mut unlike = 0;
-        for seed in 0..5_000 {
-            let mut random = SplitMix64::fork(seed, "sameness", 0);
-            let arm: Vec<Reply> = (0..=random.below(4)).map(|_| any(&mut random)).collect();
-            let mut again = arm.clone();
-            random.shuffle(&mut again);
-            let other: Vec<Reply> = (0..=random.below(4)).map(|_| any(&mut random)).collect();
-            for same in [Same::Status, Same::Shape, Same::Body] {
-                assert_eq!(differences(&arm, &again, same), [], "seed {seed}, {same:?}");
-                let both = [differences(&arm, &other, same).len(), differences(&other, &arm, same).len()];
-                assert_eq!(both[0], both[1], "seed {seed}, {same:?}");
-                unlike += both[0];
-            }
-        }
-        assert!(unlike > 1000, "{unlike} differences between arms that have nothing to do with each other");
-    }
+    let differ = !requests.is_empty();
+    differ.then(|| AnswersDiffer { baseline: baseline.arm.clone(), other: other.arm.clone(), requests })
 }

@@ -103,7 +103,7 @@ fn what_cannot_be_told_is_unknown() {
     let missing = case(0.8, &RATIO.replace("\"m\"", "\"t\""));
     let claim = &found(&missing, &pair(1.25), &[]).claims[0];
     assert_eq!((claim.reproduced, claim.why.as_str()), (Reproduced::Unknown, "'third' gave no figures"));
-    let unrun = case_findings(&ratio, "full", &[], Vec::new(), &[], Vec::new());
+    let unrun = report::worded(case_findings(&ratio, "full", &[], Vec::new(), &[], Vec::new()));
     assert_eq!(
         (unrun.claims[0].reproduced, unrun.claims[0].why.as_str()),
         (Reproduced::Unknown, "it was not run")

@@ -18,6 +18,7 @@ mod next;
 mod parity;
 mod published;
 mod resources;
+mod sameness;
 mod shapes;
 mod split;
 mod support;

@@ -114,6 +114,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         profiles: vec![profile(baseline, arm)],
         fail_if: Vec::new(),
         void_rounds: Vec::new(),
+        proposed: None,
         next: Some(
             "--blocks 12 would decide at this spread\nwhyslow compare 'main=./old --port {port}' --seed 7 --blocks 12"
                 .to_owned(),
@@ -222,6 +223,7 @@ pub(crate) fn gate(id: GateId, ok: bool, voids: &[Metric]) -> Gate {
         limit: None,
         text: format!("what {id} saw"),
         voids: voids.to_vec(),
+        says: None,
     }
 }
 
@@ -292,6 +294,7 @@ pub(crate) fn case() -> CaseFindings {
             ours: "x0.9 [0.8, 0.95]".to_owned(),
             reproduced: Reproduced::Partly,
             why: "the same side".to_owned(),
+            says: None,
         }],
         profiles: vec![PublishedProfile {
             id: "p".to_owned(),

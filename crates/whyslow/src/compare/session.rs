@@ -200,7 +200,8 @@ impl<'a> Session<'a> {
         }
         for record in records {
             let difference = |other| analyse::difference(expected, other, workload.same);
-            if let Some(text) = of(&record.arm).and_then(difference) {
+            if let Some(found) = of(&record.arm).and_then(difference) {
+                let text = report::difference(&found);
                 self.alive[record.round.arm] = false;
                 self.progress.say(&format!("{}: left out, it answers differently: {text}", record.arm));
                 self.bench.dir.write_round(record)?;

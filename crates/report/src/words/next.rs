@@ -1,0 +1,55 @@
+//! What is said of what to run next: a reason, and the command on the line below it.
+
+use analyse::{Advice, Next, NextReason};
+use model::plan::CauseId;
+
+use super::gates;
+
+/// What to run next, and why.
+pub(super) fn sentence(next: &Next) -> String {
+    if let NextReason::Failed { arm, error } = &next.reason {
+        return format!("mend {arm} first: {error}");
+    }
+    // What a gate saw may be somebody else's text; the first line is the reason's.
+    let reason = reason(&next.reason).replace('\n', " ");
+    match &next.command {
+        Some(command) => format!("{reason}\n{command}"),
+        None => reason,
+    }
+}
+
+fn reason(reason: &NextReason) -> String {
+    match reason {
+        NextReason::Failed { arm, error } => format!("mend {arm} first: {error}"),
+        NextReason::MoreBlocks { blocks, minutes } => {
+            format!("--blocks {blocks} would decide at this spread, in about {minutes} min")
+        }
+        NextReason::More { slices, blocks } => {
+            let what =
+                if *slices { "more slices in a block (--cycles)" } else { "longer windows (--window)" };
+            format!("a quieter machine or {what}: at this spread it would take {blocks} blocks")
+        }
+        NextReason::Gate(gate) => {
+            format!("mend gate '{}' and measure again ({})", gate.id, gates::of(gate))
+        }
+        NextReason::Services(slower) => format!(
+            "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"
+        ),
+        NextReason::Cause { id, slower, advice } => about_cause(*id, slower, *advice),
+    }
+}
+
+fn about_cause(id: CauseId, slower: &str, advice: Advice) -> String {
+    match advice {
+        Advice::MendProved => {
+            format!("mend '{id}' in {slower}, without which the gap was seen to fall, and measure again")
+        }
+        Advice::Mend => format!(
+            "mend what costs {slower} most ('{id}': the page has functions and lines), and measure again"
+        ),
+        Advice::TakeAway => format!(
+            "take '{id}' away from both, where that can be done from outside, and measure again (--confirm)"
+        ),
+        Advice::TakeOut => format!("take '{id}' out of {slower} by hand and measure again"),
+    }
+}
