@@ -3,7 +3,7 @@
 
 use analyse::{
     ArmFindings, Cause, Comparison, DesignFindings, DesignKind, Findings, Gate, Grade, LedgerLine, Metric,
-    NewFunction, Split, Verdict,
+    Split, Verdict,
 };
 use model::plan::SentFile;
 use model::record::Host;
@@ -309,22 +309,8 @@ pub(crate) fn shapes(findings: &Findings) -> Vec<String> {
 pub(crate) fn why(findings: &Findings) -> Vec<String> {
     let mut points: Vec<String> =
         findings.splits.iter().filter(|split| explained(findings, &split.arm)).map(split_text).collect();
-    points.extend(findings.new_functions.iter().map(new_function_text));
     points.extend(findings.causes.iter().filter(|cause| cause.grade != Grade::RuledOut).map(cause_text));
     points
-}
-
-/// Under which function most of a gap is.
-fn new_function_text(found: &NewFunction) -> String {
-    let NewFunction { arm, only_in, function, package, delta_ns, delta_se_ns, share, .. } = found;
-    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {file}"));
-    format!(
-        "{arm}: {} a request, {} of the gap, under {function} ({package}{file}) with all that it calls, seen in {only_in} alone; \
-         standard error {}",
-        signed(*delta_ns),
-        percent(*share),
-        format_ns(*delta_se_ns)
-    )
 }
 
 /// The part of the gap that is left over.

@@ -14,7 +14,7 @@ mod stalls;
 
 use std::ops::Deref;
 
-use analyse::{AnswersDiffer, CaseFindings, Findings};
+use analyse::{AnswersDiffer, CaseFindings, Findings, Grade};
 use serde::Serialize;
 
 /// Findings with their sentences: nothing else is printed.
@@ -56,6 +56,13 @@ impl Wording for Findings {
         for cause in &mut self.causes {
             if let Some(says) = &cause.says {
                 cause.text = causes::sentence(says);
+            }
+        }
+        for function in &self.new_functions {
+            // What carries most of the gap is what the function is there for.
+            let mut open = self.causes.iter_mut().filter(|cause| cause.grade != Grade::RuledOut);
+            if let Some(first) = open.find(|cause| cause.arm == function.arm && cause.says.is_some()) {
+                first.text += &format!("; {}", causes::under(function));
             }
         }
         for gate in &mut self.gates {

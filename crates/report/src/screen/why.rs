@@ -165,12 +165,8 @@ impl<'a> Gap<'a> {
     fn under_new_function(&self, first: Option<&&Part>) -> Option<String> {
         let mut functions = self.findings.new_functions.iter();
         let found = functions.find(|function| function.arm == self.arm).filter(|_| !self.idle)?;
-        let function = short_function(&found.function);
-        let is_said = first.is_some_and(|part| part.words.contains(&function));
-        (!is_said).then(|| {
-            let package = short_function(&found.package);
-            cut(&new_function_words(found, &format!("{function} ({package})")), SCREEN_COLUMNS)
-        })
+        let is_said = first.is_some_and(|part| part.words.contains(&short_function(&found.function)));
+        (!is_said).then(|| cut(&new_function_words(found), SCREEN_COLUMNS))
     }
 
     /// That something is saved and something paid.
@@ -277,11 +273,16 @@ fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
 /// Share of the gap from which on a function holds more than it, and not all of it by a rounding.
 const MORE: f64 = 1.05;
 
-/// How much of a gap is under a function that was seen in one arm alone.
-fn new_function_words(found: &NewFunction, function: &str) -> String {
+/// How much of a gap is under a function that was seen in one arm alone. Go's names begin with their packages.
+fn new_function_words(found: &NewFunction) -> String {
     let part = match found.share > MORE {
         true => part_of(found.delta_ns.abs(), found.delta_ns),
         false => format!("{:.0} % of it", found.share * 100.0),
+    };
+    let (name, package) = (&found.function, &found.package);
+    let function = match package.rfind('/').filter(|_| name.starts_with(package)) {
+        Some(slash) => short_function(&name[slash + 1..]),
+        None => format!("{} ({})", short_function(name), short_function(package)),
     };
     format!("   {part} is under {function}, seen in {} alone", short(&found.only_in))
 }

@@ -1,6 +1,6 @@
 //! What is said of a cause: what came of testing it, what was seen, and how much that makes.
 
-use analyse::{Carries, CauseSays, Grade, TestOutcome, Tested};
+use analyse::{Carries, CauseSays, Grade, NewFunction, TestOutcome, Tested};
 use model::plan::CauseId;
 use model::units::{format_ns, percent};
 
@@ -13,6 +13,15 @@ pub(super) fn sentence(says: &CauseSays) -> String {
     let seen = joined(&says.seen, seen::words, "; ");
     let colon = if says.seen.is_empty() { "" } else { ": " };
     format!("{tests}{of}{seen}{colon}{}", carries(&says.carries))
+}
+
+/// Under which function most of a gap is.
+pub(super) fn under(found: &NewFunction) -> String {
+    let NewFunction { only_in, function, package, delta_ns, delta_se_ns, share, .. } = found;
+    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {file}"));
+    let (ns, error) = (format_ns(delta_ns.abs()), format_ns(*delta_se_ns));
+    let part = format!("{ns} a request ({} of the gap, standard error {error})", percent(*share));
+    format!("{part} is under {function} ({package}{file}), which was seen in {only_in} alone")
 }
 
 fn tested(test: &Tested) -> String {

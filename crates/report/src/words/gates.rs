@@ -171,7 +171,27 @@ fn of_the_place(arm: &str, value: f64, says: &GateSays) -> String {
             percent(value)
         ),
         GateSays::CoresAlike(cores) => format!("all arms kept about {cores:.2} cores busy"),
-        _ => String::new(),
+        // Said above.
+        GateSays::Nothing
+        | GateSays::NoAnswer
+        | GateSays::Alike { .. }
+        | GateSays::Unlike { .. }
+        | GateSays::Errors(..)
+        | GateSays::FewErrors
+        | GateSays::GeneratorLimits { .. }
+        | GateSays::ServersLimit
+        | GateSays::NotKept { .. }
+        | GateSays::Kept { .. }
+        | GateSays::NotInFlight
+        | GateSays::InFlight
+        | GateSays::Stalled { .. }
+        | GateSays::Served
+        | GateSays::Overcounted
+        | GateSays::Counted
+        | GateSays::LoopbackFull(..)
+        | GateSays::LoopbackFree
+        | GateSays::LinkFull(..)
+        | GateSays::LinkFree => String::new(),
     }
 }
 
