@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::compare::{gate_text, others, percent, run};
 use crate::markdown::escape;
 use crate::screen::{self, printable};
-use crate::wording::outcome_words;
+use crate::words::names::outcome_words;
 
 /// Most lines of a comment.
 pub const LINES: usize = 30;

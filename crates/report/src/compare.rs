@@ -12,7 +12,7 @@ use model::units::format_ns;
 use crate::direction::{Direction, Times};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
-use crate::wording::gate_names;
+use crate::words::names::gate_names;
 use crate::{tree, waits};
 
 /// What is said of the part of a gap that is left over.

@@ -7,7 +7,7 @@ use quick_xml::Writer;
 
 use crate::compare::gate_text;
 use crate::screen::printable;
-use crate::wording::outcome_words;
+use crate::words::names::outcome_words;
 
 /// Name of the one suite.
 const SUITE: &str = "whyslow compare";

@@ -3,7 +3,7 @@
 use analyse::{Alone, Ladder, MetricLadder, Rung, Verdict};
 
 use crate::document::{Block, Document};
-use crate::wording::gate_names;
+use crate::words::names::gate_names;
 
 pub(crate) fn document(ladder: &Ladder) -> Document {
     let mut page = vec![Block::Paragraph(format!("Ladder: {}.", ladder.steps.join(" → ")))];

@@ -30,7 +30,6 @@ mod text;
 mod tree;
 mod waits;
 mod watch;
-mod wording;
 mod words;
 
 pub use comment::{LINES as COMMENT_LINES, MARKER as COMMENT_MARKER};

@@ -11,7 +11,7 @@ use model::units::format_ns;
 use crate::compare::{others, shell_words};
 use crate::direction::Direction;
 use crate::style::Style;
-use crate::wording::remedy;
+use crate::words::names::remedy;
 use layout::{SCREEN_COLUMNS, and, below, below_width, blocks, cut, labelled, short};
 
 pub(crate) use layout::{SCREEN_COLUMNS as COLUMNS, printable};

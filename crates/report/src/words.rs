@@ -8,6 +8,7 @@ mod causes;
 mod claims;
 mod gates;
 mod limits;
+pub(crate) mod names;
 mod next;
 mod seen;
 mod stalls;

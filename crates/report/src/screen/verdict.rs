@@ -6,7 +6,7 @@ use super::layout::{SCREEN_COLUMNS, blocks, cut, from_to, rate, short, within};
 use crate::compare::says_something_else;
 use crate::direction::{Direction, Times, words_of_sides};
 use crate::style::Style;
-use crate::wording::remedy;
+use crate::words::names::remedy;
 
 /// Percentiles that the first screen speaks of; the others are among the details.
 const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];

@@ -7,7 +7,9 @@ use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_funct
 use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
-use crate::wording::{PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_words};
+use crate::words::names::{
+    PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_words,
+};
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];

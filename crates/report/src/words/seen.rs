@@ -6,7 +6,7 @@ use model::record::EndedBy;
 use model::units::{format_ns, percent};
 
 use super::{joined, stalls};
-use crate::wording::change_words;
+use crate::words::names::change_words;
 
 /// One thing that was seen, as a clause.
 pub(super) fn words(seen: &Seen) -> String {

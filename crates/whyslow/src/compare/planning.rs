@@ -126,6 +126,9 @@ fn check(args: &CompareArgs) -> anyhow::Result<()> {
 fn check_path(workload: &Workload) -> anyhow::Result<()> {
     let Requests::Same(request) = &workload.job.requests else { return Ok(()) };
     let path = request.target.as_ref().unwrap_or(&workload.path);
+    if !path.contains('{') {
+        return Ok(());
+    }
     let asked = Request { target: Some(path.clone()), ..Request::get() };
     fill::check(&asked, workload.job.data.as_ref()).map_err(|why| anyhow::anyhow!("--path: {why}"))
 }
