@@ -250,7 +250,7 @@ fn of_cpu(pair: &Pair) -> Vec<Suspect> {
         cpu::claims(pair, false).into_iter().for_each(|one| join(&mut suspects, one));
         counted.into_iter().for_each(|one| tell(&mut suspects, one));
     } else {
-        suspects.extend(bounded(pair, counted));
+        bounded(pair, counted).into_iter().for_each(|one| bound(&mut suspects, one));
     }
     if user {
         cpu::of_those_that_ended(pair, &mut suspects);
@@ -286,6 +286,15 @@ fn join(suspects: &mut Vec<Suspect>, other: Suspect) {
     same.ns += other.ns;
     same.idle_ns += other.idle_ns;
     same.error_ns = same.error_ns.hypot(other.error_ns);
+}
+
+/// Adds what counts bound to what was measured of the same cause: of the whole there is then a bound.
+fn bound(suspects: &mut Vec<Suspect>, counted: Suspect) {
+    let (id, grade, usual) = (counted.id, counted.grade, counted.usual);
+    join(suspects, counted);
+    if let Some(same) = suspects.iter_mut().find(|one| one.id == id) {
+        (same.grade, same.usual) = (grade, usual);
+    }
 }
 
 /// Adds what was counted of a suspect that was measured; one of which nothing was measured carries nothing.

@@ -1,6 +1,6 @@
 //! Why an arm costs more or less: a gap, what it is made of, and what is left, in figures that sum.
 
-use analyse::{Cause, Findings, GapNode, Grade, Metric, NewFunction, ServiceGap};
+use analyse::{Cause, Findings, GapNode, Grade, Metric, NewFunction, Seen, ServiceGap};
 use model::plan::CauseId;
 
 use super::layout::{SCREEN_COLUMNS, and, count, cut, part_of, short, short_function};
@@ -232,7 +232,10 @@ impl Part {
             name: cause_words(cause.id),
             words: match cause.id {
                 CauseId::ServiceBeside => services(findings, arm),
-                id => format!("{}{}", cause_words(id), counts(findings, arm, id)),
+                id => {
+                    let counts = writes(cause).unwrap_or_else(|| counts(findings, arm, id));
+                    format!("{}{counts}", cause_words(id))
+                }
             },
             grade: grade_word(cause.grade),
         }
@@ -301,6 +304,17 @@ fn services(findings: &Findings, arm: &str) -> String {
         short(&most.service),
         super::layout::from_to(most.baseline_ns, most.arm_ns)
     )
+}
+
+/// How often a cause writes to the network, in the baseline and in the arm.
+fn writes(cause: &Cause) -> Option<String> {
+    let says = cause.says.as_ref()?;
+    let [slow, fast] = says.seen.iter().find_map(|seen| match seen {
+        Seen::NetworkWrites { writes, .. } => Some(*writes),
+        _ => None,
+    })?;
+    let [from, to] = if says.of.is_some() { [slow, fast] } else { [fast, slow] };
+    Some(format!(", {} → {} a request", count(from), count(to)))
 }
 
 /// How often it happens for a request, in the baseline and in the arm.

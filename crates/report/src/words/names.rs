@@ -128,7 +128,7 @@ pub(crate) const fn counted_by(id: CauseId) -> &'static [&'static str] {
     match id {
         CauseId::UserTime => &["user"],
         CauseId::SystemTime => &["system"],
-        CauseId::SmallWrites => &["segments"],
+        CauseId::SmallWrites => &["syscall:write", "syscall:send"],
         CauseId::ExtraSyscalls => &["syscall:"],
         CauseId::NewConnections => &["connections"],
         CauseId::Readiness => &["syscall:epoll_wait", "syscall:poll"],

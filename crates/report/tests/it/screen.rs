@@ -70,7 +70,7 @@ fn slower() -> Findings {
     found.ledger = vec![
         counted("pr", "voluntary_switches", 0.002, 0.98),
         counted("pr", "involuntary_switches", 0.0, 0.001),
-        counted("pr", "segments", 1.0, 2.0),
+        counted("pr", "syscall:write", 1.0, 2.0),
     ];
     found.next = Some(
         "take 'context_switches' away from both, and measure again (--confirm)\nwhyslow compare threads pr --confirm"
@@ -442,6 +442,23 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
         vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
     let text = findings_text(&found, Style::Plain);
     assert!(text.contains("answers sent in several writes"), "{text}");
+}
+
+#[test]
+fn writes_are_those_that_were_counted_and_not_packets() {
+    let mut found = run(&[("pr", 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster)]);
+    let says = analyse::CauseSays {
+        tests: Vec::new(),
+        of: Some("threads".to_owned()),
+        seen: vec![analyse::Seen::NetworkWrites { writes: [2.0, 1.0], bytes_each: 66.0 }],
+        carries: analyse::Carries::Against(1.0),
+    };
+    found.causes = vec![analyse::Cause {
+        says: Some(says),
+        ..of_gap("pr", "small_writes", Grade::BoundedBy, -3300.0, -3300.0)
+    }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("answers sent in several writes, 2.00 → 1.00 a request"), "{text}");
 }
 
 #[test]
