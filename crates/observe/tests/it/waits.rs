@@ -1,5 +1,6 @@
 //! Servers that wait in known ways are watched, and what ended their waits is found.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,16 +13,24 @@ use crate::support::Fixture;
 
 const REQUESTS: u32 = 60;
 
+thread_local! {
+    /// Whether the last server that was watched was seen to wait for less than half of the time, though it sleeps nearly all of it.
+    static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs a test until it passes, a few times at most: now and then the kernel of a virtual machine leaves out most switches of a thread
-/// that sleeps, without a word of records that were lost.
+/// that sleeps, without a word of records that were lost. Where it does so every time, the test is left out, and counted so.
 fn in_one_of_some_tries(test: fn()) {
     const TRIES: usize = 5;
-    for _ in 1..TRIES {
-        if std::panic::catch_unwind(test).is_ok() {
-            return;
+    for tries_left in (0..TRIES).rev() {
+        LEFT_OUT.set(false);
+        match std::panic::catch_unwind(test) {
+            Ok(()) => return,
+            Err(failure) if tries_left == 0 && !LEFT_OUT.get() => std::panic::resume_unwind(failure),
+            Err(_) => {}
         }
     }
-    test();
+    testkit::skipped("the kernel leaves out most switches of a thread that sleeps");
 }
 
 /// A loopback address that no other test of this process and no other process uses.
@@ -62,6 +71,7 @@ fn watched(mut server: Fixture, address: &str, think: Duration) -> Option<Waits>
         server.work();
     });
     let waits = watch.stop();
+    LEFT_OUT.set(waits.idle_ns < waits.threads * waits.wall_ns / 2);
     assert_eq!(waits.leaves.iter().map(|leaf| leaf.ns).sum::<u64>(), waits.idle_ns);
     assert!(waits.idle_ns <= waits.threads * waits.wall_ns, "{}", table(&waits));
     Some(waits)
