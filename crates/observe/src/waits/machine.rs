@@ -227,6 +227,12 @@ impl Machine {
             name.clone_into(&mut thread.name);
         }
         thread.early = thread.early.take().filter(|waker| waker.time_ns + EARLY_NS >= time_ns);
+        // Who waits and leaves a CPU was woken and came to it. Linux 6.18 was seen to leave out all that a CPU does while it is idle.
+        if let State::Waits { since_ns, stack } = std::mem::replace(&mut thread.state, State::Runs) {
+            let kind = plain(thread.process, stack.chain, EndedBy::Unknown);
+            self.close(id, kind, time_ns.saturating_sub(since_ns));
+        }
+        let Some(thread) = self.threads.get_mut(&id) else { return };
         match why {
             Leaving::Ends => self.forget(id),
             Leaving::Preempted => thread.state = State::Ready { since_ns: time_ns },

@@ -14,12 +14,13 @@ use crate::support::Fixture;
 const REQUESTS: u32 = 60;
 
 thread_local! {
-    /// Whether the last server that was watched was seen to wait for less than half of the time, though it sleeps nearly all of it.
+    /// Whether of the last server that was watched the ends of waits were not seen, for more than a fifth of the time.
     static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a test until it passes, a few times at most: now and then the kernel of a virtual machine leaves out most switches of a thread
-/// that sleeps, without a word of records that were lost. Where it does so every time, the test is left out, and counted so.
+/// Runs a test until it passes, a few times at most: Linux 6.18 was seen to leave out, on one CPU, all records of what it does while it is
+/// idle (so wakings by timers, and who comes then), also from `perf record`. Where it does so every time, the test is left out, and
+/// counted so.
 fn in_one_of_some_tries(test: fn()) {
     const TRIES: usize = 5;
     for tries_left in (0..TRIES).rev() {
@@ -30,7 +31,7 @@ fn in_one_of_some_tries(test: fn()) {
             Err(_) => {}
         }
     }
-    testkit::skipped("the kernel leaves out most switches of a thread that sleeps");
+    testkit::skipped("the kernel leaves out what a CPU does while it is idle");
 }
 
 /// A loopback address that no other test of this process and no other process uses.
@@ -71,7 +72,8 @@ fn watched(mut server: Fixture, address: &str, think: Duration) -> Option<Waits>
         server.work();
     });
     let waits = watch.stop();
-    LEFT_OUT.set(waits.idle_ns < waits.threads * waits.wall_ns / 2);
+    let unseen = waits.leaves.iter().filter(|leaf| leaf.ended_by == EndedBy::Unknown);
+    LEFT_OUT.set(unseen.map(|leaf| leaf.ns).sum::<u64>() > waits.idle_ns / 5);
     assert_eq!(waits.leaves.iter().map(|leaf| leaf.ns).sum::<u64>(), waits.idle_ns);
     assert!(waits.idle_ns <= waits.threads * waits.wall_ns, "{}", table(&waits));
     Some(waits)

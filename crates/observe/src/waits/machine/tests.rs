@@ -205,6 +205,18 @@ fn who_is_woken_before_he_has_left_was_only_without_a_cpu() {
 }
 
 #[test]
+fn a_wait_whose_end_was_left_out_is_time_all_the_same() {
+    let mut script = Script::new();
+    script.at(0).comes(11);
+    // It sleeps twice, and neither the timer nor its coming back is recorded.
+    script.at(1_000).waits(11, TIMER).at(4_000).waits(11, TIMER).at(7_000).comes(11);
+    script.serves(&[11]);
+    let (ended, _) = script.end(8_000);
+    let unknown: u64 = ended.iter().filter(|one| one.0 == EndedBy::Unknown).map(|one| one.3).sum();
+    assert_eq!(unknown, 6_000, "{ended:?}");
+}
+
+#[test]
 fn lost_records_leave_time_unknown_and_never_told_wrongly() {
     let mut script = Script::new();
     script.serves(&[11, 12]);
