@@ -289,7 +289,7 @@ fn new_function_words(found: &NewFunction) -> String {
         Some(slash) => short_function(&name[slash + 1..]),
         None => format!("{} ({})", short_function(name), short_function(package)),
     };
-    format!("   {part} is under {function}, seen in {} alone", short(&found.only_in))
+    format!("   {part} is under {function}, seen only in {}", short(&found.only_in))
 }
 
 /// The service that differs most: what it uses for a request of the baseline and of the arm, and where.

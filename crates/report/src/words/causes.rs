@@ -21,7 +21,7 @@ pub(super) fn under(found: &NewFunction) -> String {
     let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {file}"));
     let (ns, error) = (format_ns(delta_ns.abs()), format_ns(*delta_se_ns));
     let part = format!("{ns} a request ({} of the gap, standard error {error})", percent(*share));
-    format!("{part} is under {function} ({package}{file}), which was seen in {only_in} alone")
+    format!("{part} is under {function} ({package}{file}), which was seen only in {only_in}")
 }
 
 fn tested(test: &Tested) -> String {

@@ -479,12 +479,12 @@ fn a_function_seen_in_one_arm_alone_is_said_with_what_is_under_it() {
     for (share, words) in [(0.85, "85 % of it"), (1.4, "4.6 µs")] {
         found.new_functions = vec![function("log", share)];
         let text = findings_text(&found, Style::Plain);
-        let line = format!("a request\n   {words} is under log (shop), seen in threads alone\n");
+        let line = format!("a request\n   {words} is under log (shop), seen only in threads\n");
         assert!(text.contains(&line), "{text}");
     }
     // The row says it.
     found.new_functions = vec![function("flush", 0.85)];
-    assert!(!findings_text(&found, Style::Plain).contains("seen in"));
+    assert!(!findings_text(&found, Style::Plain).contains("seen only"));
 }
 
 #[test]

@@ -83,6 +83,24 @@ pub(super) struct Together<'a> {
     turns: u32,
 }
 
+/// One job for all servers that are asked in the same way; of each server, its job and which endpoint of it the server is.
+fn jobs(bench: &Bench, servers: &[Server], connections: u32) -> (Vec<Job>, Vec<(usize, usize)>) {
+    let (mut jobs, mut places) = (Vec::<Job>::new(), Vec::new());
+    for server in servers {
+        let arm = &bench.plan.arms[server.arm];
+        let asked = bench.plan.workload.job.beside(&bench.services.places());
+        let job = Job { connections, ..asked.under(&arm.circumstances) };
+        let known = jobs.iter().position(|known| Job { endpoints: Vec::new(), ..known.clone() } == job);
+        let index = known.unwrap_or_else(|| {
+            jobs.push(job);
+            jobs.len() - 1
+        });
+        places.push((index, jobs[index].endpoints.len()));
+        jobs[index].endpoints.push(bench.place(server.arm, server.address).endpoint());
+    }
+    (jobs, places)
+}
+
 impl<'a> Together<'a> {
     /// Opens `connections` to each server.
     pub(super) fn begin(
@@ -91,20 +109,7 @@ impl<'a> Together<'a> {
         connections: u32,
         log: &Path,
     ) -> Result<Self, Early> {
-        let mut jobs: Vec<Job> = Vec::new();
-        let mut places = Vec::new();
-        for server in &servers {
-            let arm = &bench.plan.arms[server.arm];
-            let asked = bench.plan.workload.job.beside(&bench.services.places());
-            let job = Job { connections, ..asked.under(&arm.circumstances) };
-            let index = jobs.iter().position(|known| Job { endpoints: Vec::new(), ..known.clone() } == job);
-            let index = index.unwrap_or_else(|| {
-                jobs.push(job);
-                jobs.len() - 1
-            });
-            places.push((index, jobs[index].endpoints.len()));
-            jobs[index].endpoints.push(bench.place(server.arm, server.address).endpoint());
-        }
+        let (jobs, places) = jobs(&bench, &servers, connections);
         if let Some(remote) = &bench.elsewhere.server {
             let servers = servers.iter().filter_map(Server::number).collect();
             remote.done(&Command::Watch { servers })?;

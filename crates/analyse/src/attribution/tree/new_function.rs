@@ -1,4 +1,4 @@
-//! The function that is seen in one arm alone and under which most of a gap is: with all that it calls, in the program and in the
+//! The function that is seen in one arm only and under which most of a gap is: with all that it calls, in the program and in the
 //! kernel for it. Leaves say what kind of work a gap is; who asks for work of many kinds is in none of them.
 //!
 //! What such a function calls that the other arm runs elsewhere came under it and is not new: a handler behind a wrapper, or a caller
@@ -22,7 +22,7 @@ const HARDLY: f64 = 0.02;
 /// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
 const AS_GOOD: f64 = 0.95;
 
-/// A function that is seen in one arm alone and under which most of a gap in CPU time is.
+/// A function that is seen in one arm only and under which most of a gap in CPU time is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NewFunction {
     /// The arm, against the baseline.
@@ -149,12 +149,10 @@ fn put<'a>(
     let name = |frame: &'a Frame| (frame.name.as_str(), file(frame.file.as_deref().unwrap_or(&frame.module)));
     let frames: Vec<&Frame> = profile.frames_of(stack).filter(named).collect();
     let ns = stack.samples as f64 * each_ns;
-    let mut seen: Vec<Name> = Vec::new();
-    for (depth, frame) in frames.iter().enumerate().filter(|(_, frame)| {
-        let is_first = !seen.contains(&name(frame));
-        seen.push(name(frame));
-        is_first
-    }) {
+    for (depth, frame) in frames.iter().enumerate() {
+        if frames[..depth].iter().any(|above| name(above) == name(frame)) {
+            continue;
+        }
         let one = under.entry(name(frame)).or_insert_with(|| Under { depth, ..Under::default() });
         one.depth = one.depth.min(depth);
         one.frame = one.frame.or(Some(frame));
