@@ -19,7 +19,7 @@ use super::server::{Bench, placeholders};
 /// Seconds that the pilot of one arm takes.
 const PILOT_S: f64 = 1.5;
 /// How often connections are lowered until the slowest arm answers them in time.
-const LOWERINGS: u32 = 3;
+const LOWERINGS: u32 = 4;
 
 /// A run at work.
 pub(super) struct Session<'a> {
