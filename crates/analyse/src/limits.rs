@@ -5,12 +5,11 @@ mod limit;
 use std::collections::BTreeMap;
 
 use model::plan::{CauseId, Condition, GateId};
-use model::record::{Link, Window};
+use model::record::{GENERATOR_BUSY, Link, Window};
 
 use crate::attribution::Attribution;
 use crate::facts::busy::{
-    FULL, GENERATOR_BUSY, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy,
-    with_interrupts,
+    FULL, IDLE, REFUSED, backlog_per_s, busiest_thread, busy_cores, refused, set_busy, with_interrupts,
 };
 use crate::facts::observed::Blocked;
 use crate::facts::sheet::Sheet;

@@ -1,16 +1,12 @@
 //! How busy a server and its generator were, and whether the one took what the other sent: each asked in one way by every
 //! stage.
 
-use model::record::{HostUsage, TcpCounters, Window};
+use model::record::{GENERATOR_BUSY, HostUsage, MIN_RATE_RATIO, TcpCounters, Window};
 
 /// CPUs or a thread this busy have nothing left.
 pub(crate) const FULL: f64 = 0.95;
 /// CPUs less busy than this are not what is short, even if some of the rest is lost to waking and sleeping.
 pub(crate) const IDLE: f64 = 0.80;
-/// A generator above this share of its CPUs may be what limits.
-pub(crate) const GENERATOR_BUSY: f64 = 0.80;
-/// Achieved over intended rate.
-pub(crate) const MIN_RATE_RATIO: f64 = 0.99;
 /// Refused connections per request that show: each keeps its client away for a second.
 pub(crate) const REFUSED: f64 = 0.0005;
 

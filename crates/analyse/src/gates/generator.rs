@@ -1,17 +1,12 @@
 //! The gate that asks who was measured: the server or the generator.
 
 use model::plan::{Condition, GateId};
-use model::record::Window;
+use model::record::{GENERATOR_BUSY, MIN_RATE_RATIO, Window, max_send_lag_ns};
 
 use super::{Fault, Gate, GateSays, PerArm};
-use crate::facts::busy::{FULL, GENERATOR_BUSY, MIN_RATE_RATIO, backlog_per_s, generator_busy, server_busy};
+use crate::facts::busy::{FULL, backlog_per_s, generator_busy, server_busy};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
-
-/// Send lag that no percentile of a network server can notice, in nanoseconds.
-const SMALL_LAG_NS: f64 = 50_000.0;
-/// Send lag as a share of the median response.
-const MAX_LAG_SHARE: f64 = 0.05;
 
 /// `generator`: at capacity the server is the limit; at an equal rate the schedule was kept.
 pub(super) fn generator(sheet: &Sheet) -> Vec<Gate> {
@@ -51,7 +46,7 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
         let lag = median(|window| window.load.send_lag_ns.p99.map(|ns| ns as f64)).unwrap_or(0.0);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
-        let late = lag > SMALL_LAG_NS.max(response * MAX_LAG_SHARE);
+        let late = lag > max_send_lag_ns(response);
         let backlog = median(backlog_per_s);
         let fault = fault(ratio, generator, backlog, late.then_some(lag));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.

@@ -1,17 +1,13 @@
 //! Gates on the load itself: Little's law, stalls, and CPU that adds up.
 
 use model::plan::{Condition, GateId};
-use model::record::Window;
+use model::record::{MAX_LITTLE, MIN_JAIN, Window};
 
 use super::{Gate, GateSays, PerArm, Stalled};
 use crate::facts::busy::refused;
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
 
-/// Relative difference between rate × latency and the requests in flight.
-const MAX_LITTLE: f64 = 0.05;
-/// Jain's index below which some connections were starved.
-const MIN_JAIN: f64 = 0.9;
 /// Answers per connection that are "one small constant": a server that serves each connection a few times and stops.
 const SMALL_ANSWERS: u64 = 16;
 /// Bytes per second over what the link carries at most.

@@ -1,23 +1,14 @@
-use model::record::{LoadReport, MANY_RESENT, Warning};
+use model::record::{
+    GENERATOR_BUSY, LoadReport, MANY_RESENT, MAX_LITTLE, MIN_JAIN, MIN_RATE_RATIO, SMALL_SEND_LAG_NS,
+    Warning, max_send_lag_ns,
+};
 use model::units::format_ns;
 
 use super::gather::Measured;
 use super::stationarity::trend;
 
-/// Share of the arrivals that must be answered for a schedule to count as kept.
-const RATE_RATIO: f64 = 0.99;
 /// Busy share of a generator thread above which it may be what was measured.
 const BUSY: f64 = 0.95;
-/// Busy share in an open loop above which sends begin to be late.
-const BUSY_OPEN: f64 = 0.8;
-/// Send lag at p99 that is always small.
-const SEND_LAG_NS: u64 = 50_000;
-/// Send lag at p99 as a share of the median response, below which it does not matter.
-const SEND_LAG_SHARE: f64 = 0.05;
-/// Tolerance of Little's law in a closed loop.
-const LITTLE: f64 = 0.05;
-/// Jain's index below which some connections were starved.
-const JAIN: f64 = 0.9;
 /// Longest response as a share of the window, from which on the window is too short for it.
 const SHORT: f64 = 0.1;
 /// Answers per second on average, from which on a second without any is no chance.
@@ -135,7 +126,7 @@ fn resent(report: &LoadReport, _: &Measured) -> Option<Warning> {
 }
 
 fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    let ratio = report.rate_ratio.filter(|ratio| *ratio < RATE_RATIO)?;
+    let ratio = report.rate_ratio.filter(|ratio| *ratio < MIN_RATE_RATIO)?;
     let wanted = report.schedule.rate_per_s?;
     let answered = format!(
         "Only {:.1} % of the requests that were due were answered ({} unfinished, {} unsent)",
@@ -161,7 +152,7 @@ fn rate(report: &LoadReport, _: &Measured) -> Option<Warning> {
 }
 
 fn busy(report: &LoadReport, measured: &Measured) -> Option<Warning> {
-    let limit = if report.rate_ratio.is_some() { BUSY_OPEN } else { BUSY };
+    let limit = if report.rate_ratio.is_some() { GENERATOR_BUSY } else { BUSY };
     if report.busiest_thread > limit {
         return warning(
             "generator_busy",
@@ -189,10 +180,10 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
         (Some(p99), _) => ("1 %", p99),
         (None, p90) => ("10 %", p90?),
     };
-    let limit = report.response_ns.p50.map_or(0.0, |p50| p50 as f64 * SEND_LAG_SHARE).max(SEND_LAG_NS as f64);
+    let limit = max_send_lag_ns(report.response_ns.p50.map_or(0.0, |p50| p50 as f64));
     (lag as f64 > limit).then_some(())?;
     let (why, remedy) = match report.schedule.slack_ns {
-        Some(slack) if lag <= slack + SEND_LAG_NS => (
+        Some(slack) if lag as f64 <= slack as f64 + SMALL_SEND_LAG_NS => (
             format!("they may wait for {} (--slack)", format_ns(slack as f64)),
             "compare service times, or give less slack",
         ),
@@ -214,7 +205,7 @@ fn little(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     (report.rate_ratio.is_none() && measured.answers > 0).then_some(())?;
     let expected = report.rate_per_s * report.response_ns.mean / 1e9;
     let off = (expected / report.in_flight - 1.0).abs();
-    (report.in_flight > 0.0 && off > LITTLE).then_some(())?;
+    (report.in_flight > 0.0 && off > MAX_LITTLE).then_some(())?;
     warning(
         "little",
         format!(
@@ -227,7 +218,7 @@ fn little(report: &LoadReport, measured: &Measured) -> Option<Warning> {
 fn evenness(report: &LoadReport, measured: &Measured) -> Option<Warning> {
     let even = report.per_connection;
     let each = measured.answers as f64 / report.connections.requested as f64;
-    (each >= EVENNESS_ANSWERS && even.jain < JAIN).then_some(())?;
+    (each >= EVENNESS_ANSWERS && even.jain < MIN_JAIN).then_some(())?;
     warning(
         "uneven",
         format!(

@@ -4,9 +4,6 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Share of requests that were sent once more, above which it is said: below it, no percentile up to the p99.9 shows it.
-pub const MANY_RESENT: f64 = 0.001;
-
 /// Connections asked for and really open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {

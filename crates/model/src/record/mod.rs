@@ -26,6 +26,7 @@ mod profile;
 mod resources;
 mod round;
 mod shard;
+mod sound;
 mod unit_costs;
 mod usage;
 mod waits;
@@ -37,9 +38,9 @@ pub use diagnostic::{DiagnosticRecord, Pass, PassKind};
 pub use dir::{RecordError, Remains, Run, RunDir, ShardDir, can_write, write_atomically};
 pub use host::{Host, Link};
 pub use load::{
-    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, MANY_RESENT, NamedRequests,
-    PerConnection, Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, UserFigures,
-    Warning, status_name,
+    Connections, Cpu, Errors, EventFigures, GRPC_STATUS, Growth, LoadReport, NamedRequests, PerConnection,
+    Percentiles, PhaseFigures, Pieces, ScheduleFacts, Second, ServerGrowth, UserFigures, Warning,
+    status_name,
 };
 pub use machine::{MachineLog, Pauses};
 pub use manifest::{AloneReason, Build, Fitted, Manifest, RunStatus, ServiceImage, SourceChange};
@@ -47,6 +48,9 @@ pub use profile::{ENDED, Frame, Interpreted, PYTHON, Profile, ProfileKind, SPINN
 pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources, SocketCounters, Sockets};
 pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, Warmup, Window};
 pub use shard::ShardRecord;
+pub use sound::{
+    GENERATOR_BUSY, MANY_RESENT, MAX_LITTLE, MIN_JAIN, MIN_RATE_RATIO, SMALL_SEND_LAG_NS, max_send_lag_ns,
+};
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
 pub use waits::{EndedBy, WaitLeaf, Waits};

@@ -1,0 +1,23 @@
+//! Limits on what a window of load must show for its figures to count. `load` warns by them; the gates of a comparison judge by them.
+
+/// Share of requests that were sent once more, above which it is said: below it, no percentile up to the p99.9 shows it.
+pub const MANY_RESENT: f64 = 0.001;
+/// Share of the due requests that must be answered for a schedule to count as kept.
+pub const MIN_RATE_RATIO: f64 = 0.99;
+/// Busy share of the generator's CPUs from which on, with a schedule to keep, it begins to send late.
+pub const GENERATOR_BUSY: f64 = 0.80;
+/// Distance from Little's law, as a share of the requests in flight.
+pub const MAX_LITTLE: f64 = 0.05;
+/// Jain's index of fairness between connections, below which some were starved.
+pub const MIN_JAIN: f64 = 0.9;
+/// Send lag that no percentile of a network server can notice, in nanoseconds.
+pub const SMALL_SEND_LAG_NS: f64 = 50_000.0;
+/// Send lag as a share of the median response, below which it does not matter.
+const SEND_LAG_SHARE: f64 = 0.05;
+
+/// Returns the send lag, in nanoseconds, above which response times are charged with the generator's own delay: a share of their
+/// median, but never less than [`SMALL_SEND_LAG_NS`].
+#[must_use]
+pub fn max_send_lag_ns(median_response_ns: f64) -> f64 {
+    SMALL_SEND_LAG_NS.max(median_response_ns * SEND_LAG_SHARE)
+}
