@@ -3,6 +3,7 @@
 mod edges;
 mod figures;
 mod functions;
+mod rooms;
 mod sources;
 mod stages;
 mod words;
@@ -24,7 +25,7 @@ pub(crate) struct Finding {
 
 type Check = fn(&[Source]) -> anyhow::Result<Finding>;
 
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("crates depend only as ARCHITECTURE.md says", edges::dependencies),
     ("stages of analyse name earlier ones alone", stages::order),
     ("every dependency has its reason", edges::reasons),
@@ -35,6 +36,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("pure crates touch no clock, socket, file or environment", sources::purity),
     ("no path of one machine, no registry, no words about how work is organised", words::forbidden),
     ("every file that the map names exists", words::places),
+    ("every source file stands in a room of the map", rooms::listed),
     ("the map is short and its links exist", words::documents),
 ];
 

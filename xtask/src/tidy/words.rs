@@ -11,7 +11,7 @@ use crate::shell::{command, root};
 /// Longest map of the code, in lines.
 const MAX_ARCHITECTURE_LINES: usize = 150;
 /// The map, and how names of files in it end.
-const MAP: &str = "ARCHITECTURE.md";
+pub(super) const MAP: &str = "ARCHITECTURE.md";
 const FILE_ENDINGS: [&str; 5] = [".rs", ".lua", ".c", ".md", ".toml"];
 /// Documents that a newcomer needs.
 const DOCUMENTS: [&str; 7] =
@@ -64,7 +64,7 @@ fn tracked() -> anyhow::Result<String> {
 }
 
 /// What stands between backticks, line by line.
-fn code_spans(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
