@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
             )
             .into());
         }
-        let answer = search.tell(ask, row.as_ref().ok().copied());
+        let answer = search.record(ask, row.as_ref().ok().copied());
         let step = match row {
             Ok(row) => BisectStep::from_comparison(sides[1], sides[0], row, answer),
             Err(reason) => BisectStep::broken(sides[1], sides[0], &reason),

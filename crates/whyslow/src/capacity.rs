@@ -195,7 +195,7 @@ impl Bench<'_> {
                 Try::AtLeast(rate) => break (Some(rate), true),
             };
             let report = self.open(rate, purpose, window)?;
-            search.tell(holds(&self.slo, purpose, &report));
+            search.record(holds(&self.slo, purpose, &report));
         };
         self.curve(rate_per_s)?;
         let partial = self.interrupt.is_set();

@@ -22,7 +22,7 @@ const SPREADS: [f64; 3] = [0.005, 0.0075, 0.01];
 pub(super) struct Searched {
     pub(super) right: u32,
     pub(super) wrong: u32,
-    /// No commit was named: the ends did not differ, or what is left could not be told.
+    /// No commit was named: the ends did not differ, or what is left could not be judged.
     pub(super) none: u32,
     comparisons: Vec<u32>,
     blocks: u32,
@@ -50,7 +50,7 @@ impl Searched {
             let rows = analyse::comparisons(&run);
             let row = search.row(&rows).cloned();
             self.blocks += row.as_ref().map_or(0, |row| row.blocks);
-            search.tell(ask, row.as_ref());
+            search.record(ask, row.as_ref());
             comparisons += 1;
         }
         match search.next() {

@@ -88,7 +88,7 @@ impl Bisection {
 
     /// Recalls what an earlier call found of the commit at `place`.
     pub fn recall(&mut self, place: usize, answer: HistoryAnswer) {
-        self.search.tell(place, answer);
+        self.search.record(place, answer);
     }
 
     /// What is to be done next.
@@ -156,7 +156,7 @@ impl Bisection {
     }
 
     /// Takes what a comparison says, nothing where the later commit could not be built or started; gives the answer.
-    pub fn tell(&mut self, ask: BisectAsk, row: Option<&Comparison>) -> HistoryAnswer {
+    pub fn record(&mut self, ask: BisectAsk, row: Option<&Comparison>) -> HistoryAnswer {
         let is_slower = row.is_some_and(|row| row.verdict == Verdict::Slower);
         let shown = if is_slower { HistoryAnswer::Bad } else { HistoryAnswer::Open };
         match ask.purpose {
@@ -174,7 +174,7 @@ impl Bisection {
                     self.last = Some((ask.after, is_slower));
                     return shown;
                 }
-                self.search.tell(ask.after, side);
+                self.search.record(ask.after, side);
                 side
             }
         }
@@ -196,7 +196,7 @@ mod tests {
             let differs = ask.before < culprit && culprit <= ask.after;
             let (verdict, ratio) = if differs { (Verdict::Slower, 1.2) } else { (Verdict::Equal, 1.0) };
             let row = row(Metric::CpuPerRequest, verdict, [ratio, ratio - 0.01, ratio + 0.01]);
-            search.tell(ask, Some(&row));
+            search.record(ask, Some(&row));
         }
     }
 
@@ -225,16 +225,16 @@ mod tests {
         let mut search = Bisection::new(3, Metric::CpuPerRequest);
         let BisectNext::Compare(ends) = search.next() else { panic!("the ends come first") };
         let alike = row(Metric::CpuPerRequest, Verdict::Equal, [1.0, 0.99, 1.01]);
-        assert_eq!(search.clone().tell(ends, Some(&alike)), HistoryAnswer::Open);
-        search.tell(ends, Some(&row(Metric::CpuPerRequest, Verdict::Slower, [1.2, 1.19, 1.21])));
+        assert_eq!(search.clone().record(ends, Some(&alike)), HistoryAnswer::Open);
+        search.record(ends, Some(&row(Metric::CpuPerRequest, Verdict::Slower, [1.2, 1.19, 1.21])));
         let BisectNext::Compare(closing) = search.next() else { panic!("a commit is asked about") };
         assert_eq!(closing.purpose, BisectPurpose::Closing);
         let undecided = row(Metric::CpuPerRequest, Verdict::Inconclusive, [1.2, 1.15, 1.3]);
         assert!(!search.is_settled(closing, &undecided), "its verdict is asked for, too");
         let mut other = search.clone();
-        other.tell(closing, Some(&undecided));
+        other.record(closing, Some(&undecided));
         assert_eq!(other.next(), BisectNext::NotShown(1));
-        assert_eq!(search.tell(closing, None), HistoryAnswer::Broken);
+        assert_eq!(search.record(closing, None), HistoryAnswer::Broken);
         let BisectNext::Compare(next) = search.next() else { panic!("the next commit is asked about") };
         assert_eq!((next.purpose, next.before, next.after), (BisectPurpose::Step, 0, 2));
     }

@@ -179,7 +179,7 @@ pub(super) fn is_word(name: &str) -> bool {
 }
 
 /// What `{name}` stands for, if anything.
-fn known(name: &str, data: Option<&Data>) -> Option<Piece> {
+fn piece_named(name: &str, data: Option<&Data>) -> Option<Piece> {
     let column = data.and_then(|data| data.columns.iter().position(|column| column == name));
     let taken = data.and_then(|data| data.taken.iter().position(|value| value == name));
     let words: Vec<&str> = name.split(' ').collect();
@@ -199,7 +199,7 @@ fn known(name: &str, data: Option<&Data>) -> Option<Piece> {
 /// Whether `{name}` is filled.
 #[must_use]
 pub fn is_placeholder(name: &str, data: Option<&Data>) -> bool {
-    known(name, data).is_some()
+    piece_named(name, data).is_some()
 }
 
 /// The word in braces that `text` begins with, behind its opening brace.
@@ -226,7 +226,7 @@ pub fn pieces(text: &[u8], data: Option<&Data>) -> Result<Vec<Piece>, String> {
         } else if let Some(name) = rest.strip_prefix(b"{").and_then(braced).filter(|name| matters(name)) {
             let filled_before = data.is_some_and(|data| data.beside.iter().any(|word| word == name));
             let piece =
-                known(name, data).or(filled_before.then(|| Piece::Text(format!("{{{name}}}").into())));
+                piece_named(name, data).or(filled_before.then(|| Piece::Text(format!("{{{name}}}").into())));
             let Some(piece) = piece else { return Err(unknown(name, data)) };
             if !fixed.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut fixed)));

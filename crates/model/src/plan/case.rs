@@ -359,7 +359,7 @@ impl CaseFile {
     fn check_figure(&self, figure: &Figure) -> Result<(), String> {
         let Figure { id, arm, comparison, .. } = figure;
         if let Some(name) = comparison {
-            self.known(name)?;
+            self.existing(name)?;
         }
         match arm {
             Some(arm) if !self.arms().contains(&arm.as_str()) => {
@@ -394,13 +394,13 @@ impl CaseFile {
         }
     }
 
-    fn known(&self, comparison: &str) -> Result<&CaseComparison, String> {
+    fn existing(&self, comparison: &str) -> Result<&CaseComparison, String> {
         self.comparison(comparison).ok_or_else(|| format!("there is no comparison '{comparison}'"))
     }
 
     /// Whether `comparison` has the arm that stands for `figure`.
     fn measured(&self, comparison: &str, figure: &str) -> Result<(), String> {
-        let arms = &self.known(comparison)?.arms;
+        let arms = &self.existing(comparison)?.arms;
         let known =
             self.figure(figure).ok_or_else(|| format!("a claim names the unknown figure '{figure}'"))?;
         let arm =

@@ -52,7 +52,7 @@ impl Compose {
         self.sha256.get(..SHORT_HASH).unwrap_or(&self.sha256)
     }
 
-    /// The variable in which the file is told the port of `service`, such as `DB_PORT` for `db`.
+    /// The variable that gives the file the port of `service`, such as `DB_PORT` for `db`.
     #[must_use]
     pub fn port_variable(service: &str) -> String {
         let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
@@ -78,7 +78,7 @@ impl Compose {
         words
     }
 
-    /// What is said of each service beside what the file says, as a second compose file (JSON is YAML): a name of its own for its
+    /// What each service gets beside what the file says, as a second compose file (JSON is YAML): a name of its own for its
     /// container, the CPUs of the server, and no start behind our back. The service that is asked has `variables` in its environment.
     #[must_use]
     pub fn overlay(
@@ -89,14 +89,14 @@ impl Compose {
     ) -> String {
         let mut services = serde_json::Map::new();
         for service in std::iter::once(&self.service).chain(&self.beside) {
-            let mut said = json!({ "container_name": container(service), "restart": "no" });
+            let mut overlaid = json!({ "container_name": container(service), "restart": "no" });
             if let Some(cpus) = cpus {
-                said["cpuset"] = cpus.to_string().into();
+                overlaid["cpuset"] = cpus.to_string().into();
             }
             if *service == self.service {
-                said["environment"] = json!(variables);
+                overlaid["environment"] = json!(variables);
             }
-            services.insert(service.clone(), said);
+            services.insert(service.clone(), overlaid);
         }
         json!({ "services": services }).to_string()
     }

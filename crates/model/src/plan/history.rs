@@ -1,4 +1,4 @@
-//! The search for the commit that made a server slower. Pure: what comes of a step is told, the next step is asked for.
+//! The search for the commit that made a server slower. Pure: the caller records what came of a step and asks for the next.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub enum NextStep {
     Ask(usize),
     /// The commit at this place is bad and its parent is good.
     Found(usize),
-    /// It is one of these: those between could not be told.
+    /// It is one of these: those between could not be judged.
     Among(Vec<usize>),
 }
 
@@ -45,8 +45,8 @@ impl HistorySearch {
         Self { last, answers: BTreeMap::from([(0, Answer::Good), (last, Answer::Bad)]) }
     }
 
-    /// Takes what a step said of the commit at `place`.
-    pub fn tell(&mut self, place: usize, answer: Answer) {
+    /// Records the answer about the commit at `place`.
+    pub fn record(&mut self, place: usize, answer: Answer) {
         self.answers.insert(place, answer);
     }
 
@@ -120,7 +120,7 @@ mod tests {
                     } else {
                         measured += 1
                     }
-                    search.tell(place, answer);
+                    search.record(place, answer);
                 }
                 end => return (end, measured, broken),
             }
@@ -157,7 +157,7 @@ mod tests {
                 NextStep::Found(place) => assert_eq!(place, culprit, "seed {seed}"),
                 NextStep::Among(places) => {
                     assert!(places.contains(&culprit), "seed {seed}: {culprit} is not among {places:?}");
-                    // Only the last can have been told: what is left are the broken ones before it.
+                    // Only the last can have been judged: what is left are the broken ones before it.
                     let unknown = &places[..places.len() - 1];
                     assert!(unknown.iter().all(|place| is_broken[*place]), "seed {seed}");
                 }
@@ -181,7 +181,7 @@ mod tests {
                 (chance, Answer::Good) if chance < 0.03 => Answer::Bad,
                 (chance, _) if chance < 0.03 => Answer::Good,
                 (chance, _) if chance < 0.05 => Answer::Open,
-                (_, told) => told,
+                (_, truth) => truth,
             };
             let (end, measured, _) = search(COMMITS, noisy);
             assert!(

@@ -56,7 +56,7 @@ impl Search {
         }
     }
 
-    /// What to do next; the same until [`Search::tell`] says what came of it.
+    /// What to do next; the same until [`Search::record`] says what came of it.
     #[must_use]
     pub fn next(&self) -> Try {
         match (self.held, self.failed) {
@@ -78,8 +78,8 @@ impl Search {
         }
     }
 
-    /// Says whether the condition held at the rate that [`Search::next`] named.
-    pub fn tell(&mut self, holds: bool) {
+    /// Records whether the condition held at the rate that [`Search::next`] named.
+    pub fn record(&mut self, holds: bool) {
         match (self.next(), holds) {
             (Try::Probe(rate), true) => self.held = Some(rate),
             (Try::Probe(rate), false) => self.failed = Some(rate),

@@ -121,7 +121,7 @@ impl Workload {
         let path = self.path.split('?').next().unwrap_or_default();
         let summary = self.job.requests.summary();
         let several = matches!(self.job.requests, Requests::Drawn(_));
-        let asked = match summary.requests.as_slice() {
+        let requests = match summary.requests.as_slice() {
             [one] if !several => one.text(path),
             many => {
                 let shown: Vec<String> = many.iter().take(SHOWN).map(|one| one.title(path)).collect();
@@ -144,7 +144,7 @@ impl Workload {
             true if over[0].is_empty() => " over TLS",
             true => over[1],
         };
-        asked + &hash + over[0] + tls
+        requests + &hash + over[0] + tls
     }
 }
 

@@ -243,9 +243,10 @@ impl RunDir {
     pub fn read(&self) -> Result<Run, RecordError> {
         let manifest = self.read_manifest()?;
         let mut damaged = Vec::new();
-        let host = kept(self.read_host(), &mut damaged).unwrap_or_else(Host::unknown);
+        let host = or_damaged(self.read_host(), &mut damaged).unwrap_or_else(Host::unknown);
         let answers = match self.0.join(ANSWERS).exists() {
-            true => kept(read_json::<AnswersRecord>(&self.0.join(ANSWERS)), &mut damaged).unwrap_or_default(),
+            true => or_damaged(read_json::<AnswersRecord>(&self.0.join(ANSWERS)), &mut damaged)
+                .unwrap_or_default(),
             false => AnswersRecord::default(),
         };
         let rounds = self.read_rounds(&mut damaged);
@@ -292,16 +293,16 @@ impl RunDir {
         if !self.0.join(INTERVENTIONS).exists() {
             return Vec::new();
         }
-        let folders = kept(self.entries(INTERVENTIONS), damaged).unwrap_or_default();
+        let folders = or_damaged(self.entries(INTERVENTIONS), damaged).unwrap_or_default();
         let runs = folders.into_iter().filter(|path| path.join("manifest.json").exists());
-        runs.filter_map(|path| kept(Self::open(&path).read(), damaged)).collect()
+        runs.filter_map(|path| or_damaged(Self::open(&path).read(), damaged)).collect()
     }
 
     /// Every record in `folder`, in order of file names.
     fn read_all<T: DeserializeOwned>(&self, folder: &str, damaged: &mut Vec<String>) -> Vec<T> {
-        let files = kept(self.entries(folder), damaged).unwrap_or_default();
+        let files = or_damaged(self.entries(folder), damaged).unwrap_or_default();
         let records = files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "json"));
-        records.filter_map(|path| kept(read_json(&path), damaged)).collect()
+        records.filter_map(|path| or_damaged(read_json(&path), damaged)).collect()
     }
 
     /// Fields of the manifest that are plain words or numbers, whatever its schema; nothing where it is no JSON object.
@@ -335,7 +336,7 @@ impl RunDir {
 }
 
 /// What was read, or nothing and a sentence among what is damaged.
-fn kept<T>(read: Result<T, RecordError>, damaged: &mut Vec<String>) -> Option<T> {
+fn or_damaged<T>(read: Result<T, RecordError>, damaged: &mut Vec<String>) -> Option<T> {
     read.map_err(|error| damaged.push(error.to_string())).ok()
 }
 

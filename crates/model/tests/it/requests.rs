@@ -141,8 +141,11 @@ fn a_file_that_cannot_be_used_is_refused_with_its_line() {
     for (text, line, words) in REFUSED {
         let error = plain(text).expect_err(text);
         assert_eq!(error.line, line, "{text}: {error}");
-        let told = error.to_string();
-        assert!(told.contains(words) && told.starts_with("f:") && !told.contains('\n'), "{text}: {told}");
+        let message = error.to_string();
+        assert!(
+            message.contains(words) && message.starts_with("f:") && !message.contains('\n'),
+            "{text}: {message}"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::words::{Token, shell};
-use super::{Annotations, Contents, Found, Given, Refusal, Request, refuse, split_url};
+use super::{Annotations, Contents, Entry, Given, Refusal, Request, refuse, split_url};
 
 /// Options without a value that say nothing of what is asked.
 const QUIET: [&str; 17] = [
@@ -46,22 +46,23 @@ const FORM: &str = "application/x-www-form-urlencoded";
 pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     let tokens =
         shell(given.text).or_else(|line| refuse(line, "a quote that begins here is never closed"))?;
-    let (mut contents, mut said, mut words) = (Contents::default(), Annotations::default(), Vec::new());
+    let (mut contents, mut annotations, mut words) =
+        (Contents::default(), Annotations::default(), Vec::new());
     let end = (0, Token::End);
     for (line, token) in tokens.into_iter().chain([end]) {
         match token {
             Token::Word(word) => words.push((line, word)),
             Token::Comment(text) => {
-                said.read_comment(&format!("#{text}")).map_err(|why| Refusal { line, why })?;
+                annotations.read_comment(&format!("#{text}")).map_err(|why| Refusal { line, why })?;
             }
             Token::End if words.is_empty() => {}
             Token::End => {
                 let command = Command::read(&std::mem::take(&mut words), given, &mut contents.notes)?;
-                contents.found.push(command.found(std::mem::take(&mut said))?);
+                contents.entries.push(command.entry(std::mem::take(&mut annotations))?);
             }
         }
     }
-    if contents.found.is_empty() { refuse(0, "it has no request") } else { Ok(contents) }
+    if contents.entries.is_empty() { refuse(0, "it has no request") } else { Ok(contents) }
 }
 
 /// One command, option by option.
@@ -204,7 +205,7 @@ impl Command {
         }
     }
 
-    fn found(mut self, said: Annotations) -> Result<Found, Refusal> {
+    fn entry(mut self, annotations: Annotations) -> Result<Entry, Refusal> {
         self.complete();
         let Some(url) = self.url.take() else { return refuse(self.line, "it has no URL") };
         let url = if url.contains("://") || url.starts_with('/') { url } else { format!("http://{url}") };
@@ -222,7 +223,7 @@ impl Command {
         let method = self.method.unwrap_or_else(|| own.to_owned());
         let request =
             Request { method, target: Some(target), fields: self.fields, body: body.unwrap_or_default() };
-        Ok(Found { line: self.line, host, named: said.named(request) })
+        Ok(Entry { line: self.line, host, named: annotations.named(request) })
     }
 }
 

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::{Contents, Found, Given, NamedRequest, Refusal, Request, refuse, split_url};
+use super::{Contents, Entry, Given, NamedRequest, Refusal, Request, refuse, split_url};
 
 /// Fields of one connection, or that are made anew. Source: RFC 9110, section 7.6.1.
 const DROPPED: [&str; 10] = [
@@ -29,11 +29,11 @@ struct Har {
 
 #[derive(Deserialize)]
 struct Log {
-    entries: Vec<Entry>,
+    entries: Vec<HarEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct HarEntry {
     request: Recorded,
 }
 
@@ -65,10 +65,12 @@ struct Body {
 }
 
 /// What is wrong with JSON, without the text that stands there: it may be a secret.
-fn without_value(said: &str) -> String {
-    match (said.find('"'), said.rfind('"')) {
-        (Some(first), Some(last)) if first < last => format!("{}\"...{}", &said[..first], &said[last..]),
-        _ => said.to_owned(),
+fn without_value(message: &str) -> String {
+    match (message.find('"'), message.rfind('"')) {
+        (Some(first), Some(last)) if first < last => {
+            format!("{}\"...{}", &message[..first], &message[last..])
+        }
+        _ => message.to_owned(),
     }
 }
 
@@ -87,19 +89,19 @@ pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
             continue;
         }
         // A parser of JSON tells no lines of what it has read.
-        let found =
-            found(recorded).map_err(|why| Refusal { line: 0, why: format!("entry {}: {why}", index + 1) })?;
-        contents.found.push(found);
+        let read = request_entry(recorded)
+            .map_err(|why| Refusal { line: 0, why: format!("entry {}: {why}", index + 1) })?;
+        contents.entries.push(read);
     }
     if others > 0 {
         contents
             .notes
             .push(format!("{}: {others} entries are not of http or https and are left out", given.file));
     }
-    if contents.found.is_empty() { refuse(0, "it has no request of http or https") } else { Ok(contents) }
+    if contents.entries.is_empty() { refuse(0, "it has no request of http or https") } else { Ok(contents) }
 }
 
-fn found(recorded: Recorded) -> Result<Found, String> {
+fn request_entry(recorded: Recorded) -> Result<Entry, String> {
     let (host, target) = split_url(&recorded.url)?;
     let path = target.split('?').next().unwrap_or_default();
     let name = format!("{} {path}", recorded.method);
@@ -109,7 +111,7 @@ fn found(recorded: Recorded) -> Result<Found, String> {
     let fields = recorded.headers.into_iter().filter(kept).map(|field| (field.name, field.value)).collect();
     let body = recorded.body.map_or(Ok(Vec::new()), body)?;
     let request = Request { method: recorded.method, target: Some(target), fields, body };
-    Ok(Found { line: 0, host, named: NamedRequest { name, weight: 1.0, request, expected_status: None } })
+    Ok(Entry { line: 0, host, named: NamedRequest { name, weight: 1.0, request, expected_status: None } })
 }
 
 fn body(body: Body) -> Result<Vec<u8>, String> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::words::words;
-use super::{Annotations, Contents, Found, Given, Refusal, Request, refuse, split_url};
+use super::{Annotations, Contents, Entry, Given, Refusal, Request, refuse, split_url};
 use crate::job::fill::is_placeholder;
 
 /// Longest value of a variable in bytes: variables of variables could grow without bound.
@@ -55,7 +55,7 @@ pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
         }
     }
     file.block(name, &block)?;
-    if file.contents.found.is_empty() { refuse(0, "it has no request") } else { Ok(file.contents) }
+    if file.contents.entries.is_empty() { refuse(0, "it has no request") } else { Ok(file.contents) }
 }
 
 struct File<'a> {
@@ -67,7 +67,7 @@ struct File<'a> {
 impl File<'_> {
     /// What stands between two lines of `###`: at most one request.
     fn block(&mut self, name: &str, lines: &[Line<'_>]) -> Result<(), Refusal> {
-        let mut said = Annotations { name: name.to_owned(), ..Annotations::default() };
+        let mut annotations = Annotations { name: name.to_owned(), ..Annotations::default() };
         let mut rest = lines;
         while let Some(((number, line), after)) = rest.split_first() {
             let text = line.trim();
@@ -75,9 +75,9 @@ impl File<'_> {
                 let value = self.resolve(*number, value)?;
                 self.variables.insert(name.to_owned(), value);
             } else if !text.is_empty()
-                && !said.read_comment(text).map_err(|why| Refusal { line: *number, why })?
+                && !annotations.read_comment(text).map_err(|why| Refusal { line: *number, why })?
             {
-                return self.request(*number, text, said, after);
+                return self.request(*number, text, annotations, after);
             }
             rest = after;
         }
@@ -88,7 +88,7 @@ impl File<'_> {
         &mut self,
         number: usize,
         line: &str,
-        mut said: Annotations,
+        mut annotations: Annotations,
         rest: &[Line<'_>],
     ) -> Result<(), Refusal> {
         let at = |why: String| Refusal { line: number, why };
@@ -104,11 +104,11 @@ impl File<'_> {
             _ => return refuse(number, format!("'{line}' is not 'METHOD URL HTTP/1.1'")),
         };
         let (host, target) = split_url(url).map_err(at)?;
-        let (fields, rest) = self.fields(rest, &mut said)?;
+        let (fields, rest) = self.fields(rest, &mut annotations)?;
         let body = self.body(rest)?;
         let request = Request { method: method.to_owned(), target: Some(target), fields, body };
-        let named = said.named(request);
-        self.contents.found.push(Found { line: number, host, named });
+        let named = annotations.named(request);
+        self.contents.entries.push(Entry { line: number, host, named });
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl File<'_> {
     fn fields<'b, 'c>(
         &self,
         lines: &'b [Line<'c>],
-        said: &mut Annotations,
+        annotations: &mut Annotations,
     ) -> Result<(Fields, &'b [Line<'c>]), Refusal> {
         let mut fields = Vec::new();
         for (index, (number, line)) in lines.iter().enumerate() {
@@ -124,7 +124,7 @@ impl File<'_> {
             if text.is_empty() {
                 return Ok((fields, &lines[index + 1..]));
             }
-            if said.read_comment(text).map_err(|why| Refusal { line: *number, why })? {
+            if annotations.read_comment(text).map_err(|why| Refusal { line: *number, why })? {
                 continue;
             }
             let text = self.resolve(*number, text)?;

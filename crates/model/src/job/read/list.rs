@@ -1,7 +1,7 @@
 //! Lines of `[WEIGHT] [METHOD] PATH`.
 
 use super::words::words;
-use super::{Contents, Found, Given, NamedRequest, Refusal, Request, refuse, split_url, weight};
+use super::{Contents, Entry, Given, NamedRequest, Refusal, Request, refuse, split_url, weight};
 
 /// Whether a line looks like one of a list.
 pub(super) fn is_line(line: &str) -> bool {
@@ -19,14 +19,14 @@ pub(super) fn read(given: &Given<'_>) -> Result<Contents, Refusal> {
     for (index, line) in given.text.lines().enumerate() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            let found = entry(index + 1, line, given.pattern);
-            contents.found.push(found.map_err(|why| Refusal { line: index + 1, why })?);
+            let entry = entry(index + 1, line, given.pattern);
+            contents.entries.push(entry.map_err(|why| Refusal { line: index + 1, why })?);
         }
     }
-    if contents.found.is_empty() { refuse(0, "it has no request") } else { Ok(contents) }
+    if contents.entries.is_empty() { refuse(0, "it has no request") } else { Ok(contents) }
 }
 
-fn entry(number: usize, line: &str, pattern: &Request) -> Result<Found, String> {
+fn entry(number: usize, line: &str, pattern: &Request) -> Result<Entry, String> {
     let mut words = words(line);
     let share = match words.first().filter(|word| word.parse::<f64>().is_ok()) {
         Some(_) => weight(words.remove(0))?,
@@ -48,5 +48,5 @@ fn entry(number: usize, line: &str, pattern: &Request) -> Result<Found, String> 
         body: if carries { pattern.body.clone() } else { Vec::new() },
     };
     let named = NamedRequest { name: String::new(), weight: share, request, expected_status: None };
-    Ok(Found { line: number, host, named })
+    Ok(Entry { line: number, host, named })
 }

@@ -1,4 +1,4 @@
-//! Requests from a file, told by its content: a list, an `.http` file, a HAR, or `curl` commands.
+//! Requests from a file, whose content tells its format: a list, an `.http` file, a HAR, or `curl` commands.
 //!
 //! Nothing here opens a file: the text is an argument, and so is what reads the bodies that it names.
 
@@ -59,7 +59,7 @@ pub struct Read {
 
 /// One request as a format gives it.
 #[derive(Debug)]
-struct Found {
+struct Entry {
     line: usize,
     /// The host of its URL.
     host: Option<String>,
@@ -69,7 +69,7 @@ struct Found {
 /// What a format gives.
 #[derive(Debug, Default)]
 struct Contents {
-    found: Vec<Found>,
+    entries: Vec<Entry>,
     notes: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub fn read(given: &Given<'_>) -> Result<Read, ReadError> {
 
 fn read_any(given: &Given<'_>) -> Result<Read, Refusal> {
     let format = format(given.text)?;
-    let Contents { mut found, mut notes } = match format {
+    let Contents { mut entries, mut notes } = match format {
         Format::List => list::read(given)?,
         Format::HttpFile => http_file::read(given)?,
         Format::Har => har::read(given)?,
@@ -113,15 +113,15 @@ fn read_any(given: &Given<'_>) -> Result<Read, Refusal> {
     };
     if format != Format::List {
         bare_pattern(given.pattern)?;
-        found.iter_mut().for_each(|found| replace_fields(&mut found.named.request, &given.pattern.fields));
+        entries.iter_mut().for_each(|entry| replace_fields(&mut entry.named.request, &given.pattern.fields));
     }
-    whole(&found)?;
-    let host = one_host(&found)?;
-    for one in &found {
-        check(&one.named.request, given.data).map_err(|why| Refusal { line: one.line, why })?;
+    whole(&entries)?;
+    let host = one_host(&entries)?;
+    for entry in &entries {
+        check(&entry.named.request, given.data).map_err(|why| Refusal { line: entry.line, why })?;
     }
-    limit_names(format, &mut found, &mut notes)?;
-    Ok(Read { requests: found.into_iter().map(|found| found.named).collect(), host, notes })
+    limit_names(format, &mut entries, &mut notes)?;
+    Ok(Read { requests: entries.into_iter().map(|entry| entry.named).collect(), host, notes })
 }
 
 /// What `text` is, by its first lines.
@@ -176,25 +176,28 @@ fn replace_fields(request: &mut Request, fields: &[(String, String)]) {
 }
 
 /// Whether anything would ever be drawn, and not too much is held.
-fn whole(found: &[Found]) -> Result<(), Refusal> {
-    if let Some(one) = found.get(MAX_REQUESTS) {
-        return refuse(one.line, format!("there are more than {MAX_REQUESTS} requests: give a part of them"));
+fn whole(entries: &[Entry]) -> Result<(), Refusal> {
+    if let Some(entry) = entries.get(MAX_REQUESTS) {
+        return refuse(
+            entry.line,
+            format!("there are more than {MAX_REQUESTS} requests: give a part of them"),
+        );
     }
-    let sum: f64 = found.iter().map(|found| found.named.weight).sum();
+    let sum: f64 = entries.iter().map(|entry| entry.named.weight).sum();
     if sum.is_finite() && sum > 0.0 { Ok(()) } else { refuse(0, "it has no request with a weight above 0") }
 }
 
 /// The one host that all URLs name.
-fn one_host(found: &[Found]) -> Result<Option<String>, Refusal> {
+fn one_host(entries: &[Entry]) -> Result<Option<String>, Refusal> {
     let mut first: Option<(&str, usize)> = None;
-    for one in found {
-        let Some(host) = one.host.as_deref() else { continue };
+    for entry in entries {
+        let Some(host) = entry.host.as_deref() else { continue };
         match first {
-            None => first = Some((host, one.line)),
+            None => first = Some((host, entry.line)),
             Some((other, _)) if other.eq_ignore_ascii_case(host) => {}
             Some((other, _)) => {
                 return refuse(
-                    one.line,
+                    entry.line,
                     format!(
                         "it is of another server ({host}) than those before it ({other}): one run drives one server"
                     ),
@@ -206,21 +209,21 @@ fn one_host(found: &[Found]) -> Result<Option<String>, Refusal> {
 }
 
 /// Rows cost memory: names that a user gave are refused beyond the limit, those made of paths are dropped.
-fn limit_names(format: Format, found: &mut [Found], notes: &mut Vec<String>) -> Result<(), Refusal> {
+fn limit_names(format: Format, entries: &mut [Entry], notes: &mut Vec<String>) -> Result<(), Refusal> {
     let mut names = std::collections::BTreeSet::new();
-    for one in found.iter() {
-        names.insert(one.named.name.as_str());
+    for entry in entries.iter() {
+        names.insert(entry.named.name.as_str());
         if names.len() <= MAX_NAMES {
             continue;
         }
         if format != Format::Har {
             return refuse(
-                one.line,
+                entry.line,
                 format!("there are more than {MAX_NAMES} names: let requests share some"),
             );
         }
         notes.push(format!("the requests have more than {MAX_NAMES} different paths, and so no row each"));
-        found.iter_mut().for_each(|found| found.named.name.clear());
+        entries.iter_mut().for_each(|entry| entry.named.name.clear());
         return Ok(());
     }
     Ok(())
@@ -269,7 +272,7 @@ fn status(text: &str) -> Result<u16, String> {
 }
 
 impl Annotations {
-    /// The request with what was said of it. One with a status of its own has a row of its own, too.
+    /// The request with its annotations. One with a status of its own has a row of its own, too.
     fn named(self, request: Request) -> NamedRequest {
         let whole = || format!("{} {}", request.method, request.target.as_deref().unwrap_or("/"));
         let name = match self.status {

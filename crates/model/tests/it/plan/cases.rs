@@ -94,9 +94,9 @@ fn every_case_of_the_repository_is_whole() {
             let path = |comparison| case.path(comparison) == target.path(variant).unwrap();
             let own = |variant: &str| target.path(Some(variant)).unwrap() != target.path;
             if variant.is_some_and(own) {
-                let mut asked =
+                let mut paths =
                     case.comparisons.iter().filter(|one| one.arms.iter().any(|other| other == arm));
-                assert!(asked.all(path), "{}: {arm} is asked for another path than its own", case.name);
+                assert!(paths.all(path), "{}: {arm} is asked for another path than its own", case.name);
             }
         }
     }
@@ -165,14 +165,14 @@ fn connections_are_fitted_to_the_machine_and_it_is_said() {
         (10_000, "keep", HostLimits { descriptors: 1024, ..ROOMY }, Size::Full, 960, true),
         (10_000, "keep", HostLimits { ports: 1256, ..ROOMY }, Size::Smoke, 64, true),
     ];
-    for (published, rule, host, size, want, told) in table {
+    for (published, rule, host, size, want, changes) in table {
         let text =
             GOOD.replace("connections = 1000", &format!("connections = {published}\nscale = \"{rule}\""));
         let case = CaseFile::parse("x.toml", &text).unwrap();
         let fitted = case.fit(&case.comparisons[0], &host, size);
         assert_eq!(fitted.connections, want, "{published} {rule} {host:?}");
         let says = fitted.changes.iter().any(|change| change.contains(&format!("instead of {published}")));
-        assert_eq!(says, told, "{published} {rule} {host:?}: {:?}", fitted.changes);
+        assert_eq!(says, changes, "{published} {rule} {host:?}: {:?}", fitted.changes);
         let cores = fitted.changes.iter().any(|change| change.contains("rates are compared per core"));
         assert_eq!(cores, host.server_cpus != 4, "{:?}", fitted.changes);
     }

@@ -12,7 +12,7 @@ fn run(mut search: Search, knee: f64, steady: f64) -> (Try, Vec<f64>) {
             Try::Confirm(rate) => rate <= steady,
             end => return (end, tried),
         };
-        search.tell(holds);
+        search.record(holds);
     }
     panic!("the search does not end: {tried:?}");
 }
