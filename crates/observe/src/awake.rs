@@ -37,14 +37,14 @@ impl Awake {
     pub fn keep(cpus: &CpuSet) -> io::Result<Self> {
         let mut awake = Self { stop: Arc::default(), threads: Vec::new() };
         for cpu in cpus.iter() {
-            let (told, begun) = channel();
+            let (begun, prepared) = channel();
             let stop = Arc::clone(&awake.stop);
             awake.threads.push(
                 std::thread::Builder::new()
                     .name(format!("awake-{cpu}"))
-                    .spawn(move || turn(cpu, &stop, &told))?,
+                    .spawn(move || turn(cpu, &stop, &begun))?,
             );
-            begun.recv().map_err(io::Error::other)??;
+            prepared.recv().map_err(io::Error::other)??;
         }
         Ok(awake)
     }
@@ -60,11 +60,11 @@ impl Drop for Awake {
     }
 }
 
-fn turn(cpu: u32, stop: &AtomicBool, told: &Sender<io::Result<()>>) {
+fn turn(cpu: u32, stop: &AtomicBool, begun: &Sender<io::Result<()>>) {
     let prepared = prepare(cpu);
     let ok = prepared.is_ok();
     // Whoever asked waits for this word.
-    let _ = told.send(prepared);
+    let _ = begun.send(prepared);
     while ok && !stop.load(Ordering::Relaxed) {
         for _ in 0..TURNS {
             std::hint::spin_loop();

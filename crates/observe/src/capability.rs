@@ -44,7 +44,7 @@ const BPF: u32 = 39;
 
 type Check = fn() -> Capability;
 
-/// In the order in which they are told: what figures rest on, what explains them, what the host allows.
+/// In the order in which they are listed: what figures rest on, what explains them, what the host allows.
 const CHECKS: [Check; 25] = [
     cpu_time,
     run_wait,

@@ -208,7 +208,7 @@ impl Counting {
         for what in wanted {
             let opened: io::Result<Vec<Counter>> =
                 threads.iter().filter_map(|thread| open(&what.kind, *thread).transpose()).collect();
-            // Refusals of one kind are told once, below.
+            // Refusals of one kind are reported once, below.
             counters.extend(opened.ok().map(|counters| Attached { what, counters }));
         }
         Self { counters, sparing: None, stopwatch: None, missing }

@@ -516,11 +516,11 @@ mod tests {
     fn a_thread_is_told_from_a_process() {
         let own = std::process::id();
         // A test may run on the first thread, whose number is that of the process.
-        let asked = std::thread::spawn(|| {
+        let process = std::thread::spawn(|| {
             let id = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
             Group::process_of_thread(id)
         });
-        assert_eq!((asked.join().unwrap(), Group::process_of_thread(own)), (Some(own), None));
+        assert_eq!((process.join().unwrap(), Group::process_of_thread(own)), (Some(own), None));
         assert_eq!(Group::process_of_thread(u32::MAX), None);
     }
 

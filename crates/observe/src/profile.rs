@@ -46,17 +46,17 @@ const STEP_KEPT: Duration = Duration::from_millis(5);
 const MAX_EVENTS: usize = 16_384;
 /// Looks at the list of threads until one finds no new one: threads may begin while we attach to their parents.
 const MAX_LOOKS: usize = 10;
-/// Samples and waits whose times are kept, 16 bytes each; of more nobody is told when they were.
+/// Samples and waits whose times are kept, 16 bytes each; of more it is not known when they were.
 const MOST_DATED: usize = 2_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const MICROSECOND_NS: u64 = 1_000;
 
 /// Stacks of one process, as the kernel wrote them; with the mark that the thread would have gone on.
 type Chain = (u32, Vec<u64>, bool);
-/// Stacks and when they were met.
+/// Stacks and when they were seen.
 type Chains = HashMap<Chain, StackWeight>;
 
-/// How often one stack was met, or for how long a thread left with it.
+/// How often one stack was seen, or for how long a thread left with it.
 #[derive(Debug, Default)]
 struct StackWeight {
     /// Samples, or microseconds.
@@ -70,11 +70,11 @@ impl StackWeight {
     fn within(&self, stalls: &[[u64; 2]]) -> u64 {
         let overlap = |[begin, end]: &[u64; 2]| -> u64 {
             let first = stalls.partition_point(|[_, until]| until < begin);
-            let met = stalls[first..].iter().take_while(|[from, _]| from <= end);
+            let overlapped = stalls[first..].iter().take_while(|[from, _]| from <= end);
             if begin == end {
-                return u64::from(met.count() > 0);
+                return u64::from(overlapped.count() > 0);
             }
-            met.map(|[from, until]| until.min(end).saturating_sub(*from.max(begin))).sum::<u64>()
+            overlapped.map(|[from, until]| until.min(end).saturating_sub(*from.max(begin))).sum::<u64>()
                 / MICROSECOND_NS
         };
         self.times.iter().map(overlap).sum()
@@ -125,11 +125,11 @@ struct Drained {
 }
 
 impl Drained {
-    fn meet(&mut self, chain: Chain, weight: u64, time_ns: [u64; 2]) {
-        let met = self.chains.entry(chain).or_default();
-        met.weight += weight;
+    fn add(&mut self, chain: Chain, weight: u64, time_ns: [u64; 2]) {
+        let stack = self.chains.entry(chain).or_default();
+        stack.weight += weight;
         if self.dated < MOST_DATED {
-            met.times.push(time_ns);
+            stack.times.push(time_ns);
             self.dated += 1;
         }
     }
@@ -242,8 +242,8 @@ impl Profiler {
         };
         if let Some((group, mut members)) = self.among {
             // Whoever ran, or nobody: together they are all of the time.
-            let met: u64 = drained.chains.values().map(|met| met.weight).sum();
-            let all = met + drained.idle + drained.lost;
+            let sampled: u64 = drained.chains.values().map(|stack| stack.weight).sum();
+            let all = sampled + drained.idle + drained.lost;
             let cpus_ns = wall_ns.saturating_mul(self.events.cpus.len() as u64);
             period_ns = cpus_ns.checked_div(all).unwrap_or(period_ns);
             members.extend(group.pids().unwrap_or_default());
@@ -260,7 +260,7 @@ impl Samples {
     /// code from `/tmp/perf-PID.map` where its runtime wrote one. It takes CPU time of the caller: up to seconds for
     /// large programs with debug information.
     ///
-    /// What was met during `stalls` is told apart: begin and end in nanoseconds of the monotonic clock, in the order of
+    /// What was seen during `stalls` is kept apart: begin and end in nanoseconds of the monotonic clock, in the order of
     /// time, none overlapping another.
     #[must_use]
     pub fn resolve(self, stalls: &[[u64; 2]]) -> Profile {
@@ -370,7 +370,7 @@ impl Drainer {
             // An idle CPU is nobody's.
             PerfRecord::Sample { pid: 0, .. } => self.drained.idle += 1,
             PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
-                ProfileKind::Cpu => self.drained.meet((pid, chain, false), 1, [time_ns, time_ns]),
+                ProfileKind::Cpu => self.drained.add((pid, chain, false), 1, [time_ns, time_ns]),
                 ProfileKind::OffCpu => {
                     let chain = (pid, chain, false);
                     self.away.insert(tid, Away { chain, since_ns: time_ns });
@@ -384,7 +384,7 @@ impl Drainer {
             PerfRecord::Came { tid, time_ns } => {
                 if let Some(Away { chain, since_ns }) = self.away.remove(&tid) {
                     let us = time_ns.saturating_sub(since_ns) / MICROSECOND_NS;
-                    self.drained.meet(chain, us, [since_ns, time_ns]);
+                    self.drained.add(chain, us, [since_ns, time_ns]);
                 }
             }
             PerfRecord::Forked { parent, child, time_ns } => {

@@ -61,13 +61,13 @@ impl ResourceSnapshot {
         let first = pids.first().copied();
         let cgroups = first.map_or_else(Cgroups::own, Cgroups::for_process);
         let network_is_ours = first.and_then(same_network);
-        let told = network_is_ours.filter(|ours| *ours).map(|_| SocketSnapshot::read(&open.sockets));
+        let sockets = network_is_ours.filter(|ours| *ours).map(|_| SocketSnapshot::read(&open.sockets));
         let unseen = Unseen {
             descriptors: open.uncounted,
             sockets: open.unnamed,
             network: first.filter(|_| network_is_ours == Some(false)),
             limits: first.filter(|_| !(cgroups.sees("cpu") && cgroups.sees("memory"))),
-            refused: matches!(told, Some(Err(_))),
+            refused: matches!(sockets, Some(Err(_))),
         };
         Self {
             memory: memory(&cgroups),
@@ -75,7 +75,7 @@ impl ResourceSnapshot {
             network: network(first),
             disks: parse::disks(&text("/proc/diskstats")),
             files: files(first, &open),
-            sockets: told.and_then(Result::ok),
+            sockets: sockets.and_then(Result::ok),
             unseen,
         }
     }

@@ -68,9 +68,9 @@ impl Tracer {
         let counted = Arc::new(Mutex::new(Counted::default()));
         let (stop, stopped) = channel();
         // The kernel takes requests from the thread only that began to trace.
-        let (tell, ready) = sync_channel(1);
+        let (seizure, ready) = sync_channel(1);
         let (root, group, shared) = (group.root(), group.clone(), Arc::clone(&counted));
-        let thread = std::thread::spawn(move || trace(&group, shared, &tell, &stopped));
+        let thread = std::thread::spawn(move || trace(&group, shared, &seizure, &stopped));
         let mut tracer = Self { counted, stop: Some(stop), thread: Some(thread) };
         match ready.recv() {
             Ok(Ok(())) => Ok(tracer),
@@ -135,17 +135,17 @@ fn name(number: u64) -> String {
 fn trace(
     group: &Group,
     counted: Arc<Mutex<Counted>>,
-    tell: &SyncSender<Result<(), ObserveError>>,
+    seizure: &SyncSender<Result<(), ObserveError>>,
     stopped: &Receiver<()>,
 ) {
     let mut tracees = Tracees::new(counted);
     let seized = tracees.seize(group);
     let failed = seized.is_err();
     if failed {
-        let _ = tell.send(seized);
+        let _ = seizure.send(seized);
     } else {
         tracees.follow(PATIENCE, Tracees::all_run, stopped);
-        let _ = tell.send(Ok(()));
+        let _ = seizure.send(Ok(()));
         tracees.follow(Duration::MAX, |_| false, stopped);
     }
     tracees.let_go();
@@ -187,7 +187,7 @@ impl Tracees {
             Ok(()) => {
                 self.all.insert(thread);
                 self.silent.insert(thread);
-                // One that has ended meanwhile is told of as ended.
+                // One that has ended meanwhile is reported as ended.
                 let _ = ptrace::interrupt(thread);
                 Ok(())
             }
@@ -223,7 +223,7 @@ impl Tracees {
         }
     }
 
-    /// Notes what became of a thread, and lets it go on. One that is killed while it is stopped is told of as ended.
+    /// Notes what became of a thread, and lets it go on. One that is killed while it is stopped is reported as ended.
     fn take(&mut self, thread: u32, change: Change) {
         if change == Change::Ended {
             self.forget(thread);

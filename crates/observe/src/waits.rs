@@ -42,7 +42,7 @@ pub struct WakerWatch {
     watching: bool,
 }
 
-/// What the thread that empties the rings is told, with the time at which it was.
+/// An order to the thread that empties the rings, with the time at which it was given.
 #[derive(Debug)]
 enum Order {
     Begin(u64, Vec<(u32, u32, String)>),
@@ -65,7 +65,7 @@ impl WakerWatch {
         };
         let functions = Functions::of_this_kernel().ok_or(ObserveError::NoTracepoints)?;
         let (events, rings) = open(group, ids)?;
-        let (orders, told) = channel();
+        let (orders, received) = channel();
         let peers = Peers::new(group);
         let drainer = Drainer {
             ids,
@@ -77,7 +77,7 @@ impl WakerWatch {
             begun_ns: None,
             wall_ns: 0,
         };
-        let drain = std::thread::spawn(move || drainer.run(&told));
+        let drain = std::thread::spawn(move || drainer.run(&received));
         Ok(Self { group: group.clone(), events, orders, drain, watching: false })
     }
 
@@ -193,7 +193,7 @@ impl Drainer {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let mut waits = recorded(self.machine.tell());
+        let mut waits = recorded(self.machine.into_waited());
         waits.wall_ns = self.wall_ns;
         waits.observer_cpu_ns = own_cpu_ns();
         waits
@@ -221,8 +221,8 @@ fn in_order(waiting: &mut Vec<Wake>, until_ns: u64) -> Vec<Wake> {
 }
 
 /// With names in the place of addresses; the short ones without their stacks.
-fn recorded(told: Waited) -> Waits {
-    let Waited { waits, threads, others_ns, lost } = told;
+fn recorded(waited: Waited) -> Waits {
+    let Waited { waits, threads, others_ns, lost } = waited;
     let with_stacks = &waits[..waits.len().min(MOST_LEAVES)];
     let sides = |(kind, _): &(Kind, Sum)| {
         [Some((kind.process, kind.waited_in.clone())), kind.woken_from.clone()].map(Option::unwrap_or_default)

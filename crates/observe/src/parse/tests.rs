@@ -332,7 +332,7 @@ fn perf_maps_of_several_runtimes_are_read() {
 
 #[test]
 fn functions_of_scripts_have_their_file_and_line() {
-    for (said, name, file, line) in [
+    for (name_in_map, name, file, line) in [
         ("JS:*hot /srv/app.js:2:21", "hot", Some("/srv/app.js"), Some(2)),
         (
             "LazyCompile:~get stdout node:internal/bootstrap:40:7",
@@ -346,9 +346,9 @@ fn functions_of_scripts_have_their_file_and_line() {
         ("JS:*alone", "alone", None, None),
         ("Builtin:ArrayMap", "Builtin:ArrayMap", None, None),
     ] {
-        let symbols = perf_map(&format!("1000 10 {said}\n"));
+        let symbols = perf_map(&format!("1000 10 {name_in_map}\n"));
         let found = &symbols[0];
-        assert_eq!((&*found.name, found.file.as_deref(), found.line), (name, file, line), "{said}");
+        assert_eq!((&*found.name, found.file.as_deref(), found.line), (name, file, line), "{name_in_map}");
     }
 }
 

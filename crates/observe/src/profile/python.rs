@@ -16,7 +16,7 @@ use blazesym::inspect::source::{Elf, Source};
 use model::record::{Frame, Interpreted, PYTHON, Profile, Stack};
 
 use self::layout::{
-    FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, SAID_BYTES,
+    FLAGS, HELD, Holder, Instruction, LAST_HOLDER, LENGTH, LOCKED, Layout, Lines, NEXT_THREAD, OFFSETS_BYTES,
     layout,
 };
 use crate::Group;
@@ -41,7 +41,7 @@ const MOST_BYTES: u64 = 1 << 18;
 const FRAME_BYTES: usize = 256;
 const CODE_BYTES: usize = 144;
 /// The version from which on an interpreter says its offsets.
-const SAYS_OFFSETS: u32 = 13;
+const HAS_OFFSETS: u32 = 13;
 /// The owner of a frame that stands for C, and not for a function of Python. Source: pycore_frame.h, `_frameowner`.
 const OF_C: u8 = 3;
 
@@ -51,7 +51,7 @@ pub(super) const NOT_READ: &str =
 /// How the functions begin in which CPython works.
 const EVALUATES: &str = "_PyEval_EvalFrame";
 
-/// Whether an interpreter was met.
+/// Whether an interpreter was found.
 pub(super) fn is_in(profile: &Profile) -> bool {
     profile.frames.iter().any(|frame| frame.name.starts_with(EVALUATES))
 }
@@ -63,7 +63,7 @@ pub(super) struct Python {
     thread: JoinHandle<Taken>,
 }
 
-/// Stacks with how often each was met, outermost first.
+/// Stacks with how often each was seen, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     stacks: BTreeMap<Vec<Frame>, u64>,
@@ -107,7 +107,7 @@ impl Python {
 }
 
 impl Taken {
-    /// Adds what was met at another time.
+    /// Adds what was seen at another time.
     pub(super) fn add(&mut self, more: Self) {
         for (stack, samples) in more.stacks {
             *self.stacks.entry(stack).or_default() += samples;
@@ -146,11 +146,11 @@ struct Interpreter {
     memory: Memory,
     layout: Layout,
     runtime: u64,
-    /// Code met so far, by its address.
+    /// Code seen so far, by its address.
     known: BTreeMap<u64, Code>,
 }
 
-/// What is told of code.
+/// What is known of a piece of code.
 struct Code {
     name: String,
     file: String,
@@ -177,8 +177,8 @@ impl Interpreter {
             // A program that is not relocated has addresses as they are.
             let runtime = if address >= begin { address } else { begin + address };
             let memory = Memory(memory.0.try_clone().ok()?);
-            let layout = if version >= SAYS_OFFSETS {
-                layout.said(&memory.bytes::<SAID_BYTES>(runtime)?)?
+            let layout = if version >= HAS_OFFSETS {
+                layout.with_offsets_of(&memory.bytes::<OFFSETS_BYTES>(runtime)?)?
             } else {
                 layout
             };
@@ -207,9 +207,9 @@ impl Interpreter {
             }
             let holder = self.layout.holder.map(|holder| self.holder(holder, interpreter));
             let mut thread = self.memory.word(interpreter, self.layout.threads)?;
-            let mut met = 0;
-            while thread != 0 && met < MOST_THREADS {
-                met += 1;
+            let mut seen = 0;
+            while thread != 0 && seen < MOST_THREADS {
+                seen += 1;
                 if holder.is_none_or(|holder| holder == Some(thread)) {
                     threads.push(thread);
                 }

@@ -27,7 +27,7 @@ const NO_CALLERS: &str = "The program keeps no frame pointers, so callers are un
 const RUN_QUEUE: &str = "[waiting for a CPU]";
 const JIT_MODULE: &str = "[jit]";
 const KERNEL_MODULE: &str = "[kernel]";
-/// User stacks at most this deep end in the function that was met or in the one before: nobody kept a frame pointer.
+/// User stacks at most this deep end in the function that was running or in the one before: nobody kept a frame pointer.
 const FLAT_DEPTH: usize = 2;
 /// Modules of the C library, which Debian and others build without frame pointers.
 const LIBC: [&str; 3] = ["libc.so", "libpthread", "ld-"];
@@ -38,21 +38,21 @@ const OUTERMOST: [&str; 6] =
 const FLAT_SHARE: f64 = 0.5;
 /// Stands for a place in a module that is not known.
 const NO_PLACE: &str = "0x0";
-/// Places told of a module without symbols.
-const PLACES_TOLD: usize = 5;
-/// Share of samples in one module without symbols from which it is told.
+/// Places shown of a module without symbols.
+const PLACES_SHOWN: usize = 5;
+/// Share of samples in one module without symbols from which on it is reported.
 const UNNAMED_SHARE: f64 = 0.05;
 
-/// A profile with everything that follows from the stacks, what was met during `stalls` told apart.
+/// A profile with everything that follows from the stacks, what was seen during `stalls` kept apart.
 pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
     let names = Names::new(chains);
     // Samples in all and during stalls.
     let mut stacks: BTreeMap<Vec<u32>, [u64; 2]> = BTreeMap::new();
-    // Samples whose callers are unknown, by the module that they were met in.
+    // Samples whose callers are unknown, by the module that they were in.
     let mut flat: BTreeMap<String, u64> = BTreeMap::new();
     let mut user_samples = 0;
-    for ((pid, chain, preempted), met) in chains {
-        let samples = met.weight;
+    for ((pid, chain, preempted), stack) in chains {
+        let samples = stack.weight;
         let (kernel, user) = split_chain(chain);
         let mut frames = names.user(*pid, &user);
         if !user.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn resolve(chains: &Chains, stalls: &[[u64; 2]]) -> Profile {
         frames.extend(preempted.then_some(names.run_queue).flatten());
         let sums = stacks.entry(frames).or_default();
         sums[0] += samples;
-        sums[1] += met.within(stalls);
+        sums[1] += stack.within(stalls);
     }
     let stalled =
         stacks.iter().map(|(frames, [_, samples])| Stack { frames: frames.clone(), samples: *samples });
@@ -139,17 +139,17 @@ fn unnamed(profile: &Profile) -> BTreeMap<&str, BTreeMap<&str, u64>> {
     unnamed
 }
 
-/// The places met most often, for a disassembler to be pointed at; nothing where places are not known.
+/// The places seen most often, for a disassembler to be pointed at; nothing where places are not known.
 fn most_frequent(places: &BTreeMap<&str, u64>, percent: impl Fn(u64) -> f64) -> String {
     let mut ordered: Vec<(&str, u64)> = places.iter().map(|(place, samples)| (*place, *samples)).collect();
     ordered.retain(|(place, _)| *place != NO_PLACE);
     ordered.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-    let told: Vec<String> = ordered
+    let shown: Vec<String> = ordered
         .into_iter()
-        .take(PLACES_TOLD)
+        .take(PLACES_SHOWN)
         .map(|(place, samples)| format!("{place} {:.1} %", percent(samples)))
         .collect();
-    if told.is_empty() { String::new() } else { format!(" (at {})", told.join(", ")) }
+    if shown.is_empty() { String::new() } else { format!(" (at {})", shown.join(", ")) }
 }
 
 /// What is said where most stacks end after a frame or two, most of them in module `flat_in`.
@@ -323,7 +323,7 @@ impl Names {
         frames.len() <= FLAT_DEPTH && !frames.iter().any(is_outermost)
     }
 
-    /// The module of the function that was met.
+    /// The module of the function that was running.
     fn innermost_module(&self, frames: &[u32]) -> String {
         frames.last().map_or_else(String::new, |index| self.frames[*index as usize].module.clone())
     }
@@ -336,7 +336,7 @@ impl Names {
     }
 }
 
-/// Where a thread was met that was not in the kernel.
+/// Where a thread was seen that was not in the kernel.
 fn user_address(chain: &[u64]) -> Option<u64> {
     let (kernel, user) = split_chain(chain);
     user.first().copied().filter(|_| kernel.is_empty())

@@ -34,7 +34,7 @@ pub(super) fn target_of_write(number: u64, args: &[u64; 6]) -> Option<(u64, bool
     }
 }
 
-/// Sockets met so far.
+/// Sockets seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     /// By inode, which no two sockets have at a time.

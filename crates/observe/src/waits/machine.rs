@@ -203,7 +203,7 @@ impl Machine {
     }
 
     /// Everything so far.
-    pub(super) fn tell(mut self) -> Waited {
+    pub(super) fn into_waited(mut self) -> Waited {
         let ids: Vec<u32> = self.threads.keys().copied().collect();
         ids.into_iter().for_each(|id| self.forget(id));
         let Self { kinds, sums, threads_served: threads, others_ns, lost, .. } = self;

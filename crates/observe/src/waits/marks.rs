@@ -158,7 +158,7 @@ impl Functions {
     }
 
     fn from_kallsyms(lines: impl Iterator<Item = String>) -> Self {
-        let said: HashMap<&str, Marks> =
+        let marks_of: HashMap<&str, Marks> =
             FUNCTIONS.iter().flat_map(|(marks, names)| names.iter().map(|name| (*name, *marks))).collect();
         let function = |line: String| {
             let mut words = line.split_whitespace();
@@ -167,7 +167,7 @@ impl Functions {
             // Compilers make variants of a function, which are called NAME.KIND.NUMBER.
             let name = name.split('.').next()?;
             let is_code = matches!(kind, "t" | "T" | "w" | "W");
-            is_code.then(|| (address, said.get(name).copied().unwrap_or_default()))
+            is_code.then(|| (address, marks_of.get(name).copied().unwrap_or_default()))
         };
         let mut begins: Vec<(u64, Marks)> = lines.filter_map(function).collect();
         begins.sort_by_key(|(address, _)| *address);

@@ -64,14 +64,14 @@ fn fresh_pages_are_faults_and_stay_in_the_peak() {
 fn threads_that_share_a_cpu_wait_for_it() {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
-    let mut told = Fixture::new(&["spin-twice-on", &cpu, "200"]);
-    let group = Group::from_pid(told.pid()).unwrap();
+    let mut fixture = Fixture::new(&["spin-twice-on", &cpu, "200"]);
+    let group = Group::from_pid(fixture.pid()).unwrap();
     let before = group.snapshot().unwrap();
     let looking = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(250));
         (group.snapshot().unwrap(), group.fairness().unwrap())
     });
-    told.work();
+    fixture.work();
     let (during, fairness) = looking.join().unwrap();
     let usage = during.since(&before);
     assert_eq!((usage.threads, usage.threads_changed), (3, 2));
@@ -82,8 +82,8 @@ fn threads_that_share_a_cpu_wait_for_it() {
 
 #[test]
 fn a_series_sees_memory_and_threads() {
-    let told = Fixture::new(&["threads", "23"]);
-    let series = Series::start(Group::from_pid(told.pid()).unwrap(), Duration::from_millis(50));
+    let fixture = Fixture::new(&["threads", "23"]);
+    let series = Series::start(Group::from_pid(fixture.pid()).unwrap(), Duration::from_millis(50));
     std::thread::sleep(Duration::from_millis(530));
     let (points, cost_ns) = series.stop();
     // It looks every 50 ms where the machine lets it.
@@ -100,21 +100,21 @@ fn a_process_that_is_not_there_is_an_error() {
 
 #[test]
 fn a_process_that_ends_is_an_error_and_another_with_its_number_is_not_it() {
-    let told = Fixture::new(&["sleep", "1"]);
-    let group = Group::from_pid(told.pid()).unwrap();
+    let fixture = Fixture::new(&["sleep", "1"]);
+    let group = Group::from_pid(fixture.pid()).unwrap();
     assert!(group.snapshot().is_ok());
-    drop(told);
+    drop(fixture);
     assert!(matches!(group.snapshot(), Err(ObserveError::Ended(_))));
 }
 
 #[test]
 fn a_supervisor_is_not_part_of_what_is_below_it() {
-    let told = Fixture::new(&["sleep", "1"]);
+    let fixture = Fixture::new(&["sleep", "1"]);
     let below = Group::below(std::process::id()).unwrap().snapshot().unwrap();
     let own = Group::from_pid(std::process::id()).unwrap().snapshot().unwrap();
     let (below, own) = (below.since(&below), own.since(&own));
     assert!(below.processes >= 1 && own.processes > below.processes, "{below:?} {own:?}");
-    drop(told);
+    drop(fixture);
 }
 
 #[test]

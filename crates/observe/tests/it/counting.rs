@@ -14,11 +14,11 @@ const BESIDE: u64 = 20;
 
 /// What is counted while a fixture works; `None`, and said, where this user may not count.
 fn counted(role: &[&str]) -> Option<(Counts, model::record::Usage)> {
-    let mut told = Fixture::new(role);
-    let group = Group::from_pid(told.pid()).unwrap();
+    let mut fixture = Fixture::new(role);
+    let group = Group::from_pid(fixture.pid()).unwrap();
     let counting = Counting::attach(&group, &OwnCpus::default()).unwrap();
     let (before, used) = (counting.read(), group.snapshot().unwrap());
-    told.work();
+    fixture.work();
     let counts = counting.read().since(&before);
     if counts.events.is_empty() {
         testkit::skipped(&format!("{:?}", counts.missing));
@@ -47,19 +47,19 @@ fn system_calls_are_counted_exactly_by_name() {
 /// What is counted on the first CPU while a fixture works there, with pauses or without, and what it used; `None` where
 /// calls may not be counted on whole CPUs.
 fn seen_on_cpu(role: &[&str], sparingly: bool) -> Option<(Counts, model::record::Usage)> {
-    let mut told = Fixture::new(role);
+    let mut child = Fixture::new(role);
     let own = OwnCpus { cpus: "0".parse().unwrap(), switched_often: true };
     let mut first = rustix::thread::CpuSet::new();
     first.set(0);
-    let fixture = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
+    let fixture = rustix::process::Pid::from_raw(i32::try_from(child.pid()).unwrap());
     rustix::thread::sched_setaffinity(fixture, &first).ok()?;
-    let group = Group::from_pid(told.pid()).unwrap();
+    let group = Group::from_pid(child.pid()).unwrap();
     let mut counting = Counting::attach(&group, &own).unwrap();
     if sparingly {
         counting = counting.sparingly(&own);
     }
     let (before, used) = (counting.read(), group.snapshot().unwrap());
-    told.work();
+    child.work();
     let counts = counting.read().since(&before);
     let usage = group.snapshot().unwrap().since(&used);
     counts.event("wakeups").is_some().then_some((counts, usage))
@@ -75,12 +75,12 @@ fn system_calls_on_a_servers_own_cpus_are_counted_by_name() {
     let mut tries = Vec::new();
     while tries.len() < 6 {
         let Some(counts) = counted_on_cpu(&["requests", &REQUESTS.to_string()], false) else { return };
-        let asked = counts.syscalls["getppid"];
-        assert!(counts.counted_share == 1.0 && counts.event("syscalls").unwrap() >= asked, "{counts:?}");
-        if asked == 3 * REQUESTS {
+        let calls = counts.syscalls["getppid"];
+        assert!(counts.counted_share == 1.0 && counts.event("syscalls").unwrap() >= calls, "{counts:?}");
+        if calls == 3 * REQUESTS {
             return;
         }
-        tries.push(asked);
+        tries.push(calls);
     }
     panic!("asked {} times, and counted were {tries:?}", 3 * REQUESTS);
 }
@@ -93,14 +93,14 @@ fn many_system_calls_are_counted_in_slices_that_stand_for_all_of_the_time() {
     let mut tries = Vec::new();
     while tries.len() < 6 {
         let Some(counts) = counted_on_cpu(&["datagrams", &DATAGRAMS.to_string()], true) else { return };
-        let (asked, share) = (counts.syscalls["getppid"] as f64, counts.counted_share);
+        let (calls, share) = (counts.syscalls["getppid"] as f64, counts.counted_share);
         // Those that may not use BPF count all of the time, and say so.
         let in_slices = !counts.missing.iter().any(|text| text.contains("in slices"));
         let right = if in_slices { share < 0.5 } else { share == 1.0 };
-        if right && (asked / (8 * DATAGRAMS) as f64 - 1.0).abs() < 0.03 {
+        if right && (calls / (8 * DATAGRAMS) as f64 - 1.0).abs() < 0.03 {
             return;
         }
-        tries.push((asked, share));
+        tries.push((calls, share));
     }
     panic!("asked {} times; counted, and in what share of the time: {tries:?}", 8 * DATAGRAMS);
 }
@@ -110,8 +110,9 @@ fn where_bpf_is_refused_calls_are_counted_all_of_the_time_and_that_is_said() {
     let role = ["requests", &REQUESTS.to_string()];
     let Some(counts) = refusing(CALLS[2], EPERM, || counted_on_cpu(&role, true)) else { return };
     assert_eq!(counts.counted_share, 1.0);
-    let said = counts.missing.iter().any(|text| text.contains("in slices") && text.contains("allow bpf"));
-    assert_eq!(said, counts.event("syscalls").is_some(), "{counts:?}");
+    let in_slices =
+        counts.missing.iter().any(|text| text.contains("in slices") && text.contains("allow bpf"));
+    assert_eq!(in_slices, counts.event("syscalls").is_some(), "{counts:?}");
     let found = refusing(CALLS[2], EPERM, observe::capabilities);
     let slices = found.iter().find(|capability| capability.id == "calls_in_slices").unwrap();
     assert!(!slices.ok && slices.text.contains("allow bpf"), "{slices:?}");
@@ -120,8 +121,8 @@ fn where_bpf_is_refused_calls_are_counted_all_of_the_time_and_that_is_said() {
 #[test]
 fn counts_equal_those_of_a_tracer() {
     let Some((counts, _)) = counted(&["requests", "2000"]) else { return };
-    let mut told = Fixture::new(&["requests", "2000"]);
-    let tracer = match Tracer::attach(&Group::from_pid(told.pid()).unwrap()) {
+    let mut fixture = Fixture::new(&["requests", "2000"]);
+    let tracer = match Tracer::attach(&Group::from_pid(fixture.pid()).unwrap()) {
         Ok(tracer) if !counts.syscalls.is_empty() => tracer,
         tracer => {
             testkit::skipped(&format!("{:?}, {:?}", tracer.err(), counts.missing));
@@ -129,7 +130,7 @@ fn counts_equal_those_of_a_tracer() {
         }
     };
     let before = tracer.read();
-    told.work();
+    fixture.work();
     let traced = tracer.read().since(&before);
     for (name, times) in OF_ONE_REQUEST {
         let [ours, theirs] = [&counts, &traced].map(|counts| counts.syscalls[name]);
@@ -207,16 +208,17 @@ fn sleeps_are_switches_and_pages_are_faults() {
 #[test]
 fn of_a_server_with_many_threads_less_is_counted_and_that_is_said() {
     for (threads, names) in [("1500", 0..1), ("300", 1..40)] {
-        let told = Fixture::new(&["threads", threads]);
-        let counting = Counting::attach(&Group::from_pid(told.pid()).unwrap(), &OwnCpus::default()).unwrap();
+        let fixture = Fixture::new(&["threads", threads]);
+        let counting =
+            Counting::attach(&Group::from_pid(fixture.pid()).unwrap(), &OwnCpus::default()).unwrap();
         let counts = counting.read().since(&counting.read());
         if counts.event("syscalls").is_none() {
             return;
         }
-        let said = |words: &str| counts.missing.iter().any(|text| text.contains(words));
-        let names = if said("ulimit -n") { 0..1 } else { names };
+        let has_note = |words: &str| counts.missing.iter().any(|text| text.contains(words));
+        let names = if has_note("ulimit -n") { 0..1 } else { names };
         assert!(names.contains(&counts.syscalls.len()), "{threads} threads: {:?}", counts.syscalls);
-        assert!(said("threads only"), "{threads} threads: {:?}", counts.missing);
+        assert!(has_note("threads only"), "{threads} threads: {:?}", counts.missing);
     }
 }
 

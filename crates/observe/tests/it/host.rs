@@ -54,12 +54,12 @@ fn a_connection_is_in_the_tcp_counters() {
 
 #[test]
 fn tcp_is_that_of_the_network_in_which_the_watched_process_is() {
-    let Some(told) = in_own_network(&["sleep", "1"]) else {
+    let Some(fixture) = in_own_network(&["sleep", "1"]) else {
         testkit::skipped("no network namespace can be made here");
         return;
     };
-    let group = Group::from_pid(told.pid()).unwrap();
-    let watch = HostWatch::for_process(told.pid(), all_cpus());
+    let group = Group::from_pid(fixture.pid()).unwrap();
+    let watch = HostWatch::for_process(fixture.pid(), all_cpus());
     let before = (watch.snapshot().unwrap(), ResourceSnapshot::read(&group).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let clients: Vec<_> =
@@ -83,12 +83,12 @@ fn limits_are_those_of_the_cgroup_in_which_the_watched_process_is() {
         testkit::skipped("no cgroup can be made here");
         return;
     };
-    let mut told = Fixture::new(&["spin", "30"]);
-    cgroup.take(told.pid());
-    let group = Group::from_pid(told.pid()).unwrap();
-    let (own, watch) = (HostWatch::new(all_cpus()), HostWatch::for_process(told.pid(), all_cpus()));
+    let mut fixture = Fixture::new(&["spin", "30"]);
+    cgroup.take(fixture.pid());
+    let group = Group::from_pid(fixture.pid()).unwrap();
+    let (own, watch) = (HostWatch::new(all_cpus()), HostWatch::for_process(fixture.pid(), all_cpus()));
     let before = (own.snapshot().unwrap(), watch.snapshot().unwrap());
-    told.work();
+    fixture.work();
     let (own_ns, its_ns) = (
         own.snapshot().unwrap().since(&before.0).throttled_ns,
         watch.snapshot().unwrap().since(&before.1).throttled_ns,
@@ -121,8 +121,8 @@ fn a_full_accept_queue_is_counted() {
 
 #[test]
 fn a_busy_cpu_is_seen() {
-    let mut told = Fixture::new(&["spin", "900"]);
-    let working = std::thread::spawn(move || told.work());
+    let mut fixture = Fixture::new(&["spin", "900"]);
+    let working = std::thread::spawn(move || fixture.work());
     let busy = busy_share(&all_cpus(), Duration::from_millis(500)).unwrap();
     working.join().unwrap();
     let one = 1.0 / all_cpus().len() as f64;
@@ -137,7 +137,7 @@ fn a_cpu_that_is_not_there_is_an_error() {
 #[test]
 fn a_sampler_tells_target_and_generator_apart() {
     let (mut target, generator) = (Fixture::new(&["spin", "300"]), Fixture::new(&["sleep", "1"]));
-    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
+    let group = |fixture: &Fixture| Group::from_pid(fixture.pid()).unwrap();
     let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
     target.work();
@@ -149,10 +149,10 @@ fn a_sampler_tells_target_and_generator_apart() {
 
 #[test]
 fn what_an_idle_target_uses_is_its_own_and_nobody_elses() {
-    let told = [0, 1].map(|_| Fixture::new(&["sleep", "1"]));
+    let fixture = [0, 1].map(|_| Fixture::new(&["sleep", "1"]));
     let (mut busy, generator) = (Fixture::new(&["spin", "300"]), Fixture::new(&["sleep", "1"]));
-    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
-    let targets = vec![group(&told[0]), group(&busy), group(&told[1])];
+    let group = |fixture: &Fixture| Group::from_pid(fixture.pid()).unwrap();
+    let targets = vec![group(&fixture[0]), group(&busy), group(&fixture[1])];
     let sampler = Sampler::new(targets, group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
     busy.work();
@@ -165,7 +165,7 @@ fn what_an_idle_target_uses_is_its_own_and_nobody_elses() {
 #[test]
 fn who_is_neither_target_nor_generator_is_another() {
     let (target, generator) = (Fixture::new(&["sleep", "1"]), Fixture::new(&["sleep", "1"]));
-    let group = |told: &Fixture| Group::from_pid(told.pid()).unwrap();
+    let group = |fixture: &Fixture| Group::from_pid(fixture.pid()).unwrap();
     let sampler = Sampler::new(vec![group(&target)], group(&generator), all_cpus(), all_cpus());
     let before = sampler.read(0).unwrap();
     // What is below this process counts as its own; a session that init adopts does not.

@@ -52,13 +52,13 @@ fn perf_events_that_a_filter_refuses_are_no_capabilities_and_the_filter_is_named
 #[test]
 fn the_error_of_a_refused_event_names_the_filter_and_tells_its_cause_once() {
     for (errno, words) in [(EPERM, "(os error 1)"), (ENOSYS, "(os error 38)")] {
-        let told = Fixture::new(&["sleep", "1"]);
-        let group = Group::from_pid(told.pid()).unwrap();
+        let fixture = Fixture::new(&["sleep", "1"]);
+        let group = Group::from_pid(fixture.pid()).unwrap();
         let error =
             refusing(CALLS[0], errno, || Profiler::attach(&group, 99, &OwnCpus::default())).unwrap_err();
-        let said = chain(&error);
-        assert!(said.contains(FILTER) && said.contains("perf_event_open"), "{said}");
-        assert_eq!(said.matches(words).count(), 1, "{said}");
+        let chain_text = chain(&error);
+        assert!(chain_text.contains(FILTER) && chain_text.contains("perf_event_open"), "{chain_text}");
+        assert_eq!(chain_text.matches(words).count(), 1, "{chain_text}");
         let counts = refusing(CALLS[0], errno, || {
             Counting::attach(&group, &OwnCpus::default())
                 .map(|counting| counting.read().since(&counting.read()))

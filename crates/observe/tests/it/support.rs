@@ -20,9 +20,9 @@ impl Fixture {
     /// Any program that speaks as the fixture does.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut told = Self { stdout: BufReader::new(child.stdout.take().unwrap()), child };
-        told.expect_line("ready\n");
-        told
+        let mut fixture = Self { stdout: BufReader::new(child.stdout.take().unwrap()), child };
+        fixture.expect_line("ready\n");
+        fixture
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -70,13 +70,13 @@ pub(crate) fn in_own_network(role: &[&str]) -> Option<Fixture> {
 
 /// Watches one fixture from before its work until after it.
 pub(crate) fn watch(role: &[&str]) -> (Usage, Snapshot) {
-    let mut told = Fixture::new(role);
-    while told.state() != 'S' {
+    let mut fixture = Fixture::new(role);
+    while fixture.state() != 'S' {
         std::thread::yield_now();
     }
-    let group = Group::from_pid(told.pid()).unwrap();
+    let group = Group::from_pid(fixture.pid()).unwrap();
     let before = group.snapshot().unwrap();
-    told.work();
+    fixture.work();
     let after = group.snapshot().unwrap();
     (after.since(&before), after)
 }

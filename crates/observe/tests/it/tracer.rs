@@ -192,12 +192,12 @@ fn an_ordinary_user_counts_exactly() {
         heard.read_line(&mut line).unwrap();
         (tracer, heard, line)
     };
-    let (mut tracer, mut heard, said) = trace(own.child.id());
-    if said.contains("yama") {
-        testkit::skipped(&said);
+    let (mut tracer, mut heard, line) = trace(own.child.id());
+    if line.contains("yama") {
+        testkit::skipped(&line);
         return;
     }
-    assert_eq!(said, "ready\n");
+    assert_eq!(line, "ready\n");
     ask(&mut stream, REQUESTS);
     tracer.stdin.as_mut().unwrap().write_all(b".").unwrap();
     let mut counted = String::new();
@@ -206,8 +206,8 @@ fn an_ordinary_user_counts_exactly() {
     assert_eq!(counted, format!("{} {REQUESTS} {}\n", ASKS * REQUESTS, 3 * REQUESTS));
     ask(&mut stream, REQUESTS);
     let other = Served::new("threads");
-    let (mut refused, _, said) = trace(other.child.id());
-    assert!(said.contains("another user's"), "{said}");
+    let (mut refused, _, line) = trace(other.child.id());
+    assert!(line.contains("another user's"), "{line}");
     refused.wait().unwrap();
 }
 

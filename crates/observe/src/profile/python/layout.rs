@@ -12,7 +12,7 @@ pub(super) struct Layout {
     /// In an interpreter: the next one, and its first thread.
     pub(super) next_interpreter: u64,
     pub(super) threads: u64,
-    /// Where the thread is told that holds the interpreter's lock, where that is known.
+    /// Where the holder of the interpreter's lock stands, where that is known.
     pub(super) holder: Option<Holder>,
     /// In a thread: the kernel's number for it, where it is there.
     pub(super) thread_id: Option<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Layout {
     pub(super) through: Option<u64>,
     /// Bytes of a frame that are read.
     pub(super) frame_bytes: usize,
-    /// In a frame: its code, its caller, its instruction, and whose it is where that is told.
+    /// In a frame: its code, its caller, its instruction, and whose it is, where that is known.
     pub(super) code: usize,
     pub(super) previous: usize,
     pub(super) instruction: Instruction,
@@ -38,7 +38,7 @@ pub(super) struct Layout {
     pub(super) wide: u64,
 }
 
-/// Where the thread is told that holds the interpreter's lock.
+/// Where the holder of the interpreter's lock stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Holder {
     /// In the runtime. It depends on the size of the C library's locks.
@@ -164,9 +164,9 @@ pub(super) fn layout(minor: u32) -> Option<Layout> {
     }
 }
 
-/// Bytes at the begin of the runtime in which 3.13 says its offsets: a word that tells that it does, its version, and the words
+/// Bytes at the begin of the runtime that hold the offsets of 3.13: a cookie, the version, and the words
 /// of `_Py_DebugOffsets`.
-pub(super) const SAID_BYTES: usize = 8 * (CODE_BEGIN + 1);
+pub(super) const OFFSETS_BYTES: usize = 8 * (CODE_BEGIN + 1);
 const COOKIE: &[u8] = b"xdebugpy";
 /// Words of it by their places. Source: CPython 3.13, Include/internal/pycore_runtime.h.
 const VERSION: usize = 1;
@@ -190,7 +190,7 @@ const CODE_BEGIN: usize = 43;
 impl Layout {
     /// The layout that an interpreter of 3.13 says it has; nothing where it runs threads without a lock, or says another
     /// version.
-    pub(super) fn said(self, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn with_offsets_of(self, bytes: &[u8]) -> Option<Self> {
         let word = |place: usize| super::word(bytes, 8 * place);
         let small = |place: usize| word(place).and_then(|word| usize::try_from(word).ok());
         let version = word(VERSION)? >> 16;

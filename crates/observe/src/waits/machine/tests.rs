@@ -108,15 +108,15 @@ impl Script {
     /// What ended how much time, without what took none.
     fn end(mut self, at_ns: u64) -> (Vec<Ended>, Waited) {
         self.machine.end(at_ns);
-        let told = self.machine.tell();
-        let mut sums: Vec<_> = told
+        let waited = self.machine.into_waited();
+        let mut sums: Vec<_> = waited
             .waits
             .iter()
             .filter(|(_, sum)| sum.ns > 0)
             .map(|(kind, sum)| (kind.ended_by, kind.behind, kind.by.clone(), sum.ns))
             .collect();
         sums.sort();
-        (sums, told)
+        (sums, waited)
     }
 }
 
@@ -144,9 +144,9 @@ fn every_wait_is_told_by_what_ended_it() {
         let mut script = Script::new();
         script.serves(&[11]);
         script.wait_of(11, place, 100..400, by, context, woken_in);
-        let (sums, told) = script.end(1000);
+        let (sums, waited) = script.end(1000);
         assert_eq!(sums, [(ended_by, None, name.map(str::to_owned), 300)]);
-        assert_eq!((told.threads, told.others_ns), (1, 0));
+        assert_eq!((waited.threads, waited.others_ns), (1, 0));
     }
 }
 
@@ -162,7 +162,7 @@ fn intervals_share_the_time_without_a_cpu_and_overlap_nowhere() {
     // A second waking of whoever is ready already ends nothing.
     script.at(610).wakes((DATABASE, 31), 12, Context::Soft, FROM_SENDER).at(620).comes(12);
     script.at(900).waits(12, SYNC);
-    let (sums, told) = script.end(1000);
+    let (sums, waited) = script.end(1000);
     let by = |name: &str| Some(name.to_owned());
     assert_eq!(
         sums,
@@ -175,7 +175,7 @@ fn intervals_share_the_time_without_a_cpu_and_overlap_nowhere() {
     );
     // Of 2000 ns of two threads: the first ran 100, 150 and 480 of them, the second 150 and 280.
     assert_eq!(sums.iter().map(|one| one.3).sum::<u64>(), 2000 - 100 - 150 - 480 - 150 - 280);
-    assert_eq!((told.threads, told.lost), (2, 0));
+    assert_eq!((waited.threads, waited.lost), (2, 0));
 }
 
 #[test]
@@ -223,9 +223,9 @@ fn lost_records_leave_time_unknown_and_never_told_wrongly() {
     script.at(100).waits(11, ELSEWHERE).at(200).take(0, 0, WakeKind::Lost(7));
     // What is seen next of the one is that it is woken, of the other that it comes to a CPU.
     script.at(300).wakes((CLIENT, 21), 11, Context::Soft, FROM_SENDER).comes(11).at(350).comes(12);
-    let (sums, told) = script.end(1000);
+    let (sums, waited) = script.end(1000);
     assert_eq!(sums, [(EndedBy::Client, None, None, 100), (EndedBy::Unknown, None, None, 150)]);
-    assert_eq!(told.lost, 7);
+    assert_eq!(waited.lost, 7);
 }
 
 #[test]
@@ -241,9 +241,9 @@ fn threads_begin_and_end_and_only_those_that_serve_count() {
     script.wait_of(12, ELSEWHERE, 200..700, (0, 0), Context::Hard, TIMER);
     script.at(800).take(CLIENT, 21, WakeKind::Began { process: CLIENT, thread: 22 });
     script.wakes((CLIENT, 21), 22, Context::Task, ELSEWHERE).comes(22);
-    let (sums, told) = script.end(1000);
+    let (sums, waited) = script.end(1000);
     assert_eq!(sums, [(EndedBy::Timer, None, None, 30), (EndedBy::Cpu, None, None, 10)]);
-    assert_eq!((told.threads, told.others_ns), (2, 180 + 500));
+    assert_eq!((waited.threads, waited.others_ns), (2, 180 + 500));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn of_too_many_kinds_the_last_have_no_places() {
         let (from, to) = (1000 * number, 1000 * number + 500);
         script.wait_of(11, 100 + number, from..to, (0, 0), Context::Hard, TIMER);
     }
-    let (_, told) = script.end(u64::MAX);
-    assert!(told.waits.len() <= MOST_KINDS + 12, "{}", told.waits.len());
-    assert_eq!(told.waits.iter().map(|(_, sum)| sum.ns).sum::<u64>(), 2 * MOST_KINDS as u64 * 500);
+    let (_, waited) = script.end(u64::MAX);
+    assert!(waited.waits.len() <= MOST_KINDS + 12, "{}", waited.waits.len());
+    assert_eq!(waited.waits.iter().map(|(_, sum)| sum.ns).sum::<u64>(), 2 * MOST_KINDS as u64 * 500);
 }
