@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use model::job::{Endpoint, Job, Protocol, Requests, Reuse};
 use serde::{Deserialize, Serialize};
 
-use crate::list::Asked;
+use crate::list::JobRequests;
 use crate::schedule::Pace;
 use crate::{Identity, List, LoadError, Request, Roots, Scenario, Target, Tls};
 
@@ -132,17 +132,17 @@ impl Config {
             Some(socket) => Target::unix(&endpoint.url, socket.clone())?,
             None => Target::resolve(&endpoint.url)?,
         };
-        let asked = match job.requests {
+        let requests = match job.requests {
             // A message is sent as it is, whatever it looks like.
-            Requests::Same(_) if !job.has_statuses() => Asked::Same,
-            _ => Asked::new(&job.requests, job.data.clone().map(Arc::new), &target)?,
+            Requests::Same(_) if !job.has_statuses() => JobRequests::Same,
+            _ => JobRequests::new(&job.requests, job.data.clone().map(Arc::new), &target)?,
         };
         let mut config = Self::new(target);
         if let Requests::Same(pattern) = &job.requests {
             // A script and a log have it as their pattern, whatever is to be filled in it.
             config.request = Request::for_target(pattern, &config.target);
         }
-        if let Asked::Each(list) = asked {
+        if let JobRequests::Each(list) = requests {
             config.list = Some(Arc::new(list));
         }
         config.expected_status = endpoint.expected_status;

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 /// Latencies in nanoseconds.
 pub type Latencies = Histogram<u64>;
 
-/// Longest latency that is told from a longer one: a day.
+/// Longest latency that is kept apart from longer ones: a day.
 const HIGHEST_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// Significant decimal digits: 0.1 % is far below what two runs differ by.
 const DIGITS: u8 = 3;

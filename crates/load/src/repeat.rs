@@ -8,7 +8,7 @@ use crate::session::Span;
 use crate::summary::{Measured, outcome};
 use crate::{Latencies, Outcome, latencies};
 
-/// Spread of the windows' medians from which on it must be told: a difference of a tenth between two single windows
+/// Spread of the windows' medians from which on it must be reported: a difference of a tenth between two single windows
 /// would mean nothing then.
 const SPREAD: f64 = 0.1;
 

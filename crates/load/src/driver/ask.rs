@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use model::job::{Endpoint, Job, Requests as Asked};
+use model::job::{Endpoint, Job};
 
 use super::{prepare, run_fed};
 use crate::list::ListFeed;
@@ -24,18 +24,18 @@ pub fn ask(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<Vec<Heard>, LoadError> {
-    let one = Job { connections: 1, threads: 1, ..job.clone() }.with_depth(1);
-    let mut config = Config::of_job(&one, endpoint)?;
+    let job = Job { connections: 1, threads: 1, ..job.clone() }.with_depth(1);
+    let mut config = Config::of_job(&job, endpoint)?;
     config.pace = Pace::Closed;
     config.warmup = Warmup::NONE;
     config.window = limit;
     config.requests = Some(times.into());
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let feed: Box<dyn Feed> = match one.has_statuses() {
+    let feed: Box<dyn Feed> = match job.has_statuses() {
         false => Box::new(Repeated(prepare::request(&config)?)),
         true => {
-            let requests = Asked::named(&one.requests, &config.target.path);
-            let list = List::drawn(&requests, one.data.clone().map(Arc::new), &config.target)?;
+            let requests = job.requests.named(&config.target.path);
+            let list = List::drawn(&requests, job.data.clone().map(Arc::new), &config.target)?;
             // The list is sent; a path that is filled there, as by `{random 1 9}`, can have a space.
             config.request.path.clone_from(&config.target.path);
             Box::new(ListFeed::new(Arc::new(list), config.seed, prepare::part(&config, 0)))

@@ -16,7 +16,7 @@ use crate::session::{Feed, Span, Spec};
 use crate::summary::{Gathered, Measured};
 use crate::{Address, Config, LoadError, Requests, Supply};
 
-/// How long before an edge the workers are told of it: several times what waking them takes.
+/// How long before an edge the workers get the order: several times what waking them takes.
 const LEAD_NS: u64 = 2_000_000;
 /// How often the stop flag is looked at: soon for a person, seldom for a core that is shared with a worker.
 const STOP_CHECK_NS: u64 = 50_000_000;
@@ -25,7 +25,7 @@ const CONNECT_NS: u64 = 30 * SECOND_NS;
 /// How long after its end workers may take to hand over: counting out a long backlog of unsent arrivals.
 const HANDOVER_NS: u64 = 60 * SECOND_NS;
 
-/// The workers of one endpoint, and what they are told and have said.
+/// The workers of one endpoint, with their orders and reports.
 pub(crate) struct Crew {
     config: Config,
     plan: Plan,
@@ -187,7 +187,7 @@ impl<'a> Conductor<'a> {
         for crew in 0..self.crews.len() {
             self.crew = crew;
             self.await_connections()?;
-            established.push(self.sum(|told| &told.established));
+            established.push(self.sum(|progress| &progress.established));
         }
         Ok(established)
     }
@@ -276,7 +276,7 @@ impl<'a> Conductor<'a> {
             }
             Message::Done(report) => self.done.push(*report),
             Message::Failed(LoadError::Feed { error, after }) => {
-                let after = after || self.sum(|told| &told.completed) > 0;
+                let after = after || self.sum(|progress| &progress.completed) > 0;
                 return Err(LoadError::Feed { error, after });
             }
             Message::Failed(error) => return Err(error),
@@ -286,8 +286,8 @@ impl<'a> Conductor<'a> {
 
     fn await_connections(&mut self) -> Result<(), LoadError> {
         self.listen(now_ns() + CONNECT_NS, |this| this.ready[this.crew] == this.handles().len())?;
-        let established = self.sum(|told| &told.established);
-        if self.sum(|told| &told.opened) == 0 && !self.stopped() {
+        let established = self.sum(|progress| &progress.established);
+        if self.sum(|progress| &progress.opened) == 0 && !self.stopped() {
             return Err(self.refusal());
         }
         let requested = u64::from(self.crew().config.connections);
@@ -310,7 +310,7 @@ impl<'a> Conductor<'a> {
             if !self.listen(next_ns, |_| false)? {
                 return Ok(false);
             }
-            let completed = self.sum(|told| &told.completed);
+            let completed = self.sum(|progress| &progress.completed);
             seconds.push(completed - completed_before);
             (self.events)(Event::WarmupSecond { completed: completed - completed_before });
             completed_before = completed;
@@ -322,8 +322,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn sum(&self, of: fn(&Progress) -> &AtomicU64) -> u64 {
-        self.handles().iter().map(|handle| of(&handle.progress).load(Ordering::Relaxed)).sum()
+    fn sum(&self, counter: fn(&Progress) -> &AtomicU64) -> u64 {
+        self.handles().iter().map(|handle| counter(&handle.progress).load(Ordering::Relaxed)).sum()
     }
 
     /// Why nothing could be opened, in the words of the first worker that knows.

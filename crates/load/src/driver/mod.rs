@@ -35,7 +35,7 @@ use crate::summary::{Facts, Measured, outcome};
 use crate::{Config, Latencies, LoadError, Requests, Supply};
 use model::record::{LoadReport, ShardRecord};
 
-/// What happens in a run, told as it happens.
+/// What happens in a run, reported as it happens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
     /// All connections were tried; nothing has been sent.

@@ -288,8 +288,8 @@ pub(crate) fn part(config: &Config, thread: u32) -> Part {
 fn requests(config: &Config) -> Option<u64> {
     let logged = config.list.as_ref().and_then(|list| list.whole_within(config.window.as_secs_f64()));
     match (config.requests, logged) {
-        (Some(asked), Some(logged)) => Some(asked.min(logged)),
-        (asked, logged) => asked.or(logged),
+        (Some(requested), Some(logged)) => Some(requested.min(logged)),
+        (requested, logged) => requested.or(logged),
     }
 }
 

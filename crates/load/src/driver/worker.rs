@@ -21,7 +21,7 @@ use super::socket::Moved;
 use super::stamps::Stamps;
 use crate::histogram::{Latencies, Pool, latencies};
 use crate::session::{
-    Asked, End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Http2, Http3, Protocol, SecondTally,
+    End, EventStreams, Fate, Feed, Finished, Hopeless, Http1, Http2, Http3, Protocol, SecondTally, Sending,
     Session, Span, Spec, WebSocket,
 };
 use crate::tls::Client;
@@ -235,7 +235,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
         loop {
             let now = now_ns();
             self.vain.turn(now);
-            self.tell();
+            self.publish_progress();
             self.follow_control(now);
             self.check_feed()?;
             if now > self.span.end_ns || self.is_done() {
@@ -339,11 +339,11 @@ impl<'a, P: Protocol> Worker<'a, P> {
     }
 
     #[inline]
-    fn tell(&self) {
-        let told = &self.setup.handle.progress;
-        told.completed.store(self.session.completed(), Ordering::Relaxed);
-        told.established.store(self.opener.established, Ordering::Relaxed);
-        told.opened.store(self.opener.opened, Ordering::Relaxed);
+    fn publish_progress(&self) {
+        let progress = &self.setup.handle.progress;
+        progress.completed.store(self.session.completed(), Ordering::Relaxed);
+        progress.established.store(self.opener.established, Ordering::Relaxed);
+        progress.opened.store(self.opener.opened, Ordering::Relaxed);
     }
 
     /// Enters the phase that the conductor has set for this moment.
@@ -404,12 +404,12 @@ impl<'a, P: Protocol> Worker<'a, P> {
     /// What is done at every turn rather than for every request.
     #[inline]
     fn housekeep(&mut self, now: u64) {
-        let mut told = false;
+        let mut reported = false;
         for second in self.session.take_seconds(now) {
-            told = true;
+            reported = true;
             let _ = self.setup.messages.send((self.setup.crew, Message::Second(second)));
         }
-        if told {
+        if reported {
             self.session.lend(self.setup.pool.take());
         }
         let mut given_up = Vec::new();
@@ -453,9 +453,9 @@ impl<'a, P: Protocol> Worker<'a, P> {
             let Some(lane) = self.session.next_write() else { return };
             self.vain.useful();
             match self.protocol.ask(&mut self.session, lane, at) {
-                Asked::Now => self.write(lane, at),
-                Asked::Later => {}
-                Asked::Lost => self.settle(lane / self.protocol.lanes(), Fate::Replace, at),
+                Sending::Now => self.write(lane, at),
+                Sending::Later => {}
+                Sending::Lost => self.settle(lane / self.protocol.lanes(), Fate::Replace, at),
             }
             if self.session.is_quiet(at) {
                 return;

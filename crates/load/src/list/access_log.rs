@@ -35,20 +35,20 @@ pub(super) fn entry(line: &str, template: &Request) -> Result<Option<(i64, Reque
     let request = quoted(rest).ok_or_else(|| wrong("there is no \"request\""))?;
     let Some(request) = unescaped(request) else { return Ok(None) };
     let words: Vec<&str> = request.split(' ').collect();
-    let asked = match words[..] {
-        [method, path, version] if version.starts_with("HTTP/") => asking(template, method, path),
+    let request = match words[..] {
+        [method, path, version] if version.starts_with("HTTP/") => from_template(template, method, path),
         _ => None,
     };
     // What cannot be sent was refused by the server that wrote the log, too.
-    Ok(asked.filter(|request| request.render().is_ok()).map(|request| (second, request)))
+    Ok(request.filter(|request| request.render().is_ok()).map(|request| (second, request)))
 }
 
 /// The template with another method and path.
-fn asking(template: &Request, method: &str, path: &str) -> Option<Request> {
+fn from_template(template: &Request, method: &str, path: &str) -> Option<Request> {
     let carries = method == template.method || matches!(method, "POST" | "PUT" | "PATCH");
     // A method such as CONNECT asks a proxy, and what is no path asked another server.
-    let asked = path.starts_with('/') || (path == "*" && method == "OPTIONS");
-    asked.then(|| Request {
+    let to_server = path.starts_with('/') || (path == "*" && method == "OPTIONS");
+    to_server.then(|| Request {
         method: method.to_owned(),
         path: path.to_owned(),
         headers: template.headers.clone(),

@@ -181,14 +181,14 @@ impl List {
 
 /// What a job asks of one server.
 #[derive(Debug)]
-pub enum Asked {
+pub enum JobRequests {
     /// One request again and again, which nothing fills.
     Same,
     /// Requests that differ.
     Each(List),
 }
 
-impl Asked {
+impl JobRequests {
     /// What `requests` are to `target`; `data` fills their placeholders.
     ///
     /// # Errors

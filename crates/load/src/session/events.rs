@@ -3,7 +3,7 @@
 use memchr::memchr2;
 
 use super::answer::{Answer, Body, Malformed};
-use super::protocol::{Asked, End, Protocol};
+use super::protocol::{End, Protocol, Sending};
 use super::{Fate, Session};
 use crate::histogram::{Latencies, latencies, resident};
 
@@ -218,9 +218,9 @@ impl Protocol for EventStreams {
         Fate::Keep
     }
 
-    fn ask(&mut self, session: &mut Session, _lane: u32, _at: u64) -> Asked {
+    fn ask(&mut self, session: &mut Session, _lane: u32, _at: u64) -> Sending {
         session.count_events();
-        Asked::Now
+        Sending::Now
     }
 
     fn received(

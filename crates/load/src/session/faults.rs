@@ -159,7 +159,7 @@ impl Session {
         self.note_users();
     }
 
-    /// Gives up requests that are too old at `now`; `replace` is told of each connection that this costs.
+    /// Gives up requests that are too old at `now`; `replace` is called with each connection that this costs.
     ///
     /// A request counts once. Those behind it on the same connection are sent again on another.
     pub fn expire(&mut self, now: u64, mut replace: impl FnMut(u32)) {

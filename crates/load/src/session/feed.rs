@@ -107,7 +107,7 @@ pub struct FeedError(pub String);
 
 /// One request of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct Outgoing {
     pub(super) bytes: usize,
     /// Whether it is HEAD, whose answer has no body.
     pub(super) head: bool,
@@ -125,7 +125,7 @@ pub(super) struct Asked {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub(super) bytes: Vec<u8>,
-    pub(super) requests: Vec<Asked>,
+    pub(super) requests: Vec<Outgoing>,
 }
 
 impl Batch {
@@ -142,14 +142,14 @@ impl Batch {
         if !request.is_empty() {
             let (bytes, head) = (request.len(), request.starts_with(b"HEAD "));
             let repeatable = is_repeatable(request);
-            self.requests.push(Asked { bytes, head, repeatable, label, user: None, hears: true });
+            self.requests.push(Outgoing { bytes, head, repeatable, label, user: None, hears: true });
         }
     }
 
     /// The request that was added last is of `user`; without `hears` its answer is not kept.
     pub(crate) fn of_user(&mut self, user: User, hears: bool) {
-        if let Some(asked) = self.requests.last_mut() {
-            (asked.user, asked.hears) = (Some(user), hears);
+        if let Some(request) = self.requests.last_mut() {
+            (request.user, request.hears) = (Some(user), hears);
         }
     }
 

@@ -48,7 +48,7 @@ pub use http2::Http2;
 pub use http3::Http3;
 pub use in_pieces::InPieces;
 pub use pairs::Pairs;
-pub use protocol::{Asked, End, Hopeless, Http1, Protocol, WebSocket};
+pub use protocol::{End, Hopeless, Http1, Protocol, Sending, WebSocket};
 pub use silence::Silences;
 pub(crate) use silence::of_both;
 pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
@@ -486,11 +486,11 @@ impl Session {
         }
         let early = state.unwritten == state.cursor.held;
         let mut stamp = self.rings.pop(lane, &mut state.cursor);
-        let (asked, timed) = self.source.each().map_or((None, true), |each| {
+        let (request, timed) = self.source.each().map_or((None, true), |each| {
             let popped = each.pop(lane);
-            (popped.map(|(asked, _)| asked), popped.is_none_or(|(_, last)| last || !each.times_batches()))
+            (popped.map(|(request, _)| request), popped.is_none_or(|(_, last)| last || !each.times_batches()))
         });
-        let label = asked.and_then(|asked| asked.label);
+        let label = request.and_then(|request| request.label);
         if early {
             (state.unwritten, state.offset) = (state.unwritten - 1, 0);
             stamp = Stamp {
@@ -507,7 +507,7 @@ impl Session {
         self.completed += 1;
         self.tally.answer(stamp, at, answer.status, label, timed);
         self.note_pieces(lane, stamp, at, timed);
-        match asked.and_then(|asked| asked.user) {
+        match request.and_then(|request| request.user) {
             None => self.hear(lane),
             Some(user) => {
                 let well = !self.tally.is_error(answer.status, label);

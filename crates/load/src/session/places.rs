@@ -34,7 +34,7 @@ pub(super) trait Carrier: fmt::Debug {
     /// A stream that waited for room, and has it now.
     fn next_waiting(&mut self) -> Option<u32>;
 
-    /// Gives a stream up, of which the server is told, or its wait for room.
+    /// Gives a stream up, and tells the server, or gives up its wait for room.
     fn cancel(&mut self, stream: u32);
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Places<C> {
     places: Box<[Place<C>]>,
     /// Connections on which something was done that is not sent yet.
     touched: Vec<u32>,
-    /// What came of streams, while it is told to the session.
+    /// What came of streams, while it is reported to the session.
     came: Vec<(u32, Came)>,
     hopeless: Option<Hopeless>,
 }
@@ -140,14 +140,14 @@ impl<C: Carrier> Places<C> {
         let mut came = std::mem::take(&mut self.came);
         let advanced = self.connection(connection).map(|open| advance(open, &mut came));
         for (stream, how) in came.drain(..) {
-            self.tell(session, connection, (stream, how), at);
+            self.report(session, connection, (stream, how), at);
         }
         self.came = came;
         advanced
     }
 
     #[inline]
-    fn tell(&mut self, session: &mut Session, connection: u32, (stream, how): (u32, Came), at: u64) {
+    fn report(&mut self, session: &mut Session, connection: u32, (stream, how): (u32, Came), at: u64) {
         let lane = connection * self.streams + stream;
         let ended = self.connection(connection).filter(|_| how != Came::Begun);
         if let Some(heard) = ended.and_then(|open| open.take_heard(stream)) {

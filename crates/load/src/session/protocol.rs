@@ -21,7 +21,7 @@ pub enum End {
 /// When a request that is due is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Asked {
+pub enum Sending {
     /// At once, on its connection.
     Now,
     /// Together with others of its connection, which [`Protocol::gathered`] names, or when the server has room for it.
@@ -57,8 +57,8 @@ pub trait Protocol: fmt::Debug {
 
     /// The session has something to write for `lane`.
     #[inline]
-    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Asked {
-        Asked::Now
+    fn ask(&mut self, _session: &mut Session, _lane: u32, _at: u64) -> Sending {
+        Sending::Now
     }
 
     /// A connection on which requests were gathered, each once, and what becomes of it.

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::dispatch::NEVER;
-use super::feed::{Asked, Batch, Feed, FeedError, Heard};
+use super::feed::{Batch, Feed, FeedError, Heard, Outgoing};
 use super::users::{Next, User};
 
 /// Most bytes that one write offers: more than a socket's default send buffer takes is only copied in vain.
@@ -94,7 +94,7 @@ struct Outbox {
     bytes: Vec<u8>,
     written: usize,
     /// Requests held, sent or not, in order; with whether each is the last of its batch.
-    held: VecDeque<(Asked, bool)>,
+    held: VecDeque<(Outgoing, bool)>,
     rest: Rest,
 }
 
@@ -116,14 +116,14 @@ impl Outbox {
     fn advance(&mut self, unwritten: u32, written: usize) -> (u32, usize) {
         let first = self.held.len() - unwritten as usize;
         let (mut whole, mut left) = (0, written);
-        for (asked, _) in self.held.range(first..) {
-            if left < asked.bytes {
+        for (request, _) in self.held.range(first..) {
+            if left < request.bytes {
                 break;
             }
-            left -= asked.bytes;
+            left -= request.bytes;
             whole += 1;
         }
-        let rest: usize = self.held.range(first + whole..).map(|(asked, _)| asked.bytes).sum();
+        let rest: usize = self.held.range(first + whole..).map(|(request, _)| request.bytes).sum();
         self.written = self.bytes.len() - (rest - left);
         if self.written == self.bytes.len() {
             self.bytes.clear();
@@ -175,7 +175,7 @@ impl Each {
         }
         let count = self.batch.requests.len();
         let requests = self.batch.requests.iter().enumerate();
-        outbox.held.extend(requests.map(|(index, asked)| (*asked, index + 1 == count)));
+        outbox.held.extend(requests.map(|(index, request)| (*request, index + 1 == count)));
     }
 
     /// Puts the request of a user that is due first into the outbox of `lane`, and says when it was due.
@@ -199,7 +199,7 @@ impl Each {
 
     /// The request of `lane` that was due at `due_ns` is to be sent again; false where it is no user's.
     pub(crate) fn again(&mut self, lane: u32, due_ns: u64) -> bool {
-        let user = self.pop(lane).and_then(|(asked, _)| asked.user);
+        let user = self.pop(lane).and_then(|(request, _)| request.user);
         user.map(|user| self.steps.push(Reverse((due_ns, user)))).is_some()
     }
 
@@ -245,19 +245,19 @@ impl Each {
     /// more. Of a list or a script the next request would be another.
     pub(crate) fn may_repeat(&self, lane: u32) -> bool {
         let oldest = self.outboxes[lane as usize].held.front();
-        oldest.is_some_and(|(asked, _)| asked.user.is_some() && asked.repeatable)
+        oldest.is_some_and(|(request, _)| request.user.is_some() && request.repeatable)
     }
 
     /// Whether the next answer on `lane` is to be heard.
     pub(crate) fn hears(&self, lane: u32) -> bool {
-        self.outboxes[lane as usize].held.front().is_none_or(|(asked, _)| asked.hears)
+        self.outboxes[lane as usize].held.front().is_none_or(|(request, _)| request.hears)
     }
 
     /// Takes back the last `surplus` requests of the batch that was just fetched for `lane`.
     pub(crate) fn give_back(&mut self, lane: u32, surplus: u32) {
         let outbox = &mut self.outboxes[lane as usize];
         for _ in 0..surplus {
-            let bytes = outbox.held.pop_back().map_or(0, |(asked, _)| asked.bytes);
+            let bytes = outbox.held.pop_back().map_or(0, |(request, _)| request.bytes);
             outbox.bytes.truncate(outbox.bytes.len() - bytes);
         }
         if let Some((_, last)) = outbox.held.back_mut() {
@@ -266,7 +266,7 @@ impl Each {
     }
 
     /// The oldest request of `lane` is answered or given up: it, and whether it was the last of its batch.
-    pub(super) fn pop(&mut self, lane: u32) -> Option<(Asked, bool)> {
+    pub(super) fn pop(&mut self, lane: u32) -> Option<(Outgoing, bool)> {
         self.outboxes[lane as usize].held.pop_front()
     }
 
@@ -280,7 +280,7 @@ impl Each {
 
     /// Whether the next answer on `lane` has no body whatever it says.
     pub(crate) fn bodiless(&self, lane: u32) -> bool {
-        self.outboxes[lane as usize].held.front().is_some_and(|(asked, _)| asked.head)
+        self.outboxes[lane as usize].held.front().is_some_and(|(request, _)| request.head)
     }
 
     pub(crate) fn window_begins(&mut self) {

@@ -33,9 +33,9 @@ impl Session {
     /// that.
     pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> bool {
         let state = &self.lanes[lane as usize];
-        let asked = state.cursor.held > state.unwritten;
+        let outstanding = state.cursor.held > state.unwritten;
         let _ = self.broken(lane, if malformed { Fault::Parse } else { Fault::Read }, at);
-        asked
+        outstanding
     }
 
     /// The answer of `lane` is complete, for a feed that wants to hear it.

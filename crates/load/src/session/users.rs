@@ -136,13 +136,13 @@ impl Session {
 
     /// The oldest request of `lane` will not be answered: its label. Its user, if it has one, is gone.
     pub(super) fn lose(&mut self, lane: u32, at: u64) -> Option<u16> {
-        let asked = self.source.each()?.pop(lane)?.0;
-        if let Some(user) = asked.user {
+        let request = self.source.each()?.pop(lane)?.0;
+        if let Some(user) = request.user {
             self.source.each()?.lose(user);
             self.tally.user_failed(at);
             self.note_users();
         }
-        asked.label
+        request.label
     }
 
     /// The window ends: users who are under way are counted, and steps that were due and not sent.

@@ -264,9 +264,9 @@ impl Session {
             match self.lanes[lane as usize].reader.frames().next(buf, &mut from, heard) {
                 Ok(Some(Received::Message)) => {
                     let state = &self.lanes[lane as usize];
-                    let asked = state.cursor.held > state.unwritten;
+                    let outstanding = state.cursor.held > state.unwritten;
                     let answer = Answer { status: MESSAGE, keep_alive: true };
-                    if asked && self.answered(lane, answer, at) == Fate::Replace {
+                    if outstanding && self.answered(lane, answer, at) == Fate::Replace {
                         return Fate::Replace;
                     }
                 }

@@ -61,13 +61,13 @@ fn partial(report: &LoadReport, _: &Measured) -> Option<Warning> {
 }
 
 fn connections(report: &LoadReport, measured: &Measured) -> Option<Warning> {
-    let (open, asked) = (report.connections.established, report.connections.requested);
-    (open < asked).then_some(())?;
+    let (open, requested) = (report.connections.established, report.connections.requested);
+    (open < requested).then_some(())?;
     let why = measured.connect_error.as_deref().unwrap_or("the others were still being opened");
     warning(
         "connections",
         format!(
-            "Only {open} of {asked} connections were open when the window began ({why}): ask for fewer, or raise the server's backlog."
+            "Only {open} of {requested} connections were open when the window began ({why}): ask for fewer, or raise the server's backlog."
         ),
     )
 }

@@ -3,7 +3,7 @@
 use load::schedule::{Arrival, Dispatch, Intensity, Pace, Part};
 use load::session::http3::piece::Piece;
 use load::session::{
-    Asked, End, EventStreams, Fate, Http1, Http2, Http3, Protocol, Session, Span, Spec, Upgrade, WebSocket,
+    End, EventStreams, Fate, Http1, Http2, Http3, Protocol, Sending, Session, Span, Spec, Upgrade, WebSocket,
     enveloped, message,
 };
 
@@ -169,7 +169,7 @@ fn drive_streams(bytes: &[u8], piece: usize) -> Verdict {
 /// Writes all that is to be written.
 fn write<P: Protocol>(protocol: &mut P, session: &mut Session) {
     while let Some(lane) = session.next_write() {
-        if protocol.ask(session, lane, BEGIN) == Asked::Now {
+        if protocol.ask(session, lane, BEGIN) == Sending::Now {
             let bytes = protocol.outgoing(session, 0).len();
             protocol.wrote(session, 0, bytes, BEGIN);
         }

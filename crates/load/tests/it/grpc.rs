@@ -82,8 +82,8 @@ fn what_is_no_answer_costs_one_call_and_says_why() {
         let (report, count) = call(answer, |_| ());
         assert_eq!((report.requests, report.errors.parse, report.errors.total()), (0, CALLS, CALLS), "{why}");
         assert_eq!(count.connections(), 2, "{why}: the connections are kept");
-        let said = report.warnings.iter().filter(|warning| warning.text.contains(why)).count();
-        assert_eq!(said, 1, "{why}: {:?}", report.warnings);
+        let warnings = report.warnings.iter().filter(|warning| warning.text.contains(why)).count();
+        assert_eq!(warnings, 1, "{why}: {:?}", report.warnings);
     }
 }
 

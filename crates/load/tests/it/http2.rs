@@ -34,17 +34,17 @@ fn counted(outcome: Result<Outcome, LoadError>, count: &Count) -> (u64, u64, usi
 
 #[test]
 fn requests_on_streams_are_counted_by_both_sides() {
-    for (streams, body, asked) in [(1, 13, 0), (16, 13, 0), (8, 100_000, 0), (4, 13, 100_000)] {
+    for (streams, body, sent) in [(1, 13, 0), (16, 13, 0), (8, 100_000, 0), (4, 13, 100_000)] {
         let (address, count) = serve(Conduct { body, ..Conduct::default() });
         let outcome = drive(address, streams, |config| {
-            if asked > 0 {
+            if sent > 0 {
                 config.request.method = "POST".into();
-                config.request.body = vec![b'x'; asked];
+                config.request.body = vec![b'x'; sent];
             }
         });
-        assert_eq!(counted(outcome, &count), (503, 0, 503), "{streams} streams, {body} and {asked} bytes");
+        assert_eq!(counted(outcome, &count), (503, 0, 503), "{streams} streams, {body} and {sent} bytes");
         assert_eq!(count.connections(), 3);
-        assert_eq!(count.received(), 503 * asked, "bytes of bodies that the server read");
+        assert_eq!(count.received(), 503 * sent, "bytes of bodies that the server read");
     }
 }
 
@@ -127,12 +127,12 @@ fn lists_are_sent_on_streams() {
 
 #[test]
 fn a_server_that_does_not_speak_it_is_recognised() {
-    for said in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], &[0xff; 4096]] {
+    for reply in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], &[0xff; 4096]] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
-                let _ = stream.write_all(said);
+                let _ = stream.write_all(reply);
                 std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
             }
         });

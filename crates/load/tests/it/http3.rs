@@ -44,17 +44,17 @@ fn counted(outcome: Result<Outcome, LoadError>, count: &Count) -> (u64, u64, usi
 
 #[test]
 fn requests_on_streams_are_counted_by_both_sides() {
-    for (streams, body, asked) in [(1, 13, 0), (16, 13, 0), (8, 100_000, 0), (4, 13, 100_000)] {
+    for (streams, body, sent) in [(1, 13, 0), (16, 13, 0), (8, 100_000, 0), (4, 13, 100_000)] {
         let (address, count) = serve(identity(), Conduct { body, ..Conduct::default() });
         let outcome = drive(address, streams, |config| {
-            if asked > 0 {
+            if sent > 0 {
                 config.request.method = "POST".into();
-                config.request.body = vec![b'x'; asked];
+                config.request.body = vec![b'x'; sent];
             }
         });
-        assert_eq!(counted(outcome, &count), (503, 0, 503), "{streams} streams, {body} and {asked} bytes");
+        assert_eq!(counted(outcome, &count), (503, 0, 503), "{streams} streams, {body} and {sent} bytes");
         assert_eq!(count.connections(), 3);
-        assert_eq!(count.received(), 503 * asked, "bytes of bodies that the server read");
+        assert_eq!(count.received(), 503 * sent, "bytes of bodies that the server read");
     }
 }
 

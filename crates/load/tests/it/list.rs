@@ -118,10 +118,10 @@ fn a_log_is_replayed_in_its_order_and_at_its_times() {
     let mut config = config(&format!("http://{address}/"), list);
     config.pace = config.list.as_ref().unwrap().pace().unwrap();
     let report = run(&config, &AtomicBool::new(false), &mut |_| {}).unwrap().report;
-    let asked = ["GET /a HTTP/1.1", "GET /b HTTP/1.1", "POST /c HTTP/1.1", "HEAD /d HTTP/1.1"];
+    let heads = ["GET /a HTTP/1.1", "GET /b HTTP/1.1", "POST /c HTTP/1.1", "HEAD /d HTTP/1.1"];
     // The body of the POST has no blank line and is left with the next head.
     let seen: Vec<String> = lines(&log).concat();
-    assert_eq!(seen.iter().map(|line| line.trim_start_matches("body")).collect::<Vec<_>>(), asked);
+    assert_eq!(seen.iter().map(|line| line.trim_start_matches("body")).collect::<Vec<_>>(), heads);
     assert_eq!(
         (report.requests, report.schedule.kind.as_str(), report.schedule.arrival),
         (4, "replay", None)
@@ -196,8 +196,9 @@ fn rows_of_names_are_the_servers_own_counts_and_merge_without_loss() {
     let rows = &outcomes[0].report.requests_by_name;
     let mut counted: BTreeMap<String, u64> = BTreeMap::new();
     requests.iter().for_each(|request| *counted.entry(name_of(request).to_owned()).or_default() += 1);
-    let told: BTreeMap<String, u64> = rows.iter().map(|(name, row)| (name.clone(), row.requests)).collect();
-    assert_eq!(told, counted);
+    let reported: BTreeMap<String, u64> =
+        rows.iter().map(|(name, row)| (name.clone(), row.requests)).collect();
+    assert_eq!(reported, counted);
     assert_eq!((rows["often"].errors, rows["seldom"].errors), (0, counted["seldom"]));
     assert_eq!(outcomes[0].report.errors.status, counted["seldom"]);
     assert!(rows.values().all(|row| row.response_ns.count == row.requests));

@@ -65,12 +65,12 @@ fn each_connection(
         transport.max_concurrent_bidi_streams(VarInt::from_u32(most));
     }
     config.transport_config(Arc::new(transport));
-    let (told, address) = std::sync::mpsc::channel();
+    let (sender, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-            told.send(endpoint.local_addr().unwrap()).unwrap();
+            sender.send(endpoint.local_addr().unwrap()).unwrap();
             while let Some(incoming) = endpoint.accept().await {
                 if let Ok(connection) = incoming.await {
                     take(connection);

@@ -233,11 +233,11 @@ fn a_value_that_is_not_there_ends_its_user_after_one_request() {
     let report = &outcome.report;
     assert_eq!((users(&outcome), report.errors.value, report.errors.total()), ((25, 0, 25, 0), 25, 25));
     assert_eq!(log.lock().unwrap().len(), 25, "one request each");
-    let said = report.warnings.iter().find(|warning| warning.id == "values").unwrap();
+    let warning = report.warnings.iter().find(|warning| warning.id == "values").unwrap();
     assert!(
-        said.text.contains("'login' had no token (JSON /auth/token)") || said.text.contains("no shelf"),
+        warning.text.contains("'login' had no token (JSON /auth/token)") || warning.text.contains("no shelf"),
         "{}",
-        said.text
+        warning.text
     );
     assert_eq!(report.requests_by_name["login"].errors, 25);
 }

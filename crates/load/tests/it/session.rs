@@ -152,7 +152,7 @@ fn a_timeout_counts_once_with_its_age_and_costs_the_connection() {
 }
 
 /// A session with one connection that has sent `sent` requests at `ORIGIN`.
-fn asked(spec: Spec) -> Session {
+fn sending(spec: Spec) -> Session {
     let mut session = Session::new(spec);
     session.opened(0);
     session.begin_window(Span { start_ns: ORIGIN, end_ns: ORIGIN + SECOND });
@@ -233,15 +233,20 @@ fn of_pipelined_requests_those_whose_answer_has_not_begun_are_sent_again() {
         // A connection that never answered is no excuse.
         (&[], 0, 4),
     ];
-    for (said, resent, read) in cases {
+    for (answers, resent, read) in cases {
         let mut session = connected("GET", 4, Pace::Closed);
-        let said = said.concat();
-        if !said.is_empty() {
-            assert_eq!(session.received(0, &said, said.len(), ORIGIN + 1), Fate::Keep);
+        let answers = answers.concat();
+        if !answers.is_empty() {
+            assert_eq!(session.received(0, &answers, answers.len(), ORIGIN + 1), Fate::Keep);
         }
         assert_eq!(session.failed(0, false, ORIGIN + 2), Fate::Replace);
         let tally = session.finish(ORIGIN + 3).tally;
-        assert_eq!((tally.resent, tally.errors.read), (resent, read), "{:?}", String::from_utf8_lossy(&said));
+        assert_eq!(
+            (tally.resent, tally.errors.read),
+            (resent, read),
+            "{:?}",
+            String::from_utf8_lossy(&answers)
+        );
     }
 }
 
@@ -319,7 +324,7 @@ fn every_framing_is_one_answer_wherever_it_is_cut() {
     ];
     for (answer, bodiless) in cases {
         for piece in 1..=answer.len() {
-            let mut session = asked(Spec { head: bodiless, ..spec(1, Pace::Closed) });
+            let mut session = sending(Spec { head: bodiless, ..spec(1, Pace::Closed) });
             let mut buf = vec![0; 1024];
             for part in answer.as_bytes().chunks(piece) {
                 let kept = session.unstash(0, &mut buf);
@@ -346,7 +351,7 @@ fn what_is_not_an_answer_costs_its_request() {
         &endless,
     ];
     for bytes in cases {
-        let mut session = asked(spec(1, Pace::Closed));
+        let mut session = sending(spec(1, Pace::Closed));
         let fate = session.received(0, bytes.as_bytes(), bytes.len(), ORIGIN + 1);
         let shown = &bytes[..bytes.len().min(60)];
         assert_eq!(fate, Fate::Replace, "{shown:?}");
@@ -358,7 +363,7 @@ fn what_is_not_an_answer_costs_its_request() {
 
 #[test]
 fn more_answers_than_requests_are_an_error() {
-    let mut session = asked(spec(1, constant(1.0)));
+    let mut session = sending(spec(1, constant(1.0)));
     let twice = [ANSWER, ANSWER].concat();
     assert_eq!(session.received(0, &twice, twice.len(), ORIGIN + 1), Fate::Replace);
     let tally = session.finish(ORIGIN + SECOND).tally;
@@ -367,7 +372,7 @@ fn more_answers_than_requests_are_an_error() {
 
 #[test]
 fn an_early_end_costs_what_was_sent_and_a_close_in_order_nothing() {
-    let pipelined = || asked(Spec { depth: 3, ..spec(1, Pace::Closed) });
+    let pipelined = || sending(Spec { depth: 3, ..spec(1, Pace::Closed) });
     let mut session = pipelined();
     assert_eq!(session.received(0, ANSWER, ANSWER.len(), ORIGIN + 1), Fate::Keep);
     assert_eq!(session.closed(0, ORIGIN + 2), Fate::Replace);
@@ -386,7 +391,7 @@ fn an_early_end_costs_what_was_sent_and_a_close_in_order_nothing() {
 
 #[test]
 fn a_body_until_close_ends_with_the_connection() {
-    let mut session = asked(spec(1, Pace::Closed));
+    let mut session = sending(spec(1, Pace::Closed));
     let body = b"HTTP/1.0 200 OK\r\n\r\nhello";
     assert_eq!(session.received(0, body, body.len(), ORIGIN + 1), Fate::Keep);
     assert_eq!(session.closed(0, ORIGIN + 7), Fate::Replace);
@@ -397,7 +402,7 @@ fn a_body_until_close_ends_with_the_connection() {
 
 #[test]
 fn answers_in_pieces_are_told_with_how_far_apart_these_came() {
-    let mut session = asked(spec(1, Pace::Closed));
+    let mut session = sending(spec(1, Pace::Closed));
     let mut buf = vec![0; 1024];
     let mut receive = |session: &mut Session, part: &[u8], at: u64| {
         let kept = session.unstash(0, &mut buf);
@@ -478,7 +483,7 @@ fn a_body_waits_until_the_server_asks_for_it_or_a_second_has_passed() {
         || Spec { request: [HEAD, b"body"].concat(), hold: Some(HEAD.len()), ..spec(1, constant(1.0)) };
     let ok: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     // Asked for after 10 ms.
-    let mut session = asked(spec());
+    let mut session = sending(spec());
     assert!(session.outgoing(0).is_empty(), "only the head goes first");
     let go_on: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
     assert_eq!(session.received(0, go_on, go_on.len(), ORIGIN + 10 * MILLI), Fate::Keep);
@@ -488,14 +493,14 @@ fn a_body_waits_until_the_server_asks_for_it_or_a_second_has_passed() {
     assert_eq!(finished.tally.requests, 1);
     assert_near(finished.tally.split.unwrap().service.max(), 20 * MILLI, "service counts from the head on");
     // Not asked for.
-    let mut session = asked(spec());
+    let mut session = sending(spec());
     session.expire(ORIGIN + SECOND - 1, |_| {});
     assert_eq!(write_all(&mut session, ORIGIN + SECOND - 1), 0);
     assert!(session.wake_ns() <= ORIGIN + SECOND);
     session.expire(ORIGIN + SECOND, |_| {});
     assert_eq!(write_all(&mut session, ORIGIN + SECOND), 4);
     // Refused: the body is never sent, and the connection, whose next bytes the server may take for it, is replaced.
-    let mut session = asked(spec());
+    let mut session = sending(spec());
     let refused: &[u8] = b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(session.received(0, refused, refused.len(), ORIGIN + MILLI), Fate::Replace);
     let tally = session.finish(ORIGIN + SECOND / 2).tally;

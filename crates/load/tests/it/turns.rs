@@ -238,13 +238,13 @@ fn what_is_drawn_is_drawn_alike_for_every_endpoint() {
     job.requests = Requests::Drawn(vec![named("often", 3.0), named("seldom", 1.0)]);
     let turns = [0, 1].map(|endpoint| Turn { requests: Some(40), ..closed(endpoint, 5_000) });
     drive(&job, &turns, |_| ());
-    let asked = servers.map(|server| {
+    let paths = servers.map(|server| {
         let requests = server.finish().concat();
         let path = |request: &Vec<u8>| String::from_utf8_lossy(request).split(' ').nth(1).unwrap().to_owned();
         requests.iter().map(path).collect::<Vec<_>>()
     });
-    assert_eq!(asked[0], asked[1]);
-    assert!((20..=38).contains(&asked[0].iter().filter(|path| *path == "/often").count()), "{:?}", asked[0]);
+    assert_eq!(paths[0], paths[1]);
+    assert!((20..=38).contains(&paths[0].iter().filter(|path| *path == "/often").count()), "{:?}", paths[0]);
 }
 
 #[test]

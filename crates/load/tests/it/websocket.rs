@@ -132,11 +132,11 @@ fn who_does_not_speak_it_is_named_in_the_warnings() {
     let report = run(&config(address));
     assert_eq!(report.requests, 0);
     assert!(report.errors.parse > 0, "{report:?}");
-    let said = report
+    let warned = report
         .warnings
         .iter()
         .any(|warning| warning.text.contains("the server answers 404 where it is asked to speak WebSocket"));
-    assert!(said, "{:?}", report.warnings);
+    assert!(warned, "{:?}", report.warnings);
 }
 
 #[test]

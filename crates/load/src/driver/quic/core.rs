@@ -392,7 +392,7 @@ fn alert_of(code: u64) -> Option<AlertDescription> {
 fn why(lost: &ConnectionError) -> String {
     match lost {
         ConnectionError::TransportError(error) => match alert_of(error.code.into()) {
-            Some(alert) => found(alert, &error.reason),
+            Some(alert) => refusal(alert, &error.reason),
             None => format!("what the server says is not QUIC ({error})"),
         },
         ConnectionError::ConnectionClosed(close) => match alert_of(close.error_code.into()) {
@@ -410,8 +410,8 @@ fn not_spoken() -> String {
     "the server does not speak HTTP/3 on this port: leave --http3 out".to_owned()
 }
 
-/// What we found wrong and told the server by an alert: QUIC keeps only that and a text.
-fn found(alert: AlertDescription, text: &str) -> String {
+/// Why we refused the server, from the alert that it was sent: QUIC keeps only that and a text.
+fn refusal(alert: AlertDescription, text: &str) -> String {
     use CertificateError as E;
     let certificate = match alert {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => E::UnknownIssuer,

@@ -25,7 +25,7 @@ use crate::{Roots, Target, Tls};
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4434);
 /// Requests of one run.
-const ASKED: usize = 20;
+const REQUESTS: usize = 20;
 /// Turns of one run; each is a millisecond on the clock of the test.
 const TURNS: u32 = 400;
 
@@ -168,7 +168,7 @@ fn run(seed: u64, hostile: bool, client: &Client, server: &Arc<ServerConfig>) ->
     let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::clone(server)), false, None);
     let mut echo = Echo { endpoint, connections: Vec::new() };
     let mut to_client = VecDeque::new();
-    let (mut asked, mut answered, mut buf) = (0, HashSet::new(), vec![0; 16 * 1024]);
+    let (mut sent, mut answered, mut buf) = (0, HashSet::new(), vec![0; 16 * 1024]);
     for _ in 0..TURNS {
         now += Duration::from_millis(1);
         core.tick(now);
@@ -189,34 +189,28 @@ fn run(seed: u64, hostile: bool, client: &Client, server: &Arc<ServerConfig>) ->
             }
         }
         core.turn();
-        asked = ask(&mut core, now, &mut buf, asked, &mut answered);
-        if core.is_broken() || answered.len() == ASKED {
+        sent = ask(&mut core, now, &mut buf, sent, &mut answered);
+        if core.is_broken() || answered.len() == REQUESTS {
             break;
         }
     }
-    assert!(answered.len() <= asked);
+    assert!(answered.len() <= sent);
     answered.len()
 }
 
 /// Takes the pieces that are there, and asks on every stream that may be begun.
-fn ask(
-    core: &mut Core,
-    now: Instant,
-    buf: &mut [u8],
-    mut asked: usize,
-    answered: &mut HashSet<u64>,
-) -> usize {
+fn ask(core: &mut Core, now: Instant, buf: &mut [u8], mut sent: usize, answered: &mut HashSet<u64>) -> usize {
     loop {
         let bytes = core.give(buf);
         if bytes == 0 {
-            return asked;
+            return sent;
         }
         let (mut pieces, mut out) = (&buf[..bytes], Vec::new());
         while let Some(piece) = Piece::next(&mut pieces) {
             match piece {
-                Piece::Room { stream } if asked < ASKED => {
+                Piece::Room { stream } if sent < REQUESTS => {
                     Piece::Data { stream, bytes: &[b'x'; 3000], last: true }.write(&mut out);
-                    asked += 1;
+                    sent += 1;
                 }
                 Piece::Data { stream, bytes, last } => {
                     assert!(bytes.iter().all(|byte| *byte == b'x'), "what arrives is what was sent");
@@ -234,7 +228,7 @@ fn ask(
 
 #[test]
 fn without_faults_everything_is_answered() {
-    assert_eq!(run(0, false, &client(), &server()), ASKED);
+    assert_eq!(run(0, false, &client(), &server()), REQUESTS);
 }
 
 /// For as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least so many.

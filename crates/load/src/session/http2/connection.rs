@@ -94,7 +94,7 @@ struct Stream {
 enum State {
     #[default]
     Idle,
-    Asked(ResponseFuture),
+    Sent(ResponseFuture),
     /// The body comes; with the status, where it does not follow the body.
     Reading(Option<u16>, RecvStream),
 }
@@ -161,7 +161,7 @@ impl Connection {
             stream.send_data(body, true).map_err(|error| Lost::by(&error))?;
         }
         let place = &mut self.streams[slot as usize];
-        place.state = State::Asked(response);
+        place.state = State::Sent(response);
         place.flag.0.store(true, Ordering::Relaxed);
         self.active += 1;
         Ok(())
@@ -172,15 +172,15 @@ impl Connection {
         self.end.feed(bytes);
     }
 
-    /// Goes as far as it can; `tell` is told what came of streams.
-    pub(super) fn advance(&mut self, mut tell: impl FnMut(u32, Came)) -> Result<(), Lost> {
+    /// Goes as far as it can; `report` is called with what came of each stream.
+    pub(super) fn advance(&mut self, mut report: impl FnMut(u32, Came)) -> Result<(), Lost> {
         loop {
             let turned = self.turn();
             let malformed = turned.is_err_and(|lost| lost.malformed);
             // What the server broke was not reset: whoever loses the connection counts it.
             let moved = self.poll_streams(&mut |slot, how| {
                 if how != Came::Reset || !malformed {
-                    tell(slot, how);
+                    report(slot, how);
                 }
             });
             turned?;
@@ -201,20 +201,20 @@ impl Connection {
     }
 
     /// Polls the streams that were woken; true if any moved.
-    fn poll_streams(&mut self, tell: &mut impl FnMut(u32, Came)) -> bool {
+    fn poll_streams(&mut self, report: &mut impl FnMut(u32, Came)) -> bool {
         let mut moved = false;
         for slot in 0..self.streams.len() {
             if !self.streams[slot].flag.take() {
                 continue;
             }
             moved = true;
-            let asked = matches!(self.streams[slot].state, State::Asked(_));
+            let sent = matches!(self.streams[slot].state, State::Sent(_));
             if let Some(how) = self.streams[slot].poll() {
                 self.streams[slot].state = State::Idle;
                 self.active -= 1;
-                tell(slot as u32, how);
-            } else if asked && matches!(self.streams[slot].state, State::Reading(..)) {
-                tell(slot as u32, Came::Begun);
+                report(slot as u32, how);
+            } else if sent && matches!(self.streams[slot].state, State::Reading(..)) {
+                report(slot as u32, Came::Begun);
             }
         }
         moved
@@ -247,7 +247,7 @@ impl Stream {
     fn poll(&mut self) -> Option<Came> {
         let waker = Waker::from(Arc::clone(&self.flag));
         let mut cx = Context::from_waker(&waker);
-        if let State::Asked(response) = &mut self.state {
+        if let State::Sent(response) = &mut self.state {
             match Pin::new(response).poll(&mut cx) {
                 Poll::Pending => return None,
                 Poll::Ready(Err(_)) => return Some(Came::Reset),

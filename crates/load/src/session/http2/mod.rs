@@ -11,7 +11,7 @@ mod request;
 use bytes::Bytes;
 
 use super::places::{Carrier, MOST_UNSENT_BYTES, Places};
-use crate::session::{Asked, End, Fate, Hopeless, Protocol, Session};
+use crate::session::{End, Fate, Hopeless, Protocol, Sending, Session};
 use connection::{Connection, Lost};
 use request::parse;
 
@@ -109,25 +109,25 @@ impl Protocol for Http2 {
         Fate::Keep
     }
 
-    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Asked {
+    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Sending {
         let (connection, stream) = self.places.of_lane(lane);
-        let Some(open) = self.places.connection(connection) else { return Asked::Later };
+        let Some(open) = self.places.connection(connection) else { return Sending::Later };
         let begun = match open.is_open() {
             Ok(()) if open.has_room() => self.begin_stream(session, lane, at),
             Ok(()) => {
                 open.wait(stream);
-                return Asked::Later;
+                return Sending::Later;
             }
             Err(lost) => Err(lost),
         };
         match begun {
             Ok(()) => {
                 self.places.touch(connection);
-                Asked::Later
+                Sending::Later
             }
             Err(lost) => match self.lose(session, connection, lost, at) {
-                Fate::Replace => Asked::Lost,
-                Fate::Keep => Asked::Later,
+                Fate::Replace => Sending::Lost,
+                Fate::Keep => Sending::Later,
             },
         }
     }

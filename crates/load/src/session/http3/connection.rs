@@ -103,7 +103,7 @@ impl Connection {
         Piece::Close { code }.write(&mut self.out);
     }
 
-    /// Takes in pieces; `tell` is told what came of each stream of ours.
+    /// Takes in pieces; `report` is called with what came of each stream of ours.
     ///
     /// # Errors
     /// The code with which the connection is over.
@@ -111,7 +111,7 @@ impl Connection {
         &mut self,
         mut bytes: &[u8],
         heads: &mut Heads,
-        mut tell: impl FnMut(u32, Came),
+        mut report: impl FnMut(u32, Came),
     ) -> Result<(), u64> {
         while let Some(piece) = Piece::next(&mut bytes) {
             if let Piece::Data { bytes, .. } = piece {
@@ -121,18 +121,18 @@ impl Connection {
                 Piece::Room { stream } => self.rooms.push_back(stream),
                 Piece::Data { stream, bytes, last } if stream & KIND == OURS => {
                     if let Some((lane, how)) = self.answered(stream, bytes, last, heads)? {
-                        tell(lane, how);
+                        report(lane, how);
                     }
                 }
                 Piece::Data { stream, bytes, last } if stream & KIND == OF_SERVER => {
-                    self.take_server_stream(stream, bytes, last, &mut tell)?;
+                    self.take_server_stream(stream, bytes, last, &mut report)?;
                 }
                 // We have allowed no such stream.
                 Piece::Data { .. } => return Err(code::STREAM_CREATION),
                 Piece::Reset { stream, .. } if stream & KIND == OURS => {
                     if let Some(lane) = self.of_stream.remove(&stream) {
                         self.lanes[lane as usize].stream = None;
-                        tell(lane, Came::Reset);
+                        report(lane, Came::Reset);
                     }
                 }
                 Piece::Reset { stream, .. } => {
@@ -180,7 +180,7 @@ impl Connection {
         stream: u64,
         bytes: &[u8],
         last: bool,
-        tell: &mut impl FnMut(u32, Came),
+        report: &mut impl FnMut(u32, Came),
     ) -> Result<(), u64> {
         let before = self.server.leaves_at;
         if self.inbound.len() >= MOST_INBOUND as usize && !self.inbound.contains_key(&stream) {
@@ -192,14 +192,14 @@ impl Connection {
         }
         // A farewell counts also where what comes right after it breaks the protocol.
         if self.server.leaves_at != before {
-            self.refuse(tell);
+            self.refuse(report);
         }
         taken
     }
 
     /// The server answers nothing from some stream on.
     #[cold]
-    fn refuse(&mut self, tell: &mut impl FnMut(u32, Came)) {
+    fn refuse(&mut self, report: &mut impl FnMut(u32, Came)) {
         let from = self.server.leaves_at.unwrap_or(u64::MAX);
         let mut refused: Vec<(u64, u32)> =
             self.of_stream.iter().map(|(stream, lane)| (*stream, *lane)).collect();
@@ -207,7 +207,7 @@ impl Connection {
         refused.sort_unstable();
         for (_, lane) in refused {
             self.give_up(lane, code::REQUEST_CANCELLED);
-            tell(lane, Came::Reset);
+            report(lane, Came::Reset);
         }
     }
 }

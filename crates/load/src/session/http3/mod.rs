@@ -17,7 +17,7 @@ mod table;
 mod varint;
 
 use super::places::{Carrier, MOST_UNSENT_BYTES, Places};
-use super::{Asked, End, Fate, Hopeless, Protocol, Session};
+use super::{End, Fate, Hopeless, Protocol, Sending, Session};
 use answer::Heads;
 pub use answer::Http3Error;
 use connection::Connection;
@@ -97,15 +97,15 @@ impl Protocol for Http3 {
     }
 
     #[inline]
-    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Asked {
+    fn ask(&mut self, session: &mut Session, lane: u32, at: u64) -> Sending {
         let (connection, stream) = self.places.of_lane(lane);
-        let Some(open) = self.places.connection(connection) else { return Asked::Later };
+        let Some(open) = self.places.connection(connection) else { return Sending::Later };
         match open.has_room() {
             true => self.begin_stream(session, lane, at),
             false => open.wait(stream),
         }
         self.places.touch(connection);
-        Asked::Later
+        Sending::Later
     }
 
     #[inline]

@@ -13,23 +13,23 @@ pub(super) struct Framed {
 
 /// A request of HTTP/1.1, as it would go over the wire, as one of HTTP/3; `None` if it is no request.
 pub(super) fn framed(bytes: &[u8]) -> Option<Framed> {
-    let said = Translated::read(bytes)?;
+    let translated = Translated::read(bytes)?;
     let mut block = Vec::new();
     qpack::begin(&mut block);
     let pseudo = [
-        (":method", said.method),
+        (":method", translated.method),
         (":scheme", "https"),
-        (":authority", said.authority),
-        (":path", said.path),
+        (":authority", translated.authority),
+        (":path", translated.path),
     ];
     pseudo.iter().for_each(|(name, value)| qpack::encode(&mut block, name, value));
-    said.fields.iter().for_each(|(name, value)| qpack::encode(&mut block, name, value));
-    let mut out = Vec::with_capacity(block.len() + said.body.len() + 4 * varint::MOST_BYTES);
+    translated.fields.iter().for_each(|(name, value)| qpack::encode(&mut block, name, value));
+    let mut out = Vec::with_capacity(block.len() + translated.body.len() + 4 * varint::MOST_BYTES);
     frame(&mut out, HEADERS, &block);
-    if !said.body.is_empty() {
-        frame(&mut out, DATA, said.body);
+    if !translated.body.is_empty() {
+        frame(&mut out, DATA, translated.body);
     }
-    Some(Framed { bytes: out, head: said.method == "HEAD" })
+    Some(Framed { bytes: out, head: translated.method == "HEAD" })
 }
 
 fn frame(out: &mut Vec<u8>, kind: u64, content: &[u8]) {
