@@ -37,8 +37,8 @@ impl Halfway {
     /// whole interval has to lie on that side.
     #[must_use]
     pub fn side(&self, row: &Comparison) -> HistoryAnswer {
-        let told = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
-        let ends = row.ci_low.zip(row.ci_high).filter(|_| told);
+        let decided = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
+        let ends = row.ci_low.zip(row.ci_high).filter(|_| decided);
         let Some(ends) = ends.map(|(low, high)| [low, high].map(|ratio| slower_ln(self.metric, ratio)))
         else {
             return HistoryAnswer::Open;

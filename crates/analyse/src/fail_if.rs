@@ -64,9 +64,9 @@ impl FailIf {
     }
 
     fn verdict(&self, found: &Findings, verdict: Verdict, metric: Option<Metric>) -> (FailIfOutcome, String) {
-        let asked = |row: &&Comparison| metric.map_or(row.primary, |metric| metric == row.metric);
+        let is_meant = |row: &&Comparison| metric.map_or(row.primary, |metric| metric == row.metric);
         let rows: Vec<&Comparison> =
-            found.comparisons.iter().filter(|row| row.arm == self.arm).filter(asked).collect();
+            found.comparisons.iter().filter(|row| row.arm == self.arm).filter(is_meant).collect();
         if let Some(row) = rows.iter().find(|row| row.verdict == verdict) {
             return (FailIfOutcome::Holds, described(row));
         }
@@ -148,14 +148,14 @@ impl FailIf {
         let against = |how: String| {
             format!("{} against {} of '{}', {how}", figure.print(own), figure.print(base), found.baseline)
         };
-        let (compared, limit, said) = match value {
+        let (compared, limit, figures) = match value {
             Value::Own(limit) => (own, limit, figure.print(own)),
             Value::Times(limit) => (times(own, base), limit, against(in_times(own, base))),
             Value::More(limit) => (own - base, limit, against(figure.difference(own - base))),
         };
         (
             outcome(order.holds(compared, limit)),
-            format!("{} of '{}': {said} ({basis})", figure.label(), self.arm),
+            format!("{} of '{}': {figures} ({basis})", figure.label(), self.arm),
         )
     }
 

@@ -6,7 +6,7 @@
 //! `facts`, `gates`, `verdicts`, `attribution`, `limits`, `next`. Beside them stands what is built on all.
 #![forbid(unsafe_code)]
 
-// The stages; their order is told above.
+// The stages; their order is given above.
 mod attribution;
 mod facts;
 mod gates;

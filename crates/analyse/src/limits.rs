@@ -140,7 +140,7 @@ impl<'a> ArmMedians<'a> {
     }
 
     /// Whether requests come to the server as fast as it takes them: where they do not, its threads wait for work.
-    fn asked(&self) -> bool {
+    fn is_kept_busy(&self) -> bool {
         self.refused < REFUSED && self.generator < GENERATOR_BUSY
     }
 }
@@ -180,7 +180,7 @@ fn acknowledgements(seen: &ArmMedians) -> Option<Limit> {
 /// What threads are blocked in while CPUs are idle. Whoever waits for a lock waits for what its holder waits for, so that a
 /// disk comes first; else it is what most threads wait for.
 fn blocked(seen: &ArmMedians) -> Option<Limit> {
-    if seen.own >= IDLE || !seen.asked() {
+    if seen.own >= IDLE || !seen.is_kept_busy() {
         return None;
     }
     let long = seen.alone.waits.iter().filter(|wait| is_long(wait, seen.busy));

@@ -94,11 +94,11 @@ pub(crate) fn next(
     let words = without_values(&manifest.command);
     let again = Again { words: &words, plan };
     let primary = || comparisons.iter().filter(|row| row.primary);
-    let told = |arm: &str| {
+    let decided = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))
     };
     // An arm of which one metric was decided is slower or faster, whatever the other would tell.
-    let open = primary().filter(|row| row.verdict == Verdict::Inconclusive && !told(&row.arm));
+    let open = primary().filter(|row| row.verdict == Verdict::Inconclusive && !decided(&row.arm));
     let open: Vec<&Comparison> = open.collect();
     if !open.is_empty() {
         return Some(undecided(&open, &again));

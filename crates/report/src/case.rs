@@ -211,16 +211,16 @@ fn how(findings: &CaseFindings) -> Vec<String> {
 
 /// What differs from the published setting: each sentence once, with the comparisons that it is of.
 fn changes(runs: &[CaseRun]) -> Vec<String> {
-    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut by_change: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
         for change in &run.changes {
-            match told.iter_mut().find(|(text, _)| text == change) {
+            match by_change.iter_mut().find(|(text, _)| text == change) {
                 Some((_, ids)) => ids.push(&run.id),
-                None => told.push((change, vec![&run.id])),
+                None => by_change.push((change, vec![&run.id])),
             }
         }
     }
-    told.into_iter().map(|(text, ids)| format!("{}: {text}", ids.join(", "))).collect()
+    by_change.into_iter().map(|(text, ids)| format!("{}: {text}", ids.join(", "))).collect()
 }
 
 /// The day of a run, from its name.

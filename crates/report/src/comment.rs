@@ -40,15 +40,15 @@ fn heading(findings: &Findings) -> String {
         None => format!("{} not compared", arm.name),
     };
     let arms: Vec<String> = others(findings).map(verdict).collect();
-    let said = if arms.is_empty() { "nothing was compared".to_owned() } else { arms.join(", ") };
-    format!("### whyslow: {}", escape(&printable(&said)))
+    let verdicts = if arms.is_empty() { "nothing was compared".to_owned() } else { arms.join(", ") };
+    format!("### whyslow: {}", escape(&printable(&verdicts)))
 }
 
 /// Conditions that hold or could not be judged.
 fn conditions(findings: &Findings) -> Vec<String> {
-    let told = findings.fail_if.iter().filter(|one| one.outcome != FailIfOutcome::DoesNotHold);
+    let shown = findings.fail_if.iter().filter(|judged| judged.outcome != FailIfOutcome::DoesNotHold);
     let mut lines: Vec<String> =
-        told.map(|one| format!("- {}", escape(&printable(&condition(one))))).collect();
+        shown.map(|judged| format!("- {}", escape(&printable(&condition(judged))))).collect();
     if lines.len() > CONDITIONS {
         let more = lines.split_off(CONDITIONS - 1).len();
         lines.push(format!("- {more} more conditions: see below"));
@@ -56,8 +56,8 @@ fn conditions(findings: &Findings) -> Vec<String> {
     lines
 }
 
-fn condition(one: &FailIfFindings) -> String {
-    format!("{} ({}): {}", one.condition, outcome_words(one.outcome), one.text)
+fn condition(judged: &FailIfFindings) -> String {
+    format!("{} ({}): {}", judged.condition, outcome_words(judged.outcome), judged.text)
 }
 
 /// The first lines of a screen, as many as there is room for.

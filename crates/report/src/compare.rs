@@ -300,8 +300,8 @@ pub(crate) fn limits(findings: &Findings) -> Vec<String> {
 pub(crate) fn shapes(findings: &Findings) -> Vec<String> {
     let of_arm = |arm: &ArmFindings| {
         let several = arm.response_shapes.iter().filter(|shape| shape.peaks.len() > 1);
-        let said = several.map(|shape| &shape.text).chain(arm.stalls.iter().map(|stalls| &stalls.text));
-        said.map(|text| format!("{}: {text}", arm.name)).collect::<Vec<_>>()
+        let texts = several.map(|shape| &shape.text).chain(arm.stalls.iter().map(|stalls| &stalls.text));
+        texts.map(|text| format!("{}: {text}", arm.name)).collect::<Vec<_>>()
     };
     findings.arms.iter().flat_map(of_arm).collect()
 }
@@ -481,7 +481,7 @@ pub(crate) fn source(arm: &ArmFindings) -> Option<String> {
     let revision = arm.revision.as_ref()?;
     Some(match revision.asked.as_str() {
         "." => format!("the work tree: {}", revision.text),
-        asked => format!("{asked}: {}", revision.text),
+        name => format!("{name}: {}", revision.text),
     })
 }
 

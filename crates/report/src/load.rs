@@ -138,7 +138,7 @@ fn row(name: &str, values: &Percentiles, censored: u64) -> [String; 8] {
 fn growth(report: &LoadReport) -> Option<String> {
     const MIB: f64 = 1024.0 * 1024.0;
     let server = report.server.as_ref()?;
-    let said = |growth: &Growth, unit: f64, name: &str| match growth.low <= 0.0 && growth.high >= 0.0 {
+    let slope = |growth: &Growth, unit: f64, name: &str| match growth.low <= 0.0 && growth.high >= 0.0 {
         true => format!("no growth seen [{:.1}, {:.1}]{name}/h", growth.low / unit, growth.high / unit),
         false => format!(
             "{:+.1}{name}/h [{:.1}, {:.1}]",
@@ -151,9 +151,9 @@ fn growth(report: &LoadReport) -> Option<String> {
         "server (process {}): memory {:.1} MiB, {}; descriptors {}, {}",
         server.pid,
         server.rss_bytes as f64 / MIB,
-        said(&server.rss_slope_bytes, MIB, " MiB"),
+        slope(&server.rss_slope_bytes, MIB, " MiB"),
         server.descriptors,
-        said(&server.descriptors_slope, 1.0, ""),
+        slope(&server.descriptors_slope, 1.0, ""),
     ))
 }
 
@@ -197,11 +197,11 @@ fn intervals(report: &LoadReport) -> Option<String> {
             false => format!("{name} {low} to {high}"),
         })
     };
-    let told: Vec<String> = [("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)]
+    let intervals: Vec<String> = [("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999)]
         .into_iter()
         .filter_map(interval)
         .collect();
-    (!told.is_empty()).then(|| format!("response intervals (95 %): {}", told.join("; ")))
+    (!intervals.is_empty()).then(|| format!("response intervals (95 %): {}", intervals.join("; ")))
 }
 
 fn facts(report: &LoadReport) -> Vec<String> {

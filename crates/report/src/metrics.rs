@@ -101,12 +101,12 @@ impl LiveFigures {
 #[must_use]
 pub fn load_live(figures: &LiveFigures) -> String {
     let mut text = String::new();
-    let mut told = "";
+    let mut described = "";
     for Series { name, kind, help, le, value, .. } in series(figures) {
-        if let Some((kind, help)) = kind.zip(help).filter(|_| told != name) {
+        if let Some((kind, help)) = kind.zip(help).filter(|_| described != name) {
             let whole = name.strip_suffix("_bucket").unwrap_or(name);
             let _ = writeln!(text, "# HELP {whole} {help}\n# TYPE {whole} {kind}");
-            told = name;
+            described = name;
         }
         let le = le.map_or_else(String::new, |le| format!(",le=\"{le}\""));
         let _ = writeln!(text, "{name}{} {value}", labelled(&figures.url, &le));

@@ -70,7 +70,7 @@ fn limits(findings: &Findings) -> Vec<String> {
             None => limits.push((limit, vec![short(&arm.name)])),
         }
     }
-    let said: Vec<String> = limits
+    let entries: Vec<String> = limits
         .iter()
         .map(|(limit, arms)| match arms.len() {
             n if n > 1 && n == findings.arms.len() => format!("each: {limit}"),
@@ -79,20 +79,20 @@ fn limits(findings: &Findings) -> Vec<String> {
         })
         .collect();
     // Of two arms each has a line; of more, as many share one as have room in it.
-    let lines = if said.len() > LIMITS { packed(&said) } else { said };
+    let lines = if entries.len() > LIMITS { packed(&entries) } else { entries };
     let lines = at_most(LIMITS, lines, |_| "the other limits: see --details".to_owned());
     under("Limits", &lines)
 }
 
 /// Words in as few lines as hold them.
-fn packed(said: &[String]) -> Vec<String> {
+fn packed(entries: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for words in said {
+    for entry in entries {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 2 + words.chars().count() <= below_width() => {
-                *line = format!("{line}; {words}");
+            Some(line) if line.chars().count() + 2 + entry.chars().count() <= below_width() => {
+                *line = format!("{line}; {entry}");
             }
-            _ => lines.push(words.clone()),
+            _ => lines.push(entry.clone()),
         }
     }
     lines
@@ -122,24 +122,24 @@ fn trust(findings: &Findings) -> Vec<String> {
     } else {
         String::new()
     };
-    let mut said = vec![format!("{}{took}", blocks(u64::from(done)))];
+    let mut facts = vec![format!("{}{took}", blocks(u64::from(done)))];
     let deciding = others(findings).filter_map(|arm| verdict::deciding(findings, &arm.name));
-    let told =
+    let decided =
         deciding.filter(|row| Direction::from_comparison(row) != Direction::Void && row.ci_low.is_some());
     // The least exact of them.
-    said.extend(told.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
+    facts.extend(decided.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
     let warnings = findings.warnings.len();
-    said.extend((warnings > 0).then(|| format!("warnings: {warnings} (--details)")));
+    facts.extend((warnings > 0).then(|| format!("warnings: {warnings} (--details)")));
     let failed = failed(findings);
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
-        return under("Trust", &[format!("{}; everything checked held", said.join(", "))]);
+        return under("Trust", &[format!("{}; everything checked held", facts.join(", "))]);
     }
     let gates: Vec<String> =
         failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
     // What is said of a partial run takes the place of one.
     let most = if findings.partial.is_some() { GATES - 1 } else { GATES };
     let gates = at_most(most, gates, |left| format!("{left} more checks failed: see --details"));
-    under("Trust", &[vec![said.join(", ")], gates].concat())
+    under("Trust", &[vec![facts.join(", ")], gates].concat())
 }
 
 /// Whether a verdict line says what to do about a gate.
@@ -162,9 +162,9 @@ fn failed(findings: &Findings) -> Vec<&Gate> {
 }
 
 /// What a gate saw and what to do, in the words of the gate where they fit; what it saw where a verdict says the rest.
-fn gate_words(gate: &Gate, told: bool) -> String {
+fn gate_words(gate: &Gate, in_verdict: bool) -> String {
     let whole = format!("{}: {}", gate.id, gate.text.trim_end_matches('.'));
-    if told {
+    if in_verdict {
         let seen = whole.split(';').next().unwrap_or(&whole);
         return seen.to_owned();
     }

@@ -67,7 +67,7 @@ impl Wording for Findings {
             }
         }
         for gate in &mut self.gates {
-            gate.text = gates::of(gate);
+            gate.text = gates::text(gate);
         }
         if let Some(next) = &self.proposed {
             self.next = Some(next::sentence(next));

@@ -469,7 +469,7 @@ fn marked(mut row: AttributionRow, changes: &Changes) -> AttributionRow {
     let side = if row.arm_ns >= row.baseline_ns { Side::After } else { Side::Before };
     row.changed = row.place.as_ref().and_then(|place| {
         let (file, line) = place.file.as_deref().zip(place.line)?;
-        Some(changes.of(side, file, line))
+        Some(changes.change_at(side, file, line))
     });
     row
 }

@@ -1,4 +1,4 @@
-//! What one arm waits for and how its responses are spread, told from its own rounds without another to compare it with.
+//! What one arm waits for and how its responses are spread, from its own rounds without another to compare it with.
 
 use model::plan::CauseId;
 use model::record::Window;
@@ -75,8 +75,8 @@ pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone 
     let pauses = logs.iter().flat_map(|(_, log)| log.collections_ns.iter().copied()).collect();
     let clues: Vec<Clue> = waits.iter().filter_map(Wait::clue).chain(collections(pauses)).collect();
     let conditions = 0..sheet.plan().workload.conditions.len();
-    let told = |index| shape::response_shape(&sheet.windows(arm, index), sheet.describe(index), &clues);
-    let shapes = conditions.filter_map(told).collect();
+    let shape_of = |index| shape::response_shape(&sheet.windows(arm, index), sheet.describe(index), &clues);
+    let shapes = conditions.filter_map(shape_of).collect();
     let stalls = stalls::stalls_in_passes(sheet, arm, passes);
     Alone { waits, shapes, stalls, longest_peak: longest_peak(&sheet.windows(arm, sheet.main), &clues) }
 }

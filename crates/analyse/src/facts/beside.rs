@@ -12,9 +12,9 @@ use super::sheet::{Sheet, by_block};
 
 /// Level of the interval of a difference.
 const LEVEL: f64 = 0.95;
-/// Functions that are told of a service.
+/// Functions listed for a service, at most.
 const FUNCTIONS: usize = 5;
-/// Below this share of the difference a function is not told.
+/// Below this share of the difference a function is not listed.
 const SMALL: f64 = 0.05;
 /// Functions that a sentence names.
 const NAMED: usize = 2;

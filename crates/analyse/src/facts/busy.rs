@@ -51,9 +51,9 @@ pub(crate) fn set_busy(usage: &HostUsage) -> f64 {
 /// Requests per second by which the backlog of an open loop grows; nothing where the schedule was kept, or where the
 /// generator was too busy to tell whose backlog it is.
 pub(crate) fn backlog_per_s(window: &Window) -> Option<f64> {
-    let (asked, ratio) = (window.load.schedule.rate_per_s?, window.load.rate_ratio?);
+    let (rate_per_s, ratio) = (window.load.schedule.rate_per_s?, window.load.rate_ratio?);
     let servers = ratio < MIN_RATE_RATIO && generator_busy(window) <= GENERATOR_BUSY;
-    servers.then_some(asked * (1.0 - ratio))
+    servers.then_some(rate_per_s * (1.0 - ratio))
 }
 
 /// Connections refused or dropped because too many waited to be accepted.

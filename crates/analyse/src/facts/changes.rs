@@ -78,7 +78,7 @@ impl Changes {
     }
 
     /// What happened to a line of a file, which debug information may name by another folder.
-    pub(crate) fn of(&self, side: Side, file: &str, line: u32) -> Change {
+    pub(crate) fn change_at(&self, side: Side, file: &str, line: u32) -> Change {
         let hunk =
             self.file(side, file).and_then(|file| file.hunks.iter().find(|hunk| hunk.holds(side, line)));
         match hunk {
@@ -202,7 +202,7 @@ new file mode 100644
             (Side::After, "src/new.c", 2, Change::Line),
             (Side::Before, "src/new.c", 2, Change::None),
         ] {
-            assert_eq!(changes.of(side, file, line), expected, "{side:?} {file}:{line}");
+            assert_eq!(changes.change_at(side, file, line), expected, "{side:?} {file}:{line}");
         }
     }
 

@@ -222,7 +222,7 @@ fn summed<'a>(passes: impl Iterator<Item = &'a Pass>) -> Option<Counted> {
     (requests > 0.0).then_some(sums)
 }
 
-/// Whether a stack waits to be told of requests or of work: a server that has nothing to do waits there.
+/// Whether a stack waits for requests or for work: a server that has nothing to do waits there.
 fn waits_for_requests(profile: &Profile, stack: &Stack) -> bool {
     profile.frames_of(stack).any(|frame| match frame.kernel {
         true => FOR_REQUESTS.iter().any(|part| frame.name.contains(part)),

@@ -114,7 +114,7 @@ pub(crate) fn response_shape(
     let shape = Shape::from_windows(windows);
     let responses = shape.buckets.values().sum();
     let found = peaks::peaks(&shape.buckets);
-    let (peaks, said): (Vec<ResponsePeak>, Vec<Option<String>>) =
+    let (peaks, remarks): (Vec<ResponsePeak>, Vec<Option<String>>) =
         found.iter().map(|peak| weighed(peak, windows, responses, clues)).unzip();
     let places = peaks.iter().map(|peak| format!("{} ({})", format_ns(peak.at_ns), percent(peak.share)));
     let places: Vec<String> = places.collect();
@@ -124,8 +124,8 @@ pub(crate) fn response_shape(
         [first, second] => format!("two peaks: {first} and {second}"),
         [rest @ .., last] => format!("{} peaks: {} and {last}", places.len(), rest.join(", ")),
     };
-    let said: String = said.into_iter().flatten().map(|what| format!("; {what}")).collect();
-    let text = format!("responses at {condition} have {number}{said}");
+    let remarks: String = remarks.into_iter().flatten().map(|what| format!("; {what}")).collect();
+    let text = format!("responses at {condition} have {number}{remarks}");
     Some(ResponseShape { condition, windows: windows.len() as u32, responses, peaks, text })
 }
 
@@ -145,7 +145,7 @@ fn weighed(
     // What comes and goes from round to round is no shape of a single one.
     let rare = (2 * holding as usize <= windows.len())
         .then(|| format!("that at {at} is in {holding} of {} windows", windows.len()));
-    let said: Vec<String> = what.into_iter().chain(rare).collect();
+    let remarks: Vec<String> = what.into_iter().chain(rare).collect();
     let peak = ResponsePeak {
         at_ns: peak.at_ns,
         range_ns: peak.range_ns,
@@ -153,7 +153,7 @@ fn weighed(
         windows: holding,
         coincides_with: clue.map(|(id, _)| id),
     };
-    (peak, (!said.is_empty()).then(|| said.join("; ")))
+    (peak, (!remarks.is_empty()).then(|| remarks.join("; ")))
 }
 
 /// Delayed acknowledgements, where a peak lies where they do and enough of them were sent.

@@ -14,7 +14,7 @@ use super::sheet::Sheet;
 /// How much longer than the mean time between two answers a silence is to be a stall. Of answers that come at random times
 /// one pause in five hundred million is as long.
 const FAR: f64 = 20.0;
-/// Share of the watched time from which on stalls are told: below, they are the latency tail's.
+/// Share of the watched time from which on stalls are reported: below, they are the latency tail's.
 const MIN_SHARE: f64 = 0.02;
 /// How many more threads at a time must be at something during stalls than at other times for it to be named.
 const APART: f64 = 0.25;
@@ -27,7 +27,7 @@ const FEW_SAMPLES: u64 = 20;
 /// Functions of a chain of calls that are named, the innermost ones.
 const NAMED: usize = 3;
 
-/// What a stall is told by: samples of CPU time, or waits.
+/// What a stall shows in: samples of CPU time, or waits.
 pub(crate) const RUNS: &str = "runs";
 pub(crate) const WAITS: &str = "waits";
 
@@ -140,8 +140,9 @@ fn functions<'a>(profiles: &[&'a Profile]) -> BTreeMap<&'a Frame, FunctionTime> 
             frames.into_iter().for_each(|frame| functions.entry(frame).or_default().ns[1] += ns(stack));
         }
         for stack in &profile.stalled {
-            let mut met = BTreeSet::new();
-            for (depth, frame) in profile.frames_of(stack).enumerate().filter(|(_, frame)| met.insert(*frame))
+            let mut counted = BTreeSet::new();
+            for (depth, frame) in
+                profile.frames_of(stack).enumerate().filter(|(_, frame)| counted.insert(*frame))
             {
                 let seen = functions.entry(frame).or_default();
                 // It is among all stacks, too.

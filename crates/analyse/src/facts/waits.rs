@@ -8,7 +8,7 @@ use super::sheet::Sheet;
 
 /// Part of the names of the kernel's functions in which a call sleeps.
 const SLEEPS: [&str; 1] = ["nanosleep"];
-/// Parts of the names of functions that take a lock; who waits to be told of work takes it in others.
+/// Parts of the names of functions that take a lock; a thread that waits for work takes it in others.
 const LOCKS: [&str; 8] = [
     "pthread_mutex_lock",
     "pthread_rwlock",
@@ -19,7 +19,7 @@ const LOCKS: [&str; 8] = [
     "ObjectSynchronizer::enter",
     "PyThread_acquire_lock",
 ];
-/// Parts of the names of functions that wait to be told of work, and take its lock on the way.
+/// Parts of the names of functions that wait for work, and take its lock on the way.
 const CONDITIONS: [&str; 3] = ["cond", "Condvar", "ObjectMonitor::wait"];
 /// Functions of Python that do nothing but take its one lock. They ask for it anew every five milliseconds, so that a timer that
 /// ends such a wait is still a wait for the lock.
@@ -42,7 +42,7 @@ pub(crate) struct Waited {
     pub(crate) woken_from: Option<Frame>,
     /// Whether the program asked for no more than that time passes.
     pub(crate) is_sleep: bool,
-    /// Whether it is a lock that it waits for, and not to be told of work.
+    /// Whether it waits for a lock, and not for work.
     pub(crate) is_in_lock: bool,
     /// Of each request, in nanoseconds.
     pub(crate) ns: f64,
@@ -90,19 +90,19 @@ fn own(waits: &Waits, stack: &[u32]) -> Option<Frame> {
     user().find(|frame| !is_asked(frame)).or_else(|| user().next()).cloned()
 }
 
-/// All waits of `arm`, where the passes that tell are used.
+/// All waits of `arm`, where the passes that record them are used.
 pub(crate) fn waited(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Vec<Waited> {
     if !is_used(passes, arm, PassKind::Waking) {
         return Vec::new();
     }
     let records = sheet.run.diagnostics.iter().filter(|record| record.arm == arm);
-    let told = records.flat_map(|record| &record.passes);
-    let told: Vec<(&Window, &Waits)> =
-        told.filter_map(|pass| Some((&pass.window, pass.waits.as_ref()?))).collect();
-    let requests = told.iter().map(|(window, _)| window.load.requests).sum::<u64>().max(1) as f64;
+    let passes = records.flat_map(|record| &record.passes);
+    let watched: Vec<(&Window, &Waits)> =
+        passes.filter_map(|pass| Some((&pass.window, pass.waits.as_ref()?))).collect();
+    let requests = watched.iter().map(|(window, _)| window.load.requests).sum::<u64>().max(1) as f64;
     let of_pass = |(window, waits): &(&Window, &Waits)| {
         let each = |count: u64| in_window(window, count) / requests;
         waits.leaves.iter().map(|leaf| Waited::from_leaf(waits, leaf, each)).collect::<Vec<_>>()
     };
-    told.iter().flat_map(of_pass).collect()
+    watched.iter().flat_map(of_pass).collect()
 }

@@ -29,7 +29,7 @@ impl PartialEq for Figure {
     }
 }
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order in which they are listed.
 pub(super) const FIGURES: [Figure; 22] = [
     metric("cpu_per_request", Unit::Time, Metric::CpuPerRequest, |arm| cpu(arm, |cpu| cpu.total)),
     metric("rate", Unit::Rate, Metric::Rate, |arm| arm.rate_per_s),

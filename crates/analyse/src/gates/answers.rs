@@ -24,8 +24,8 @@ pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
     let mut same = 0;
     for arm in sheet.others() {
         let Some(other) = answers(sheet, arm) else { continue };
-        let asked = difference(&baseline, &other, workload.same).map(Unlike::Asked);
-        match asked.or_else(|| loaded_difference(sheet, arm)) {
+        let probed = difference(&baseline, &other, workload.same).map(Unlike::Probed);
+        match probed.or_else(|| loaded_difference(sheet, arm)) {
             None => same += 1,
             Some(found) => rows.push(different(sheet.baseline(), arm, found, workload.allow_difference)),
         }
@@ -38,7 +38,7 @@ pub(super) fn parity(sheet: &Sheet) -> Vec<Gate> {
 
 /// What the baseline answers.
 fn answered(baseline: &ArmAnswers) -> Answered {
-    let first = baseline.requests.iter().find_map(|asked| asked.replies.first());
+    let first = baseline.requests.iter().find_map(|answers| answers.replies.first());
     match (first, baseline.requests.len()) {
         (Some(reply), 1) => Answered::One { status: reply.status, body_bytes: reply.body_bytes },
         (_, requests) => Answered::Several(requests),
@@ -98,8 +98,8 @@ fn answers(sheet: &Sheet, arm: &str) -> Option<ArmAnswers> {
         body_sha256: answer.body_sha256.clone(),
         body: Vec::new(),
     };
-    let asked = RequestAnswers { request: "GET".to_owned(), replies: vec![reply] };
-    Some(ArmAnswers { arm: arm.to_owned(), requests: vec![asked] })
+    let answers = RequestAnswers { request: "GET".to_owned(), replies: vec![reply] };
+    Some(ArmAnswers { arm: arm.to_owned(), requests: vec![answers] })
 }
 
 /// `errors`: almost every request was answered, in every arm.

@@ -14,7 +14,7 @@ use super::{Gate, GateSays, holds};
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
 
-/// A share of the server's CPUs from which on a disturbance is told.
+/// A share of the server's CPUs from which on a disturbance is reported.
 const NOTABLE: f64 = 0.01;
 /// How much longer a request takes its server while somebody else has as much of its CPUs as it has, by what it finds no
 /// more in its caches: a share of s costs s times this. Source: `docs/benchmarks/experiment.md`, other load in bursts.
@@ -40,7 +40,7 @@ pub struct BiasSource {
 
 /// Something that takes the server's CPUs from it.
 struct Disturbance {
-    /// Who took it, as it is told.
+    /// Who took it, in the words of the report.
     who: &'static str,
     /// Time that it took in one slice, in nanoseconds.
     of_slice: fn(&Slice) -> u64,

@@ -77,12 +77,12 @@ pub fn differences(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<Diffe
         return Vec::new();
     }
     let mut found = Vec::new();
-    if let (Some(a), Some(b)) = (one(baseline, |reply| reply.status), one(other, |reply| reply.status))
+    if let (Some(a), Some(b)) = (common(baseline, |reply| reply.status), common(other, |reply| reply.status))
         && a != b
     {
         found.push(Difference::Status { baseline: a, other: b });
     }
-    if let (Some(a), Some(b)) = (one(baseline, |reply| reply.closed), one(other, |reply| reply.closed))
+    if let (Some(a), Some(b)) = (common(baseline, |reply| reply.closed), common(other, |reply| reply.closed))
         && a != b
     {
         found.push(Difference::Closes { baseline: a });
@@ -96,7 +96,7 @@ pub fn differences(baseline: &[Reply], other: &[Reply], same: Same) -> Vec<Diffe
 }
 
 /// What all answers of one arm agree on.
-fn one<T: PartialEq>(replies: &[Reply], of: impl Fn(&Reply) -> T) -> Option<T> {
+fn common<T: PartialEq>(replies: &[Reply], of: impl Fn(&Reply) -> T) -> Option<T> {
     let first = of(replies.first()?);
     replies.iter().all(|reply| of(reply) == first).then_some(first)
 }
@@ -128,7 +128,7 @@ fn type_of(reply: &Reply) -> Option<String> {
 }
 
 fn content_type(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
-    if let (Some(Some(a)), Some(Some(b))) = (one(baseline, type_of), one(other, type_of))
+    if let (Some(Some(a)), Some(Some(b))) = (common(baseline, type_of), common(other, type_of))
         && a != b
     {
         found.push(Difference::ContentType { baseline: a, other: b });
@@ -191,10 +191,12 @@ fn note(value: &Value, path: &str, depth: usize, shape: &mut Shape) {
 fn shapes(baseline: &[Value], other: &[Value], found: &mut Vec<Difference>) {
     let sides = [baseline, other].map(|values| values.iter().map(shape).collect::<Vec<Shape>>());
     let paths: BTreeSet<&String> = sides.iter().flatten().flat_map(BTreeMap::keys).collect();
-    let mut told: Vec<&str> = Vec::new();
+    let mut differing: Vec<&str> = Vec::new();
     for path in paths {
         // What is below a difference differs with it.
-        if told.iter().any(|above| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(['.', '['])))
+        if differing
+            .iter()
+            .any(|above| path.strip_prefix(above).is_some_and(|rest| rest.starts_with(['.', '['])))
         {
             continue;
         }
@@ -203,7 +205,7 @@ fn shapes(baseline: &[Value], other: &[Value], found: &mut Vec<Difference>) {
             && a != b
             && !unknown(path, &sides)
         {
-            told.push(path);
+            differing.push(path);
             found.push(Difference::Json { path: path.clone(), baseline: a, other: b });
         }
     }
@@ -246,8 +248,8 @@ fn length(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
 
 /// Bytes that all answers of both arms have in the same place; where lengths move, only those up to the shortest.
 fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
-    let fixed = |replies: &[Reply], at: usize| one(replies, |reply| reply.body.get(at).copied());
-    let (a, b) = (one(baseline, |reply| reply.body_bytes), one(other, |reply| reply.body_bytes));
+    let fixed = |replies: &[Reply], at: usize| common(replies, |reply| reply.body.get(at).copied());
+    let (a, b) = (common(baseline, |reply| reply.body_bytes), common(other, |reply| reply.body_bytes));
     if let (Some(a), Some(b)) = (a, b)
         && a != b
     {
@@ -259,7 +261,7 @@ fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
         |at: &usize| matches!((fixed(baseline, *at), fixed(other, *at)), (Some(a), Some(b)) if a != b);
     let first = (0..shortest).find(differs);
     // Of what is not kept only the hash is known: of bodies that are always the same it says whether they are alike.
-    let hash = |replies: &[Reply]| one(replies, |reply| reply.body_sha256.clone());
+    let hash = |replies: &[Reply]| common(replies, |reply| reply.body_sha256.clone());
     let beyond = || match (hash(baseline), hash(other)) {
         (Some(a), Some(b)) => (a != b).then_some(shortest),
         _ => None,
@@ -272,13 +274,13 @@ fn bytes(baseline: &[Reply], other: &[Reply], found: &mut Vec<Difference>) {
 pub fn difference(baseline: &ArmAnswers, other: &ArmAnswers, same: Same) -> Option<AnswersDiffer> {
     let several = baseline.requests.len() > 1;
     let mut requests = Vec::new();
-    for asked in &baseline.requests {
-        let Some(answers) = other.requests.iter().find(|answers| answers.request == asked.request) else {
+    for expected in &baseline.requests {
+        let Some(answers) = other.requests.iter().find(|answers| answers.request == expected.request) else {
             continue;
         };
-        let found = differences(&asked.replies, &answers.replies, same);
+        let found = differences(&expected.replies, &answers.replies, same);
         if !found.is_empty() {
-            requests.push((several.then(|| asked.request.clone()), found));
+            requests.push((several.then(|| expected.request.clone()), found));
         }
     }
     let differ = !requests.is_empty();

@@ -145,8 +145,8 @@ pub enum Answered {
 /// In what answers differ.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unlike {
-    /// In those to the first questions.
-    Asked(AnswersDiffer),
+    /// In the answers to the probes before the load.
+    Probed(AnswersDiffer),
     /// In bytes of those under load: of the arm, and of the baseline.
     Loaded([f64; 2]),
 }

@@ -63,8 +63,8 @@ fn every_order_is_judged_at_its_edge() {
     }
 }
 
-/// The names that the refusal of an unknown one tells.
-fn told() -> Vec<String> {
+/// The names that the refusal of an unknown one lists.
+fn known_names() -> Vec<String> {
     let error = "p98 > 1ms".parse::<Bound>().unwrap_err().to_string();
     let (_, names) = error.split_once("choose one of ").unwrap();
     let (names, latencies) = names.split_once(", or ").unwrap();
@@ -74,7 +74,7 @@ fn told() -> Vec<String> {
 
 #[test]
 fn every_name_that_is_told_is_taken_with_and_without_its_points() {
-    let names = told();
+    let names = known_names();
     assert_eq!(names.len(), 44, "{names:?}");
     let latencies = names.iter().take_while(|name| *name != "rate");
     let others = ["response_", "service_", "send_lag_"]
@@ -95,7 +95,7 @@ fn every_figure_of_the_report_that_may_be_judged_has_a_name() {
     // What was asked for is no figure, and neither are the counts of histograms and the intervals of percentiles.
     const ASKED: [&str; 5] = ["schema", "threads", "pipeline", "connections_requested", "schedule_seed"];
     let report = serde_json::to_value(testkit::load_report(50_000.0)).unwrap();
-    let names = told();
+    let names = known_names();
     let mut checked = 0;
     for (key, value) in report.as_object().unwrap() {
         let fields = match value {

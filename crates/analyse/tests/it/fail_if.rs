@@ -62,9 +62,9 @@ fn counts_are_pooled_and_what_none_becomes_is_more() {
             ("pr context_switches_involuntary > 1.05x", DoesNotHold),
         ],
     );
-    let told = judge(&switching, "pr context_switches > +0.1").text;
-    assert!(told.contains("0.500 a request against 0.000 a request of 'main', +0.500"), "{told}");
-    assert!(told.contains("of 10 blocks"), "{told}");
+    let text = judge(&switching, "pr context_switches > +0.1").text;
+    assert!(text.contains("0.500 a request against 0.000 a request of 'main', +0.500"), "{text}");
+    assert!(text.contains("of 10 blocks"), "{text}");
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn a_wrong_condition_is_refused_with_what_was_meant() {
         ("pr writes > x", "'x' is none of writes"),
         ("main rss > 1.1x", "can never hold: 'main' is the baseline"),
     ];
-    for (text, told) in cases {
+    for (text, reason) in cases {
         let error = FailIf::parse(text, &plan).unwrap_err().to_string();
-        assert!(error.contains(told) && error.starts_with("--fail-if"), "{error}");
+        assert!(error.contains(reason) && error.starts_with("--fail-if"), "{error}");
     }
 }

@@ -33,9 +33,9 @@ fn what_meets_all_arms_alike_moves_nothing_and_is_told() {
     assert_eq!((found.verdict, found.bias.high), (Verdict::Slower, 0.0));
     let gate = gates(&findings, GateId::Host)[0];
     assert!(!gate.ok && gate.voids.is_empty(), "{gate:?}");
-    let said =
+    let begin =
         "other processes took 10 % of the server's CPUs in the turns of 'main' and 10 % in those of 'pr'";
-    assert!(gate.text.starts_with(said), "{}", gate.text);
+    assert!(gate.text.starts_with(begin), "{}", gate.text);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn reply() -> Reply {
     Reply::new(200, fields, false, b"Hello, World!")
 }
 
-fn asked(request: &str, reply: Reply) -> RequestAnswers {
+fn answered(request: &str, reply: Reply) -> RequestAnswers {
     RequestAnswers { request: request.to_owned(), replies: vec![reply.clone(), reply] }
 }
 
@@ -51,7 +51,7 @@ fn changed(change: Change) -> Run {
     let mut other = reply();
     change(&mut other);
     run.answers = [("main", reply()), ("pr", other)]
-        .map(|(arm, reply)| ArmAnswers { arm: arm.to_owned(), requests: vec![asked("GET /", reply)] })
+        .map(|(arm, reply)| ArmAnswers { arm: arm.to_owned(), requests: vec![answered("GET /", reply)] })
         .to_vec();
     run
 }
@@ -60,14 +60,14 @@ fn changed(change: Change) -> Run {
 fn of_several_requests_the_one_that_differs_is_named() {
     let mut run = changed(|_| ());
     for (index, arm) in run.answers.iter_mut().enumerate() {
-        arm.requests.push(asked("order", Reply { status: 201 + index as u16, ..reply() }));
+        arm.requests.push(answered("order", Reply { status: 201 + index as u16, ..reply() }));
     }
     let text = gates(&analyse(&run), GateId::Parity)[0].text.clone();
     assert!(text.contains("asked for 'order', 'pr' answers with status 202 and 'main' with 201"), "{text}");
     run.manifest.plan.workload.same = Same::Body;
     run.answers[1].requests[1] = run.answers[0].requests[1].clone();
     assert!(gates(&analyse(&run), GateId::Parity)[0].ok);
-    run.answers[1].requests[0] = asked("GET /", with_body(&reply(), "Hello, Moon!!"));
+    run.answers[1].requests[0] = answered("GET /", with_body(&reply(), "Hello, Moon!!"));
     let text = gates(&analyse(&run), GateId::Parity)[0].text.clone();
     assert!(
         text.contains("asked for 'GET /', the bodies of 'pr' and 'main' differ from byte 7 on"),
@@ -85,8 +85,8 @@ fn bodies_too_long_to_be_kept_are_told_apart_by_their_hash() {
     for (same, wanted) in [(Same::Shape, true), (Same::Body, false)] {
         let mut run = changed(|_| ());
         run.manifest.plan.workload.same = same;
-        run.answers[0].requests = vec![asked("GET /", long(b'a'))];
-        run.answers[1].requests = vec![asked("GET /", long(b'b'))];
+        run.answers[0].requests = vec![answered("GET /", long(b'a'))];
+        run.answers[1].requests = vec![answered("GET /", long(b'b'))];
         assert_eq!(gates(&analyse(&run), GateId::Parity)[0].ok, wanted, "{same:?}");
     }
 }

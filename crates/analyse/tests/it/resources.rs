@@ -224,9 +224,9 @@ fn a_profile_is_of_its_own_window_and_says_what_it_cost() {
     slowed.usage.cpu.user_ns *= 2;
     let waits = Profile { kind: ProfileKind::OffCpu, ..profile() };
     let found = watched(&WatchInput { profiles: vec![(waits, slowed)], ..input(seen()) });
-    let said = |words: &str| found.notes.iter().any(|note| note.contains(words));
-    assert!(said("Recording its waits was done after the window of the ledger"), "{:?}", found.notes);
-    assert!(said("from 100 µs to 200 µs (x2.00)"), "{:?}", found.notes);
+    let has_note = |words: &str| found.notes.iter().any(|note| note.contains(words));
+    assert!(has_note("Recording its waits was done after the window of the ledger"), "{:?}", found.notes);
+    assert!(has_note("from 100 µs to 200 µs (x2.00)"), "{:?}", found.notes);
     assert!((found.ledger[0].per_request.unwrap() - 100_000.0).abs() < 1e-6);
 }
 
@@ -240,8 +240,8 @@ fn a_profile_that_stands_for_part_of_the_time_divides_that_part() {
         let first_ns = found.profile.as_ref().map(|profile| profile.functions[0].arm_ns);
         assert_eq!(first_ns.is_some(), expected_ns.is_some(), "{samples}: {:?}", found.notes);
         assert!(first_ns.zip(expected_ns).is_none_or(|(ns, expected)| (ns - expected).abs() < 1e-6));
-        let said = found.notes.iter().any(|note| note.contains("stand for"));
-        assert_eq!(said, samples < 4000, "{:?}", found.notes);
+        let has_note = found.notes.iter().any(|note| note.contains("stand for"));
+        assert_eq!(has_note, samples < 4000, "{:?}", found.notes);
     }
 }
 

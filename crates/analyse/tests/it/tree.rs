@@ -114,8 +114,8 @@ fn of_two_revisions_lines_that_changed_are_told_from_those_that_only_moved() {
         }
     }
     let findings = analyse(&run);
-    let said = &findings.said[0];
-    assert_eq!((said.path[3].as_str(), said.changed), ("price", Some(Change::Line)), "{said:?}");
+    let node = &findings.said[0];
+    assert_eq!((node.path[3].as_str(), node.changed), ("price", Some(Change::Line)), "{node:?}");
     let serve: Vec<_> =
         findings.attribution.iter().filter(|row| row.path.contains(&"serve".to_owned())).collect();
     let [serve] = serve[..] else { panic!("one place, wherever it stands: {serve:?}") };
@@ -146,12 +146,12 @@ fn batches() -> Run {
 fn what_is_saved_and_what_is_paid_is_said_with_how_often() {
     let findings = analyse(&batches());
     sums(&findings);
-    let said: Vec<(String, f64)> =
+    let paths: Vec<(String, f64)> =
         findings.said.iter().map(|one| (one.path.join(" > "), one.delta_ns.round())).collect();
-    let [saved, paid] = &findings.said[..] else { panic!("{said:?}") };
-    assert_eq!(saved.path[..2], ["kernel", "writev"], "{said:?}");
-    assert!((saved.delta_ns + 4000.0).abs() < 150.0 && (paid.delta_ns - 700.0).abs() < 100.0, "{said:?}");
-    assert_eq!(paid.path[..2], ["user", "own code"], "{said:?}");
+    let [saved, paid] = &findings.said[..] else { panic!("{paths:?}") };
+    assert_eq!(saved.path[..2], ["kernel", "writev"], "{paths:?}");
+    assert!((saved.delta_ns + 4000.0).abs() < 150.0 && (paid.delta_ns - 700.0).abs() < 100.0, "{paths:?}");
+    assert_eq!(paid.path[..2], ["user", "own code"], "{paths:?}");
     let count = saved.count.unwrap();
     assert!((count.baseline - 1.0).abs() < 0.01 && count.arm == 0.0, "{count:?}");
     assert!((saved.more_ns.unwrap() - saved.delta_ns).abs() < 1e-6, "all of it is fewer calls: {saved:?}");

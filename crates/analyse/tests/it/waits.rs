@@ -35,14 +35,14 @@ fn leaf(ended_by: EndedBy, by: Option<&str>, ns: u64) -> WaitLeaf {
     }
 }
 
-/// A run in which the waits of the second arm were told, in passes of half the rate of those that nobody watched where
+/// A run in which the waits of the second arm were recorded, in passes of half the rate of those that nobody watched where
 /// `slow`.
-fn told(leaves: &[WaitLeaf], slow: bool) -> Run {
-    told_in("ask_database", leaves, slow)
+fn with_waits(leaves: &[WaitLeaf], slow: bool) -> Run {
+    with_waits_in("ask_database", leaves, slow)
 }
 
 /// As [`told`], in a function of this name.
-fn told_in(function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
+fn with_waits_in(function: &str, leaves: &[WaitLeaf], slow: bool) -> Run {
     let mut run = planted(Plant { idle_rate: Some(0.5), ..Plant::NONE });
     for record in run.diagnostics.iter_mut().filter(|record| record.arm == "pr") {
         let mut pass = record.passes[0].clone();
@@ -70,7 +70,7 @@ fn rows_sum_to_the_idle_time_and_say_where_and_by_whom() {
         // The same in two stacks.
         leaf(EndedBy::Client, None, 1_500_000),
     ];
-    let findings = analyse(&told(&leaves, false));
+    let findings = analyse(&with_waits(&leaves, false));
     let of = |row: &WaitRow| (row.arm.clone(), row.ended_by, row.by.clone());
     let client = ("pr".to_owned(), EndedBy::Client, None);
     let service = ("pr".to_owned(), EndedBy::Service, Some("postgres (port 5432)".to_owned()));
@@ -86,8 +86,8 @@ fn of_many_places_the_rest_is_a_row_of_each_kind_and_nothing_is_lost() {
         let by = |number| leaf(EndedBy::Lock, Some(&format!("thread {number}")), 100_000);
         (0..count).map(by).collect()
     };
-    let few = analyse(&told(&places(10), false));
-    let many = analyse(&told(&places(100), false));
+    let few = analyse(&with_waits(&places(10), false));
+    let many = analyse(&with_waits(&places(100), false));
     assert_eq!((few.waits.len(), many.waits.len()), (10, 17));
     assert!((sum(&many) / sum(&few) - 10.0).abs() < 1e-9);
 }
@@ -96,14 +96,14 @@ fn of_many_places_the_rest_is_a_row_of_each_kind_and_nothing_is_lost() {
 fn pythons_one_lock_is_a_lock_although_a_timer_ends_the_wait_for_it() {
     let leaves = [leaf(EndedBy::Timer, None, 1_000_000)];
     for (function, ended_by) in [("PyEval_RestoreThread", EndedBy::Lock), ("pause", EndedBy::Timer)] {
-        let findings = analyse(&told_in(function, &leaves, false));
+        let findings = analyse(&with_waits_in(function, &leaves, false));
         assert_eq!(findings.waits[0].ended_by, ended_by, "{function}");
     }
 }
 
 #[test]
 fn what_was_seen_of_a_server_that_watching_slowed_is_not_told() {
-    let findings = analyse(&told(&[leaf(EndedBy::Timer, None, 1_000_000)], true));
+    let findings = analyse(&with_waits(&[leaf(EndedBy::Timer, None, 1_000_000)], true));
     assert!(findings.waits.is_empty());
     let pass = findings.passes.iter().find(|pass| pass.kind == PassKind::Waking).unwrap();
     assert!(!pass.used && pass.text.contains("times slower"), "{}", pass.text);

@@ -173,8 +173,8 @@ fn a_profile_of_a_small_part_of_the_cpu_time_is_not_used() {
         assert!(share.zip(carried).is_none_or(near) && share.is_some() == carried.is_some(), "{share:?}");
         let passes = findings.passes.iter().filter(|pass| pass.kind == PassKind::Sampling);
         for pass in passes {
-            let said = pass.text.contains("its samples stand for 7.9 % of the CPU time");
-            assert_eq!(said, carried.is_none(), "{}", pass.text);
+            let has_note = pass.text.contains("its samples stand for 7.9 % of the CPU time");
+            assert_eq!(has_note, carried.is_none(), "{}", pass.text);
         }
     }
 }

@@ -215,13 +215,13 @@ pub(crate) fn rate_and_latency(findings: &Findings) -> Vec<String> {
     if findings.comparisons.iter().all(|row| Direction::from_comparison(row) == Direction::Void) {
         return Vec::new();
     }
-    let said: Vec<String> = [rates(findings), latencies(findings)].into_iter().flatten().collect();
-    let joined = said.join("; ");
+    let parts: Vec<String> = [rates(findings), latencies(findings)].into_iter().flatten().collect();
+    let joined = parts.join("; ");
     if joined.chars().count() <= SCREEN_COLUMNS {
         return if joined.is_empty() { Vec::new() } else { vec![joined] };
     }
     let most = [1, if crate::compare::others(findings).count() > 1 { 2 } else { 1 }];
-    said.iter().zip(most).flat_map(|(words, most)| within(most, words)).collect()
+    parts.iter().zip(most).flat_map(|(words, most)| within(most, words)).collect()
 }
 
 fn compared(findings: &Findings, metric: Metric) -> Vec<&Comparison> {
@@ -276,14 +276,14 @@ fn differs(findings: &Findings, row: &Comparison, direction: Direction) -> Strin
 
 fn latencies(findings: &Findings) -> Option<String> {
     let condition = findings.latency_condition.as_ref()?;
-    let (mut said, mut alike, mut void) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut parts, mut alike, mut void) = (Vec::new(), Vec::new(), Vec::new());
     for metric in PERCENTILES {
         for row in compared(findings, metric).into_iter().filter(|row| row.ratio.is_some()) {
             let direction = Direction::from_comparison(row);
             match direction {
                 Direction::Void => void.push((metric, row)),
                 _ if direction.differs() => {
-                    said.push(format!("{} {}", label(metric), differs(findings, row, direction)));
+                    parts.push(format!("{} {}", label(metric), differs(findings, row, direction)));
                 }
                 _ => alike.push(metric),
             }
@@ -292,15 +292,15 @@ fn latencies(findings: &Findings) -> Option<String> {
     alike.dedup();
     let alike: Vec<&str> = alike.into_iter().map(label).collect();
     if !alike.is_empty() {
-        let other = if said.is_empty() { "" } else { "otherwise " };
-        said.push(format!("{other}no difference shown ({})", alike.join(", ")));
+        let other = if parts.is_empty() { "" } else { "otherwise " };
+        parts.push(format!("{other}no difference shown ({})", alike.join(", ")));
     }
-    if said.is_empty() {
+    if parts.is_empty() {
         let (_, row) = void.first()?;
         let gate = row.void_by.first().map_or_else(String::new, |gate| format!(" (gate {gate} failed)"));
-        said.push(format!("no verdict{gate}"));
+        parts.push(format!("no verdict{gate}"));
     }
-    Some(format!("latency at {condition}: {}", said.join(", ")))
+    Some(format!("latency at {condition}: {}", parts.join(", ")))
 }
 
 fn label(metric: Metric) -> &'static str {

@@ -100,10 +100,10 @@ impl<'a> Gap<'a> {
             (Some(cpu), None) => (cpu, false),
             (None, None) => return None,
         };
-        let said = if idle { Vec::new() } else { of_tree(findings, arm) };
-        let from_tree = !said.is_empty();
+        let nodes = if idle { Vec::new() } else { of_tree(findings, arm) };
+        let from_tree = !nodes.is_empty();
         let of_cause = |cause: &&Cause| Part::of_cause(findings, arm, cause);
-        let mut parts: Vec<Part> = if from_tree { said } else { causes.iter().map(of_cause).collect() };
+        let mut parts: Vec<Part> = if from_tree { nodes } else { causes.iter().map(of_cause).collect() };
         if parts.is_empty() || ns == 0.0 {
             return None;
         }
@@ -241,25 +241,25 @@ impl Part {
         }
     }
 
-    fn of_node(findings: &Findings, said: &GapNode) -> Self {
-        let counts = said.count.map_or_else(String::new, |both| {
-            let kind = said.cause.map_or("", |id| switches_are(findings, &said.arm, id));
+    fn of_node(findings: &Findings, node: &GapNode) -> Self {
+        let counts = node.count.map_or_else(String::new, |both| {
+            let kind = node.cause.map_or("", |id| switches_are(findings, &node.arm, id));
             format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
         });
         // Collectors and compilers work for the whole program.
-        let is_asked = said.cause != Some(CauseId::Gc);
-        let via = said.via.as_ref().filter(|via| is_asked && !said.path.contains(via));
-        let preposition = if is_own_code(&said.path) { "in" } else { "for" };
+        let is_asked = node.cause != Some(CauseId::Gc);
+        let via = node.via.as_ref().filter(|via| is_asked && !node.path.contains(via));
+        let preposition = if is_own_code(&node.path) { "in" } else { "for" };
         let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));
-        let changed = said.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
-        let grade = said.cause.and_then(|id| {
+        let changed = node.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
+        let grade = node.cause.and_then(|id| {
             let mut causes = findings.causes.iter();
-            causes.find(|cause| cause.arm == said.arm && cause.id == id).map(|cause| cause.grade)
+            causes.find(|cause| cause.arm == node.arm && cause.id == id).map(|cause| cause.grade)
         });
         Self {
-            ns: said.delta_ns,
-            name: said.cause.map_or("what is not known", cause_words),
-            words: format!("{}{via}{counts}{changed}", node_words(&said.path)),
+            ns: node.delta_ns,
+            name: node.cause.map_or("what is not known", cause_words),
+            words: format!("{}{via}{counts}{changed}", node_words(&node.path)),
             grade: grade_word(
                 grade.filter(|grade| *grade != Grade::RuledOut).unwrap_or(Grade::ConsistentWith),
             ),
@@ -269,10 +269,10 @@ impl Part {
 
 /// What is said of an arm by its tree; nothing where it was not sampled.
 fn of_tree(findings: &Findings, arm: &str) -> Vec<Part> {
-    let said: Vec<&GapNode> = findings.said.iter().filter(|said| said.arm == arm).collect();
+    let nodes: Vec<&GapNode> = findings.said.iter().filter(|node| node.arm == arm).collect();
     // What was not sampled has no parts, and counts alone tell.
-    let sampled = said.iter().all(|said| said.cause.is_some());
-    said.into_iter().filter(|_| sampled).map(|said| Part::of_node(findings, said)).collect()
+    let sampled = nodes.iter().all(|node| node.cause.is_some());
+    nodes.into_iter().filter(|_| sampled).map(|node| Part::of_node(findings, node)).collect()
 }
 
 /// Share of the gap from which on a function holds more than it, and not all of it by a rounding.

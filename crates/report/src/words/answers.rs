@@ -16,7 +16,7 @@ pub(super) fn unlike(arm: &str, baseline: &str, found: &Unlike, allowed: bool) -
         "make them alike, ask for less with --same, or pass --allow-difference to go on"
     };
     let found = match found {
-        Unlike::Asked(found) => sentence(found),
+        Unlike::Probed(found) => sentence(found),
         Unlike::Loaded([other, base]) => {
             format!("{other:.0} instead of {base:.0} bytes in each answer under load")
         }

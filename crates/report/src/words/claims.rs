@@ -29,7 +29,7 @@ pub(super) fn ours(ours: &Ours) -> String {
             let basis = if *metric == Metric::Rate { "rate" } else { "requests per CPU second" };
             format!("x{ratio:.3} [{low:.3}, {high:.3}] ({basis}, {blocks} blocks)")
         }
-        Ours::Gate(gate) => gates::of(gate),
+        Ours::Gate(gate) => gates::text(gate),
         Ours::GateHolds(gate) => format!("gate '{gate}' holds"),
         Ours::Overload(overload) => overload.text(),
         Ours::Served => "the rate asked for was served".to_owned(),

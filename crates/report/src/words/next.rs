@@ -30,7 +30,7 @@ fn reason(reason: &NextReason) -> String {
             format!("a quieter machine or {what}: at this spread it would take {blocks} blocks")
         }
         NextReason::Gate(gate) => {
-            format!("mend gate '{}' and measure again ({})", gate.id, gates::of(gate))
+            format!("mend gate '{}' and measure again ({})", gate.id, gates::text(gate))
         }
         NextReason::Services(slower) => format!(
             "look at what {slower} asks the services beside for, as with a data base's log of slow statements, and measure again"

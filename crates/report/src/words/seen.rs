@@ -103,8 +103,8 @@ fn in_brackets(words: &[String]) -> String {
 }
 
 fn more_each<const N: usize>(counts: [(&Option<f64>, &str); N]) -> String {
-    let told = counts.iter().filter_map(|(more, what)| Some(format!("{:.2} more {what}", (**more)?)));
-    told.collect::<Vec<_>>().join(", ")
+    let known = counts.iter().filter_map(|(more, what)| Some(format!("{:.2} more {what}", (**more)?)));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 fn switches_words([slow, fast]: Both, elsewhere: Option<Elsewhere>) -> String {

@@ -107,9 +107,9 @@ fn a_junit_file_is_well_formed_and_its_counts_are_those_of_its_cases() {
         let counted = ["testcase", "failure", "error", "skipped"].map(count);
         assert_eq!((counted, count("testsuite")), (expected, 1), "{xml}");
         let suite = &elements.iter().find(|(element, _)| element == "testsuite").unwrap().1;
-        let told = ["tests", "failures", "errors", "skipped"]
+        let totals = ["tests", "failures", "errors", "skipped"]
             .map(|name| suite.iter().find(|(key, _)| key == name).unwrap().1.parse::<usize>().unwrap());
-        assert_eq!(told, counted, "{xml}");
+        assert_eq!(totals, counted, "{xml}");
         assert!(!xml.contains('\u{1b}'), "{xml}");
     }
     let elements = elements(&findings_junit(&all()[2]));

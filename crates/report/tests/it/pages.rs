@@ -177,12 +177,12 @@ fn a_rate_that_cpu_time_does_not_explain_is_said_as_well() {
     let mut rate = findings.comparisons[0].clone();
     rate.metric = Metric::Rate;
     // The same slowdown seen from the other side, and one that is not.
-    for (low, high, said) in [(0.905, 0.915, false), (0.018, 0.022, true)] {
+    for (low, high, in_rate) in [(0.905, 0.915, false), (0.018, 0.022, true)] {
         (rate.verdict, rate.ratio, rate.ci_low, rate.ci_high) =
             (Verdict::Slower, Some(0.02), Some(low), Some(high));
         findings.comparisons = vec![findings.comparisons[0].clone(), rate.clone()];
         let found = headline(&findings, "pr");
-        assert_eq!(found.ends_with(". In rate it is 50.000x [45.455, 55.556] slower."), said, "{found}");
+        assert_eq!(found.ends_with(". In rate it is 50.000x [45.455, 55.556] slower."), in_rate, "{found}");
     }
     rate.verdict = Verdict::Inconclusive;
     findings.comparisons[1] = rate;
@@ -294,8 +294,8 @@ fn responses_with_several_peaks_are_told_beside_what_limits_their_arm() {
     let text = findings_details(&findings);
     assert!(!text.contains("have one peak"), "{text}");
     let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
-    let said = place("pr: responses at capacity have two peaks");
-    assert!(place("What limits each") < said && said < place("\nWhy"), "{text}");
+    let peaks = place("pr: responses at capacity have two peaks");
+    assert!(place("What limits each") < peaks && peaks < place("\nWhy"), "{text}");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
         blocks: 10,
         void_by: Vec::new(),
     };
-    let said = |ci: Option<[f64; 2]>| {
+    let page_with = |ci: Option<[f64; 2]>| {
         let metric = analyse::MetricLadder {
             metric: analyse::Metric::CpuPerRequest,
             rungs: vec![rung("a", "b", 0.9), rung("b", "c", 0.8)],
@@ -338,13 +338,13 @@ fn a_ladder_says_how_sure_the_difference_of_its_product_is() {
         let text = report::ladder_text(&ladder);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let chance = said(Some([0.97, 1.01]));
+    let chance = page_with(Some([0.97, 1.01]));
     assert!(chance.contains("They differ by -1.4 % [-3.0, +1.0], no more than by chance:"), "{chance}");
-    let more = said(Some([0.97, 0.99]));
+    let more = page_with(Some([0.97, 0.99]));
     assert!(more.contains("They differ by -1.4 % [-3.0, -1.0], more than by chance:"), "{more}");
     let row = "c-alone 0.700 [0.690, 0.710] 1.143 [1.100, 1.200] less on top";
     assert!(chance.contains(row), "{chance}");
-    assert!(!said(None).contains("differ"), "without an interval nothing is said of a difference");
+    assert!(!page_with(None).contains("differ"), "without an interval nothing is said of a difference");
 }
 
 #[test]
