@@ -48,7 +48,7 @@ struct Plan {
     generation: Duration,
 }
 
-/// What the load said at its end.
+/// What the load reported at its end.
 struct Outcome {
     rate_per_s: f64,
     requests: u64,
@@ -98,30 +98,30 @@ fn restart(plan: &Plan) -> anyhow::Result<Outcome> {
     let rate_per_s = match plan.rate_per_s {
         Some(rate) => rate,
         None => {
-            let said = load(&["--duration", CAPACITY_TIME])?.figures()?;
-            SHARE_OF_CAPACITY * said["rate_per_s"].as_f64().context("the load tells no rate")?
+            let figures = load(&["--duration", CAPACITY_TIME])?.figures()?;
+            SHARE_OF_CAPACITY * figures["rate_per_s"].as_f64().context("the load tells no rate")?
         }
     };
-    let mut asking = load(&["--duration", LOAD_TIME, "--rate", &format!("{rate_per_s:.0}")])?;
+    let mut generator = load(&["--duration", LOAD_TIME, "--rate", &format!("{rate_per_s:.0}")])?;
     for _ in 0..plan.restarts {
         serve_for(plan.generation, address)?;
-        ensure!(asking.is_running(), "the load ended by itself");
+        ensure!(generator.is_running(), "the load ended by itself");
         let next = Running::service(&plan.programs, &listener, &database)?;
         std::mem::replace(&mut current, next).end()?;
     }
     serve_for(plan.generation, address)?;
-    asking.signal(Signal::INT);
-    let said = asking.figures()?;
+    generator.signal(Signal::INT);
+    let figures = generator.figures()?;
     current.end()?;
-    outcome(rate_per_s, &said)
+    outcome(rate_per_s, &figures)
 }
 
-fn outcome(rate_per_s: f64, said: &Value) -> anyhow::Result<Outcome> {
-    let count = |name: &str| said[name].as_u64().with_context(|| format!("the load tells no {name}"));
-    let failed = said["errors"].as_object().context("the load tells no errors")?.iter();
+fn outcome(rate_per_s: f64, figures: &Value) -> anyhow::Result<Outcome> {
+    let count = |name: &str| figures[name].as_u64().with_context(|| format!("the load tells no {name}"));
+    let failed = figures["errors"].as_object().context("the load tells no errors")?.iter();
     let failed = failed.filter_map(|(kind, count)| Some((kind.clone(), count.as_u64()?)));
     let failed = failed.filter(|(_, count)| *count > 0).collect();
-    let p99_ms = said["response_ns"]["p99"].as_f64().map(|ns| ns / 1e6);
+    let p99_ms = figures["response_ns"]["p99"].as_f64().map(|ns| ns / 1e6);
     let (requests, unsent, resent) = (count("requests")?, count("unsent")?, count("resent")?);
     Ok(Outcome { rate_per_s, requests, failed, unsent, resent, p99_ms })
 }
@@ -149,12 +149,12 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> anyhow::Result<bool>) -> 
 /// Makes a user; the cookie of a session.
 fn log_in(address: SocketAddr) -> anyhow::Result<String> {
     ask(address, "POST", "/users", LOGIN)?;
-    let said = ask(address, "POST", "/sessions", LOGIN)?;
-    let cookie = said.lines().find_map(|line| {
+    let answer = ask(address, "POST", "/sessions", LOGIN)?;
+    let cookie = answer.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("set-cookie").then(|| value.split(';').next().unwrap_or(value).to_owned())
     });
-    cookie.with_context(|| format!("the service gives no session: {said}"))
+    cookie.with_context(|| format!("the service gives no session: {answer}"))
 }
 
 /// The whole answer to a request on a connection of its own.
@@ -167,9 +167,9 @@ fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> anyhow::Res
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Content-Length: {length}\r\n\r\n{body}"
     )?;
-    let mut said = String::new();
-    stream.read_to_string(&mut said).with_context(|| format!("no answer to {method} {path}"))?;
-    Ok(said)
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).with_context(|| format!("no answer to {method} {path}"))?;
+    Ok(answer)
 }
 
 /// A process that ends with this one.
@@ -335,12 +335,12 @@ mod tests {
             return;
         }
         // As many as are asked for, or two at a low rate.
-        let asked = std::env::var("STRAIGHTLINE_RESTARTS").ok().map(|count| count.parse().unwrap());
-        let (rate_per_s, generation) = match asked {
+        let restarts = std::env::var("STRAIGHTLINE_RESTARTS").ok().map(|count| count.parse().unwrap());
+        let (rate_per_s, generation) = match restarts {
             Some(_) => (None, GENERATION_TIME),
             None => (Some(100.0), Duration::ZERO),
         };
-        let plan = Plan { programs: programs(), restarts: asked.unwrap_or(2), rate_per_s, generation };
+        let plan = Plan { programs: programs(), restarts: restarts.unwrap_or(2), rate_per_s, generation };
         let outcome = restart(&plan).unwrap();
         println!("{}", outcome.words(plan.restarts));
         assert!(outcome.failed.is_empty(), "of {} requests: {:?}", outcome.requests, outcome.failed);

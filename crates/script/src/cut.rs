@@ -42,7 +42,7 @@ enum Body {
 /// request before them, those at the begin with the first.
 ///
 /// # Errors
-/// [`CutError`] where the end of a request cannot be told; the iterator is over then.
+/// [`CutError`] where the end of a request cannot be found; the iterator is over then.
 pub fn requests(text: &[u8]) -> impl Iterator<Item = Result<&[u8], CutError>> {
     let mut rest = text;
     let mut first = true;

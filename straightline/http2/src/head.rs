@@ -47,7 +47,7 @@ pub(crate) struct Fields {
     trailers: bool,
     /// Whether a field came that is not of the first four.
     begun: bool,
-    said: Vec<u8>,
+    pseudo_values: Vec<u8>,
     pseudo: [Option<Range<usize>>; 4],
     lines: Vec<u8>,
     cookie: Vec<u8>,
@@ -60,15 +60,15 @@ impl Fields {
     /// Begins to gather, of trailers or of a request, at most so many bytes.
     pub(crate) fn begin(&mut self, most_bytes: usize, trailers: bool) {
         let mut kept =
-            [&mut self.said, &mut self.lines, &mut self.cookie, &mut self.host].map(std::mem::take);
+            [&mut self.pseudo_values, &mut self.lines, &mut self.cookie, &mut self.host].map(std::mem::take);
         for memory in &mut kept {
             memory.clear();
             if memory.capacity() > KEPT_BYTES {
                 *memory = Vec::new();
             }
         }
-        let [said, lines, cookie, host] = kept;
-        *self = Self { left: most_bytes, trailers, said, lines, cookie, host, ..Self::default() };
+        let [pseudo_values, lines, cookie, host] = kept;
+        *self = Self { left: most_bytes, trailers, pseudo_values, lines, cookie, host, ..Self::default() };
     }
 
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
@@ -105,9 +105,9 @@ impl Fields {
         if out_of_place || value.is_empty() || is_spaced {
             return Err(Malformed);
         }
-        let start = self.said.len();
-        self.said.extend_from_slice(value);
-        self.pseudo[which] = Some(start..self.said.len());
+        let start = self.pseudo_values.len();
+        self.pseudo_values.extend_from_slice(value);
+        self.pseudo[which] = Some(start..self.pseudo_values.len());
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Fields {
     }
 
     fn pseudo_field(&self, which: usize) -> Option<&[u8]> {
-        self.pseudo[which].clone().map(|range| &self.said[range])
+        self.pseudo[which].clone().map(|range| &self.pseudo_values[range])
     }
 
     /// The head of a request. One that is too long has no text.
@@ -168,7 +168,7 @@ impl Fields {
             return Err(Malformed);
         }
         text.clear();
-        text.reserve(64 + self.said.len() + self.lines.len() + self.cookie.len() + self.host.len());
+        text.reserve(64 + self.pseudo_values.len() + self.lines.len() + self.cookie.len() + self.host.len());
         for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
             text.extend_from_slice(part);
         }

@@ -14,7 +14,7 @@ use crate::shell::root;
 /// Servers that use their CPU in different ways: one thread that never waits long, two that switch for each request, one
 /// that writes files, four that queue for a lock.
 const PLANTS: [&str; 4] = ["none", "handoff", "accesslog", "mutex"];
-/// Switches in a second from which on what one costs can be told.
+/// Switches in a second from which on the cost of one can be measured.
 const FEW: f64 = 1000.0;
 /// Where results are kept between calls.
 const RESULTS: &str = "target/calibrate/clock.ndjson";
@@ -47,7 +47,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     for plant in PLANTS {
         let server = Server::start(plant)?;
         let windows: Vec<WindowFigures> = (0..args.runs())
-            .map(|_| parse_window(&server.window(Some("clock"))?.told))
+            .map(|_| parse_window(&server.window(Some("clock"))?.observed))
             .collect::<anyhow::Result<_>>()?;
         let at = |share, of: fn(&WindowFigures) -> f64| {
             let figures: Vec<f64> = windows.iter().map(of).collect();
@@ -69,9 +69,9 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     observer::write_page()
 }
 
-/// What the observer told of one window.
-fn parse_window(told: &str) -> anyhow::Result<WindowFigures> {
-    let figures: Vec<f64> = told.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+/// Reads what the observer printed of one window.
+fn parse_window(output: &str) -> anyhow::Result<WindowFigures> {
+    let figures: Vec<f64> = output.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     let [user, system, task_clock, switches] = figures[..] else { bail!("the observer told no times") };
     let both = user + system;
     Ok(WindowFigures {
@@ -88,7 +88,7 @@ pub(super) fn section() -> anyhow::Result<String> {
         .iter()
         .map(|one| {
             let Agreement { plant, windows, least, median, most, switches_per_s, each_ns } = one;
-            // Of a few dozen switches nothing can be told.
+            // A few dozen switches show nothing.
             let each = if *switches_per_s < FEW { "–".to_owned() } else { format!("{each_ns:.0}") };
             format!(
                 "| planted@{plant} | {windows} | {median:.4} | {least:.4} | {most:.4} | {switches_per_s:.0} | {each} |\n"

@@ -1,6 +1,6 @@
 //! The corpus: published slowdowns of real software, recorded once, and what today's rules say of each.
 //!
-//! A recording and its truth are data of the workspace; what is said of them is worked out anew by every test run. So a change of
+//! A recording and its truth are data of the workspace; the findings on them are worked out anew by every test run. So a change of
 //! rules shows at once, and a run that no longer reads does too.
 
 mod judge;
@@ -42,7 +42,7 @@ pub(super) fn calibrate(args: &Args) -> anyhow::Result<()> {
     added
 }
 
-/// Adds every pair named; one that cannot be added is told, and keeps none of the others out.
+/// Adds every pair named; one that cannot be added is reported, and keeps none of the others out.
 fn add_all(args: &Args) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for name in &args.add {
@@ -75,7 +75,7 @@ fn add(name: &str, args: &Args) -> anyhow::Result<usize> {
         bytes.len().div_ceil(1024),
         kept::MOST_BYTES / 1024
     );
-    // What was taken out must not have changed what is said.
+    // What was taken out must not have changed the findings.
     let unpacked = root().join(UNPACKED).join(name);
     kept.unpack(&unpacked)?;
     says_the_same(&run, &whole(&unpacked)?)?;

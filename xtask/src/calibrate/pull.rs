@@ -14,7 +14,7 @@ const PLANTED: [f64; 3] = [1.02, 1.03, 1.05];
 /// What a pull request may take.
 const BUDGET_S: f64 = 300.0;
 
-/// What comparisons with one truth said.
+/// Verdicts of comparisons with one truth.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Tally {
     runs: u32,
@@ -38,7 +38,7 @@ pub(super) fn compare_often(recording: &Recording, runs: u32, ratio: f64) -> Tal
 }
 
 impl Tally {
-    /// Takes one comparison: what is said of a pull request is what any of its primary metrics says.
+    /// Takes one comparison: the verdict on a pull request is that of any of its primary metrics.
     fn add(&mut self, rows: &[Comparison], ratio: f64) {
         let any = |verdict: Verdict| rows.iter().any(|row| row.primary && row.verdict == verdict);
         self.slower += u32::from(any(Verdict::Slower));
@@ -74,7 +74,7 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
     let planted: Vec<(f64, Tally)> =
         PLANTED.into_iter().map(|ratio| (ratio, compare_often(recording, runs, ratio))).collect();
     let most = *looks::LOOKS.last().unwrap_or(&0) as f64;
-    let found = planted.last().map_or(0, |(_, said)| said.slower);
+    let found = planted.last().map_or(0, |(_, tally)| tally.slower);
     let mut text = format!(
         "# A pull request on a shared runner: {} of {} comparisons raise a false alarm, 5 % found in {found} of {runs}\n\n\
          Each comparison is simulated from {} recorded blocks of one server against itself, with the looks, gates and intervals of \
@@ -95,8 +95,8 @@ pub(super) fn page(recording: &Recording, runs: Option<u32>) -> String {
          |--:|--:|--:|--:|--:|--:|--:|\n",
     );
     text.push_str(&null.row(1.0, recording.block_s()));
-    for (ratio, said) in &planted {
-        text.push_str(&said.row(*ratio, recording.block_s()));
+    for (ratio, tally) in &planted {
+        text.push_str(&tally.row(*ratio, recording.block_s()));
     }
     let _ = write!(
         text,

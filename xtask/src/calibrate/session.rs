@@ -151,7 +151,7 @@ fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {
 /// The true ratio by the servers' own accounts: of all CPU that each used to the requests that it answered, from its first
 /// to its last; the median over the blocks.
 fn truth(logs: &Path) -> anyhow::Result<f64> {
-    let mut told: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut cpu_ns_by_arm: BTreeMap<(String, String), f64> = BTreeMap::new();
     let mut files: Vec<_> = fs::read_dir(logs).context("a run has logs")?.filter_map(Result::ok).collect();
     files.sort_by_key(std::fs::DirEntry::file_name);
     for entry in files {
@@ -160,11 +160,11 @@ fn truth(logs: &Path) -> anyhow::Result<f64> {
         let block = round.split('-').next().unwrap_or_default().to_owned();
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         if let Some(cpu_ns) = text.lines().find_map(own_cpu_ns) {
-            told.insert((arm.to_owned(), block), cpu_ns);
+            cpu_ns_by_arm.insert((arm.to_owned(), block), cpu_ns);
         }
     }
-    let of = |arm: &str, block: &String| told.get(&(arm.to_owned(), block.clone())).copied();
-    let blocks: BTreeSet<&String> = told.keys().map(|(_, block)| block).collect();
+    let of = |arm: &str, block: &String| cpu_ns_by_arm.get(&(arm.to_owned(), block.clone())).copied();
+    let blocks: BTreeSet<&String> = cpu_ns_by_arm.keys().map(|(_, block)| block).collect();
     let mut ratios: Vec<f64> =
         blocks.into_iter().filter_map(|block| Some(of("arm", block)? / of("base", block)?)).collect();
     ratios.sort_by(f64::total_cmp);

@@ -22,7 +22,7 @@ pub(super) struct Window {
     pub(super) rate_per_s: f64,
     pub(super) cpu_ns_per_request: f64,
     /// What the observer printed.
-    pub(super) told: String,
+    pub(super) observed: String,
 }
 
 /// Builds what every window needs.
@@ -93,11 +93,11 @@ impl Server {
         ];
         let output = command(&argv).output().context("cannot run whyslow load")?;
         let cpu_ns = self.cpu_ns()? - before_ns;
-        let told = observer.map(end).transpose()?.unwrap_or_default();
+        let observed = observer.map(end).transpose()?.unwrap_or_default();
         let report: Value = serde_json::from_slice(&output.stdout).context("whyslow load printed no JSON")?;
         let requests = report["requests"].as_f64().context("a report has requests")?;
         let rate_per_s = report["rate_per_s"].as_f64().context("a report has a rate")?;
-        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests, told })
+        Ok(Window { rate_per_s, cpu_ns_per_request: cpu_ns as f64 / requests, observed })
     }
 
     fn observer(&self, mode: &str) -> anyhow::Result<Child> {

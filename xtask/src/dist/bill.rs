@@ -40,8 +40,8 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
 /// The manifests of the workspace.
 fn manifests() -> anyhow::Result<Vec<PathBuf>> {
     let words = ["cargo", "metadata", "--no-deps", "--format-version", "1"];
-    let said = command(&words).output().context("cannot ask cargo for the packages")?;
-    let said: Value = serde_json::from_slice(&said.stdout).context("cargo prints JSON")?;
-    let packages = said["packages"].as_array().context("cargo names packages")?;
+    let output = command(&words).output().context("cannot ask cargo for the packages")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo prints JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo names packages")?;
     Ok(packages.iter().filter_map(|package| package["manifest_path"].as_str()).map(PathBuf::from).collect())
 }

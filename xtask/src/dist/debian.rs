@@ -58,11 +58,11 @@ fn install_and_remove(package: &Path) -> anyhow::Result<()> {
             fs::metadata(folder.join(file)).with_context(|| format!("{file} is not installed"))?.len();
         ensure!(bytes > 0, "{file} is empty");
     }
-    let said = good(&inside(&folder, &["/usr/bin/whyslow", "--version"])?)?;
+    let version = good(&inside(&folder, &["/usr/bin/whyslow", "--version"])?)?;
     dpkg(&folder, &["--remove", "whyslow"])?;
     let left: Vec<&str> = FILES.into_iter().filter(|file| folder.join(file).exists()).collect();
     ensure!(left.is_empty(), "not removed: {left:?}");
-    println!("   installed by dpkg, said '{}', removed", said.trim());
+    println!("   installed by dpkg, said '{}', removed", version.trim());
     Ok(())
 }
 

@@ -43,16 +43,16 @@ fn a_comment_is_posted_once_and_then_updated() {
             if listed.is_empty() { ":" } else { listed }
         );
         let (folder, path) = with_program("comment", "gh", &script);
-        let (asked, comment) = (folder.join("asked"), folder.join("comment.md"));
+        let (calls, comment) = (folder.join("asked"), folder.join("comment.md"));
         fs::write(&comment, "<!-- whyslow -->\n### whyslow: head slower against base\n").unwrap();
         let mut post = Command::new(root().join("docs/ci/github-comment.sh"));
-        let post = post.args(["o/r", "7", comment.to_str().unwrap()]).env("PATH", &path).env("ASKED", &asked);
+        let post = post.args(["o/r", "7", comment.to_str().unwrap()]).env("PATH", &path).env("ASKED", &calls);
         let seen = post.output().unwrap();
         assert!(seen.status.success(), "{seen:?}");
-        let asked = fs::read_to_string(asked).unwrap();
-        let lines: Vec<&str> = asked.lines().collect();
-        assert!(lines.len() == 2 && lines[0].contains("startswith(\"<!-- whyslow -->\")"), "{asked}");
-        assert!(lines[1].starts_with(want), "{asked}");
+        let calls = fs::read_to_string(calls).unwrap();
+        let lines: Vec<&str> = calls.lines().collect();
+        assert!(lines.len() == 2 && lines[0].contains("startswith(\"<!-- whyslow -->\")"), "{calls}");
+        assert!(lines[1].starts_with(want), "{calls}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -45,24 +45,24 @@ pub(super) fn in_empty_root(binary: &Path) -> anyhow::Result<()> {
 fn measured(folder: &Path, server: &Server, host: &str) -> anyhow::Result<()> {
     let url = format!("http://{host}:{}/plaintext", server.port);
     let load = ["/whyslow", "load", "-c4", "-d1s", "--format", "json", "--fail-if", "errors > 0", &url];
-    let said = good(&inside(folder, &load)?)?;
-    let said: serde_json::Value = serde_json::from_str(&said).context("load prints JSON")?;
-    ensure!(said.to_string().contains("rate_per_s"), "no rate: {said}");
+    let output = good(&inside(folder, &load)?)?;
+    let report: serde_json::Value = serde_json::from_str(&output).context("load prints JSON")?;
+    ensure!(report.to_string().contains("rate_per_s"), "no rate: {report}");
     println!("   in an empty root, load of {url}: answered");
     Ok(())
 }
 
-/// A host without an address is told in one sentence, whatever is missing to ask for it.
+/// A host without an address is reported in one sentence, whatever is missing to look it up.
 fn no_such_host(folder: &Path) -> anyhow::Result<()> {
     let url = format!("http://{NO_HOST}/");
     let output = inside(folder, &["/whyslow", "load", "-c1", "-d1s", &url])?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     ensure!(
-        output.status.code() == Some(NOT_THERE) && said.lines().count() == 1 && said.contains(NO_HOST),
-        "{}: {said}",
+        output.status.code() == Some(NOT_THERE) && stderr.lines().count() == 1 && stderr.contains(NO_HOST),
+        "{}: {stderr}",
         output.status
     );
-    println!("   in an empty root, load of {url}: {said}");
+    println!("   in an empty root, load of {url}: {stderr}");
     Ok(())
 }
 

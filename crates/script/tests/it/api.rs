@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use script::{Errors, Stats, Summary};
 
-use crate::support::{asked, load, options, parts, thread, unlimited};
+use crate::support::{load, options, parts, requests, thread, unlimited};
 
 #[test]
 fn without_functions_the_command_line_is_the_request() {
-    let request = asked(&thread("")).remove(0);
+    let request = requests(&thread("")).remove(0);
     let (first, fields, body) = parts(&request);
     assert_eq!(first, "GET /path?q=1 HTTP/1.1");
     assert_eq!(fields, ["Host: 127.0.0.1:8080", "X-Own: a b"]);
@@ -41,7 +41,7 @@ fn wrk_format_takes_from_wrk_what_it_is_not_given() {
         ("wrk.format(nil, nil, { Host = 'other' })", "GET /path?q=1 HTTP/1.1", vec!["Host: other"], ""),
     ];
     for (call, first, fields, body) in cases {
-        let request = asked(&thread(&format!("request = function() return {call} end"))).remove(0);
+        let request = requests(&thread(&format!("request = function() return {call} end"))).remove(0);
         assert_eq!(
             parts(&request),
             (first.to_owned(), fields.iter().map(|f| (*f).to_owned()).collect(), body.to_owned()),
@@ -64,7 +64,7 @@ fn the_fields_of_wrk_are_those_of_the_url() {
     let mut six = options("");
     (six.host, six.port) = ("::1".to_owned(), None);
     let mut script = script::Script::load(&six, 1, &unlimited()).unwrap();
-    let request = asked(&script.take_threads()[0]).remove(0);
+    let request = requests(&script.take_threads()[0]).remove(0);
     assert!(request.contains("\r\nHost: [::1]\r\n"), "{request}");
 }
 
@@ -92,7 +92,7 @@ fn each_thread_has_a_state_and_values_are_copied_between_them() {
     let threads = script.take_threads();
     let paths: Vec<String> = [0, 0, 0, 1]
         .iter()
-        .map(|thread| parts(&asked(&threads[*thread]).remove(0)).0.split(' ').nth(1).unwrap().to_owned())
+        .map(|thread| parts(&requests(&threads[*thread]).remove(0)).0.split(' ').nth(1).unwrap().to_owned())
         .collect();
     // The first thread is asked once beforehand, and what it says then is not sent.
     assert_eq!(paths, ["/1/2", "/1/3", "/1/4", "/2/1"]);
@@ -129,7 +129,7 @@ fn an_answer_comes_with_status_fields_and_body() {
     let mut thread = thread(source);
     let head = b"HTTP/1.1 201 Created\r\nX-Token:  abc \r\nTwice: a\r\nTwice: b\r\n\r\n";
     thread.response(201, head, b"a\0b\xff").unwrap();
-    assert!(asked(&thread)[0].starts_with("GET /heard "));
+    assert!(requests(&thread)[0].starts_with("GET /heard "));
 }
 
 #[test]
@@ -191,5 +191,5 @@ fn functions_may_be_redefined_at_any_time() {
           return wrk.format(nil, '/first')
         end";
     // The first call is the trial.
-    assert!(asked(&thread(source))[0].starts_with("GET /second "));
+    assert!(requests(&thread(source))[0].starts_with("GET /second "));
 }

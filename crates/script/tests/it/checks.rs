@@ -58,8 +58,8 @@ pub(crate) fn source(bytes: &[u8]) {
             let _ = script.done(&Default::default(), Default::default(), Default::default());
         }
         Err(error) => {
-            let said = error.to_string();
-            assert!(said.starts_with("f.lua") && !said.contains('\n'), "{said}");
+            let error = error.to_string();
+            assert!(error.starts_with("f.lua") && !error.contains('\n'), "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use script::{Limit, Script};
 
-use crate::support::{asked, options};
+use crate::support::{options, requests};
 
 /// A limit that is reached at its third look.
 fn third_look() -> Limit {
@@ -36,13 +36,13 @@ const LOOPS: &[&str] = &[
 fn whatever_loops_is_stopped_with_its_line() {
     for source in LOOPS {
         let begun = Instant::now();
-        let said = Script::load(&options(source), 1, &third_look()).err().map(|error| error.to_string());
-        let said = said.unwrap_or_default();
-        assert!(said.starts_with("s.lua:") && said.contains("stopped while it ran"), "{source}: {said}");
+        let error = Script::load(&options(source), 1, &third_look()).err().map(|error| error.to_string());
+        let error = error.unwrap_or_default();
+        assert!(error.starts_with("s.lua:") && error.contains("stopped while it ran"), "{source}: {error}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{source}");
     }
-    let said = Script::load(&options(LOOPS[1]), 1, &third_look()).unwrap_err().to_string();
-    assert_eq!(said, "s.lua:3: stopped while it ran: the window is over");
+    let error = Script::load(&options(LOOPS[1]), 1, &third_look()).unwrap_err().to_string();
+    assert_eq!(error, "s.lua:3: stopped while it ran: the window is over");
 }
 
 #[test]
@@ -56,6 +56,6 @@ fn a_limit_that_is_not_reached_disturbs_nothing() {
         None
     });
     let mut script = Script::load(&options(source), 1, &limit).unwrap();
-    assert!(asked(&script.take_threads()[0])[0].starts_with("GET /200000 "));
+    assert!(requests(&script.take_threads()[0])[0].starts_with("GET /200000 "));
     assert!(looks.load(Ordering::Relaxed) >= 20, "the limit is looked at as it runs");
 }

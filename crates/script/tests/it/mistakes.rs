@@ -38,8 +38,8 @@ fn a_mistake_before_the_run_names_its_line() {
         ("wrk = nil", "s.lua: "),
     ];
     for (source, want) in cases {
-        let said = load(source, 1).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(said.contains(want) && said.lines().count() == 1, "{source}: {said}");
+        let error = load(source, 1).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(want) && error.lines().count() == 1, "{source}: {error}");
     }
 }
 
@@ -52,17 +52,17 @@ fn a_mistake_in_the_run_names_its_line() {
           end
           return wrk.format()
         end";
-    let said = thread(calls).request(|_| ()).unwrap_err().to_string();
-    assert!(said.starts_with("s.lua:4: attempt to concatenate"), "{said}");
+    let error = thread(calls).request(|_| ()).unwrap_err().to_string();
+    assert!(error.starts_with("s.lua:4: attempt to concatenate"), "{error}");
 
     let mut heard = thread("function response(status, headers)\n  return headers['A'].b.c\nend");
-    let said = heard.response(200, b"HTTP/1.1 200 OK\r\n\r\n", b"").unwrap_err().to_string();
-    assert!(said.starts_with("s.lua:2: attempt to index"), "{said}");
+    let error = heard.response(200, b"HTTP/1.1 200 OK\r\n\r\n", b"").unwrap_err().to_string();
+    assert!(error.starts_with("s.lua:2: attempt to index"), "{error}");
 
     for (value, want) in
         [("nil", "a nil"), ("-1", "a number"), ("0/0", "a number"), ("1/0", "a number"), ("{}", "a table")]
     {
-        let said = thread(&format!("function delay() return {value} end")).delay().unwrap_err().to_string();
-        assert_eq!(said, format!("s.lua: delay() returned {want}, not milliseconds from 0 on"), "{value}");
+        let error = thread(&format!("function delay() return {value} end")).delay().unwrap_err().to_string();
+        assert_eq!(error, format!("s.lua: delay() returned {want}, not milliseconds from 0 on"), "{value}");
     }
 }

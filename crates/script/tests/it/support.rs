@@ -35,10 +35,10 @@ pub(crate) fn thread(source: &str) -> Thread {
 }
 
 /// The requests that one call of `request()` returns, as text.
-pub(crate) fn asked(thread: &Thread) -> Vec<String> {
-    let mut asked = Vec::new();
-    thread.request(|request| asked.push(String::from_utf8(request.to_vec()).unwrap())).unwrap();
-    asked
+pub(crate) fn requests(thread: &Thread) -> Vec<String> {
+    let mut requests = Vec::new();
+    thread.request(|request| requests.push(String::from_utf8(request.to_vec()).unwrap())).unwrap();
+    requests
 }
 
 /// First line, fields in alphabetical order, body: scripts write fields in the order of a table, which is none.

@@ -180,8 +180,8 @@ impl Connection {
     }
 
     /// Whole fields: of a request, of its trailers, or of nothing that is of interest.
-    fn fields(&mut self, said: &Pending, block: &[u8], out: &mut Vec<u8>) -> Outcome {
-        let (id, end_stream) = (said.stream, said.end_stream);
+    fn fields(&mut self, pending: &Pending, block: &[u8], out: &mut Vec<u8>) -> Outcome {
+        let (id, end_stream) = (pending.stream, pending.end_stream);
         let most = self.limits.header_list_bytes as usize;
         let begun = self.streams.has(id);
         self.fields.begin(most, begun);
@@ -190,7 +190,7 @@ impl Connection {
         decoded.map_err(|_| {
             Fault::Connection(ErrorCode::CompressionError, "the compressed fields stand for nothing")
         })?;
-        if said.circular {
+        if pending.circular {
             self.fields.spoil();
         }
         if begun {

@@ -31,12 +31,12 @@ impl Bar {
             Limit::AtMost(most) => (format!("≤ {most}"), self.found.map(|found| found <= most)),
             Limit::AtLeast(least) => (format!("≥ {least}"), self.found.map(|found| found >= least)),
         };
-        let met = match met {
+        let verdict = match met {
             Some(true) => "yes",
             Some(false) => "**no**",
             None => "not measured",
         };
-        vec![self.what.clone(), limit, page::figure(self.found, 2), met.to_owned()]
+        vec![self.what.clone(), limit, page::figure(self.found, 2), verdict.to_owned()]
     }
 }
 
@@ -57,15 +57,15 @@ mod tests {
 
     #[test]
     fn a_bar_is_met_up_to_its_limit_and_never_by_what_was_not_measured() {
-        let met = |bar: Bar| bar.row().pop().unwrap();
+        let verdict = |bar: Bar| bar.row().pop().unwrap();
         for (found, most, least) in [
             (leading_number("0.77 [0.74, 0.78]"), "yes", "**no**"),
             (leading_number("0.95"), "yes", "yes"),
             (leading_number("1"), "**no**", "yes"),
             (leading_number("–"), "not measured", "not measured"),
         ] {
-            assert_eq!(met(Bar::at_most("it", 0.95, found)), most, "{found:?}");
-            assert_eq!(met(Bar::at_least("it", 0.95, found)), least, "{found:?}");
+            assert_eq!(verdict(Bar::at_most("it", 0.95, found)), most, "{found:?}");
+            assert_eq!(verdict(Bar::at_least("it", 0.95, found)), least, "{found:?}");
         }
     }
 }

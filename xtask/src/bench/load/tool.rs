@@ -148,8 +148,8 @@ impl Tool {
         let whyslow = whyslow::release().join("whyslow").to_string_lossy().into_owned();
         let program = if self.is_ours() { whyslow.as_str() } else { self.name() };
         let text = Command::new(program).arg("--version").output().map(|output| {
-            let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-            String::from_utf8_lossy(&said).into_owned()
+            let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+            String::from_utf8_lossy(&printed).into_owned()
         });
         // "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012 Will Glozer"; "k6 v1.4.0 (go1.26.8, linux/amd64)"
         let text = text.unwrap_or_default();
@@ -186,12 +186,12 @@ impl Tool {
         let Load { connections, pipeline, rate, seconds } = load;
         let program = whyslow::release().join("whyslow");
         let rate = rate.map_or_else(String::new, |rate| format!("-R {rate}"));
-        let asked = match self {
+        let flags = match self {
             Self::Over(wire) => wire.flags(*pipeline, address)?,
             _ => format!("--pipeline {pipeline} {} http://{address}/plaintext", self.own_flags()?),
         };
         Ok(format!(
-            "{} load -t 1 -c {connections} {rate} -d {seconds}s --format json {asked}",
+            "{} load -t 1 -c {connections} {rate} -d {seconds}s --format json {flags}",
             program.display()
         ))
     }

@@ -70,12 +70,12 @@ impl Wire {
     /// The command line of h2load, which asks whoever it connects to for no certificate.
     pub(super) fn of_h2load(self, load: &Load, address: &str) -> String {
         let Load { connections, pipeline, seconds, .. } = load;
-        let asked = match self {
+        let flags = match self {
             Self::Tls => format!("--h1 https://{address}/plaintext"),
             Self::Http2 => format!("-m {pipeline} http://{address}/plaintext"),
             _ => format!("-m {pipeline} https://{address}/plaintext"),
         };
-        format!("h2load -t 1 -c {connections} -D {seconds} {asked}")
+        format!("h2load -t 1 -c {connections} -D {seconds} {flags}")
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Judged {
 /// Where a report names the place of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Located {
-    /// In what is said of the first causes.
+    /// In the sentences about the first causes.
     WithCauses,
     /// Elsewhere in the report.
     InReport,

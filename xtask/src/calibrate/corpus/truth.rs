@@ -128,8 +128,8 @@ impl Case {
 
     /// The truth of `run`. What was written by hand into the one that is `known` stays where the case does not say it.
     pub(super) fn truth(self, name: &str, run: &Run, role: Option<Role>, known: Option<&Truth>) -> Truth {
-        let or = |said: Option<String>, known: Option<&String>, else_: &str| {
-            said.or_else(|| known.cloned()).unwrap_or_else(|| else_.to_owned())
+        let or = |own: Option<String>, known: Option<&String>, else_: &str| {
+            own.or_else(|| known.cloned()).unwrap_or_else(|| else_.to_owned())
         };
         Truth {
             name: name.to_owned(),
