@@ -35,7 +35,7 @@ pub enum Built {
 }
 
 impl Launcher {
-    /// Builds `arm`, a revision in its place in the cache; `progress` is told of each command as it begins. A build that this
+    /// Builds `arm`, a revision in its place in the cache; `progress` is called with each command as it begins. A build that this
     /// program does not survive does not survive it either.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use model::plan::{Compose, Engine};
 use model::record::ServiceImage;
 
-use crate::container::{LOOK, complaint, digest, said};
+use crate::container::{LOOK, complaint, digest, stdout_of};
 use crate::ready::LOG_LINES;
 use crate::{Contained, ENV_PADDING, EngineError, LaunchError, Process, Spec, log_tail, sha256_file};
 
@@ -28,11 +28,11 @@ const HOST: &str = "host";
 pub fn compose(
     engines: &[Engine],
     flags: &dyn Fn(Engine) -> [Vec<String>; 2],
-    asked: &str,
+    name: &str,
     service: &str,
 ) -> Result<Compose, EngineError> {
-    let wrong = |reason: String| EngineError::File { file: asked.to_owned(), reason };
-    let file = std::path::absolute(asked).map_err(|error| wrong(error.to_string()))?;
+    let wrong = |reason: String| EngineError::File { file: name.to_owned(), reason };
+    let file = std::path::absolute(name).map_err(|error| wrong(error.to_string()))?;
     let (sha256, _) = sha256_file(&file).map_err(|error| match error {
         LaunchError::File { source, .. } => wrong(format!("it cannot be read: {source}")),
         other => wrong(other.to_string()),
@@ -42,7 +42,7 @@ pub fn compose(
         let [flags, run_flags] = flags(*engine);
         let mut read = Compose {
             engine: *engine,
-            asked: asked.to_owned(),
+            asked: name.to_owned(),
             file: file.clone(),
             sha256: sha256.clone(),
             service: service.to_owned(),
@@ -65,15 +65,15 @@ fn services(compose: &Compose) -> Result<Option<Vec<String>>, String> {
     let words = compose.words(&["-f", &compose.file, "config", "--services"]);
     let mut asking = Command::new(&words[0]);
     asking.args(&words[1..]).env("PORT", ANY_PORT).stdin(Stdio::null());
-    let said = match asking.output() {
+    let output = match asking.output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} cannot be started: {error}", words[0])),
-        Ok(said) => said,
+        Ok(output) => output,
     };
-    let error = String::from_utf8_lossy(&said.stderr);
-    match said.status.success() {
+    let error = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
         true => {
-            Ok(Some(String::from_utf8_lossy(&said.stdout).split_whitespace().map(str::to_owned).collect()))
+            Ok(Some(String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()))
         }
         false if NO_PLUGIN.iter().any(|words| error.contains(words)) => Ok(None),
         false => Err(format!("{} cannot read it: {}", words[0], complaint(error.lines()))),
@@ -105,7 +105,7 @@ impl Project {
         self.compose.beside.len()
     }
 
-    /// What is said of the services beside what the file says: see [`Compose::overlay`].
+    /// What the services get beside what the file says: see [`Compose::overlay`].
     #[must_use]
     pub fn overlay(&self, spec: &Spec) -> String {
         let mut variables = spec.env.clone();
@@ -115,20 +115,20 @@ impl Project {
     }
 
     /// `spec` as the command that brings the file up together with `overlay`; all of it is taken down at the end however that comes.
-    /// The file is told the port of the service that is asked, and `ports`, those of the services beside in their order.
+    /// The file is given the port of the service that is asked, and `ports`, those of the services beside in their order.
     #[must_use]
     pub fn spec(&self, spec: Spec, overlay: &Path, (port, ports): (u16, &[u16])) -> Spec {
         let overlay = overlay.display().to_string();
         let Compose { file, service, beside, .. } = &self.compose;
         let project = ["-p", &self.name, "-f", file, "-f", &overlay];
-        let told = |rest: &[&str]| self.compose.words(&[&project[..], rest].concat());
+        let words = |rest: &[&str]| self.compose.words(&[&project[..], rest].concat());
         let mut env = spec.env.clone();
         for (service, port) in std::iter::once((service, &port)).chain(beside.iter().zip(ports)) {
             env.insert(Compose::port_variable(service), port.to_string());
         }
         Spec {
-            argv: told(&["up"]),
-            afterwards: told(&["down", "--volumes", "--timeout", "0"]),
+            argv: words(&["up"]),
+            afterwards: words(&["down", "--volumes", "--timeout", "0"]),
             env,
             env_padding_bytes: 0,
             ..spec
@@ -187,11 +187,11 @@ impl Project {
         let Compose { engine, flags, .. } = &self.compose;
         let name = self.container(service);
         let words = ["container", "inspect", "--format", "{{.Image}} {{.Config.Image}}", &name];
-        let text = said(*engine, flags, &words)?;
-        let (id, asked) = text.split_once(' ')?;
+        let text = stdout_of(*engine, flags, &words)?;
+        let (id, image) = text.split_once(' ')?;
         Some(ServiceImage {
             service: service.to_owned(),
-            asked: asked.to_owned(),
+            asked: image.to_owned(),
             id: id.trim_start_matches("sha256:").to_owned(),
             digest: digest(*engine, flags, id),
         })
@@ -205,7 +205,7 @@ impl Project {
         let format = "{{.Id}} {{.State.Pid}} {{.HostConfig.NetworkMode}} {{.State.Status}}";
         let name = self.container(service);
         let words = ["container", "inspect", "--format", format, &name];
-        let text = said(self.compose.engine, &self.compose.flags, &words)?;
+        let text = stdout_of(self.compose.engine, &self.compose.flags, &words)?;
         let mut words = text.split_whitespace().map(str::to_owned);
         let (id, pid) = (words.next()?, words.next()?.parse().ok()?);
         Some(ContainerState { id, pid, network: words.next()?, status: words.next()? })

@@ -66,57 +66,57 @@ pub enum EngineError {
 pub fn image(
     engine: Engine,
     [flags, run_flags]: [Vec<String>; 2],
-    asked: &str,
+    name: &str,
     pulling: &dyn Fn(),
 ) -> Result<Image, EngineError> {
     let program = engine.word();
-    let no_image = |reason| EngineError::NoImage { program, image: asked.to_owned(), reason };
+    let no_image = |reason| EngineError::NoImage { program, image: name.to_owned(), reason };
     let ask = |words: &[&str]| {
-        let done = command(engine, &flags, words).output();
-        let done = done.map_err(|source| EngineError::NoEngine { program, source })?;
-        Ok(match done.status.success() {
-            true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
-            false => Err(complaint(String::from_utf8_lossy(&done.stderr).lines())),
+        let output = command(engine, &flags, words).output();
+        let output = output.map_err(|source| EngineError::NoEngine { program, source })?;
+        Ok(match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+            false => Err(complaint(String::from_utf8_lossy(&output.stderr).lines())),
         })
     };
-    let id = ["image", "inspect", "--format", "{{.Id}}", asked];
+    let id = ["image", "inspect", "--format", "{{.Id}}", name];
     let id = match ask(&id)? {
         Ok(id) => id,
         Err(_) => {
             pulling();
-            pull(engine, &flags, asked).map_err(no_image)?;
+            pull(engine, &flags, name).map_err(no_image)?;
             ask(&id)?.map_err(no_image)?
         }
     };
     let digest = digest(engine, &flags, &id);
     let id = id.trim_start_matches("sha256:").to_owned();
-    Ok(Image { engine, asked: asked.to_owned(), id, digest, flags, run_flags })
+    Ok(Image { engine, asked: name.to_owned(), id, digest, flags, run_flags })
 }
 
 /// SHA-256 of the manifest of an image, as registries name it. Docker names it with the repository, podman alone; an image that was built
 /// here may have none.
 pub(crate) fn digest(engine: Engine, flags: &[String], id: &str) -> Option<String> {
     let words = ["image", "inspect", "--format", "{{index .RepoDigests 0}}", id];
-    let name = said(engine, flags, &words)?;
+    let name = stdout_of(engine, flags, &words)?;
     name.rsplit('@').next().map(str::to_owned).filter(|it| !it.is_empty())
 }
 
-/// What an engine prints; nothing where it fails.
-pub(crate) fn said(engine: Engine, flags: &[String], words: &[&str]) -> Option<String> {
-    let done = command(engine, flags, words).output().ok().filter(|done| done.status.success())?;
-    Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+/// What an engine prints on its standard output; nothing where it fails.
+pub(crate) fn stdout_of(engine: Engine, flags: &[String], words: &[&str]) -> Option<String> {
+    let output = command(engine, flags, words).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Pulls an image below a supervisor: it takes minutes, and is not to go on when this program is gone.
-fn pull(engine: Engine, flags: &[String], asked: &str) -> Result<(), String> {
+fn pull(engine: Engine, flags: &[String], name: &str) -> Result<(), String> {
     let log = std::env::temp_dir().join(format!("whyslow-pull-{}.log", std::process::id()));
     let words = [engine.word()].into_iter().chain(flags.iter().map(String::as_str));
-    let argv = words.chain(["pull", "--quiet", asked]).map(str::to_owned).collect();
+    let argv = words.chain(["pull", "--quiet", name]).map(str::to_owned).collect();
     let pulled = Launcher::this_program().finish("pull", &Spec { argv, log: log.clone(), ..Spec::default() });
-    let said = log_tail(&log, LOG_LINES);
+    let log_lines = log_tail(&log, LOG_LINES);
     // It was for the text of a failure only.
     let _ = std::fs::remove_file(&log);
-    pulled.map_err(|_| complaint(said.iter().map(String::as_str)))
+    pulled.map_err(|_| complaint(log_lines.iter().map(String::as_str)))
 }
 
 pub(crate) fn command(engine: Engine, flags: &[String], words: &[&str]) -> Command {
@@ -230,8 +230,8 @@ impl Container {
 
     fn look(&self) -> Option<Contained> {
         let words = ["container", "inspect", "--format", "{{.Id}} {{.State.Pid}}", &self.name];
-        let said = command(self.image.engine, &self.image.flags, &words).output().ok()?;
-        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let output = command(self.image.engine, &self.image.flags, &words).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let (id, pid) = text.trim().split_once(' ')?;
         let pid = pid.parse().ok().filter(|pid| *pid != 0)?;
         Some(Contained { id: id.to_owned(), pid })

@@ -150,32 +150,32 @@ impl Repository {
             "--untracked-files=no",
             "--ignore-submodules=none",
         ];
-        let said = self.git(&status)?;
+        let status_lines = self.git(&status)?;
         // "1 XY SUB MODE MODE MODE HASH HASH PATH"; SUB begins with S for a submodule. Source: git-status(1).
         let submodule = |line: &str| {
             let fields: Vec<&str> = line.splitn(9, ' ').collect();
             (fields.len() == 9 && fields[0] == "1" && fields[2].starts_with('S'))
                 .then(|| fields[8].to_owned())
         };
-        Ok(said.lines().filter_map(submodule).collect())
+        Ok(status_lines.lines().filter_map(submodule).collect())
     }
 
-    /// The state that `asked` names: a revision, or [`WORK_TREE`] with all files that are not ignored, but those of `without`.
+    /// The state that `name` stands for: a revision, or [`WORK_TREE`] with all files that are not ignored, but those of `without`.
     /// `built_by` is the command that builds it: files built otherwise have another folder.
     ///
     /// # Errors
     /// [`GitError`]
     pub fn revision(
         &self,
-        asked: &str,
+        name: &str,
         (built_by, without): (&str, &[String]),
         cache: &Cache,
     ) -> Result<Revision, GitError> {
         if self.root.as_ref().is_some_and(|root| cache.folder().starts_with(root)) {
             return Err(GitError::CacheInside(cache.folder().to_owned()));
         }
-        let of_work_tree = asked == WORK_TREE;
-        let commit = match self.commit(if of_work_tree { "HEAD" } else { asked }) {
+        let of_work_tree = name == WORK_TREE;
+        let commit = match self.commit(if of_work_tree { "HEAD" } else { name }) {
             // A repository without a commit has files all the same.
             Err(GitError::NoRevision(_)) if of_work_tree => None,
             other => Some(other?),
@@ -185,9 +185,9 @@ impl Repository {
             None => None,
         };
         let tree = if of_work_tree { Some(self.work_tree(without, cache)?) } else { committed.clone() };
-        let tree = tree.ok_or_else(|| GitError::NoRevision(asked.to_owned()))?;
+        let tree = tree.ok_or_else(|| GitError::NoRevision(name.to_owned()))?;
         Ok(Revision {
-            asked: asked.to_owned(),
+            asked: name.to_owned(),
             changed: committed.as_ref() != Some(&tree),
             commit,
             git_dir: text(&self.git_dir)?,
@@ -218,17 +218,17 @@ impl Repository {
         run(command.envs(objects(cache, &repository.objects()?)), "diff-tree")
     }
 
-    /// The full name of the commit that `asked` names.
+    /// The full name of the commit that `name` stands for.
     ///
     /// # Errors
     /// [`GitError::NoRevision`], or as [`Repository::git`].
-    pub fn commit(&self, asked: &str) -> Result<String, GitError> {
-        let unknown = || GitError::NoRevision(asked.to_owned());
+    pub fn commit(&self, name: &str) -> Result<String, GitError> {
+        let unknown = || GitError::NoRevision(name.to_owned());
         // A word that begins with a dash would be an option.
-        if asked.is_empty() || asked.starts_with('-') {
+        if name.is_empty() || name.starts_with('-') {
             return Err(unknown());
         }
-        let commit = format!("{asked}^{{commit}}");
+        let commit = format!("{name}^{{commit}}");
         self.git(&["rev-parse", "--verify", "--quiet", &commit]).map_err(|error| match error {
             GitError::Failed { .. } => unknown(),
             other => other,
@@ -295,9 +295,9 @@ fn run(command: &mut Command, what: &str) -> Result<String, GitError> {
     }
     let output = command.env("LC_ALL", "C").output().map_err(GitError::NoGit)?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let reason =
-            said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+            stderr.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
         return Err(GitError::Failed { what: what.to_owned(), reason });
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())

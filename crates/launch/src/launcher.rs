@@ -188,11 +188,11 @@ impl Launcher {
 /// A directory that only the process of `spec` has, if it asks for one.
 fn own_folder(spec: &Spec) -> Option<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let asked = spec.argv.iter().chain(spec.env.values()).any(|text| text.contains(OWN_FOLDER));
+    let wanted = spec.argv.iter().chain(spec.env.values()).any(|text| text.contains(OWN_FOLDER));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("whyslow-{}-{}-{number}", std::process::id(), since.as_nanos());
-    asked.then(|| std::env::temp_dir().join(name))
+    wanted.then(|| std::env::temp_dir().join(name))
 }
 
 fn log_of(spec: &Spec) -> Result<std::fs::File, LaunchError> {

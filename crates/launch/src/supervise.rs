@@ -113,7 +113,7 @@ enum Wish {
 struct Supervisor {
     target: Pid,
     wakeups: UnixStream,
-    told_to_end: Arc<AtomicBool>,
+    stop_requested: Arc<AtomicBool>,
     /// Whether nothing below us is left. As the subreaper we are the last parent of every orphan, so that having no
     /// children means having no descendants.
     alone: bool,
@@ -128,11 +128,11 @@ struct Supervisor {
 impl Supervisor {
     fn start(order: &Order<'_>) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
-        let (wakeups, told_to_end) = wake_on_signals()?;
+        let (wakeups, stop_requested) = wake_on_signals()?;
         let target = start_target(order)?;
         report(&Report::Started(target.as_raw_nonzero().get().unsigned_abs()));
         let (in_background, helper, helped) = (None, None, None);
-        Ok(Self { target, wakeups, told_to_end, alone: false, in_background, helper, helped })
+        Ok(Self { target, wakeups, stop_requested, alone: false, in_background, helper, helped })
     }
 
     /// Waits until all are to end, ends them, and lets go of what they had.
@@ -164,7 +164,7 @@ impl Supervisor {
         let Ok(_) = wait_readable(fds, deadline) else { return Wish::Kill };
         self.reap();
         match if heed_parent { parents_wish() } else { Wish::Wait } {
-            Wish::Wait if self.told_to_end.load(Ordering::Relaxed) => Wish::Stop,
+            Wish::Wait if self.stop_requested.load(Ordering::Relaxed) => Wish::Stop,
             wish => wish,
         }
     }
@@ -292,18 +292,18 @@ fn parents_wish() -> Wish {
 fn wake_on_signals() -> io::Result<(UnixStream, Arc<AtomicBool>)> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
-    let told_to_end = Arc::new(AtomicBool::new(false));
+    let stop_requested = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&told_to_end))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop_requested))?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     signal_hook::low_level::pipe::register(SIGCHLD, write)?;
-    Ok((read, told_to_end))
+    Ok((read, stop_requested))
 }
 
 /// Starts the shim in a group of its own and waits until it has become the target.
 fn start_target(order: &Order<'_>) -> io::Result<Pid> {
-    let (mut said, say) = io::pipe()?;
+    let (mut failures, shim_end) = io::pipe()?;
     let log = OpenOptions::new().create(true).append(true).open(order.log)?;
     let mut command = Command::new("/proc/self/exe");
     command
@@ -313,7 +313,7 @@ fn start_target(order: &Order<'_>) -> io::Result<Pid> {
         .arg(order.cpus)
         .args(order.words)
         .process_group(0)
-        .stdin(say)
+        .stdin(shim_end)
         .stdout(output(order, &log)?)
         .stderr(log.try_clone()?);
     let child = command.spawn()?;
@@ -322,7 +322,7 @@ fn start_target(order: &Order<'_>) -> io::Result<Pid> {
     // Whoever reads the target's output must see its end, so that no copy may stay here.
     rustix::stdio::dup2_stderr(&log)?;
     let mut reason = String::new();
-    said.read_to_string(&mut reason)?;
+    failures.read_to_string(&mut reason)?;
     if !reason.is_empty() {
         return Err(io::Error::other(reason));
     }

@@ -58,16 +58,16 @@ pub fn verify(addr: SocketAddr, path: &str, expect: &Expect) -> Vec<Check> {
 }
 
 fn answer(addr: SocketAddr, path: &str, expect: &Expect) -> Outcome {
-    let reply = one(addr, &request("GET", path, addr, ""), false)?;
+    let reply = answer_to(addr, &request("GET", path, addr, ""), false)?;
     match unexpected(&reply.answer, &reply.body_start, expect) {
         None => Ok(format!("status {}, {} bytes", reply.answer.status, reply.answer.body_bytes)),
         Some(what) => Err(what),
     }
 }
 
-/// The body's end is said by the head, and no header stands twice (but for `Set-Cookie`, which may).
+/// The head says where the body ends, and no header stands twice (but for `Set-Cookie`, which may).
 fn headers(addr: SocketAddr, path: &str) -> Outcome {
-    let reply = one(addr, &request("GET", path, addr, ""), false)?;
+    let reply = answer_to(addr, &request("GET", path, addr, ""), false)?;
     let names: Vec<String> = reply.answer.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     let twice = names
         .iter()
@@ -85,7 +85,7 @@ fn headers(addr: SocketAddr, path: &str) -> Outcome {
 }
 
 fn date(addr: SocketAddr, path: &str) -> Outcome {
-    let reply = one(addr, &request("GET", path, addr, ""), false)?;
+    let reply = answer_to(addr, &request("GET", path, addr, ""), false)?;
     let value = header(&reply.answer, "date").ok_or("there is no Date header")?;
     let at = imf_fixdate(value).ok_or_else(|| format!("Date is '{value}', which is no IMF-fixdate"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -133,14 +133,14 @@ fn pipelining(addr: SocketAddr, path: &str) -> Outcome {
 fn varies(addr: SocketAddr, path: &str) -> Result<bool, String> {
     let mut bodies = BTreeSet::new();
     for _ in 0..ALIKE {
-        bodies.insert(one(addr, &request("GET", path, addr, ""), false)?.answer.body_sha256);
+        bodies.insert(answer_to(addr, &request("GET", path, addr, ""), false)?.answer.body_sha256);
     }
     Ok(bodies.len() > 1)
 }
 
 /// HEAD is answered like GET without the body. Source: RFC 9110, section 9.3.2.
 fn head(addr: SocketAddr, path: &str) -> Outcome {
-    let get = one(addr, &request("GET", path, addr, ""), false)?;
+    let get = answer_to(addr, &request("GET", path, addr, ""), false)?;
     let mut connection = open(addr)?;
     let text = |error: ProbeError| error.to_string();
     let reply = ask(&mut connection, &request("HEAD", path, addr, ""), true).map_err(text)?;
@@ -165,7 +165,7 @@ fn head(addr: SocketAddr, path: &str) -> Outcome {
 }
 
 fn not_found(addr: SocketAddr) -> Outcome {
-    let reply = one(addr, &request("GET", MISSING_PATH, addr, ""), false)?;
+    let reply = answer_to(addr, &request("GET", MISSING_PATH, addr, ""), false)?;
     match reply.answer.status {
         404 => Ok("status 404 for a path that is not there".to_owned()),
         other => Err(format!("status {other} for a path that is not there")),
@@ -187,7 +187,7 @@ fn open(addr: SocketAddr) -> Result<Connection, String> {
     Connection::open(addr, CHECK_LIMIT).map_err(|error| error.to_string())
 }
 
-fn one(addr: SocketAddr, bytes: &str, to_head: bool) -> Result<Reply, String> {
+fn answer_to(addr: SocketAddr, bytes: &str, to_head: bool) -> Result<Reply, String> {
     ask(&mut open(addr)?, bytes, to_head).map_err(|error| error.to_string())
 }
 

@@ -120,10 +120,13 @@ fn a_server_that_ends_in_the_background_has_ended() {
 fn a_server_that_listens_on_another_port_alone_is_not_waited_for_to_the_end() {
     let (spec, other) = server("none");
     let mut process = launcher().start(&spec).unwrap();
-    let asked = free_addr();
+    let expected_addr = free_addr();
     let begin = Instant::now();
-    let error = wait_ready(&mut process, asked, "/", &hello(), 6 * PATIENCE).unwrap_err();
-    assert!(error.to_string().ends_with(&format!("it listens on {other} instead of {asked}")), "{error}");
+    let error = wait_ready(&mut process, expected_addr, "/", &hello(), 6 * PATIENCE).unwrap_err();
+    assert!(
+        error.to_string().ends_with(&format!("it listens on {other} instead of {expected_addr}")),
+        "{error}"
+    );
     assert!(begin.elapsed() < 2 * PATIENCE, "it took {:?}", begin.elapsed());
 }
 
@@ -199,11 +202,13 @@ fn buildable(build: Vec<Vec<String>>, build_dir: &str) -> model::plan::Arm {
 #[test]
 fn another_port_is_found_and_named() {
     let (mut process, really) = start("none");
-    let asked = free_addr();
-    let failure =
-        wait_ready(&mut process, asked, "/", &hello(), Duration::from_millis(700)).unwrap_err().failure();
+    let expected_addr = free_addr();
+    let failure = wait_ready(&mut process, expected_addr, "/", &hello(), Duration::from_millis(700))
+        .unwrap_err()
+        .failure();
     assert_eq!(failure.kind, FailureKind::NotReady);
-    let expected = format!("it did not answer within 0.7 s: it listens on {really} instead of {asked}");
+    let expected =
+        format!("it did not answer within 0.7 s: it listens on {really} instead of {expected_addr}");
     assert_eq!(failure.text, expected);
 }
 
