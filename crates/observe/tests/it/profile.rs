@@ -15,12 +15,12 @@ use crate::support::Fixture;
 const HZ: u32 = 997;
 
 /// Samples a program from before its work until after it; nothing, and the reason said, where that is not allowed.
-fn sampled(told: Fixture) -> Option<Profile> {
-    let group = Group::from_pid(told.pid()).unwrap();
-    watched(told, Profiler::attach(&group, HZ, &OwnCpus::default()))
+fn sampled(fixture: Fixture) -> Option<Profile> {
+    let group = Group::from_pid(fixture.pid()).unwrap();
+    watched(fixture, Profiler::attach(&group, HZ, &OwnCpus::default()))
 }
 
-fn watched(mut told: Fixture, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
+fn watched(mut fixture: Fixture, attached: Result<Profiler, ObserveError>) -> Option<Profile> {
     let mut profiler = match attached {
         Ok(profiler) => profiler,
         Err(error) => {
@@ -29,7 +29,7 @@ fn watched(mut told: Fixture, attached: Result<Profiler, ObserveError>) -> Optio
         }
     };
     profiler.begin();
-    told.work();
+    fixture.work();
     Some(profiler.stop().resolve(&[]))
 }
 
@@ -46,10 +46,10 @@ fn samples_in(profile: &Profile, fits: impl Fn(&Frame) -> bool) -> u64 {
 }
 
 /// Keeps the fixture, and what it begins, on the CPU with this number; whether that is allowed.
-fn keep_on(told: &Fixture, cpu: usize) -> bool {
+fn keep_on(fixture: &Fixture, cpu: usize) -> bool {
     let mut one = rustix::thread::CpuSet::new();
     one.set(cpu);
-    let pid = rustix::process::Pid::from_raw(i32::try_from(told.pid()).unwrap());
+    let pid = rustix::process::Pid::from_raw(i32::try_from(fixture.pid()).unwrap());
     rustix::thread::sched_setaffinity(pid, &one).is_ok()
 }
 
@@ -57,18 +57,18 @@ fn keep_on(told: &Fixture, cpu: usize) -> bool {
 fn on_a_servers_own_cpus_all_that_is_of_it_is_sampled_and_nothing_else() {
     // A child, threads that live shorter than the step between two samples, and who has nothing to do with it.
     for role in [&["child", "300"][..], &["short-threads", "400", "1"]] {
-        let (mut told, mut other) = (Fixture::new(role), Fixture::new(&["spin", "300"]));
-        if !keep_on(&told, 0) || !keep_on(&other, 0) {
+        let (mut fixture, mut other) = (Fixture::new(role), Fixture::new(&["spin", "300"]));
+        if !keep_on(&fixture, 0) || !keep_on(&other, 0) {
             return;
         }
-        let group = Group::from_pid(told.pid()).unwrap();
+        let group = Group::from_pid(fixture.pid()).unwrap();
         let own = OwnCpus { cpus: "0".parse().unwrap(), ..OwnCpus::default() };
         let Ok(mut profiler) = Profiler::attach(&group, HZ, &own) else { return };
         let before = group.snapshot().unwrap();
         profiler.begin();
         std::thread::scope(|scope| {
             scope.spawn(|| other.work());
-            told.work();
+            fixture.work();
         });
         let used_ns = group.snapshot().unwrap().since(&before).cpu.total_ns as f64;
         let profile = profiler.stop().resolve(&[]);
@@ -237,8 +237,8 @@ fn a_stripped_program_gives_its_module_and_a_hint() {
     };
     let inside = samples_in(&profile, |frame| !frame.resolved && frame.module.contains("stripped"));
     assert!(inside * 10 > profile.samples * 9, "{}", profile.folded());
-    let told = |note: &String| note.contains("no symbols") && note.contains("(at 0x");
-    assert!(profile.notes.iter().any(told), "{:?}", profile.notes);
+    let has_places = |note: &String| note.contains("no symbols") && note.contains("(at 0x");
+    assert!(profile.notes.iter().any(has_places), "{:?}", profile.notes);
 }
 
 /// The innermost function with the most samples.
@@ -294,8 +294,8 @@ fn sampled_server(runtime: &[&str], name: &str, text: &str, env: &[(&str, &str)]
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let mut command = Command::new(program);
     command.args(args).arg(&file).arg(port.to_string()).envs(env.iter().copied());
-    let told = Fixture::start(&mut command);
-    let map = format!("/tmp/perf-{}.map", told.pid());
+    let fixture = Fixture::start(&mut command);
+    let map = format!("/tmp/perf-{}.map", fixture.pid());
     let done = AtomicBool::new(false);
     let profile = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -303,7 +303,7 @@ fn sampled_server(runtime: &[&str], name: &str, text: &str, env: &[(&str, &str)]
                 ask(port);
             }
         });
-        let profile = sampled(told);
+        let profile = sampled(fixture);
         done.store(true, Ordering::Relaxed);
         profile
     });
@@ -508,20 +508,20 @@ fn functions_of_go_have_their_line() {
 }
 
 fn off_cpu(role: &[&str]) -> Option<Profile> {
-    let told = Fixture::new(role);
-    let group = Group::from_pid(told.pid()).unwrap();
-    watched(told, Profiler::attach_off_cpu(&group))
+    let fixture = Fixture::new(role);
+    let group = Group::from_pid(fixture.pid()).unwrap();
+    watched(fixture, Profiler::attach_off_cpu(&group))
 }
 
 /// Half of the time is called a stall: what was met in it is told apart, of samples and of waits.
 #[test]
 fn what_was_met_during_a_stall_is_told_apart() {
     let seen = |role: &[&str], attach: fn(&Group) -> Result<Profiler, ObserveError>| {
-        let mut told = Fixture::new(role);
-        let mut profiler = attach(&Group::from_pid(told.pid()).unwrap()).ok()?;
+        let mut fixture = Fixture::new(role);
+        let mut profiler = attach(&Group::from_pid(fixture.pid()).unwrap()).ok()?;
         profiler.begin();
         let begin = monotonic_ns();
-        told.work();
+        fixture.work();
         let end = monotonic_ns();
         let samples = profiler.stop();
         Some(samples.resolve(&[[begin, begin + (end - begin) / 2]]))
@@ -561,8 +561,8 @@ fn waits_are_refused_where_the_kernel_may_not_be_sampled() {
         testkit::skipped(&format!("kernel.perf_event_paranoid is {paranoid}"));
         return;
     }
-    let told = Fixture::new(&["sleep", "1"]);
-    let group = Group::from_pid(told.pid()).unwrap();
+    let fixture = Fixture::new(&["sleep", "1"]);
+    let group = Group::from_pid(fixture.pid()).unwrap();
     let waits = without_capabilities(|| Profiler::attach_off_cpu(&group));
     let Err(ObserveError::Sampling { source, .. }) = waits else { panic!("{waits:?}") };
     // By the kernel's rule for its own samples, and not for want of locked memory, which is EPERM.
