@@ -135,6 +135,7 @@ fn report(turn: &Turn, taken: &Taken) -> TurnReport {
         due: matches!(turn.pace, TurnPace::Open { .. }).then_some(due),
         errors: measured.errors,
         given_up: measured.unfinished,
+        answering: measured.answers_per_lane.iter().filter(|answers| **answers > 0).count() as u64,
         unsent: measured.unsent,
         bytes_read: measured.bytes_read,
         mean_response_ns: if answered { measured.response.mean() } else { 0.0 },

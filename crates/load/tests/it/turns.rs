@@ -1,5 +1,7 @@
 //! Several endpoints in turns: each server's own log against what was reported of its turns.
 
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use load::{LoadError, Turns, serve};
@@ -138,6 +140,28 @@ fn an_answer_that_takes_longer_than_it_is_waited_for_comes_in_no_later_turn() {
     }
     assert!(u64::from(logs[0].connections) >= 4 + given_up.min(4), "its connection is another afterwards");
     assert_eq!(reports[1].given_up, 0);
+}
+
+#[test]
+fn a_turn_tells_on_how_many_connections_a_server_answers_that_stays_with_one() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut chunk = [0; 4096];
+            // A request is one write here.
+            while stream.read(&mut chunk).is_ok_and(|bytes| bytes > 0)
+                && stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_ok()
+            {}
+        }
+    });
+    let prompt = start(Behaviour::Prompt);
+    let mut job = job(&[&prompt, &prompt], 4);
+    job.endpoints[0].url = url;
+    let patient = Turn { drain_ns: 500 * MILLI, ..closed(0, 50) };
+    let (reports, ()) = drive(&job, &[patient, closed(1, 50), patient], |_| ());
+    assert_eq!(reports.iter().map(|report| report.answering).collect::<Vec<_>>(), [1, 4, 1], "{reports:?}");
+    assert!(reports[2].given_up > 0 && reports[2].requests > 1, "{reports:?}");
 }
 
 #[test]

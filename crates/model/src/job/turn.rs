@@ -127,6 +127,8 @@ pub struct TurnReport {
     pub errors: Errors,
     /// Requests given up when answers were no longer waited for.
     pub given_up: u64,
+    /// Connections on which anything was answered.
+    pub answering: u64,
     /// Requests due and never sent.
     pub unsent: u64,
     /// Bytes read.

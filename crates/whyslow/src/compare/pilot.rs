@@ -245,8 +245,8 @@ fn look(together: &mut Together, connections: u32, piloted: &mut Piloted) -> Res
     let drained = Duration::from_nanos(report.quiet_ns.saturating_sub(report.end_ns));
     piloted.kept_up =
         report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.max(SLOWEST_ANSWERS * one_answer_s);
-    let without = u32::try_from(report.given_up).unwrap_or(u32::MAX);
-    piloted.held = (without > 0 && report.requests > 0).then(|| connections.saturating_sub(without).max(1));
+    let answering = u32::try_from(report.answering).unwrap_or(u32::MAX);
+    piloted.held = (report.given_up > 0 && (1..connections).contains(&answering)).then_some(answering);
     let used = &taken.observed.target;
     let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
     piloted.full = used.cpu.total_ns as f64 >= NEARLY_FULL * offered_ns as f64;

@@ -168,6 +168,7 @@ fn together(reports: &[TurnReport]) -> TurnReport {
         all.due = all.due.zip(one.due).map(|(all, one)| all + one);
         all.errors += one.errors;
         all.given_up += one.given_up;
+        all.answering += one.answering;
         all.unsent += one.unsent;
         all.bytes_read += one.bytes_read;
         response_ns += one.mean_response_ns * one.requests as f64;
@@ -197,6 +198,7 @@ mod tests {
             due: Some(31),
             errors: Errors { timeout: 1, ..Errors::default() },
             given_up: 1,
+            answering: 8,
             unsent: 0,
             bytes_read: 300,
             mean_response_ns: 10.0,
@@ -211,6 +213,7 @@ mod tests {
             due: Some(10),
             errors: Errors::default(),
             given_up: 0,
+            answering: 4,
             bytes_read: 100,
             mean_response_ns: 50.0,
             cpu: Polled { busy_ns: 20, polled_ns: 60 },
@@ -219,7 +222,7 @@ mod tests {
         let all = together(&[one, other]);
         assert_eq!((all.start_ns, all.end_ns, all.quiet_ns), (90, 201, 210));
         assert_eq!((all.requests, all.in_time, all.due, all.errors.total()), (40, 39, Some(41), 1));
-        assert_eq!((all.bytes_read, all.mean_response_ns), (400, 20.0));
+        assert_eq!((all.answering, all.bytes_read, all.mean_response_ns), (12, 400, 20.0));
         assert_eq!(all.cpu, Polled { busy_ns: 80, polled_ns: 65 });
     }
 }

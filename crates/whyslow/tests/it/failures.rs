@@ -148,10 +148,5 @@ fn servers_too_slow_for_the_usual_connections_are_compared_over_fewer() {
 #[test]
 fn servers_that_stay_with_one_connection_are_compared_over_fewer() {
     let said = over_the_usual_connections("one-at-a-time");
-    // How many are held is read from those that were given up: not always all but one. A busy machine may be too slow first.
-    let held = said.contains(" instead of 64: '") && said.contains("' answers on no more at a time");
-    assert!(
-        held || said.contains(" instead of 64: the slowest arm does not answer more within a second"),
-        "{said}"
-    );
+    assert!(said.contains("1 connection instead of 64: 'a' answers on no more at a time"), "{said}");
 }
