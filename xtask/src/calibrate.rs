@@ -72,7 +72,7 @@ pub(crate) struct Args {
     /// Planted difference in percent of the baseline's CPU per request
     #[arg(long, default_value_t = 10.0)]
     percent: f64,
-    /// Blocks of a session; the quick design (6 short blocks) where none is given
+    /// Blocks of a session; the quick design (8 to 32 short blocks) where none is given
     #[arg(long)]
     blocks: Option<u32>,
     /// The usual design in place of the quick one: looks after 8, 14 and 24 blocks

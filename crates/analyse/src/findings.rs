@@ -1,12 +1,11 @@
 //! The findings of a run: what every stage found, collected.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use model::job::Reuse;
 use model::plan::{SentFile, Turns};
 use model::record::{FailureKind, Host, MANY_RESENT, RoundRecord, Run, RunStatus, without_values};
-use model::units::{Span, format_ns};
+use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -322,7 +321,7 @@ fn design(sheet: &Sheet) -> DesignFindings {
     DesignFindings {
         kind: if alone { DesignKind::Alone } else { DesignKind::Slices },
         slice_ns: if alone { plan.timing.window.as_ns() } else { fitted.turn_ns },
-        cycles: if alone { 1 } else { plan.cycles(Span(Duration::from_nanos(fitted.turn_ns.max(1)))) },
+        cycles: if alone { 1 } else { fitted.cycles_of(plan, 0) },
         blocks: verdicts::blocks(sheet),
         why_alone: fitted.alone.as_ref().map(ToString::to_string),
     }

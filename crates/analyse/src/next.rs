@@ -1,6 +1,6 @@
 //! What to run next: a reason, and the whole command, where the run tells its own.
 
-use model::plan::{CauseId, Plan, Turns};
+use model::plan::{Blocks, CauseId, Design, Plan, Turns};
 use model::record::{Manifest, without_values};
 
 use crate::attribution::Attribution;
@@ -133,7 +133,9 @@ fn undecided(open: &[&Comparison], again: &Again) -> Next {
     let needed = open.iter().filter_map(|row| row.blocks_needed).max().unwrap_or(0);
     let needed = needed.max(u64::from(plan_minimum())).max(u64::from(done) + 1);
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
-        let minutes = (needed as f64 * again.plan.block_seconds() / 60.0).ceil();
+        let blocks = Blocks::Fixed { blocks: u32::try_from(needed).unwrap_or(u32::MAX) };
+        let longer = Plan { design: Design { blocks, ..again.plan.design }, ..again.plan.clone() };
+        let minutes = (needed as f64 * longer.block_seconds() / 60.0).ceil();
         return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes }, needed);
     }
     let (flag, value) = match again.plan.design.turns {

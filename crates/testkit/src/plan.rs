@@ -32,7 +32,6 @@ pub fn plan(arms: Vec<Arm>) -> Plan {
             second_baseline: false,
             why: true,
             confirm: false,
-            brief: false,
             fewer_connections: false,
         },
         placement: Placement::choose(&allowed, None, None).expect("two CPUs can be divided"),

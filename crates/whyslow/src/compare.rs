@@ -208,8 +208,7 @@ fn host(plan: &Plan) -> model::record::Host {
 
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.
 pub(crate) fn seconds(plan: &Plan) -> f64 {
-    let blocks = f64::from(plan.design.blocks.first());
-    blocks * plan.block_seconds() + diagnose::seconds(plan)
+    f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan)
 }
 
 /// A name for a run that begins now.

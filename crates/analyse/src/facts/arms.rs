@@ -417,7 +417,13 @@ fn background(sheet: &Sheet, name: &str) -> Option<f64> {
 
 fn latency(sheet: &Sheet, name: &str) -> Latency {
     let index = sheet.latency.unwrap_or(sheet.main);
-    let median = |metric: Metric| sheet.median(name, index, |window| metric.value_in(window));
+    let median = |metric: Metric| match sheet.latency {
+        Some(_) => {
+            let values: Vec<f64> = sheet.values(name, metric).into_iter().map(|(_, value)| value).collect();
+            stats::descriptive::median(&values)
+        }
+        None => sheet.median(name, index, |window| metric.value_in(window)),
+    };
     let windows = sheet.windows(name, index);
     Latency {
         p50: median(Metric::P50),

@@ -53,6 +53,18 @@ impl Metric {
         matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::P999)
     }
 
+    /// The share of the responses that are quicker, of a percentile.
+    #[must_use]
+    pub fn quantile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            Self::CpuPerRequest | Self::Rate | Self::Rss => None,
+        }
+    }
+
     /// The relative difference that matters.
     #[must_use]
     pub fn delta(self) -> f64 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Bins an octave: each is 9 % wide, so that two places an eighth apart are not told apart and noise within one is not seen.
 const BINS_PER_OCTAVE: f64 = 8.0;
 /// Buckets an octave in which responses are kept, all of one width. Source: `model::record::Window::response_buckets`.
-const BUCKETS_PER_OCTAVE: u64 = 16;
+pub(super) const BUCKETS_PER_OCTAVE: u64 = 16;
 /// Share of the responses that a peak holds at least: fewer are a tail, which percentiles tell.
 pub(super) const MIN_SHARE: f64 = 0.005;
 /// A peak is so many times as high as the valleys beside it: what scheduling does to one peak stays below that.

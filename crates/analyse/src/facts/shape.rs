@@ -8,7 +8,7 @@ use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::peaks::{self, MIN_SHARE, Peak};
+use super::peaks::{self, BUCKETS_PER_OCTAVE, MIN_SHARE, Peak};
 use model::units::percent;
 
 /// Responses that waited for a delayed acknowledgement: the kernel delays by 40 ms, and by up to a timer tick more.
@@ -86,6 +86,19 @@ impl Shape {
             seen as f64 >= share * all as f64
         };
         self.buckets.iter().find(|(_, count)| reached(**count)).map(|(edge, _)| *edge)
+    }
+
+    /// The response below which this share of all lies, as if those of a bucket lay evenly in it; `None` without any.
+    pub(crate) fn percentile_ns(&self, share: f64) -> Option<f64> {
+        let mut left = share * self.buckets.values().sum::<u64>() as f64;
+        for (edge, count) in &self.buckets {
+            if left <= *count as f64 {
+                let width = (1_u64 << edge.max(&1).ilog2()) as f64 / BUCKETS_PER_OCTAVE as f64;
+                return Some(*edge as f64 + width * left / *count as f64);
+            }
+            left -= *count as f64;
+        }
+        None
     }
 
     /// Share of all waiting that was spent in responses of `from_ns` to `to_ns`, 0 to 1.

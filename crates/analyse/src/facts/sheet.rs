@@ -1,8 +1,14 @@
+use std::collections::BTreeMap;
+
 use model::plan::{Condition, Plan};
 use model::record::{RoundRecord, Run, Slice, Window};
 use stats::cycles::BlockValue;
+use stats::looks;
+use stats::paired::min_pairs;
+use stats::quantile::min_observations;
 
 use super::metric::{Metric, in_window};
+use super::shape::Shape;
 use super::words::describe_condition;
 
 /// What the second copy of the baseline is called: the baseline's name with this behind it.
@@ -148,10 +154,41 @@ impl<'a> Sheet<'a> {
         describe_condition(resolved.unwrap_or(self.plan().workload.conditions[index]))
     }
 
-    /// One value for each valid round of `arm`: `(block, value)`.
+    /// One value for each valid round of `arm`: `(block, value)`. Where a block has too few answers for a percentile, one for each
+    /// group of as many blocks as have enough together: `(first block of the group, value)`.
     pub(crate) fn values(&self, arm: &str, metric: Metric) -> Vec<(u32, f64)> {
         let Some(index) = self.condition_of(metric) else { return Vec::new() };
-        self.figures(arm, index, |window| metric.value_in(window))
+        let grouped = metric.quantile().and_then(|quantile| Some((quantile, self.grouped(index, quantile)?)));
+        match grouped {
+            Some((quantile, each)) => self.of_groups(arm, index, quantile, each),
+            None => self.figures(arm, index, |window| metric.value_in(window)),
+        }
+    }
+
+    /// How many blocks together have answers enough for a percentile under the condition at `index`, where one has not; nothing where
+    /// that leaves too few groups for an interval.
+    fn grouped(&self, index: usize, quantile: f64) -> Option<u32> {
+        let windows = || self.rounds.iter().filter_map(|record| record.windows.get(index));
+        let fewest = windows().map(|window| window.load.response_ns.count).min()?.max(1);
+        let each =
+            u32::try_from(min_observations(quantile).div_ceil(fewest)).ok().filter(|each| *each > 1)?;
+        let blocks = self.rounds.iter().map(|record| record.round.block + 1).max()?;
+        let has_shapes = windows().all(|window| !window.response_buckets.is_empty());
+        (has_shapes && (blocks / each) as usize >= min_pairs(looks::ONLY_LEVEL)).then_some(each)
+    }
+
+    /// A percentile of each whole group of `each` blocks of `arm`, all their answers together.
+    fn of_groups(&self, arm: &str, index: usize, quantile: f64, each: u32) -> Vec<(u32, f64)> {
+        let mut groups: BTreeMap<u32, Vec<&Window>> = BTreeMap::new();
+        for record in self.rounds_of(arm) {
+            groups.entry(record.round.block / each).or_default().extend(record.windows.get(index));
+        }
+        let whole = groups.into_iter().filter(|(_, windows)| windows.len() == each as usize);
+        whole
+            .filter_map(|(group, windows)| {
+                Some((group * each, Shape::from_windows(&windows).percentile_ns(quantile)?))
+            })
+            .collect()
     }
 
     /// A figure of the window under the condition at `index`, for each valid round of `arm`: `(block, figure)`.

@@ -101,7 +101,7 @@ pub struct Comparison {
     pub p_wilcoxon: Option<f64>,
     /// p of the sign-flip test, as a cross-check.
     pub p_sign_flip: Option<f64>,
-    /// Pairs behind it.
+    /// Pairs behind it: blocks, or of a percentile for which one block has too few answers, groups of blocks.
     pub blocks: u32,
     /// Standard deviation of the pairs' log-ratios.
     pub paired_sd: Option<f64>,
@@ -148,7 +148,7 @@ pub(crate) fn blocks(sheet: &Sheet) -> u32 {
 /// The level of a look at the blocks done so far.
 fn level(sheet: &Sheet) -> f64 {
     match sheet.plan().design.blocks {
-        Blocks::Fixed { .. } => looks::ONLY_LEVEL,
+        Blocks::Fixed { .. } | Blocks::Fitted { .. } => looks::ONLY_LEVEL,
         Blocks::Looks { .. } => looks::level(blocks(sheet) as usize),
     }
 }

@@ -41,6 +41,46 @@ fn each_difference_gets_its_verdict() {
     }
 }
 
+/// Answers of each block of a quick run: enough for a p90, and a third of what a p99 takes.
+const FEW: u64 = 4_000;
+
+/// A run whose blocks have few answers at the equal rate, evenly spread from 100 µs to 200 µs and for `pr` a tenth longer.
+fn with_few_answers(blocks: u32) -> model::record::Run {
+    let mut run = run(1, blocks, &two(1.1, 0.002));
+    for (name, longer) in [("main", 100), ("pr", 110)] {
+        change(&mut run, name, 1, |window| {
+            window.load.response_ns = testkit::percentiles(FEW, 150 * 10 * longer);
+            let edges = (0..FEW).map(|n| longer * (1_000 + n * 1_000 / FEW) * 1_024 / 1_000);
+            let mut buckets: Vec<[u64; 2]> = Vec::new();
+            // 16 an octave.
+            for edge in edges.map(|ns| ns >> (ns.ilog2() - 4) << (ns.ilog2() - 4)) {
+                match buckets.last_mut() {
+                    Some([last, count]) if *last == edge => *count += 1,
+                    _ => buckets.push([edge, 1]),
+                }
+            }
+            window.response_buckets = buckets;
+        });
+    }
+    run
+}
+
+#[test]
+fn a_percentile_for_which_a_block_has_too_few_answers_is_that_of_several() {
+    let findings = analyse(&with_few_answers(25));
+    let p99 = row(&findings, "pr", Metric::P99);
+    assert_eq!(p99.blocks, 8, "groups of three, and the last block is left over: {p99:?}");
+    assert!((p99.ratio.unwrap() - 1.1).abs() < 0.02, "{p99:?}");
+    assert_eq!(row(&findings, "pr", Metric::P90).blocks, 25);
+    let shown = findings.arms.iter().find(|arm| arm.name == "main").unwrap().latency_ns.p99.unwrap();
+    assert!((shown / (199.0 * 1_024.0) - 1.0).abs() < 0.01, "{shown}");
+    for (few, metric) in [(17, Metric::P99), (25, Metric::P999)] {
+        let findings = analyse(&with_few_answers(few));
+        let none = row(&findings, "pr", metric);
+        assert_eq!((none.blocks, none.ratio), (0, None), "too few groups for an interval: {none:?}");
+    }
+}
+
 #[test]
 fn the_interval_is_around_the_truth() {
     let mut covered = 0;

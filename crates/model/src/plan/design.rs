@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::job::summary::masked_query;
-use crate::plan::{Arm, Intervention, Placement, PlanError, Service, Workload};
+use crate::plan::{Arm, Intervention, Placement, PlanError, START_S, Service, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
 pub const MOST_BLOCKS: u32 = 500;
@@ -27,21 +27,12 @@ const USUAL_SLICE: Span = Span(Duration::from_millis(50));
 const SLICE_OF_JIT: Span = Span(Duration::from_millis(200));
 /// Slices of each arm in a block, under each condition, of the usual length. Of longer ones there are as many as take as long.
 const CYCLES: u32 = 24;
-/// The same in a brief run, which has more blocks for it. Under a condition after the first there are two thirds as many.
-const BRIEF_CYCLES: u32 = 18;
 /// Fewest, however long they are: an even number, so that each arm comes first as often as last.
 const FEWEST_CYCLES: u32 = 6;
-/// The same in a brief run; under a condition after the first, half as many.
-const FEWEST_BRIEF: u32 = 2;
 /// Most slices of an arm in a block.
 const MAX_CYCLES: u32 = 10_000;
 /// Longest window: an hour is a soak test, not a round.
 const MAX_WINDOW: Span = Span::from_secs(3600);
-
-/// What an arm takes in a block beside warm-up and turns: start, readiness, stop. For estimates.
-pub const START_S: f64 = 0.25;
-/// What a turn takes beside its length: readings at both edges, and the lead before it. For estimates.
-pub const TURN_OVERHEAD_S: f64 = 0.02;
 
 /// How many blocks are run and when they are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +50,13 @@ pub enum Blocks {
         first: u32,
         /// Blocks before the last.
         max: u32,
+    },
+    /// One look, at 95 %, after as many blocks as the pilot finds to be worth their time.
+    Fitted {
+        /// At least.
+        fewest: u32,
+        /// At most.
+        most: u32,
     },
 }
 
@@ -92,6 +90,7 @@ impl Blocks {
         match self {
             Self::Fixed { blocks } => blocks,
             Self::Looks { first, .. } => first,
+            Self::Fitted { fewest, .. } => fewest,
         }
     }
 }
@@ -165,10 +164,6 @@ pub struct Design {
     /// Whether causes are put to the test by taking them away.
     #[serde(default)]
     pub confirm: bool,
-    /// Whether a block has fewer slices than usual, and least under the conditions behind the first: their percentiles decide
-    /// nothing.
-    #[serde(default)]
-    pub brief: bool,
     /// Whether there may be fewer connections than the usual number: nobody asked for it.
     #[serde(default)]
     pub fewer_connections: bool,
@@ -281,37 +276,50 @@ impl Plan {
         if compiles { SLICE_OF_JIT } else { USUAL_SLICE }
     }
 
-    /// Slices of each arm in a block under the first condition, where one is as long as `slice`; one window of an arm alone is
-    /// one.
+    /// Whether this is a quick run: its blocks are fitted to the time there is for them.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        matches!(self.design.blocks, Blocks::Fitted { .. })
+    }
+
+    /// Slices of each arm in a block under the first condition, where one is as long as `slice` and no pilot has told what a start
+    /// costs; one window of an arm alone is one.
     #[must_use]
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
+        if let Some(split) = self.split(self.starts_s(), Some(slice)) {
+            return split.cycles;
+        }
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
-        let usual = as_long.round() as u32;
-        let usual = if self.design.brief { usual * BRIEF_CYCLES / CYCLES } else { usual };
-        let fewest = if self.design.brief { FEWEST_BRIEF } else { FEWEST_CYCLES };
-        cycles.unwrap_or(usual.clamp(fewest, CYCLES))
+        cycles.unwrap_or((as_long.round() as u32).clamp(FEWEST_CYCLES, CYCLES))
     }
 
-    /// The same under the condition at `index`.
+    /// The same under the condition at `index`, where there are `cycles` under the first: in a quick run two thirds after it, whose
+    /// percentiles decide nothing.
     #[must_use]
-    pub fn cycles_of(&self, index: usize, slice: Span) -> u32 {
-        let cycles = self.cycles(slice);
-        match self.design.brief && index > 0 {
-            true if cycles <= FEWEST_BRIEF => cycles.div_ceil(2),
-            true => (cycles * 2).div_ceil(3),
-            false => cycles,
-        }
+    pub fn cycles_under(&self, index: usize, cycles: u32) -> u32 {
+        if self.is_quick() && index > 0 { (cycles * 2).div_ceil(3) } else { cycles }
+    }
+
+    /// Blocks that are run in any case, as far as is known before the pilot.
+    #[must_use]
+    pub fn usual_blocks(&self) -> u32 {
+        self.split(self.starts_s(), self.slice()).map_or(self.design.blocks.first(), |split| split.blocks)
     }
 
     /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        let conditions = 0..self.workload.conditions.len();
-        let turns = f64::from(conditions.map(|index| self.cycles_of(index, self.turn())).sum::<u32>());
-        let measured = turns * (self.turn().0.as_secs_f64() + TURN_OVERHEAD_S);
-        let warm = |arm: &Arm| self.timing.warmup_of(arm.warmup).0.as_secs_f64();
-        self.arms.iter().map(|arm| START_S + warm(arm) + measured).sum()
+        self.seconds_of(self.starts_s(), self.cycles(self.turn()), self.slice())
+    }
+
+    /// A slice, where arms take turns.
+    fn slice(&self) -> Option<Span> {
+        matches!(self.design.turns, Turns::Slices { .. }).then(|| self.turn())
+    }
+
+    fn starts_s(&self) -> f64 {
+        START_S * self.arms.len() as f64
     }
 }
 

@@ -20,6 +20,7 @@ mod placement;
 mod random;
 mod search;
 mod service;
+mod split;
 mod target;
 mod workload;
 
@@ -31,9 +32,7 @@ pub use case::{
 pub use cause::{CauseId, UnknownCause};
 pub use compose::Compose;
 pub use config::ConfigFile;
-pub use design::{
-    Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, START_S, TURN_OVERHEAD_S, Timing, Turns,
-};
+pub use design::{Blocks, Condition, Design, LONGEST_SLICE, MOST_BLOCKS, Plan, Timing, Turns};
 pub use gate::GateId;
 pub use history::{Answer as HistoryAnswer, HistorySearch, NextStep};
 pub(crate) use image::short_id;
@@ -46,6 +45,7 @@ pub use placement::Placement;
 pub use random::SplitMix64;
 pub use search::{Search, Try};
 pub use service::{Each, Service, ServiceFile, ServicePlace, service_placeholders};
+pub use split::{START_S, Split, TURN_OVERHEAD_S};
 pub use target::{Expect, Need, TargetFile, Variant, WarmupClass};
 pub use workload::{Reach, ReadyBy, Same, SentFile, Workload};
 

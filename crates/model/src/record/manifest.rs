@@ -1,9 +1,11 @@
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, Plan, short_id};
+use crate::plan::{Arm, Plan, Split, short_id};
+use crate::units::Span;
 
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,6 +99,25 @@ pub struct Fitted {
     pub turn_ns: u64,
     /// Connections, where there are fewer than asked for: the slowest arm would not have answered them within a turn.
     pub connections: Option<u32>,
+    /// Blocks and cycles of a quick run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+}
+
+impl Fitted {
+    /// Slices of each arm in a block of `plan` under the condition at `index`.
+    #[must_use]
+    pub fn cycles_of(&self, plan: &Plan, index: usize) -> u32 {
+        let slice = Span(Duration::from_nanos(self.turn_ns));
+        let cycles = self.split.map_or_else(|| plan.cycles(slice), |split| split.cycles);
+        plan.cycles_under(index, cycles)
+    }
+
+    /// Blocks of `plan` that are run in any case.
+    #[must_use]
+    pub fn blocks(&self, plan: &Plan) -> u32 {
+        self.split.map_or_else(|| plan.usual_blocks(), |split| split.blocks)
+    }
 }
 
 /// Why arms cannot live together.

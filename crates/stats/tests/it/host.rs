@@ -105,6 +105,11 @@ impl Host {
         Self { block_sd, ..self }
     }
 
+    /// The same host with slices that differ by this.
+    pub(crate) fn with_noise_sd(self, noise_sd: f64) -> Self {
+        Self { noise_sd, ..self }
+    }
+
     /// The values of so many blocks of so many cycles.
     pub(crate) fn session(&self, rng: &mut Rng, blocks: usize, cycles: usize) -> Vec<f64> {
         let phase = std::f64::consts::TAU * rng.uniform();

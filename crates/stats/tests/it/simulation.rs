@@ -19,8 +19,11 @@ const QUESTION: Question = Question { delta: 0.02, least: 0.0025, higher_is: Hig
 /// Names whatever is seen, however small: the hardest for false alarms.
 const ANY: Question = Question { least: 0.0, ..QUESTION };
 
-/// Blocks and cycles of the quick design.
-const QUICK: (usize, usize) = (8, 6);
+/// Blocks and cycles of the quick design: where starting is cheap, as usual, and where it is dear.
+const QUICK: (usize, usize) = (24, 4);
+const DEAR: (usize, usize) = (8, 4);
+/// Other numbers of blocks and cycles that a quick run may have.
+const QUICKS: [(usize, usize); 5] = [DEAR, (12, 2), (16, 4), QUICK, (looks::MOST_QUICK, 6)];
 
 /// Cycles in a block of the default design, and the most blocks.
 const CYCLES: usize = 12;
@@ -70,7 +73,7 @@ fn names_a_winner(verdict: Verdict) -> bool {
 fn intervals_cover_the_truth_on_any_host() {
     for host in HOSTS {
         let host = host.with_effect(0.01);
-        for (blocks, cycles) in [(6, QUICK.1), QUICK, (14, CYCLES), (24, CYCLES)] {
+        for (blocks, cycles) in [(6, CYCLES), (14, CYCLES), (24, CYCLES)].into_iter().chain(QUICKS) {
             let found: Vec<Estimate> =
                 sessions(&host, blocks, cycles).iter().map(|values| only_look(values)).collect();
             let attained = found[0].interval.level * 100.0;
@@ -89,14 +92,16 @@ fn intervals_cover_the_truth_on_any_host() {
 #[test]
 fn equal_arms_seldom_get_a_winner_however_often_one_looks() {
     for host in HOSTS {
-        let quick = per_cent(&sessions(&host, QUICK.0, QUICK.1), |values| {
-            names_a_winner(decide(&only_look(values), &ANY))
+        let quick = QUICKS.map(|(blocks, cycles)| {
+            let sessions = sessions(&host, blocks, cycles);
+            per_cent(&sessions, |values| names_a_winner(decide(&only_look(values), &ANY)))
         });
         let all =
             per_cent(&sessions(&host, MOST, CYCLES), |values| names_a_winner(looked_at(values, &ANY).1));
-        println!("{}: false alarms {quick:.1} % quick, {all:.1} % over all looks", host.name);
+        println!("{}: false alarms {quick:.1?} % quick, {all:.1} % over all looks", host.name);
         let most = 5.0 + room(5.0, SESSIONS);
-        assert!(quick <= most && all <= most, "{}: {quick} % and {all} %", host.name);
+        assert!(quick.iter().all(|quick| *quick <= most), "{}: {quick:?} %", host.name);
+        assert!(all <= most, "{}: {all} %", host.name);
     }
 }
 
@@ -132,6 +137,24 @@ fn half_a_per_cent_is_found_where_blocks_differ_by_as_much() {
     assert!(found >= 90.0 && wrong < 0.2, "{found} %, {wrong} % name the wrong arm");
 }
 
+/// What the number of starts is worth on a host whose blocks differ by 1 % and cycles by 1.2 %.
+#[test]
+fn many_starts_narrow_the_interval_more_than_long_blocks_do() {
+    let host = CALM.with_block_sd(0.0105).with_noise_sd(0.0085);
+    let half_width = |(blocks, cycles)| {
+        let half = |values: &Vec<f64>| {
+            let interval = only_look(values).interval;
+            (interval.high - interval.low) / 2.0
+        };
+        let mut widths: Vec<f64> = sessions(&host, blocks, cycles).iter().map(half).collect();
+        widths.sort_by(f64::total_cmp);
+        widths[widths.len() / 2] * 100.0
+    };
+    let [few, many, most] = [(8, 18), QUICK, (looks::MOST_QUICK, 6)].map(half_width);
+    println!("half width, median: {few:.2} % of 8 × 18, {many:.2} % of 24 × 4, {most:.2} % of 32 × 6");
+    assert!(many < 0.7 * few && most < many, "{few} %, {many} %, {most} %");
+}
+
 #[test]
 fn the_quick_design_finds_what_it_is_meant_for() {
     for (host, ratio, bar) in
@@ -151,7 +174,7 @@ fn the_quick_design_finds_what_it_is_meant_for() {
 
 #[test]
 fn both_tests_agree_on_simulated_sessions() {
-    let agree = per_cent(&sessions(&ROUGH, 12, QUICK.1), |values| {
+    let agree = per_cent(&sessions(&ROUGH, 12, CYCLES), |values| {
         let ranks = paired::wilcoxon(values).expect(ENOUGH).p;
         let flips = paired::sign_flip(values, &mut Rng::seeded(1)).expect(ENOUGH).p;
         (ranks <= 0.05) == (flips <= 0.05)
@@ -214,12 +237,16 @@ struct Family {
 
 const CORRELATIONS: [f64; 3] = [0.5, 0.9, 0.99];
 
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 10] = [
     Family { what: "six blocks", looks: &[6], members: 2, documented: [5.9, 5.0, 3.8] },
     Family { what: "eight blocks", looks: &[8], members: 2, documented: [4.4, 3.6, 2.8] },
+    Family { what: "sixteen blocks", looks: &[16], members: 2, documented: [4.7, 3.8, 2.9] },
+    Family { what: "most quick", looks: &[looks::MOST_QUICK], members: 2, documented: [4.6, 3.7, 2.9] },
     Family { what: "all looks", looks: &looks::LOOKS, members: 2, documented: [4.2, 3.4, 2.7] },
     Family { what: "six blocks", looks: &[6], members: 4, documented: [11.4, 8.1, 4.9] },
     Family { what: "eight blocks", looks: &[8], members: 4, documented: [3.0, 2.3, 1.4] },
+    Family { what: "sixteen blocks", looks: &[16], members: 4, documented: [4.1, 2.7, 1.7] },
+    Family { what: "most quick", looks: &[looks::MOST_QUICK], members: 4, documented: [4.6, 3.1, 1.8] },
     Family { what: "all looks", looks: &looks::LOOKS, members: 4, documented: [5.4, 4.0, 2.2] },
 ];
 
@@ -237,7 +264,7 @@ impl Family {
 
     /// Whether any member of a family without differences is named at a look.
     fn alarm(&self, bars: &[(usize, usize)], correlation: f64, rng: &mut Rng) -> bool {
-        let shared: [f64; MOST] = std::array::from_fn(|_| rng.normal());
+        let shared: [f64; looks::MOST_QUICK] = std::array::from_fn(|_| rng.normal());
         let own = (1.0 - correlation * correlation).sqrt();
         (0..self.members).any(|member| {
             let values = match member {

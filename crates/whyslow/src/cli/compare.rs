@@ -91,7 +91,7 @@ pub(crate) struct CompareArgs {
     /// Blocks of fresh servers, looked at once; without it looks after 8, 14 and 24, and the first that decides is the last
     #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
     pub(crate) blocks: Option<u32>,
-    /// 8 short blocks and one look: some 40 s for two servers, and as much as half of that again for the causes
+    /// 8 to 32 short blocks, the more the cheaper starting them is, and one look: some 40 s for two servers, and 15 s for the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
     /// How long one arm is loaded before it is the next one's turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow servers]
@@ -109,7 +109,7 @@ pub(crate) struct CompareArgs {
     /// Length of the window of an arm alone; asks for --alone [default: 10s; 3s with --quick]
     #[arg(long)]
     pub(crate) window: Option<Span>,
-    /// Shortest warm-up of an arm, its own turns only [default: 1s, 5s with a just-in-time compiler; with --quick 400ms and 2s]
+    /// Shortest warm-up of an arm, its own turns only [default: 1s, 5s with a just-in-time compiler; with --quick 150ms and 2s]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
     /// Longest warm-up; an arm that is not steady by then is said to be so [default: 10s, 1m with a just-in-time compiler;

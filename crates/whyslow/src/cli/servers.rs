@@ -128,7 +128,7 @@ pub(crate) enum CaseAction {
 pub(crate) struct CaseRunArgs {
     /// The case
     pub(crate) name: String,
-    /// 8 short blocks
+    /// 8 to 32 short blocks
     #[arg(long)]
     pub(crate) quick: bool,
     /// One block of two slices, of targets that are built already: shows that everything works, decides nothing

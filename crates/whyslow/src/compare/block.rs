@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use analyse::warm_up::{self, Course};
 use model::plan::{Condition, Round, SplitMix64, Turns};
 use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
-use model::units::Span;
 use observe::ResourceSnapshot;
 
 use super::Early;
@@ -16,7 +15,7 @@ use super::server::{Bench, Purpose, Server};
 use super::together::{Asking, Taken, Together, Unwatched, nanoseconds, order};
 
 /// Shortest turn of a warm-up: what a request costs in one of so long moves by about 1 %, a third of what a steady server may.
-const STEADY_TURN: Duration = Duration::from_millis(100);
+const STEADY_TURN: Duration = Duration::from_millis(50);
 
 /// The servers of a block and what is written of each: in the same order.
 struct Block<'a> {
@@ -244,11 +243,8 @@ impl Block<'_> {
     ) -> Result<(), Early> {
         let servers = self.records.len();
         let mut sums: Vec<Sum> = (0..servers).map(|_| Sum::default()).collect();
-        let cycles = if self.bench.alone(self.fitted) {
-            1
-        } else {
-            self.bench.plan.cycles_of(number, Span(turn(self.fitted)))
-        };
+        let cycles =
+            if self.bench.alone(self.fitted) { 1 } else { self.fitted.cycles_of(self.bench.plan, number) };
         let of = u64::from(self.number) << 8 | number as u64;
         for cycle in 0..cycles {
             for index in order(self.bench.plan, of, cycle, servers) {

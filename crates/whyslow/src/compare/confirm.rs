@@ -144,7 +144,6 @@ impl Trial {
                 second_baseline: false,
                 why: false,
                 confirm: false,
-                brief: false,
                 fewer_connections: whole.design.fewer_connections,
             },
             intervention: Some(self.remedy.intervention.clone()),

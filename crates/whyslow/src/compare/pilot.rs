@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
 use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage};
+use model::units::Span;
 use rustix::system::sysinfo;
 
 use super::Early;
@@ -20,10 +21,10 @@ const IDLE: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_millis(200);
 /// Answers of the slowest arm in a slice, at least.
 const ANSWERS: f64 = 200.0;
-/// The same in a brief run.
-const BRIEF_ANSWERS: f64 = 100.0;
-/// Longest slice of a brief run, if each connection is answered in it.
-const BRIEF_SLICE_S: f64 = 0.25;
+/// The same in a quick run.
+const QUICK_ANSWERS: f64 = 100.0;
+/// Longest slice of a quick run, if each connection is answered in it.
+const QUICK_SLICE_S: f64 = 0.25;
 /// Part of the time that one answer on each connection takes: a slice of so long brings one on each, and hardly ever a second.
 const ONE_ANSWER: f64 = 0.8;
 /// What is in flight must be answered within this part of a second, or connections are lowered: a turn ends only when
@@ -52,6 +53,10 @@ pub(super) struct Piloted {
     pub(super) images: Vec<ServiceImage>,
     /// Requests per second in a closed loop.
     pub(super) per_s: f64,
+    /// How long it took to start, to be connected to, and to stop.
+    start: Duration,
+    /// How long the services beside took to start.
+    services: Duration,
     /// Largest resident set.
     rss_bytes: u64,
     /// CPUs that it keeps busy while nobody asks it anything.
@@ -67,21 +72,29 @@ pub(super) struct Piloted {
 impl Bench<'_> {
     /// Starts the arm of `round`, keeps its answer, and finds its rate with so many connections.
     pub(super) fn pilot(&self, round: &Round, connections: u32) -> Result<Piloted, Early> {
+        let begun = Instant::now();
         self.services.begin_block(&self.around())?;
+        let services = begun.elapsed();
         let record = self.blank(round);
         let mut piloted = Piloted {
             record,
             answers: Vec::new(),
             images: Vec::new(),
             per_s: 0.0,
+            start: Duration::ZERO,
+            services,
             rss_bytes: 0,
             background: 0.0,
             kept_up: true,
             held: None,
             full: false,
         };
+        let begun = Instant::now();
         match self.start(Purpose::Pilot, &mut piloted.record) {
-            Ok(server) => self.try_out(server, connections, &mut piloted)?,
+            Ok(server) => {
+                piloted.start = begun.elapsed();
+                self.try_out(server, connections, &mut piloted)?;
+            }
             Err(Early::Arm(_, failure)) => piloted.record.failure = Some(failure),
             Err(other) => return Err(other),
         }
@@ -125,9 +138,13 @@ impl Bench<'_> {
 
     fn load(&self, server: Server, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
         let log = self.dir.log_path(&piloted.record.round, "pilot");
+        let begun = Instant::now();
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
+        piloted.start += begun.elapsed();
         let outcome = look(&mut together, connections, piloted);
+        let ended = Instant::now();
         together.end();
+        piloted.start += ended.elapsed();
         match outcome {
             Err(Early::Arm(_, failure)) => {
                 piloted.record.failure = Some(failure);
@@ -145,9 +162,9 @@ impl Bench<'_> {
             Turns::Slices { slice: Some(slice), .. } => slice.as_ns(),
             _ => {
                 let in_flight = f64::from(connections) * f64::from(self.plan.workload.job.depth());
-                let needed_s = match self.plan.design.brief {
+                let needed_s = match self.plan.is_quick() {
                     true => {
-                        (BRIEF_ANSWERS / slowest).min(BRIEF_SLICE_S).max(ONE_ANSWER * in_flight / slowest)
+                        (QUICK_ANSWERS / slowest).min(QUICK_SLICE_S).max(ONE_ANSWER * in_flight / slowest)
                     }
                     false => ANSWERS / slowest,
                 };
@@ -155,7 +172,14 @@ impl Bench<'_> {
                 nanoseconds(needed.max(self.plan.usual_slice().0))
             }
         };
-        Fitted { alone: self.reason_to_be_alone(pilots), turn_ns, connections: None }
+        let alone = self.reason_to_be_alone(pilots);
+        let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
+        // Those that run on were started by the first pilot.
+        let services = pilots.last().map(|last| last.services).unwrap_or_default();
+        let start: Duration = working().map(|piloted| piloted.start).sum();
+        let start_s = (services + start).as_secs_f64();
+        let split = self.plan.split(start_s, together.then(|| Span(Duration::from_nanos(turn_ns))));
+        Fitted { alone, turn_ns, connections: None, split }
     }
 
     fn reason_to_be_alone(&self, pilots: &[Piloted]) -> Option<AloneReason> {

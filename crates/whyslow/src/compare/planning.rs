@@ -16,16 +16,18 @@ use super::arms;
 use crate::cli::{self, Arrival, CompareArgs, Size};
 use crate::revision;
 
-/// Blocks before the first look, and of a quick run.
+/// Blocks before the first look, and fewest of a quick run.
 const FIRST_BLOCKS: u32 = stats::looks::LOOKS[0] as u32;
 /// Blocks before the last.
 const MAX_BLOCKS: u32 = stats::looks::LOOKS[stats::looks::LOOKS.len() - 1] as u32;
+/// Most blocks of a quick run.
+const MOST_QUICK: u32 = stats::looks::MOST_QUICK as u32;
 /// Windows of an arm alone.
 const WINDOW: Span = Span::from_secs(10);
 const QUICK_WINDOW: Span = Span::from_secs(3);
 /// Shortest and longest warm-up of an arm: its own turns, those of others not counted.
 const WARMUP: [Span; 2] = [Span::from_secs(1), Span::from_secs(10)];
-const QUICK_WARMUP: [Span; 2] = [Span(Duration::from_millis(400)), Span::from_secs(2)];
+const QUICK_WARMUP: [Span; 2] = [Span(Duration::from_millis(150)), Span::from_secs(2)];
 /// The same where an arm has a just-in-time compiler.
 const WARMUP_JIT: [Span; 2] = [Span::from_secs(5), Span::from_secs(60)];
 const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
@@ -75,7 +77,6 @@ pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result
             second_baseline: args.rigorous,
             why: !args.no_why && placement.machines.are_one(),
             confirm: args.confirm,
-            brief: quick(args) && args.cycles.is_none(),
             fewer_connections: args.connections.is_none(),
         },
         placement,
@@ -221,7 +222,9 @@ fn turns(args: &CompareArgs) -> anyhow::Result<Turns> {
 fn blocks(args: &CompareArgs) -> Blocks {
     match args.blocks {
         Some(blocks) => Blocks::Fixed { blocks },
-        None if quick(args) => Blocks::Fixed { blocks: FIRST_BLOCKS },
+        // Whoever says how long a block is takes the fewest of them.
+        None if quick(args) && args.cycles.is_some() => Blocks::Fixed { blocks: FIRST_BLOCKS },
+        None if quick(args) => Blocks::Fitted { fewest: FIRST_BLOCKS, most: MOST_QUICK },
         None => Blocks::Looks { first: FIRST_BLOCKS, max: MAX_BLOCKS },
     }
 }
@@ -231,15 +234,20 @@ fn fresh_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 1
 }
 
-/// From which rates on a block has answers enough for a percentile: 100 / (1 − q) of them. Nothing without equal rates.
+/// From which rates on a block, or as many blocks as may be taken together, have answers enough for a percentile: 100 / (1 − q) of
+/// them. Nothing without equal rates.
 fn percentiles(plan: &Plan) -> String {
     let Some(index) = plan.workload.conditions.iter().position(|c| *c != Condition::Capacity) else {
         return String::new();
     };
-    let seconds = f64::from(plan.cycles_of(index, plan.turn())) * plan.turn().0.as_secs_f64();
+    let cycles = plan.cycles_under(index, plan.cycles(plan.turn()));
+    let groups = stats::paired::min_pairs(stats::looks::ONLY_LEVEL) as u32;
+    let together = (plan.usual_blocks() / groups).max(1);
+    let seconds = f64::from(cycles * together) * plan.turn().0.as_secs_f64();
+    let of = if together > 1 { format!("{together} blocks together") } else { "a block".to_owned() };
     let from = |beyond: f64| 100.0 / beyond / seconds;
     format!(
-        "percentiles of {seconds:.2} s a block: p90 from {:.0} requests/s on, p99 from {:.0}, p99.9 from {:.0}\n",
+        "percentiles of {seconds:.2} s, {of}: p90 from {:.0} requests/s on, p99 from {:.0}, p99.9 from {:.0}\n",
         from(0.1),
         from(0.01),
         from(0.001)
@@ -251,6 +259,10 @@ pub(super) fn describe(plan: &Plan) -> String {
     let blocks = match plan.design.blocks {
         Blocks::Fixed { blocks } => format!("{blocks} blocks"),
         Blocks::Looks { first, max } => format!("{first} blocks, up to {max} while undecided"),
+        Blocks::Fitted { fewest, most } => {
+            let usual = plan.usual_blocks();
+            format!("about {usual} blocks ({fewest} to {most} by what a start takes)")
+        }
     };
     let turns = match plan.design.turns {
         Turns::Slices { slice, .. } => format!(

@@ -53,6 +53,11 @@ impl Progress {
         self.bar.set_position(elapsed.min(self.bar.length().unwrap_or(elapsed)));
     }
 
+    /// So many seconds are left, as is known by now.
+    pub(crate) fn expect(&mut self, seconds: f64) {
+        self.bar.set_length(millis(self.bar.elapsed().as_secs_f64() + seconds));
+    }
+
     /// There is more to do than was thought.
     pub(crate) fn extend(&mut self, seconds: f64) {
         self.bar.inc_length(millis(seconds));

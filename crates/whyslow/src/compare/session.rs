@@ -131,6 +131,7 @@ impl<'a> Session<'a> {
             self.manifest.builds[arm].images = std::mem::take(&mut piloted.images);
         }
         self.say_fitted(held_by.as_deref());
+        self.progress.expect(self.seconds_left());
         let answers = pilots.iter_mut().map(|piloted| ArmAnswers {
             arm: piloted.record.arm.clone(),
             requests: std::mem::take(&mut piloted.answers),
@@ -154,6 +155,16 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
+    }
+
+    /// About how long blocks and diagnosis take as they were fitted.
+    fn seconds_left(&self) -> f64 {
+        let (plan, fitted) = (self.plan(), &self.manifest.fitted);
+        let blocks_s = fitted.split.map_or_else(
+            || f64::from(plan.usual_blocks()) * plan.block_seconds(),
+            |split| f64::from(split.blocks) * split.block_s,
+        );
+        blocks_s + diagnose::seconds(plan)
     }
 
     /// The pilots of all arms; `briefly` of those up to the first for which connections are lowered without a doubt.
@@ -243,7 +254,7 @@ impl<'a> Session<'a> {
     /// Runs the blocks; gives how many there are.
     fn blocks(&mut self) -> Result<u32, Early> {
         let conditions = self.conditions();
-        let mut wanted = self.plan().design.blocks.first();
+        let mut wanted = self.manifest.fitted.blocks(self.plan());
         let mut block = 0;
         while block < wanted && self.comparable() {
             if !self.done.contains(&block) {

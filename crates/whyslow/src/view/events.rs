@@ -58,7 +58,7 @@ fn progress(path: &Path) -> Value {
     let Ok(run) = RunDir::open(path).read() else { return json!({ "status": "unreadable" }) };
     let findings = analyse::analyse(&run);
     let blocks = findings.comparisons.iter().map(|row| row.blocks).max().unwrap_or(0);
-    let planned = run.manifest.plan.design.blocks.first().max(blocks);
+    let planned = run.manifest.fitted.blocks(&run.manifest.plan).max(blocks);
     let primary = || findings.comparisons.iter().filter(|row| row.primary);
     json!({
         "status": status(path, run.manifest.status), "blocks": blocks, "planned": planned, "rounds": run.rounds.len(),

@@ -62,6 +62,12 @@ fn the_plan_is_listed_and_nothing_is_started() {
         assert!(listed.out.contains(want), "'{want}' is not in {}", listed.out);
     }
     assert_eq!(listed.err, "");
+    let quick = whyslow(&["compare", "threads", "futures", "--list", "--quick"]).out;
+    assert!(
+        quick.contains(" (8 to 32 by what a start takes) of 2 arms; arms take turns, 4 slices"),
+        "{quick}"
+    );
+    assert!(quick.contains(" blocks together: p90 from "), "{quick}");
     let plan = whyslow(&[&args[..], &["--format", "json"]].concat()).json();
     let plan: model::plan::Plan = serde_json::from_value(plan).unwrap();
     assert_eq!((plan.seed, plan.arms.len(), plan.arms[1].name.as_str()), (7, 2, "futures"));

@@ -157,7 +157,7 @@ fn design(size: Size) -> Vec<&'static str> {
 fn design_text(size: Size) -> &'static str {
     match size {
         Size::Full => "8, 14 or 24 blocks, as many as decide",
-        Size::Quick => "8 short blocks",
+        Size::Quick => "8 to 32 short blocks",
         Size::Smoke => "one block of two slices of each arm, which decides nothing",
     }
 }

@@ -5,6 +5,7 @@ mod order;
 mod placement;
 mod refusals;
 mod search;
+mod split;
 mod support;
 mod targets;
 mod workload;

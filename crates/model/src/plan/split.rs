@@ -1,0 +1,86 @@
+//! How the time of a quick run is split between starts and cycles.
+//!
+//! A block costs S seconds to begin (start, warm-up, stop of every arm) and C for each cycle. Its value varies by V from start to start
+//! and by W/n from n cycles; of T seconds T/(S + n·C) blocks come. The square of the interval's width goes with
+//! (S + n·C)·(V + W/n)/T, which is least where n = √(W/V · S/C): dear starts ask for longer blocks, cheap ones for more of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Arm, Blocks, Plan, WarmupClass};
+use crate::units::Span;
+
+/// Seconds of all blocks for each arm: with its pilots and the diagnosis, a run of two servers then ends within a minute.
+const ARM_S: f64 = 18.0;
+/// Variance of the ratio of one cycle, rare disturbed ones included, over that between two starts of the same servers: (2.6 %)² over
+/// (1.05 %)². Source: `docs/benchmarks/experiment.md`, starts and cycles.
+const CYCLE_OVER_START: f64 = 6.0;
+/// Fewest cycles of slices of the usual length: the middle of four passes over one in which something disturbed.
+const FEWEST: u32 = 4;
+/// The same where slices are longer.
+const FEWEST_LONG: u32 = 2;
+/// Most cycles: more hardly narrow anything.
+const MOST: u32 = 24;
+/// Turns that show whether a server is steady, of a native one and of one that compiles as it runs.
+const STEADY_TURNS: [f64; 2] = [3.0, 6.0];
+
+/// What an arm takes in a block beside warm-up and turns: start, readiness, stop. For estimates, before a pilot has told.
+pub const START_S: f64 = 0.1;
+/// What a turn takes beside its length: readings at both edges, and the lead before it. For estimates.
+pub const TURN_OVERHEAD_S: f64 = 0.02;
+
+/// So many blocks, and so many cycles in each under the first condition.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Split {
+    /// Blocks.
+    pub blocks: u32,
+    /// Slices of each arm in a block.
+    pub cycles: u32,
+    /// Seconds that a block should take.
+    pub block_s: f64,
+}
+
+impl Plan {
+    /// The best split of a quick run's time where starting and stopping all arms once takes `start_s` seconds and a slice is as long as
+    /// `slice`, or arms run alone; nothing of another run. An even number of cycles lets each arm come first as often as last.
+    #[must_use]
+    pub fn split(&self, start_s: f64, slice: Option<Span>) -> Option<Split> {
+        let Blocks::Fitted { fewest, most } = self.design.blocks else { return None };
+        let time_s = ARM_S * self.arms.len() as f64;
+        let split = |cycles: u32| {
+            let block_s = self.seconds_of(start_s, cycles, slice);
+            let blocks = ((time_s / block_s) as u32).clamp(fewest, most);
+            (Split { blocks, cycles, block_s }, f64::from(blocks) * block_s <= time_s)
+        };
+        let (least, most_cycles) = match slice {
+            None => (1, 1),
+            Some(slice) if slice <= self.usual_slice() => (FEWEST, MOST),
+            Some(_) => (FEWEST_LONG, MOST),
+        };
+        let longer = (least + 2..=most_cycles).step_by(2).map(split);
+        let fitting = longer.filter(|(_, fits)| *fits);
+        let all = std::iter::once(split(least)).chain(fitting).map(|(split, _)| split);
+        all.min_by(|a, b| a.variance().total_cmp(&b.variance()))
+    }
+
+    /// Seconds of a block of so many cycles under the first condition, of slices of this length or of windows of arms alone.
+    pub(super) fn seconds_of(&self, start_s: f64, cycles: u32, slice: Option<Span>) -> f64 {
+        let turn_s = |span: Span| span.0.as_secs_f64() + TURN_OVERHEAD_S;
+        let conditions = 0..self.workload.conditions.len();
+        let turns = f64::from(conditions.map(|index| self.cycles_under(index, cycles)).sum::<u32>());
+        let measured_s = turns * turn_s(slice.unwrap_or(self.timing.window));
+        let warming = slice.unwrap_or_else(|| self.usual_slice());
+        let warm_s = |arm: &Arm| {
+            let least = self.timing.warmup_of(arm.warmup).0.as_secs_f64() / warming.0.as_secs_f64();
+            least.ceil().max(STEADY_TURNS[usize::from(arm.warmup == WarmupClass::Jit)]) * turn_s(warming)
+        };
+        start_s + self.arms.iter().map(|arm| warm_s(arm) + measured_s).sum::<f64>()
+    }
+}
+
+impl Split {
+    /// What the square of the interval's width goes with.
+    fn variance(self) -> f64 {
+        (1.0 + CYCLE_OVER_START / f64::from(self.cycles)) / f64::from(self.blocks)
+    }
+}

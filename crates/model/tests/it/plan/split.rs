@@ -1,0 +1,64 @@
+//! How a quick run's time is split between starts and cycles.
+
+use std::time::Duration;
+
+use model::plan::{Blocks, Condition, Plan, Split, Turns, WarmupClass};
+use model::units::Span;
+
+use crate::plan::support::plan;
+
+const SHORT: Span = Span(Duration::from_millis(50));
+
+/// Two native servers that are steady at once, compared quickly under so many conditions.
+fn quick(conditions: usize) -> Plan {
+    let mut plan = plan(1, &["main", "pr"]);
+    plan.design.blocks = Blocks::Fitted { fewest: 8, most: 32 };
+    plan.design.turns = Turns::Slices { cycles: None, slice: None };
+    (plan.timing.warmup, plan.timing.warmup_jit) = (Span(Duration::from_millis(150)), Span::from_secs(2));
+    let more = std::iter::repeat_n(Condition::ShareOfSlowest { percent: 25 }, conditions - 1);
+    plan.workload.conditions = std::iter::once(Condition::Capacity).chain(more).collect();
+    plan
+}
+
+fn seconds(split: Split) -> f64 {
+    f64::from(split.blocks) * split.block_s
+}
+
+#[test]
+fn cheap_starts_make_many_short_blocks_that_fit_into_the_time() {
+    for (conditions, start_s, [least, most]) in [(1, 0.1, [26, 32]), (2, 0.1, [22, 28]), (2, 0.5, [14, 24])] {
+        let split = quick(conditions).split(start_s, Some(SHORT)).unwrap();
+        assert!((least..=most).contains(&split.blocks), "{start_s} s: {split:?}");
+        assert!((4..=8).contains(&split.cycles) && split.cycles.is_multiple_of(2), "{start_s} s: {split:?}");
+        assert!(seconds(split) <= 40.0, "{start_s} s: {split:?}");
+    }
+}
+
+#[test]
+fn dear_starts_make_few_blocks_and_never_fewer_than_an_interval_needs() {
+    let mut jit = quick(2);
+    jit.arms[1].warmup = WarmupClass::Jit;
+    let long = |plan: &Plan, start_s| plan.split(start_s, Some(Span(Duration::from_millis(200)))).unwrap();
+    assert_eq!(long(&jit, 4.0).blocks, 8);
+    assert_eq!(long(&jit, 60.0).blocks, 8, "a server that takes half a minute to start");
+    let slow = quick(2).split(0.1, Some(Span::from_secs(2))).unwrap();
+    assert_eq!((slow.blocks, slow.cycles), (8, 2), "a server that answers fifty times a second");
+    assert_eq!(quick(2).split(0.1, None).map(|split| (split.blocks, split.cycles)), Some((8, 1)), "alone");
+}
+
+#[test]
+fn dearer_starts_ask_for_longer_blocks() {
+    let cycles = |start_s| quick(2).split(start_s, Some(SHORT)).unwrap().cycles;
+    assert!(cycles(0.1) < cycles(2.0), "{} and {}", cycles(0.1), cycles(2.0));
+}
+
+#[test]
+fn only_a_quick_run_is_split_and_its_later_conditions_have_fewer_cycles() {
+    let mut plan = quick(2);
+    assert_eq!([0, 1].map(|index| plan.cycles_under(index, 6)), [6, 4]);
+    assert!(plan.usual_blocks() >= 16, "{}", plan.usual_blocks());
+    plan.design.blocks = Blocks::Fixed { blocks: 9 };
+    assert_eq!(plan.split(0.1, Some(SHORT)), None);
+    assert_eq!([0, 1].map(|index| plan.cycles_under(index, 6)), [6, 6]);
+    assert_eq!((plan.usual_blocks(), plan.cycles(SHORT)), (9, 24));
+}
