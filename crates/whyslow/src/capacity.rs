@@ -18,7 +18,7 @@ use crate::cli::{self, CapacityArgs, Format, Size};
 use crate::compare::progress::Progress;
 use crate::compare::remote::{self, fleet::Fleet};
 use crate::compare::{GIT, is_from_git};
-use crate::config::{self, Found};
+use crate::config::{self, Loaded};
 use crate::exit::{Exit, Outcome, Stop};
 use crate::interrupt::Interrupt;
 use crate::load_command::{self, config::TIMEOUT};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
         )));
     }
     let args = &filled(args).map_err(Stop::usage)?;
-    // What is wrong with the requests is said before anything is started.
+    // What is wrong with the requests is reported before anything is started.
     let mut job = job(args).map_err(Stop::usage)?;
     let fleet = generators(args)?;
     let served = server::serve(args, &job)?;
@@ -104,21 +104,21 @@ fn config_of(job: &Job, elsewhere: bool) -> Result<Config, load::LoadError> {
 fn filled(args: &CapacityArgs) -> anyhow::Result<CapacityArgs> {
     let mut filled = args.clone();
     let from_git = is_from_git(&args.target) || args.target.starts_with(GIT);
-    let Some(found) = config::found(args.config.as_deref(), from_git)? else {
+    let Some(loaded) = config::load(args.config.as_deref(), from_git)? else {
         return Ok(filled);
     };
-    let requests = found.requests();
-    let Found { said, folder, services } = found;
+    let requests = loaded.requests();
+    let Loaded { config, folder, services } = loaded;
     filled.request.beside = services.iter().map(|service| service.name.clone()).collect();
     (filled.services, filled.folder) = (services, Some(folder));
-    filled.build = filled.build.or(said.build);
-    filled.run = filled.run.or(said.run);
-    filled.ready = filled.ready.or(said.ready);
-    filled.port_env |= said.port_env;
+    filled.build = filled.build.or(config.build);
+    filled.run = filled.run.or(config.run);
+    filled.ready = filled.ready.or(config.ready);
+    filled.port_env |= config.port_env;
     if filled.path.is_none() && !filled.request.has_file() {
         match requests {
             Some(file) => filled.request.requests.push(file),
-            None => filled.path = said.path,
+            None => filled.path = config.path,
         }
     }
     Ok(filled)

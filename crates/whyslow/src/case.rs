@@ -57,9 +57,9 @@ fn show(name: &str, format: Format) -> Outcome {
         .collect::<anyhow::Result<_>>()
         .map_err(Stop::usage)?;
     match format {
-        Format::Text => crate::print(&shown(&case, &tasks)),
+        Format::Text => crate::print(&plan_text(&case, &tasks)),
         // What is laid out for people is so in a page of Markdown too.
-        Format::Md => crate::print(&format!("```text\n{}```\n", shown(&case, &tasks))),
+        Format::Md => crate::print(&format!("```text\n{}```\n", plan_text(&case, &tasks))),
         Format::Json => {
             let planned = tasks.iter().map(
                 |task| json!({ "id": task.comparison.id, "minutes": task.minutes(), "here": task.changes }),
@@ -70,7 +70,7 @@ fn show(name: &str, format: Format) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn shown(case: &CaseFile, tasks: &[Task]) -> String {
+fn plan_text(case: &CaseFile, tasks: &[Task]) -> String {
     let head = format!(
         "{}: {}\n\npublished in {} on {}, with {}\nleft open there: {}\n",
         case.name, case.question, case.source, case.published.machine, case.published.command, case.open
@@ -198,7 +198,7 @@ fn run_case(args: &CaseRunArgs) -> Outcome {
     let choice = Choice::from_args(args);
     let wanted = wanted(&case, args, choice.size).map_err(Stop::usage)?;
     let arms = Arms::resolve(&case, &wanted).map_err(Stop::usage)?;
-    // What is wrong with the plan as a whole is said before anything is built.
+    // What is wrong with the plan as a whole is reported before anything is built.
     let plans = wanted.iter().map(|comparison| {
         Task::plan(&case, comparison, comparison.arms.clone(), &choice).map(|task| task.plan)
     });

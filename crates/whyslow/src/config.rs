@@ -1,4 +1,4 @@
-//! `whyslow.toml`: what the command line does not say, where arms come from a repository.
+//! `whyslow.toml`: what the command line leaves open, where arms come from a repository.
 
 use std::path::{Path, PathBuf};
 
@@ -10,65 +10,65 @@ use crate::cli::{CompareArgs, CountOrFile};
 /// Name of the file.
 pub(crate) const FILE: &str = "whyslow.toml";
 
-/// A file that was found.
-pub(crate) struct Found {
-    pub(crate) said: ConfigFile,
+/// The file, read.
+pub(crate) struct Loaded {
+    pub(crate) config: ConfigFile,
     /// Its folder.
     pub(crate) folder: PathBuf,
     /// What it has run beside.
     pub(crate) services: Vec<Service>,
 }
 
-impl Found {
+impl Loaded {
     /// Its file of requests.
     pub(crate) fn requests(&self) -> Option<CountOrFile> {
-        self.said.requests.as_ref().map(|file| CountOrFile::File(self.folder.join(file)))
+        self.config.requests.as_ref().map(|file| CountOrFile::File(self.folder.join(file)))
     }
 }
 
-/// The file `asked` for; where none is, for what comes from git the one in the current folder or the nearest above it within
+/// Reads `file`; where none is given, for what comes from git the one in the current folder or the nearest above it within
 /// the repository.
-pub(crate) fn found(asked: Option<&Path>, from_git: bool) -> anyhow::Result<Option<Found>> {
+pub(crate) fn load(file: Option<&Path>, from_git: bool) -> anyhow::Result<Option<Loaded>> {
     let current = std::env::current_dir().context("cannot tell the current folder")?;
-    let file = match asked {
+    let file = match file {
         Some(file) => Some(current.join(file)),
         None if from_git => find(&current),
         None => None,
     };
     let Some(file) = file else { return Ok(None) };
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let said = ConfigFile::parse(&file.display().to_string(), &text)?;
+    let config = ConfigFile::parse(&file.display().to_string(), &text)?;
     let folder = file.parent().unwrap_or(Path::new("/"));
     let place = folder.to_str().context("the folder of the file has a name that is not text")?;
-    let services = said.service.iter().map(|(name, service)| service.service(name, place));
+    let services = config.service.iter().map(|(name, service)| service.service(name, place));
     let services =
         services.collect::<Result<_, _>>().map_err(|reason| anyhow!("{}: {reason}", file.display()))?;
-    Ok(Some(Found { folder: folder.to_owned(), said, services }))
+    Ok(Some(Loaded { folder: folder.to_owned(), config, services }))
 }
 
 /// The flags with what the file says in the place of what they leave open.
 pub(crate) fn filled(args: &CompareArgs, from_git: bool) -> anyhow::Result<CompareArgs> {
-    let Some(found) = found(args.config.as_deref(), from_git)? else { return Ok(args.clone()) };
-    let requests = found.requests();
-    let Found { said, folder, services } = found;
+    let Some(loaded) = load(args.config.as_deref(), from_git)? else { return Ok(args.clone()) };
+    let requests = loaded.requests();
+    let Loaded { config, folder, services } = loaded;
     let mut filled = args.clone();
     filled.request.beside = services.iter().map(|service| service.name.clone()).collect();
     filled.services = services;
     filled.folder = Some(folder);
-    filled.build = filled.build.or(said.build);
-    filled.run = filled.run.or(said.run);
-    filled.ready = filled.ready.or(said.ready);
+    filled.build = filled.build.or(config.build);
+    filled.run = filled.run.or(config.run);
+    filled.ready = filled.ready.or(config.ready);
     // What the command line asks for stands in the place of all that the file asks for.
     if filled.path.is_none() && !filled.request.has_file() {
         match requests {
             Some(file) => filled.request.requests.push(file),
-            None => filled.path = said.path,
+            None => filled.path = config.path,
         }
     }
-    filled.expect_status = filled.expect_status.or(said.expect_status);
-    filled.port_env |= said.port_env;
+    filled.expect_status = filled.expect_status.or(config.expect_status);
+    filled.port_env |= config.port_env;
     if filled.judged.fail_if.is_empty() {
-        filled.judged.fail_if = said.fail_if;
+        filled.judged.fail_if = config.fail_if;
     }
     Ok(filled)
 }

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(sent.target.as_deref(), Some("/shop.Orders/Get"));
         assert_eq!(sent.body, [0, 0, 0, 0, 5, 8, 7, 0x12, 1, b'x']);
         assert_eq!(call("a.B/C", None, None).unwrap().body, [0; 5]);
-        for (method, message, proto, said) in [
+        for (method, message, proto, complaint) in [
             ("shop.Orders", None, None, "is not SERVICE/METHOD"),
             ("shop.Orders/Get/", None, None, "is not SERVICE/METHOD"),
             ("shop.Orders/Get", Some("{}"), None, "add --proto FILE"),
@@ -128,7 +128,7 @@ mod tests {
         ] {
             let text =
                 format!("{:#}", call(method, message, proto.map(|proto| proto.as_path())).unwrap_err());
-            assert!(text.contains(said) && !text.contains('\n'), "{method}: {text}");
+            assert!(text.contains(complaint) && !text.contains('\n'), "{method}: {text}");
         }
         std::fs::remove_dir_all(folder).unwrap();
     }

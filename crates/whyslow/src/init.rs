@@ -43,8 +43,8 @@ pub(crate) fn run(args: &InitArgs) -> Outcome {
             "{FILE} is there already: change it, or move it away first"
         )));
     }
-    let asked = args.url.as_deref().map(|url| ask(url, &folder)).transpose().map_err(Stop::usage)?;
-    let text = text(asked.as_ref(), &folder);
+    let probed = args.url.as_deref().map(|url| probe(url, &folder)).transpose().map_err(Stop::usage)?;
+    let text = text(probed.as_ref(), &folder);
     ConfigFile::parse(FILE, &text).context("what was found out makes no whyslow.toml")?;
     model::record::write_atomically(&file, text.as_bytes())?;
     crate::print(&text)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &InitArgs) -> Outcome {
 }
 
 /// What one answer of a running server tells.
-struct Asked {
+struct Probed {
     path: Option<String>,
     status: u16,
     /// Its command line with `{port}`, where that can be seen.
@@ -63,12 +63,12 @@ struct Asked {
     port_env: bool,
 }
 
-fn ask(url: &str, folder: &Path) -> anyhow::Result<Asked> {
+fn probe(url: &str, folder: &Path) -> anyhow::Result<Probed> {
     let (address, path) = running::place(url)?;
     let answer = launch::probe(address, path.as_deref().unwrap_or("/"), PATIENCE)
         .map_err(|error| anyhow::anyhow!("{} does not answer: {error}", without_secrets(url)))?;
     let seen = started(address, folder);
-    Ok(Asked {
+    Ok(Probed {
         path,
         status: answer.status,
         port_env: seen.as_ref().is_some_and(|(_, port_env)| *port_env),
@@ -116,7 +116,7 @@ fn with_port(word: &str, port: u16) -> String {
     format!("{before}{{port}}{after}")
 }
 
-fn text(asked: Option<&Asked>, folder: &Path) -> String {
+fn text(probed: Option<&Probed>, folder: &Path) -> String {
     let recipe = RECIPES.iter().find(|recipe| folder.join(recipe.file).exists());
     let mut text = "\
 # How whyslow builds and starts a revision of this repository, and what it asks it:
@@ -134,7 +134,7 @@ fn text(asked: Option<&Asked>, folder: &Path) -> String {
         }
         None => line("how it is built, where it is built at all", "# build", quoted("make")),
     }
-    let seen = asked.and_then(|asked| asked.run.as_deref());
+    let seen = probed.and_then(|probed| probed.run.as_deref());
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or("server");
     match (seen, recipe) {
         (Some(run), _) if is_elsewhere(run, folder) => {
@@ -142,7 +142,7 @@ fn text(asked: Option<&Asked>, folder: &Path) -> String {
                            the one that the build makes, as in ./server or {build}/server";
             line(outside, "run", quoted(run));
         }
-        (Some(run), _) if run.contains("{port}") || asked.is_some_and(|asked| asked.port_env) => {
+        (Some(run), _) if run.contains("{port}") || probed.is_some_and(|probed| probed.port_env) => {
             line("as the running server was started", "run", quoted(run));
         }
         (Some(run), _) => {
@@ -155,14 +155,14 @@ fn text(asked: Option<&Asked>, folder: &Path) -> String {
             line("a guess: how it is started and told its port", "run", quoted("./server {port}"))
         }
     }
-    if let Some(asked) = asked {
-        if asked.port_env {
+    if let Some(probed) = probed {
+        if probed.port_env {
             line("", "port_env", "true".to_owned());
         }
-        if asked.status != OK {
-            line("what it answered", "expect_status", asked.status.to_string());
+        if probed.status != OK {
+            line("what it answered", "expect_status", probed.status.to_string());
         }
-        if let Some(path) = &asked.path {
+        if let Some(path) = &probed.path {
             line("", "path", quoted(path));
         }
     }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_written_reads() {
-        let asked = Asked {
+        let probed = Probed {
             path: Some("/a?b=\"c\"".to_owned()),
             status: 401,
             run: Some("./server 'it''s' {port}".to_owned()),
@@ -213,11 +213,11 @@ mod tests {
         };
         let folder = Path::new("/nowhere/shop");
         let outside =
-            Asked { run: Some("/opt/server {port}".to_owned()), path: None, status: 200, port_env: false };
+            Probed { run: Some("/opt/server {port}".to_owned()), path: None, status: 200, port_env: false };
         assert!(text(Some(&outside), folder).contains("from outside this folder"));
-        let file = ConfigFile::parse(FILE, &text(Some(&asked), folder)).unwrap();
-        assert_eq!((file.path, file.expect_status), (asked.path, Some(401)));
-        assert_eq!(file.run, asked.run);
+        let file = ConfigFile::parse(FILE, &text(Some(&probed), folder)).unwrap();
+        assert_eq!((file.path, file.expect_status), (probed.path, Some(401)));
+        assert_eq!(file.run, probed.run);
         let file = ConfigFile::parse(FILE, &text(None, folder)).unwrap();
         assert_eq!(
             (file.run.as_deref(), file.fail_if),

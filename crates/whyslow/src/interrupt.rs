@@ -11,34 +11,35 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Becomes and stays set once the user or the system asks us to stop.
 pub(crate) struct Interrupt {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
     wake: PipeReader,
 }
 
 impl Interrupt {
     /// Listens for SIGINT and SIGTERM from now on; a second signal of the kind ends the program at once.
     pub(crate) fn listen() -> anyhow::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
+        let requested = Arc::new(AtomicBool::new(false));
         let (wake, write) = std::io::pipe().context("cannot make a pipe")?;
         for signal in [SIGINT, SIGTERM] {
             // The order matters: the first signal finds the flag unset, sets it, and only a second one ends us.
             let register = |error| anyhow::Error::new(error).context("cannot listen for signals");
-            signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone()).map_err(register)?;
-            signal_hook::flag::register(signal, asked.clone()).map_err(register)?;
+            signal_hook::flag::register_conditional_shutdown(signal, 130, requested.clone())
+                .map_err(register)?;
+            signal_hook::flag::register(signal, requested.clone()).map_err(register)?;
             let write = write.try_clone().context("cannot share a pipe")?;
             signal_hook::low_level::pipe::register(signal, write).map_err(register)?;
         }
-        Ok(Self { asked, wake })
+        Ok(Self { requested, wake })
     }
 
     /// Whether we were asked to stop.
     pub(crate) fn is_set(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// The flag itself, for loops that look at it.
     pub(crate) fn flag(&self) -> &Arc<AtomicBool> {
-        &self.asked
+        &self.requested
     }
 
     /// Waits until `file` can be read; false when we were asked to stop first.

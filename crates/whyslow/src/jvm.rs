@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.
 const JCMD_LIMIT: Duration = Duration::from_secs(10);
 
-/// What is said where pauses cannot be seen.
+/// The note where pauses cannot be seen.
 const NO_LOG: &str =
     "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
 
@@ -23,7 +23,7 @@ pub(crate) fn write_maps(group: &Group, launcher: &Launcher) {
     }
 }
 
-/// Whether a JVM was asked and did as it was told; `jcmd` comes with a JDK.
+/// Whether a JVM carried out a command of `jcmd`, which comes with a JDK.
 fn ask(pid: u32, command: &[&str], launcher: &Launcher) -> bool {
     let (program, pid) = ("jcmd".to_owned(), pid.to_string());
     let argv = [program, pid].into_iter().chain(command.iter().map(|word| (*word).to_owned())).collect();

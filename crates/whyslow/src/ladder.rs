@@ -57,13 +57,13 @@ fn states(kind: &str, first: &str, args: &LadderArgs) -> anyhow::Result<Vec<Stri
             "a ladder needs its steps: write --steps B,C behind {kind}{first}, each as it would follow {kind}"
         );
     }
-    let name = |asked: &str| {
+    let name = |step: &str| {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
-        let name: String = asked.chars().map(|c| if fits(c) { c } else { '-' }).collect();
-        if asked == "." { "worktree".to_owned() } else { name.trim_start_matches('.').to_owned() }
+        let name: String = step.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+        if step == "." { "worktree".to_owned() } else { name.trim_start_matches('.').to_owned() }
     };
     let all = std::iter::once(first).chain(args.steps.iter().map(String::as_str));
-    Ok(all.map(|asked| format!("{}={kind}{asked}", name(asked))).collect())
+    Ok(all.map(|step| format!("{}={kind}{step}", name(step))).collect())
 }
 
 /// The arms that have the change of one step alone, by the step, as the target's file says. The first step is its own.

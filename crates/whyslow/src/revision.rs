@@ -59,14 +59,14 @@ impl Recipe {
     }
 }
 
-/// The arm that `asked` is, a revision or `.` for the work tree, in a place of the cache that depends on its files and on
+/// The arm that `name` stands for, a revision or `.` for the work tree, in a place of the cache that depends on its files and on
 /// the build command. Nothing is checked out yet.
-pub(crate) fn arm(recipe: &Recipe, asked: &str, expect: &Expect) -> anyhow::Result<Arm> {
+pub(crate) fn arm(recipe: &Recipe, name: &str, expect: &Expect) -> anyhow::Result<Arm> {
     let repository = Repository::find(&recipe.folder)?;
     let prefix = repository.prefix()?;
     let build = recipe.build.as_deref().unwrap_or_default();
-    let without = if asked == WORK_TREE { left_out(recipe, &repository)? } else { Vec::new() };
-    let revision = repository.revision(asked, (&format!("{prefix}\n{build}"), &without), &cache()?)?;
+    let without = if name == WORK_TREE { left_out(recipe, &repository)? } else { Vec::new() };
+    let revision = repository.revision(name, (&format!("{prefix}\n{build}"), &without), &cache()?)?;
     let build = match build {
         "" => Vec::new(),
         // People write `a && b` and `X=1 make`, which need a shell.

@@ -196,7 +196,7 @@ fn values(rows: &[Row]) -> Vec<serde_json::Value> {
     rows.iter().map(value).collect()
 }
 
-/// Builds each; one that fails is told, and the others go on.
+/// Builds each; one that fails is reported, and the others go on.
 fn build(names: &[String], format: Format) -> Outcome {
     let arms = arms(names)?;
     let (launcher, catalogue) = (Launcher::this_program(), Catalogue::find());
@@ -213,7 +213,7 @@ fn build(names: &[String], format: Format) -> Outcome {
     Ok(if built.iter().all(|one| one.ok) { Exit::Done } else { Exit::Failed })
 }
 
-/// What is said of a build that failed: its own words follow.
+/// The message about a build that failed; its own output follows.
 const WHAT_TO_DO: &str = "mend what its last lines say; a first build fetches its crates, modules or jars, so that their \
                           registry has to be within reach once";
 

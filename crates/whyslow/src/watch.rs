@@ -142,13 +142,13 @@ impl Watch<'_> {
         Ok((seen, resources))
     }
 
-    /// The profiles that were asked for, and what was said of those that were refused.
+    /// The profiles that were asked for, and a note on each that was refused.
     fn profiles(&self, args: &WatchArgs) -> anyhow::Result<(Profiles, Vec<String>)> {
         let sampled: Attach = &|group| Profiler::attach(group, args.frequency, &OwnCpus::default());
         let waits: Attach = &Profiler::attach_off_cpu;
-        let asked = [("The profile", args.profile, sampled), ("Where its threads wait", args.off_cpu, waits)];
+        let kinds = [("The profile", args.profile, sampled), ("Where its threads wait", args.off_cpu, waits)];
         let (mut profiles, mut notes) = (Vec::new(), Vec::new());
-        for (what, _, attach) in asked.into_iter().filter(|(_, asked, _)| *asked) {
+        for (what, _, attach) in kinds.into_iter().filter(|(_, wanted, _)| *wanted) {
             if self.interrupt.is_set() {
                 notes.push(format!("{what} is missing: it was stopped before."));
                 continue;

@@ -85,5 +85,5 @@ impl Commits {
 
 /// Whether the history of a clone ends before it began, as after `git clone --depth`.
 fn is_shallow(repository: &Repository) -> bool {
-    repository.git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|said| said == "true")
+    repository.git(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|output| output == "true")
 }

@@ -74,10 +74,10 @@ fn arm(args: &CapacityArgs) -> anyhow::Result<(Arm, Option<String>)> {
     let Some((name, what)) = named(&args.target) else {
         return Catalogue::find().arm(&args.target);
     };
-    if let Some(asked) = what.strip_prefix(GIT) {
+    if let Some(revision) = what.strip_prefix(GIT) {
         let (build, run) = (args.build.clone(), args.run.clone());
         let recipe = Recipe::new(name, build, run, args.port_env, args.folder.as_deref())?;
-        return Ok((revision::arm(&recipe, asked, &expect)?, None));
+        return Ok((revision::arm(&recipe, revision, &expect)?, None));
     }
     match contained::arm(name, what, (args.run.as_deref(), args.port_env), &expect)? {
         Some(arm) => Ok((arm, None)),

@@ -8,7 +8,7 @@ use crate::catalogue::Catalogue;
 use crate::compare::{self, InTurn};
 use crate::targets::{self, State};
 
-/// What does not take part, one line each; told at once and kept for the answer.
+/// What does not take part, one line each; printed at once and kept for the answer.
 #[derive(Default)]
 pub(super) struct LeftOut(Vec<String>);
 

@@ -199,7 +199,7 @@ impl RequestArgs {
             CountOrFile::Count(count) => Some(*count),
             CountOrFile::File(_) => None,
         });
-        one("counts", counts)
+        at_most_one("counts", counts)
     }
 
     /// The file of `--requests`.
@@ -208,7 +208,7 @@ impl RequestArgs {
             CountOrFile::File(file) => Some(file.as_path()),
             CountOrFile::Count(_) => None,
         });
-        let file = one("files", files)?;
+        let file = at_most_one("files", files)?;
         let others = [("--replay", &self.replay), ("--script", &self.script), ("--scenario", &self.scenario)];
         for (flag, other) in others {
             if let (Some(_), Some(_)) = (file, other) {
@@ -343,7 +343,7 @@ impl RequestArgs {
     }
 }
 
-fn one<T>(what: &str, mut given: impl Iterator<Item = T>) -> anyhow::Result<Option<T>> {
+fn at_most_one<T>(what: &str, mut given: impl Iterator<Item = T>) -> anyhow::Result<Option<T>> {
     let first = given.next();
     if given.next().is_some() {
         bail!("--requests has two {what}: give one (a number is a count, all else a file)");

@@ -69,8 +69,8 @@ fn named(
     args: &CompareArgs,
     expect: &Expect,
 ) -> anyhow::Result<(Arm, Option<String>)> {
-    if let Some(asked) = what.strip_prefix(GIT) {
-        return Ok((revision::arm(&Recipe::from_args(args, name)?, asked, expect)?, None));
+    if let Some(revision) = what.strip_prefix(GIT) {
+        return Ok((revision::arm(&Recipe::from_args(args, name)?, revision, expect)?, None));
     }
     if what.split_whitespace().next().is_some_and(|word| word.contains("://")) {
         return running::arm(name, what, expect);

@@ -27,9 +27,9 @@ fn of_image(
     (run, port_env): (Option<&str>, bool),
     expect: &Expect,
 ) -> anyhow::Result<Arm> {
-    let (asked, own) =
+    let (image_name, own) =
         words.split_once(char::is_whitespace).map_or((words, ""), |(image, own)| (image, own.trim()));
-    if asked.is_empty() || asked.starts_with('-') {
+    if image_name.is_empty() || image_name.starts_with('-') {
         bail!("'{}:{words}' names no image: write {name}={}:IMAGE", engine.word(), engine.word());
     }
     let command = if own.is_empty() { run.unwrap_or_default() } else { own };
@@ -37,10 +37,10 @@ fn of_image(
     if let Some(folder) = FOLDERS.iter().find(|folder| run.iter().any(|word| word.contains(**folder))) {
         bail!("'{name}' runs in a container, which has no {folder}: name a folder of the image");
     }
-    let pulling = || crate::say(&format!("{name}: pulling {asked}"));
+    let pulling = || crate::say(&format!("{name}: pulling {image_name}"));
     let flags = [flags(engine, "FLAGS")?, flags(engine, "RUN_FLAGS")?];
     let image =
-        launch::image(engine, flags, asked, &pulling).map_err(|error| anyhow!("'{name}': {error}"))?;
+        launch::image(engine, flags, image_name, &pulling).map_err(|error| anyhow!("'{name}': {error}"))?;
     Ok(Arm {
         // An image's own command can hear of the port in no other way.
         port_env: port_env || run.is_empty(),
@@ -71,11 +71,11 @@ fn of_compose(name: &str, words: &str, expect: &Expect) -> anyhow::Result<Arm> {
     let Some((file, service)) = Compose::split(words) else {
         bail!("'{COMPOSE}{words}' names no service of a compose file: write {name}={COMPOSE}FILE#SERVICE");
     };
-    let asked = std::env::var(COMPOSE_VARIABLE).unwrap_or_default();
+    let chosen = std::env::var(COMPOSE_VARIABLE).unwrap_or_default();
     let engines: Vec<Engine> =
-        Engine::ALL.into_iter().filter(|engine| asked.is_empty() || engine.word() == asked).collect();
+        Engine::ALL.into_iter().filter(|engine| chosen.is_empty() || engine.word() == chosen).collect();
     if engines.is_empty() {
-        bail!("{COMPOSE_VARIABLE} is '{asked}': set it to podman or docker");
+        bail!("{COMPOSE_VARIABLE} is '{chosen}': set it to podman or docker");
     }
     let flags_of = |engine| ["FLAGS", "RUN_FLAGS"].map(|which| flags(engine, which).unwrap_or_default());
     for engine in &engines {

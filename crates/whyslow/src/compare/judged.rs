@@ -41,7 +41,7 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether `file` can be written: that is said before anything is measured.
+/// Whether `file` can be written: checked before anything is measured.
 fn writable(flag: &str, file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(folder.is_dir(), "{flag} {}: there is no folder {}", file.display(), folder.display());

@@ -1,4 +1,4 @@
-//! What is checked before the first round, so that a shortage is said and not measured.
+//! What is checked before the first round, so that a shortage is reported and not measured.
 
 use anyhow::bail;
 use model::plan::Plan;

@@ -1,4 +1,4 @@
-//! What is said while something long runs: a bar with the time left and a line for each block; nothing without a terminal.
+//! What is printed while something long runs: a bar with the time left and a line for each block; nothing without a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;

@@ -208,9 +208,9 @@ impl Place<'_> {
     pub(crate) fn answers(&self, stop: &AtomicBool) -> Result<Vec<RequestAnswers>, String> {
         let mut answers: Vec<RequestAnswers> = Vec::new();
         for named in self.job().requests.named(&self.workload.path) {
-            // It is kept, and part of what is said.
+            // It is kept, and part of messages.
             let name = without_secrets(&named.name);
-            let known = answers.iter().any(|asked| asked.request == name);
+            let known = answers.iter().any(|answer| answer.request == name);
             if known || named.weight == 0.0 || answers.len() == MOST_NAMES {
                 continue;
             }
@@ -265,8 +265,8 @@ fn run(command: &Spec, launcher: &Launcher) -> Result<Shown<Option<Answer>>, Pro
             match exit {
                 Some(launch::Exit::Code(0)) => return Ok(Shown::Ready(None)),
                 Some(exit) => {
-                    let said = log_tail(&command.log, LOG_LINES).pop().unwrap_or_default();
-                    not_yet(format!("{exit}: {said}"))
+                    let last_line = log_tail(&command.log, LOG_LINES).pop().unwrap_or_default();
+                    not_yet(format!("{exit}: {last_line}"))
                 }
                 None => not_yet(format!("took more than {} s", COMMAND_LIMIT.as_secs())),
             }

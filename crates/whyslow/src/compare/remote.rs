@@ -248,7 +248,7 @@ pub(super) struct Remote {
     machine: Machine,
     pub(super) hello: Hello,
     line: Mutex<Line>,
-    /// What it is told is written here, also while somebody waits for an answer.
+    /// Commands to it are written here, also while somebody waits for an answer.
     say: Arc<Mutex<UnixStream>>,
     /// Dropped, it ends the thread that says that we are there.
     _alive: Sender<()>,

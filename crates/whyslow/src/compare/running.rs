@@ -86,7 +86,7 @@ pub(super) fn watch(arms: &mut [Arm], args: &CompareArgs) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The arm that `words` of a flag names, or the only one that runs already, and what is said of it.
+/// The arm that `words` of a flag names, or the only one that runs already, and the note about it.
 fn running_arm<'a, 'b>(
     arms: &'a mut [Arm],
     flag: &str,

@@ -105,15 +105,15 @@ impl Services {
             port: free_port(port).map_err(anyhow::Error::new)?,
             dir: dir.to_str().context("the run directory has a name that is not text")?.to_owned(),
         };
-        let asked = Asked { around, service, values: self.values(around, &place) };
+        let starting = Starting { around, service, values: self.values(around, &place) };
         let process =
-            around.launcher.start(&asked.spec(&service.run)).map_err(|error| asked.failed(&error))?;
+            around.launcher.start(&starting.spec(&service.run)).map_err(|error| starting.failed(&error))?;
         let group = Group::below(process.supervisor_pid())?;
         let mut beside = Beside { place, each: service.each, group, process: Some(process) };
-        asked.wait_ready(beside.process.as_mut().expect("it was just started"), beside.place.port)?;
+        starting.wait_ready(beside.process.as_mut().expect("it was just started"), beside.place.port)?;
         if let Some(line) = &service.setup {
-            let setup = asked.shell(line);
-            around.launcher.finish("setup", &setup).map_err(|error| asked.failed(&error))?;
+            let setup = starting.shell(line);
+            around.launcher.finish("setup", &setup).map_err(|error| starting.failed(&error))?;
         }
         Ok(beside)
     }
@@ -190,13 +190,13 @@ impl Drop for InTurn {
 }
 
 /// A service that is being started.
-struct Asked<'a> {
+struct Starting<'a> {
     around: &'a Around<'a>,
     service: &'a Service,
     values: Placeholders,
 }
 
-impl Asked<'_> {
+impl Starting<'_> {
     fn spec(&self, words: &[String]) -> Spec {
         Spec {
             argv: words.iter().map(|word| fill(word, &self.values)).collect(),

@@ -111,10 +111,10 @@ impl<'a> Session<'a> {
         self.bench.plan
     }
 
-    /// Starts every arm once: those that fail are told now, answers are compared, and the plan is fitted to what was found.
+    /// Starts every arm once: those that fail are reported now, answers are compared, and the plan is fitted to what was found.
     fn pilot(&mut self) -> Step {
-        let asked = self.plan().workload.job.connections;
-        let mut connections = asked;
+        let requested = self.plan().workload.job.connections;
+        let mut connections = requested;
         let mut pilots = self.pilots(connections, true)?;
         let mut held_by = None;
         for left in (0..LOWERINGS).rev() {
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
             pilots = self.pilots(connections, left > 0)?;
         }
         self.manifest.fitted = self.bench.fit(&pilots, connections);
-        self.manifest.fitted.connections = (connections < asked).then_some(connections);
+        self.manifest.fitted.connections = (connections < requested).then_some(connections);
         for piloted in &mut pilots {
             let arm = piloted.record.round.arm;
             self.manifest.pilot_per_s[arm] = piloted.per_s;
@@ -194,8 +194,8 @@ impl<'a> Session<'a> {
                 None => "the slowest arm does not answer more within a second".to_owned(),
             };
             let noun = if connections == 1 { "connection" } else { "connections" };
-            let asked = self.plan().workload.job.connections;
-            crate::say(&format!("{connections} {noun} instead of {asked}: {why}"));
+            let requested = self.plan().workload.job.connections;
+            crate::say(&format!("{connections} {noun} instead of {requested}: {why}"));
         }
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));
@@ -351,7 +351,7 @@ pub(super) fn manifest(plan: &Plan, run_id: String, started_unix_s: u64) -> Mani
 
 fn build_id(arm: &Arm, plan: &Plan) -> Build {
     let made = |sha256, bytes| Build { arm: arm.name.clone(), sha256, bytes, images: Vec::new() };
-    // What an image runs is told by its id; a program of this name here is another one.
+    // What an image runs is known by its id; a program of this name here is another one.
     let image = arm.source.image().map(|image| &image.id);
     if let Some(sha256) = image.or(arm.source.compose().map(|compose| &compose.sha256)) {
         return made(Some(sha256.clone()), 0);

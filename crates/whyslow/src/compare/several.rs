@@ -17,11 +17,11 @@ use super::remote::clock::{Clock, now_ns};
 use super::together::nanoseconds;
 use crate::load_command::latency_log;
 
-/// How long before a turn its generators are told of it, beside the time that this takes.
+/// How long before a turn its generators get the order, beside the time that this takes.
 const LEAD: Duration = Duration::from_millis(5);
 /// Part of a turn by which a generator may begin it late without being named.
 const LATE: f64 = 0.1;
-/// Part of the turns that may be late without being told.
+/// Share of the turns that may be late without a warning.
 const OFTEN: f64 = 0.1;
 
 /// Generators that are one to whoever asks for turns.

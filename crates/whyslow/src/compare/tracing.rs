@@ -62,10 +62,10 @@ mod tests {
 
     #[test]
     fn a_slow_server_is_asked_for_a_tenth_of_what_it_can() {
-        let asked = |per_s| match Tracing::condition(per_s) {
+        let rate_of = |per_s| match Tracing::condition(per_s) {
             Some(Condition::EqualRate { rate }) => Some(rate.get()),
             _ => None,
         };
-        assert_eq!([100_000.0, 50.0, 0.0].map(asked), [Some(200.0), Some(5.0), None]);
+        assert_eq!([100_000.0, 50.0, 0.0].map(rate_of), [Some(200.0), Some(5.0), None]);
     }
 }

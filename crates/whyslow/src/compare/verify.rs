@@ -169,12 +169,12 @@ fn checks(
 fn every(place: &Place<'_>) -> Vec<Check> {
     match place.is_plain() && place.workload.job.is_bare_get() {
         true => launch::verify(place.address, &place.workload.path, &place.arm.expect),
-        false => asked(place),
+        false => other_requests(place),
     }
 }
 
 /// What is checked of requests other than a GET: that each is answered, and as expected.
-fn asked(place: &Place<'_>) -> Vec<Check> {
+fn other_requests(place: &Place<'_>) -> Vec<Check> {
     let check = |ok, text| Check { name: "answer", ok, text };
     let answers = match place.answers(&AtomicBool::new(false)) {
         Ok(answers) => answers,
@@ -183,15 +183,15 @@ fn asked(place: &Place<'_>) -> Vec<Check> {
     if let Some(what) = place.wrong(&answers) {
         return vec![check(false, what)];
     }
-    let line = |asked: &RequestAnswers| {
-        let ways: BTreeSet<String> = asked
+    let line = |answer: &RequestAnswers| {
+        let ways: BTreeSet<String> = answer
             .replies
             .iter()
             .map(|reply| format!("status {}, {} bytes", status_name(reply.status), reply.body_bytes))
             .collect();
         let good =
-            asked.replies.iter().all(|reply| reply.status < FIRST_ERROR || place.expects(reply.status));
-        check(good, format!("{}: {}", asked.request, ways.into_iter().collect::<Vec<_>>().join("; ")))
+            answer.replies.iter().all(|reply| reply.status < FIRST_ERROR || place.expects(reply.status));
+        check(good, format!("{}: {}", answer.request, ways.into_iter().collect::<Vec<_>>().join("; ")))
     };
     answers.iter().map(line).collect()
 }

@@ -44,7 +44,7 @@ impl Index {
     /// # Errors
     /// If not even an index in memory can be made.
     pub(crate) fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
-        let kept = folder.and_then(|folder| Self::kept(&folder.join(FILE)).ok());
+        let kept = folder.and_then(|folder| Self::open_file(&folder.join(FILE)).ok());
         kept.map_or_else(Self::in_memory, Ok)
     }
 
@@ -55,7 +55,7 @@ impl Index {
     }
 
     /// The index in `file`. What is there and is none of ours stays as it is, and is an error.
-    fn kept(file: &Path) -> rusqlite::Result<Self> {
+    fn open_file(file: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open(file)?;
         db.busy_timeout(std::time::Duration::from_secs(5))?;
         let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;

@@ -10,7 +10,7 @@ use stats::trend::growth;
 
 use crate::cli::LoadArgs;
 
-/// Looks at the server in one window: many more than the growth is told from.
+/// Looks at the server in one window: many more than the growth is computed from.
 const LOOKS: u32 = 240;
 /// Shortest and longest time between two looks: one takes less than a millisecond, and an hour has sixty minutes.
 const PERIODS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(60)];
@@ -32,8 +32,8 @@ pub(super) struct Soak {
 impl Soak {
     /// Finds the server, where `--soak` or a condition asks for it.
     pub(super) fn open(args: &LoadArgs, config: &Config) -> anyhow::Result<Option<Self>> {
-        let asked = |text: &String| FIGURES.iter().any(|figure| text.trim_start().starts_with(figure));
-        if !args.keep.soak && !args.keep.fail_if.iter().any(asked) {
+        let names_growth = |text: &String| FIGURES.iter().any(|figure| text.trim_start().starts_with(figure));
+        if !args.keep.soak && !args.keep.fail_if.iter().any(names_growth) {
             return Ok(None);
         }
         if args.repeat > 1 {
@@ -59,7 +59,7 @@ impl Soak {
     pub(super) fn follow(&mut self, event: &Event) {
         match event {
             Event::WindowStart { .. } => {
-                // A server that has ended meanwhile is told of by the load.
+                // The load reports a server that has ended meanwhile.
                 self.series = Group::from_pid(self.pid).ok().map(|group| Series::start(group, self.period));
             }
             Event::WindowEnd { .. } | Event::Failed => {

@@ -9,18 +9,18 @@ use model::job::{Command, Event, Job};
 
 use crate::exit::{Exit, Outcome};
 
-/// Answers commands until there are no more; what it cannot go on by is told as an event, too.
+/// Answers commands until there are no more; what stops it is reported as an event, too.
 pub(super) fn run() -> Outcome {
     let mut lines = std::io::stdin().lock().lines();
     let first = lines.next().context("there is no job")?.context("cannot read the job")?;
     let job: Job = serde_json::from_str(&first).context("the first line is no job")?;
-    let mut told: anyhow::Result<()> = Ok(());
+    let mut answered: anyhow::Result<()> = Ok(());
     let served = serve(&job, |turns| {
-        told = answer(turns, &mut lines);
+        answered = answer(turns, &mut lines);
         Ok(())
     });
     match served {
-        Ok(()) => told?,
+        Ok(()) => answered?,
         Err(error) => {
             say(&Event::Failed { endpoint: None, text: error.to_string() })?;
             return Err(super::refused(error));

@@ -33,7 +33,7 @@ pub(super) fn send(run: &Path, request: &mut Request<'_>, response: Response<'_>
         .start()?;
     let (mut seen, mut silent) = (None, 0);
     while request.deadline().is_none() && !request.client_gone() {
-        // Asked before the run is read: what ends meanwhile is told in the next turn.
+        // Asked before the run is read: what ends meanwhile is sent in the next turn.
         let running = is_running(run);
         let stamp = Stamp::read(run);
         if seen != Some(stamp) || !running {

@@ -64,7 +64,7 @@ impl Routes {
             "/history" => self.indexed(|index| Ok(report::history_page(&history::series(index)?))),
             _ => return self.of_run(path),
         };
-        page.map_or_else(|error| message(500, "It cannot be shown", &format!("{error:#}")), found)
+        page.map_or_else(|error| message(500, "It cannot be shown", &format!("{error:#}")), ok_page)
     }
 
     /// A page from the index, which is brought up to the runs first.
@@ -90,13 +90,13 @@ impl Routes {
                 let data: PageData = report_command::read(&[&run]);
                 let address = format!("{path}/events");
                 let events = events::is_running(&run).then_some(address.as_str());
-                found(report::page(&data, Place::Served { events }))
+                ok_page(report::page(&data, Place::Served { events }))
             }
         }
     }
 }
 
-fn found(page: Page) -> Answer {
+fn ok_page(page: Page) -> Answer {
     Answer::Page { status: 200, page }
 }
 

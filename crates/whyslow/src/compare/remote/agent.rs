@@ -43,7 +43,7 @@ const AGENT: &str = "agent";
 
 pub(crate) fn run() -> Outcome {
     let interrupt = Interrupt::listen()?;
-    let commands = heard(interrupt.flag().clone());
+    let commands = receive_commands(interrupt.flag().clone());
     let place = arrival::beside(&std::env::current_exe().context("cannot find its own file")?);
     place.remove_leftovers();
     say(&Event::Hello(Box::new(hello()?)))?;
@@ -143,7 +143,7 @@ impl Drop for Folder {
 }
 
 /// The commands that come. Where none do any more, whatever is waited for is given up.
-fn heard(stop: Arc<AtomicBool>) -> Receiver<Command> {
+fn receive_commands(stop: Arc<AtomicBool>) -> Receiver<Command> {
     let (give, take) = channel();
     std::thread::spawn(move || {
         listen(&give, &stop);
@@ -294,7 +294,7 @@ impl Agent<'_> {
         Ok(Event::Done)
     }
 
-    /// Reads the counters; a server that is gone is told of as one that failed.
+    /// Reads the counters; a server that is gone is reported as one that failed.
     fn read(
         &mut self,
         loaded: usize,

@@ -52,12 +52,12 @@ exec "$f" agent"#
     )
 }
 
-/// What the script told of the machine: whether it has this program already; nothing where the line is another's.
+/// Reads the script's greeting: whether the machine has this program already; nothing where the line is another's.
 pub(super) fn parse_greeting(machine: &Machine, line: &str) -> anyhow::Result<Option<bool>> {
-    let Some(told) = line.strip_prefix(MARK) else { return Ok(None) };
-    let words: Vec<&str> = told.split_whitespace().collect();
+    let Some(greeting) = line.strip_prefix(MARK) else { return Ok(None) };
+    let words: Vec<&str> = greeting.split_whitespace().collect();
     let [system, cpu, state] = words[..] else {
-        bail!("{machine} answered 'uname' with '{told}': is there a POSIX sh?")
+        bail!("{machine} answered 'uname' with '{greeting}': is there a POSIX sh?")
     };
     let ours = std::env::consts::ARCH;
     if system != "Linux" || cpu != ours {
@@ -68,7 +68,7 @@ pub(super) fn parse_greeting(machine: &Machine, line: &str) -> anyhow::Result<Op
     Ok(Some(state == "has"))
 }
 
-/// What ssh complains of, and what it means: the first that is found in what it said.
+/// What ssh complains of, and what it means: the first that its output has.
 const COMPLAINTS: [(&str, &str); 8] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_ssh_says_is_told_with_what_to_do() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        for (said, told) in [
+        for (stderr, advice) in [
             ("me@big: Permission denied (publickey,password).", "ssh-copy-id"),
             (
                 "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
@@ -219,8 +219,8 @@ mod tests {
             ("kex: something", "the connection to ssh://me@big:2222 ended: kex: something"),
             ("", "says no reason"),
         ] {
-            let text = complaint(&big(), false, &lines(said));
-            assert!(text.contains(told), "{said}: {text}");
+            let text = complaint(&big(), false, &lines(stderr));
+            assert!(text.contains(advice), "{stderr}: {text}");
         }
         let reset = "client_loop: send disconnect: Connection reset by peer";
         assert!(complaint(&big(), true, &lines(reset)).contains(" ended: client_loop"), "it was reached");

@@ -26,20 +26,20 @@ pub(crate) struct Clock {
 impl Clock {
     /// Asks `remote` for the time.
     pub(in crate::compare) fn ask(remote: &Remote) -> Result<Self, Early> {
-        let mut asked = Vec::new();
+        let mut readings = Vec::new();
         for _ in 0..TRIES {
             let before_ns = now_ns();
             match remote.ask(&Command::Clock)? {
-                Event::Clock(there_ns) => asked.push([before_ns, there_ns, now_ns()]),
+                Event::Clock(there_ns) => readings.push([before_ns, there_ns, now_ns()]),
                 other => return Err(remote.unexpected(&other)),
             }
         }
-        Ok(Self::of(&asked))
+        Ok(Self::from_readings(&readings))
     }
 
-    /// What the fastest of some answers tells: when it was asked for, what it was, when it came.
-    fn of(asked: &[[u64; 3]]) -> Self {
-        let [before, there, after] = asked
+    /// From readings of the other clock: when each was asked for, what it was, when it came. The fastest counts.
+    fn from_readings(readings: &[[u64; 3]]) -> Self {
+        let [before, there, after] = readings
             .iter()
             .copied()
             .min_by_key(|[before, _, after]| after.saturating_sub(*before))
@@ -76,11 +76,12 @@ mod tests {
     #[test]
     fn the_fastest_answer_tells_how_far_a_clock_is_from_ours() {
         // Asked at 1000, it showed 5_000_100 half way, and the answer came at 1200.
-        let clock = Clock::of(&[[0, 5_000_000, 900], [1000, 5_000_100, 1200], [2000, 5_001_900, 4000]]);
+        let clock =
+            Clock::from_readings(&[[0, 5_000_000, 900], [1000, 5_000_100, 1200], [2000, 5_001_900, 4000]]);
         assert_eq!((clock.round_trip_ns(), clock.unsure_ns()), (200, 100));
         assert_eq!((clock.there(2000), clock.here(5_001_000)), (5_001_000, 2000));
         // A machine that was started later than this one.
-        let behind = Clock::of(&[[5_000_000, 1000, 5_000_200]]);
+        let behind = Clock::from_readings(&[[5_000_000, 1000, 5_000_200]]);
         assert_eq!((behind.there(5_000_100), behind.here(1000)), (1000, 5_000_100));
     }
 }

@@ -13,13 +13,13 @@ use super::clock::{Clock, now_ns};
 use super::{Command, Event, Remote};
 use crate::compare::{Early, several};
 
-/// How long before a window begins its generators are told of it, beside the time that this takes.
+/// How long before a window begins its generators get the order, beside the time that this takes.
 const LEAD: Duration = Duration::from_millis(50);
 /// Part of a window by which a generator may begin it too late, or by which clocks may not be known.
 const SKEW: f64 = 0.01;
 /// Of what `merge` says of several shards: it has no names for them.
 const SKEWED: &str = "shards_skewed";
-/// Warnings of a generator's own doing: they are said of each by its name, and not of all together.
+/// Warnings that a generator itself causes: each is given under its machine's name, none for all together.
 const OF_ONE: [&str; 3] = ["generator_busy", "send_lag", "connections"];
 
 /// The machines of a load.
@@ -74,9 +74,9 @@ impl Fleet {
                 other => Err(remote.unexpected(&other)),
             }
         })?;
-        let said = self.said(&parts);
+        let warnings = self.warnings(&parts);
         let mut merged = load::merge(parts.into_iter().map(|part| (part.record, part.log)).collect())?;
-        add(said, &mut merged.outcome.report);
+        add(warnings, &mut merged.outcome.report);
         merged.outcome.shard.report = merged.outcome.report.clone();
         Ok(merged)
     }
@@ -97,25 +97,25 @@ impl Fleet {
         done.map_err(Early::into_error)
     }
 
-    /// What is to be known of single machines.
-    fn said(&self, parts: &[Part]) -> Vec<Warning> {
-        let mut said = Vec::new();
+    /// Warnings about single machines.
+    fn warnings(&self, parts: &[Part]) -> Vec<Warning> {
+        let mut warnings = Vec::new();
         for (remote, part) in self.members.iter().zip(parts) {
             let machine = &remote.machine;
             let limit_ns = SKEW * part.record.report.window_ns as f64;
             if part.late_ns as f64 > limit_ns {
-                said.push(late(machine, part.late_ns));
+                warnings.push(late(machine, part.late_ns));
             }
             if part.clock.unsure_ns() as f64 > limit_ns {
-                said.push(unsure(machine, part.clock));
+                warnings.push(unsure(machine, part.clock));
             }
             let own = part.record.report.warnings.iter().filter(|warning| is_of_one(warning));
-            said.extend(own.map(|warning| Warning {
+            warnings.extend(own.map(|warning| Warning {
                 id: warning.id.clone(),
                 text: format!("{machine}: {}", warning.text),
             }));
         }
-        said
+        warnings
     }
 }
 
@@ -123,10 +123,10 @@ fn is_of_one(warning: &Warning) -> bool {
     OF_ONE.contains(&warning.id.as_str())
 }
 
-/// Puts what is said of single machines in the place of what is said of all.
-fn add(said: Vec<Warning>, report: &mut LoadReport) {
+/// Puts warnings about single machines in the place of those about all together.
+fn add(warnings: Vec<Warning>, report: &mut LoadReport) {
     report.warnings.retain(|warning| warning.id != SKEWED && !is_of_one(warning));
-    report.warnings.splice(0..0, said);
+    report.warnings.splice(0..0, warnings);
 }
 
 fn late(machine: &Machine, late_ns: u64) -> Warning {

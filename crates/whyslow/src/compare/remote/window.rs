@@ -13,7 +13,7 @@ use super::clock::now_ns;
 use super::{Command, Event, agent};
 use crate::load_command::config::pin;
 
-/// Opens the connections, says so, and loads from the instant on that is said then.
+/// Opens the connections, says so, and loads from the instant on that the answer names.
 pub(super) fn run(
     job: &WindowJob,
     cpus: Option<&CpuSet>,
@@ -24,21 +24,21 @@ pub(super) fn run(
         pin(cpus)?;
     }
     let config = job.config()?;
-    let (mut began_ns, mut seconds, mut told) = (0, Vec::new(), Ok(()));
+    let (mut began_ns, mut seconds, mut begin_known) = (0, Vec::new(), Ok(()));
     let mut follow = |event: load::Event| match event {
-        load::Event::Connected { .. } => told = told_when(commands, &config.start_at),
+        load::Event::Connected { .. } => begin_known = await_begin(commands, &config.start_at),
         load::Event::WindowStart { at_ns, .. } => began_ns = at_ns,
         load::Event::Second { index, response, .. } => seconds.push(load::second_line(index, response)),
         _ => {}
     };
     let outcome = load::run(&config, stop, &mut follow)?;
-    told?;
+    begin_known?;
     let log = load::shard_log(&outcome, &seconds);
     Ok(Event::Window { began_ns, record: Box::new(outcome.shard), log })
 }
 
 /// Waits for when the window begins; its connections are open, and nothing is sent meanwhile.
-fn told_when(commands: &Receiver<Command>, start_at: &Arc<OnceLock<SystemTime>>) -> anyhow::Result<()> {
+fn await_begin(commands: &Receiver<Command>, start_at: &Arc<OnceLock<SystemTime>>) -> anyhow::Result<()> {
     agent::say(&Event::Connected)?;
     loop {
         match commands.recv().context("nobody says when the window begins")? {

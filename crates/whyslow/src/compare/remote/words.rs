@@ -1,4 +1,4 @@
-//! What is said between this machine and the agent on another: one JSON object a line, each command answered by one event.
+//! The messages between this machine and the agent on another: one JSON object a line, each command answered by one event.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -60,7 +60,7 @@ pub(in crate::compare) enum Command {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::compare) enum Event {
-    /// It is there: said first, without being asked.
+    /// It is there: sent first, without being asked.
     Hello(Box<Hello>),
     /// Done, and nothing to say.
     Done,
