@@ -79,10 +79,10 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
     assert_eq!(interrupted.code, Some(1), "{interrupted:?}");
     let ends = known()["ends"].clone();
 
-    let said = Printed::from_output(command(&repository, "good..main").output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(!said.err.contains("ends: "), "the ends are not compared again: {}", said.err);
-    let json = said.json();
+    let printed = Printed::from_output(command(&repository, "good..main").output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(!printed.err.contains("ends: "), "the ends are not compared again: {}", printed.err);
+    let json = printed.json();
     assert_schema("bisect", &json);
     let hash: String = repository.git(&["rev-parse", "main~3"]);
     let commit = &json["commit"];
@@ -104,7 +104,7 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
 
     // What is known is not measured again; a search for something else does not take it for its own.
     let again = Printed::from_output(command(&repository, "good..main").output().unwrap());
-    assert_eq!((again.code, &again.out), (Some(0), &said.out), "{again:?}");
+    assert_eq!((again.code, &again.out), (Some(0), &printed.out), "{again:?}");
     let page = Printed::from_output(command_in("md", &repository, "good..main").output().unwrap());
     let row = format!("| {} | ", &hash[..10]);
     assert!(page.code == Some(0) && page.out.contains(&row) && page.out.contains("- fault\n"), "{page:?}");
@@ -120,9 +120,9 @@ fn the_commit_is_named_and_an_interrupted_search_goes_on() {
 #[test]
 fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
     let repository = history();
-    let said = Printed::from_output(command(&repository, "good..main~4").output().unwrap());
-    assert_eq!(said.code, Some(4), "{said:?}");
-    let json = said.json();
+    let printed = Printed::from_output(command(&repository, "good..main~4").output().unwrap());
+    assert_eq!(printed.code, Some(4), "{printed:?}");
+    let json = printed.json();
     assert!(json["cannot_tell"].as_str().unwrap().contains("was not shown to be slower than"), "{json}");
     assert_eq!((json["steps"].as_array().unwrap().len(), &json["commit"]), (1, &serde_json::Value::Null));
 }
@@ -131,7 +131,7 @@ fn ends_that_do_not_differ_are_told_and_nothing_is_searched() {
 fn what_is_no_search_is_refused() {
     let repository = history();
     let flags = ["--run", "./s {port}"];
-    for (args, told) in [
+    for (args, message) in [
         (&["main"][..], "'main' is not a range: write GOOD..BAD"),
         (&["good...main"], "is not a range: write GOOD..BAD"),
         (&["good..nowhere"], "there is no revision 'nowhere'"),
@@ -141,8 +141,8 @@ fn what_is_no_search_is_refused() {
         (&["good..main", "--fail-if", "after slower"], "has no use for --fail-if"),
         (&["good..main", "a=./s {port}"], "has no use for more arms"),
     ] {
-        let said = repository.whyslow(&[&["bisect"], args, &flags].concat());
-        assert!(said.code == Some(2) && said.err.contains(told), "{args:?}: {said:?}");
+        let printed = repository.whyslow(&[&["bisect"], args, &flags].concat());
+        assert!(printed.code == Some(2) && printed.err.contains(message), "{args:?}: {printed:?}");
     }
     let listed = repository.whyslow(&[&["bisect", "good..main", "--list"][..], &flags].concat());
     assert!(listed.code == Some(0) && listed.out.starts_with("9 commits, at most 6 steps"), "{listed:?}");
@@ -159,17 +159,17 @@ fn a_shallow_clone_is_told_to_fetch_its_history() {
     let folder = clone.folder.to_str().unwrap().to_owned();
     repository.git(&["clone", "--quiet", "--depth", "2", &origin, &folder]);
     let listed = |range: &str| clone.whyslow(&["bisect", range, "--run", "./s {port}", "--list"]);
-    let told = "this clone is shallow";
+    let message = "this clone is shallow";
     // The earlier end is not there; then it is, as CI fetches it, and what lies between is not.
-    let said = listed("origin/good..main");
-    assert!(said.code == Some(2) && said.err.contains(told), "{said:?}");
+    let printed = listed("origin/good..main");
+    assert!(printed.code == Some(2) && printed.err.contains(message), "{printed:?}");
     clone.git(&["fetch", "--quiet", "--depth", "1", "origin", "good:good"]);
-    let said = listed("good..main");
-    assert!(said.code == Some(2) && said.err.contains(told), "{said:?}");
+    let printed = listed("good..main");
+    assert!(printed.code == Some(2) && printed.err.contains(message), "{printed:?}");
     // Two ends of which all is there need no more.
-    let said = listed("main~1..main");
-    assert!(said.code == Some(0) && said.out.starts_with("1 commits"), "{said:?}");
+    let printed = listed("main~1..main");
+    assert!(printed.code == Some(0) && printed.out.starts_with("1 commits"), "{printed:?}");
     clone.git(&["fetch", "--quiet", "--unshallow", "origin"]);
-    let said = listed("good..main");
-    assert!(said.code == Some(0) && said.out.starts_with("9 commits"), "{said:?}");
+    let printed = listed("good..main");
+    assert!(printed.code == Some(0) && printed.out.starts_with("9 commits"), "{printed:?}");
 }

@@ -68,18 +68,18 @@ impl Counting {
 
     fn counts(mut self) -> String {
         drop(self.child.stdin.take());
-        let mut said = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut output = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         self.child.wait().unwrap();
-        said.trim().to_owned()
+        output.trim().to_owned()
     }
 }
 
 fn load(url: &str, flags: &[&str]) -> Value {
     let head = ["load", "-t1", "-c3", "-d30s", "--format", "json", url];
-    let said = whyslow(&[&head[..], flags].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let printed = whyslow(&[&head[..], flags].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     assert_schema("load", &json);
     json
 }
@@ -158,9 +158,9 @@ fn servers_are_compared_by_their_calls() {
     let arms = [arm("main"), arm("pr")];
     let head = ["compare", &arms[0], &arms[1], "--grpc", UNARY, "--streams", "2", "--no-why", "--out", "run"];
     let tail = ["--equal-rates", "25", "--format", "json"];
-    let said = whyslow_in(&folder, &[&head[..], &tail, &SHORT].concat());
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
-    let json = said.json();
+    let printed = whyslow_in(&folder, &[&head[..], &tail, &SHORT].concat());
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     assert!(json["workload"].as_str().unwrap().contains(" over gRPC"), "{}", json["workload"]);
     let parity = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "parity").unwrap();
@@ -171,7 +171,7 @@ fn servers_are_compared_by_their_calls() {
         }
     }
     let wrong = ["compare", &arms[0], &arms[1], "--grpc", "grpc.testing.TestService/Nothing", "--no-why"];
-    let said = whyslow_in(&folder, &[&wrong[..], &["--format", "json"], &SHORT].concat());
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.json()["arms"][0]["error"].as_str().unwrap().contains("UNIMPLEMENTED"), "{said:?}");
+    let printed = whyslow_in(&folder, &[&wrong[..], &["--format", "json"], &SHORT].concat());
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.json()["arms"][0]["error"].as_str().unwrap().contains("UNIMPLEMENTED"), "{printed:?}");
 }

@@ -63,15 +63,15 @@ fn the_knee_of_a_server_that_serves_a_thousand_a_second_is_found() {
             "capacity {url} -c 16 --from 400 --arrival constant --window 700ms --warmup 100ms --precision 0.1 --format json"
         );
         let args: Vec<&str> = line.split(' ').chain(["--slo", "p50 < 10ms"]).collect();
-        let said = whyslow(&args);
-        let found = said.json();
+        let printed = whyslow(&args);
+        let found = printed.json();
         assert_schema("capacity", &found);
         let [rate, failed] =
             ["rate_per_s", "failed_at_per_s"].map(|name| found[name].as_f64().unwrap_or(0.0));
         let text = found["text"].to_string();
         let overloaded = number_after(&text, "Overloaded at ");
         let grows = number_after(&text, "requests/s: the backlog grows by ");
-        let right = (said.code, &found["verdict"]) == (Some(0), &"found".into())
+        let right = (printed.code, &found["verdict"]) == (Some(0), &"found".into())
             && (KNEE_PER_S * 0.9..KNEE_PER_S * 1.1).contains(&rate)
             && (rate..rate * 1.101).contains(&failed)
             && overloaded > KNEE_PER_S
@@ -99,8 +99,8 @@ fn what_cannot_be_searched_is_refused_before_anything_starts() {
         (vec!["capacity", "futures", "--precision", "0"], "--precision"),
         (vec!["capacity", "x=./server"], "{port}"),
     ] {
-        let said = whyslow(&args);
-        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
-        assert!(said.err.contains(want) && said.out.is_empty(), "{args:?}: {said:?}");
+        let printed = whyslow(&args);
+        assert_eq!(printed.code, Some(2), "{args:?}: {printed:?}");
+        assert!(printed.err.contains(want) && printed.out.is_empty(), "{args:?}: {printed:?}");
     }
 }

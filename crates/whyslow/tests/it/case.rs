@@ -85,15 +85,18 @@ fn an_interrupted_case_goes_on_where_it_stopped() {
     assert!(begun && first.exists(), "no block began");
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let said = Printed::from_output(child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("interrupted: the same command with --out goes on from here"), "{said:?}");
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(
+        printed.err.contains("interrupted: the same command with --out goes on from here"),
+        "{printed:?}"
+    );
 
     let dir = RunDir::open(&folder.join("run/models"));
     let before = dir.read().unwrap();
     assert_eq!((before.manifest.status, before.rounds.len()), (RunStatus::Partial, 0));
-    let said = case(&folder, &args);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = case(&folder, &args);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let after = dir.read().unwrap();
     assert_eq!(after.manifest.status, RunStatus::Complete);
     assert_eq!(after.manifest.pilot_per_s, before.manifest.pilot_per_s, "there was one pilot");
@@ -106,9 +109,9 @@ fn an_interrupted_case_goes_on_where_it_stopped() {
 fn a_small_case_is_run_to_its_answer_and_taken_up_again() {
     let folder = library(CASE);
     let args = ["run", "tiny", "--smoke", "--out", "run", "--answer", "answer.md", "--format", "json"];
-    let said = case(&folder, &args);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let printed = case(&folder, &args);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     assert_schema("case", &json);
     assert_eq!((&json["case"]["name"], &json["size"]), (&"tiny".into(), &"smoke".into()));
     let runs = json["runs"].as_array().unwrap();
@@ -180,18 +183,21 @@ fn what_a_case_cannot_mean_is_refused_before_anything_starts() {
     ];
     for (text, want) in table {
         let folder = library(&text.replace("\"threads\", \"no-such", "\"futures\", \"no-such"));
-        let said = case(&folder, &["run", "tiny", "--smoke", "--out", "run"]);
-        assert_eq!(said.code, Some(2), "{want}: {said:?}");
-        assert!(said.err.contains(want) && said.err.lines().count() == 1, "{want}: {said:?}");
+        let printed = case(&folder, &["run", "tiny", "--smoke", "--out", "run"]);
+        assert_eq!(printed.code, Some(2), "{want}: {printed:?}");
+        assert!(printed.err.contains(want) && printed.err.lines().count() == 1, "{want}: {printed:?}");
         assert!(!folder.join("run").exists());
     }
     let folder = library(CASE);
-    let said = case(&folder, &["run", "nothing"]);
+    let printed = case(&folder, &["run", "nothing"]);
     assert_eq!(
-        (said.code, said.err.as_str()),
+        (printed.code, printed.err.as_str()),
         (Some(2), "error: there is no case 'nothing': choose one of tiny\n")
     );
-    let said = case(&folder, &["run", "tiny", "--comparison", "z"]);
-    assert!(said.err.contains("case 'tiny' has no comparison 'z': choose one of models, one"), "{said:?}");
+    let printed = case(&folder, &["run", "tiny", "--comparison", "z"]);
+    assert!(
+        printed.err.contains("case 'tiny' has no comparison 'z': choose one of models, one"),
+        "{printed:?}"
+    );
     assert_eq!(whyslow(&["case", "run", "tiny", "--quick", "--smoke"]).code, Some(2));
 }

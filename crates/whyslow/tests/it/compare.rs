@@ -23,10 +23,10 @@ fn the_built_in_servers_are_compared_and_analysed_again() {
         "--out",
         "run",
     ];
-    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
-    assert_eq!(said.err, "run kept in run\n", "no progress without a terminal");
-    let json = said.json();
+    let printed = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
+    assert_eq!(printed.err, "run kept in run\n", "no progress without a terminal");
+    let json = printed.json();
     assert_schema("compare", &json);
     assert_eq!((&json["seed"], &json["baseline"]), (&42.into(), &"threads".into()));
     for arm in json["arms"].as_array().unwrap() {
@@ -44,7 +44,7 @@ fn the_built_in_servers_are_compared_and_analysed_again() {
     assert!(run.manifest.builds.iter().all(|build| build.sha256.as_ref().unwrap().len() == 64));
 
     let again = whyslow_in(&folder, &["analyse", "run", "--format", "json"]);
-    assert_eq!(again.out, said.out, "the directory alone gives the same bytes");
+    assert_eq!(again.out, printed.out, "the directory alone gives the same bytes");
     let first = whyslow_in(&folder, &["analyse", "run"]).out;
     assert!(first.lines().count() <= 20, "{first}");
     assert!(first.lines().all(|line| line.chars().count() <= 100 && !line.contains('\u{1b}')), "{first}");
@@ -59,9 +59,9 @@ fn a_run_is_not_written_over() {
     let folder = fresh_folder();
     std::fs::create_dir(folder.join("run")).unwrap();
     std::fs::write(folder.join("run/manifest.json"), "{}").unwrap();
-    let said = whyslow_in(&folder, &["compare", "--out", "run"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("give another place with --out"), "{said:?}");
+    let printed = whyslow_in(&folder, &["compare", "--out", "run"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains("give another place with --out"), "{printed:?}");
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
     let (main, pr) = (arm("main", "none"), arm("pr", "header"));
     let files = ["--comment", "comment.md", "--junit", "junit.xml", "--fail-if", "pr p99 > 1ns"];
     let args = ["compare", &main, &pr, "--out", "run", "--format", "json"];
-    let said = whyslow_in(&folder, &[&args[..], &SHORT, &files].concat());
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let printed = whyslow_in(&folder, &[&args[..], &SHORT, &files].concat());
+    assert_eq!(printed.code, Some(5), "{printed:?}");
     assert!(
-        said.err.contains("--fail-if 'pr p99 > 1ns' cannot be judged: p99 of 'pr' is void: gate parity"),
-        "{said:?}"
+        printed.err.contains("--fail-if 'pr p99 > 1ns' cannot be judged: p99 of 'pr' is void: gate parity"),
+        "{printed:?}"
     );
     let written = ["comment.md", "junit.xml"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
     assert!(
@@ -90,7 +90,7 @@ fn forty_bytes_more_of_headers_are_caught_and_named() {
     assert_eq!(again.code, Some(5), "{again:?}");
     let read = ["again.md", "again.xml"].map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
     assert_eq!(read, written);
-    let json = said.json();
+    let json = printed.json();
     assert_schema("compare", &json);
     assert_eq!(json["fail_if"][0]["outcome"], "void");
     let gates = json["gates"].as_array().unwrap();
@@ -114,9 +114,9 @@ fn the_dearer_server_is_slower_and_with_the_arms_swapped_faster() {
             vec!["compare", arms[0], arms[1], "--equal-rates", "none", "--no-why", "--format", "json"];
         args.extend(["--blocks", "6", "--cycles", "3", "--slice", "50ms", "--connections", "4"]);
         args.extend(["--warmup", "200ms", "--warmup-cap", "600ms"]);
-        let said = whyslow_in(&fresh_folder(), &args);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let json = said.json();
+        let printed = whyslow_in(&fresh_folder(), &args);
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        let json = printed.json();
         let row = &json["comparisons"][0];
         assert_eq!((&row["metric"], &row["verdict"]), (&"cpu_per_request".into(), &verdict.into()), "{row}");
         assert!(json["text"].as_str().unwrap().contains(sentence), "{}", json["text"]);
@@ -144,9 +144,9 @@ fn what_is_expected_is_the_users_and_a_condition_decides_the_exit() {
         let conditions = conditions.map(|word| word.replace("ARM", other));
         args.extend(conditions.iter().map(String::as_str));
         args.extend(["--out", other]);
-        let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
-        assert_eq!(said.code, Some(3), "{said:?}");
-        let json = said.json();
+        let printed = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+        assert_eq!(printed.code, Some(3), "{printed:?}");
+        let json = printed.json();
         assert!(json["arms"].as_array().unwrap().iter().all(|arm| arm["ok"] == true), "{json}");
         let run = model::record::RunDir::open(&folder.join(other)).read().unwrap();
         let windows: Vec<_> = run.rounds.iter().flat_map(|record| &record.windows).collect();
@@ -158,9 +158,9 @@ fn what_is_expected_is_the_users_and_a_condition_decides_the_exit() {
 #[test]
 fn verify_prints_what_each_arm_did_and_takes_any_server_that_answers() {
     let (main, bad) = (arm("main", "none"), arm("bad", "status"));
-    let said = whyslow_in(&fresh_folder(), &["compare", &main, &bad, "--verify", "--format", "json"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let json = said.json();
+    let printed = whyslow_in(&fresh_folder(), &["compare", &main, &bad, "--verify", "--format", "json"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let json = printed.json();
     assert_eq!((&json[0]["arm"], &json[0]["ok"]), (&"main".into(), &true.into()), "no Date, no 404: notes");
     let notes = json[0]["checks"].as_array().unwrap().iter().filter(|check| check["ok"] == false);
     assert!(notes.clone().count() > 0 && notes.clone().all(|check| check["optional"] == true));
@@ -172,9 +172,9 @@ fn an_allowed_difference_is_measured_at_a_rate_and_told() {
     let folder = fresh_folder();
     let (main, pr) = (arm("main", "none"), arm("pr", "header"));
     let args = ["compare", &main, &pr, "--allow-difference", "--rate", "200", "--format", "json"];
-    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
-    let json = said.json();
+    let printed = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
+    let json = printed.json();
     assert_eq!(json["condition"], "200 requests/s");
     let gates = json["gates"].as_array().unwrap();
     let parity = gates.iter().find(|gate| gate["id"] == "parity").unwrap();
@@ -186,8 +186,8 @@ fn an_allowed_difference_is_measured_at_a_rate_and_told() {
 
 #[test]
 fn the_built_in_servers_pass_every_check_of_verify() {
-    let said = whyslow_in(&fresh_folder(), &["compare", "--verify"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.out.lines().count() >= 10, "{}", said.out);
-    assert!(said.out.lines().all(|line| line.starts_with("ok ")), "{}", said.out);
+    let printed = whyslow_in(&fresh_folder(), &["compare", "--verify"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(printed.out.lines().count() >= 10, "{}", printed.out);
+    assert!(printed.out.lines().all(|line| line.starts_with("ok ")), "{}", printed.out);
 }

@@ -48,9 +48,9 @@ fn a_service_of_a_file_costs_what_it_costs_outside_and_its_other_services_are_to
         .args(SHORT);
     command.arg(format!("outside={} {{port}} {WORK_NS}", shop.server.display()));
     command.args(["web=compose:shop.yaml#web", "more=compose:more.yaml#web"]);
-    let said = Printed::from_output(command.env("WHYSLOW_COMPOSE", "podman").output().unwrap());
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    let json = said.json();
+    let printed = Printed::from_output(command.env("WHYSLOW_COMPOSE", "podman").output().unwrap());
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     let [outside, web, more] = [0, 1, 2].map(|arm| cpu_ns(&json, arm));
     assert!(ALIKE.contains(&(web / outside)), "{web} inside, {outside} outside");
@@ -135,18 +135,18 @@ fn docker_is_told_the_same_of_a_file_in_its_own_words() {
     command.args(["--equal-rates", "none", "--no-why", "--format", "json", "--out", "run"]).args(SHORT);
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).env("WHYSLOW_COMPOSE", "docker").env("WHYSLOW_DOCKER_FLAGS", "--context here");
-    let said = Printed::from_output(command.current_dir(&folder).output().unwrap());
-    let json = said.json();
-    assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{said:?}");
+    let printed = Printed::from_output(command.current_dir(&folder).output().unwrap());
+    let json = printed.json();
+    assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{printed:?}");
     let ran = serde_json::json!({ "service": "web", "asked": "shop:2.1", "id": "c0ffee", "digest": "sha256:d16e57" });
     assert_eq!(json["arms"][0]["compose"]["images"], serde_json::json!([ran]));
     let page = analysed(&folder);
     assert!(page.contains("; web ran shop:2.1, image c0ffee, sha256:d16e57"), "{page}");
-    let told = std::fs::read_to_string(folder.join("told")).unwrap();
-    let up = told.lines().find(|line| line.contains(" up ")).unwrap();
+    let calls = std::fs::read_to_string(folder.join("told")).unwrap();
+    let up = calls.lines().find(|line| line.contains(" up ")).unwrap();
     let (before, port) = up.split_once(" up WEB_PORT=").unwrap();
     assert!(up.starts_with("--context here compose -p whyslow-") && port.parse::<u16>().is_ok(), "{up}");
-    assert!(told.contains(&format!("{before} down --volumes --timeout 0 WEB_PORT={port}\n")), "{told}");
+    assert!(calls.contains(&format!("{before} down --volumes --timeout 0 WEB_PORT={port}\n")), "{calls}");
     let overlay = std::fs::read_to_string(folder.join("overlay")).unwrap();
     let web = serde_json::from_str::<serde_json::Value>(&overlay).unwrap()["services"]["web"].clone();
     assert_eq!((&web["restart"], &web["environment"]["PORT"]), (&"no".into(), &port.into()), "{overlay}");
@@ -159,12 +159,12 @@ fn what_is_wrong_with_a_file_is_one_sentence() {
     let whyslow = |arm: &str| {
         let mut command = shop.whyslow(&folder);
         command.args(["compare", arm, "threads", "--list"]).env("WHYSLOW_COMPOSE", "podman");
-        let said = Printed::from_output(command.output().unwrap());
-        assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-        said.err
+        let printed = Printed::from_output(command.output().unwrap());
+        assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+        printed.err
     };
-    let said = whyslow("a=compose:shop.yaml#shop");
-    assert!(said.contains("'shop.yaml': it has no service 'shop': name one of web, db, job"), "{said}");
-    let said = whyslow("a=compose:broken.yaml#web");
-    assert!(said.contains("'broken.yaml': podman-compose cannot read it: "), "{said}");
+    let printed = whyslow("a=compose:shop.yaml#shop");
+    assert!(printed.contains("'shop.yaml': it has no service 'shop': name one of web, db, job"), "{printed}");
+    let printed = whyslow("a=compose:broken.yaml#web");
+    assert!(printed.contains("'broken.yaml': podman-compose cannot read it: "), "{printed}");
 }

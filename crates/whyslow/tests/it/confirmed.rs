@@ -17,16 +17,17 @@ fn a_server_that_sleeps_is_slower_because_it_sleeps() {
     args.extend(["--blocks", "6", "--cycles", "2", "--slice", "50ms", "--connections", "4"]);
     args.extend(["--warmup", "200ms", "--warmup-cap", "400ms"]);
     // Where other work crowds the machine too little may be sampled: there are three tries.
-    let named =
-        |said: &Printed| said.json()["causes"].as_array().unwrap().iter().any(|cause| cause["id"] == "sleep");
+    let named = |printed: &Printed| {
+        printed.json()["causes"].as_array().unwrap().iter().any(|cause| cause["id"] == "sleep")
+    };
     let mut tries = (0..3).map(|_| whyslow_in(&fresh_folder(), &args));
     let first = tries.next().unwrap();
-    let said = if named(&first) { first } else { tries.find(named).unwrap_or(first) };
-    let json = said.json();
+    let printed = if named(&first) { first } else { tries.find(named).unwrap_or(first) };
+    let json = printed.json();
     let causes = json["causes"].as_array().unwrap();
     let Some(sleep) = causes.iter().find(|cause| cause["id"] == "sleep") else {
         // Only what can be watched is named.
-        assert!(said.err.contains("nothing to confirm"), "{said:?}");
+        assert!(printed.err.contains("nothing to confirm"), "{printed:?}");
         return testkit::skipped("nobody may sample or trace here, so no cause is named");
     };
     assert_eq!((&sleep["arm"], &sleep["grade"]), (&"sleeps".into(), &"confirmed_by".into()), "{sleep}");

@@ -55,12 +55,12 @@ fn shop() -> Result<Shop, String> {
         let done =
             Command::new("podman").args(flags.split_whitespace()).args(words).current_dir(&folder).output();
         let done = done.map_err(|_| "podman is not installed".to_owned())?;
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        let stderr = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         // The server says so by its status.
-        if done.status.success() || said.ends_with("the table of prices is missing") {
+        if done.status.success() || stderr.ends_with("the table of prices is missing") {
             Ok(())
         } else {
-            Err(said)
+            Err(stderr)
         }
     };
     let mut why = String::new();
@@ -126,13 +126,13 @@ pub(crate) fn cpu_ns(json: &Value, arm: usize) -> f64 {
 #[test]
 fn a_server_costs_in_a_container_what_it_costs_outside_and_what_was_planted_in_an_image_shows() {
     let Some(shop) = &*SHOP else { return };
-    let said = shop.compare(&[
+    let printed = shop.compare(&[
         &format!("outside={} {{port}} {WORK_NS}", shop.server.display()),
         &format!("inside=podman:{IMAGE} {{port}} {WORK_NS}"),
         &format!("planted=podman:{IMAGE} {{port}} {MORE_NS}"),
     ]);
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    let json = said.json();
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     let [outside, inside, planted] = [0, 1, 2].map(|arm| cpu_ns(&json, arm));
     assert!(ALIKE.contains(&(inside / outside)), "{inside} inside, {outside} outside");
@@ -169,7 +169,7 @@ fn no_container_outlives_a_run_that_is_killed() {
 #[test]
 fn a_container_that_ends_listens_nowhere_or_cannot_be_started_is_a_failed_row() {
     let Some(shop) = &*SHOP else { return };
-    let said = shop.compare(&[
+    let printed = shop.compare(&[
         &format!("own=podman:{IMAGE}"),
         &format!("ends=podman:{IMAGE} end {{port}}"),
         &format!("mute=podman:{IMAGE} mute {{port}}"),
@@ -177,8 +177,8 @@ fn a_container_that_ends_listens_nowhere_or_cannot_be_started_is_a_failed_row() 
         "--ready-limit",
         "5s",
     ]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let json = said.json();
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let json = printed.json();
     let row = |arm: usize| json["arms"][arm]["error"].as_str().unwrap_or("none").to_owned();
     assert_eq!(row(0), "none", "an image's own command is told the port in PORT");
     assert_eq!(row(1), "it exited with code 3 before it was ready");
@@ -219,17 +219,17 @@ fn docker_is_told_the_same_in_its_own_words() {
     command.arg(format!("b={} {{port}} {WORK_NS}", server.display()));
     command.args(["--equal-rates", "none", "--no-why", "--format", "json", "--out", "run"]).args(SHORT);
     command.env("PATH", path).env("WHYSLOW_DOCKER_RUN_FLAGS", "--memory '1 g'").current_dir(&folder);
-    let said = Printed::from_output(command.output().unwrap());
-    let json = said.json();
-    assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{said:?}");
+    let printed = Printed::from_output(command.output().unwrap());
+    let json = printed.json();
+    assert!(ALIKE.contains(&(cpu_ns(&json, 0) / cpu_ns(&json, 1))), "{printed:?}");
     let image = &json["arms"][0]["image"];
     assert_eq!((&image["id"], &image["digest"]), (&"c0ffee".into(), &"sha256:d16e57".into()));
-    let told = std::fs::read_to_string(folder.join("told")).unwrap();
-    let run = told.lines().find(|line| line.starts_with("run ")).unwrap();
+    let calls = std::fs::read_to_string(folder.join("told")).unwrap();
+    let run = calls.lines().find(|line| line.starts_with("run ")).unwrap();
     assert!(run.starts_with("run --name whyslow-"), "{run}");
     assert!(run.contains(" --network host --cpuset-cpus ") && run.contains(" --memory 1 g c0ffee "), "{run}");
     let name = run.split(' ').nth(2).unwrap();
-    assert!(told.contains(&format!("rm --force --volumes {name}\n")), "{told}");
+    assert!(calls.contains(&format!("rm --force --volumes {name}\n")), "{calls}");
 }
 
 #[test]
@@ -279,16 +279,16 @@ fn images_are_searched_for_their_capacity_and_climbed() {
         "{port} 0",
     ]);
     command.args(["--equal-rates", "none", "--format", "json", "--out", "ladder"]).args(SHORT);
-    let said = Printed::from_output(command.output().unwrap());
+    let printed = Printed::from_output(command.output().unwrap());
     let name = IMAGE.replace('/', "-");
-    assert_eq!(said.json()["steps"], serde_json::json!([name, format!("{name}-latest")]), "{said:?}");
+    assert_eq!(printed.json()["steps"], serde_json::json!([name, format!("{name}-latest")]), "{printed:?}");
 }
 
 #[test]
 fn an_image_that_cannot_be_had_is_said_in_one_sentence() {
     let Some(shop) = &*SHOP else { return };
-    let said = shop.compare(&["a=podman:localhost:1/no-such-image-here", "threads"]);
-    let line = said.err.lines().last().unwrap_or_default();
+    let printed = shop.compare(&["a=podman:localhost:1/no-such-image-here", "threads"]);
+    let line = printed.err.lines().last().unwrap_or_default();
     let start = "error: 'a': podman cannot have the image 'localhost:1/no-such-image-here': ";
-    assert!(said.code == Some(2) && line.starts_with(start), "{said:?}");
+    assert!(printed.code == Some(2) && line.starts_with(start), "{printed:?}");
 }

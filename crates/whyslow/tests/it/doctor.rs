@@ -16,8 +16,8 @@ fn root() -> bool {
 }
 
 /// Whether a capability is there, and what is said of it.
-fn row(said: &Printed, id: &str) -> (bool, String) {
-    let found = said.json();
+fn row(printed: &Printed, id: &str) -> (bool, String) {
+    let found = printed.json();
     let rows = found["capabilities"].as_array().unwrap();
     let row = rows.iter().find(|row| row["id"] == id).unwrap();
     (row["ok"] == true, row["text"].as_str().unwrap().to_owned())
@@ -29,19 +29,19 @@ fn doctor() -> Printed {
 
 /// `command` with the doctor behind it; nothing where it cannot be started.
 fn through(command: &mut Command) -> Option<Printed> {
-    let said = Printed::from_output(command.args([WHYSLOW, "doctor", "--format", "json"]).output().ok()?);
-    serde_json::from_str::<Value>(&said.out).ok().map(|_| said)
+    let printed = Printed::from_output(command.args([WHYSLOW, "doctor", "--format", "json"]).output().ok()?);
+    serde_json::from_str::<Value>(&printed.out).ok().map(|_| printed)
 }
 
 #[test]
 fn what_a_filter_refuses_is_not_there() {
     for errno in [EPERM, ENOSYS] {
-        let said = refusing(CALLS[0], errno, doctor);
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+        let printed = refusing(CALLS[0], errno, doctor);
+        assert_eq!((printed.code, printed.err.as_str()), (Some(0), ""), "{printed:?}");
         for id in ["sampling", "sampling_kernel", "tracepoints", "hardware_counters"] {
-            assert!(!row(&said, id).0, "{id}: {said:?}");
+            assert!(!row(&printed, id).0, "{id}: {printed:?}");
         }
-        assert!(row(&said, "sampling").1.contains("a seccomp filter is a likely reason"), "{said:?}");
+        assert!(row(&printed, "sampling").1.contains("a seccomp filter is a likely reason"), "{printed:?}");
     }
 }
 
@@ -63,18 +63,18 @@ fn an_ordinary_user_is_told_what_the_settings_allow_him() {
     if root() {
         command.uid(NOBODY).gid(NOBODY);
     }
-    let Some(said) = through(command.current_dir("/")) else {
+    let Some(printed) = through(command.current_dir("/")) else {
         testkit::skipped(&format!("other users cannot start {WHYSLOW}"));
         return;
     };
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let paranoid: i32 = paranoid.trim().parse().unwrap();
-    let filtered = row(&said, "sampling").1.contains("seccomp filter");
-    assert_eq!(row(&said, "sampling").0, paranoid <= 2 && !filtered, "{said:?}");
-    assert_eq!(row(&said, "sampling_kernel").0, paranoid <= 1 && !filtered, "{said:?}");
-    assert!(!row(&said, "sampling").1.contains("wait"), "{said:?}");
-    assert!(row(&said, "sampling_kernel").1.contains("where threads wait"), "{said:?}");
-    assert!(!row(&said, "others").0 && !row(&said, "bpftrace").0, "{said:?}");
+    let filtered = row(&printed, "sampling").1.contains("seccomp filter");
+    assert_eq!(row(&printed, "sampling").0, paranoid <= 2 && !filtered, "{printed:?}");
+    assert_eq!(row(&printed, "sampling_kernel").0, paranoid <= 1 && !filtered, "{printed:?}");
+    assert!(!row(&printed, "sampling").1.contains("wait"), "{printed:?}");
+    assert!(row(&printed, "sampling_kernel").1.contains("where threads wait"), "{printed:?}");
+    assert!(!row(&printed, "others").0 && !row(&printed, "bpftrace").0, "{printed:?}");
 }
 
 /// Root without the right to mount sees tracepoints where they are mounted only.

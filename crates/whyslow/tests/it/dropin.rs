@@ -90,8 +90,8 @@ fn errors_are_told_in_the_lines_of_wrk() {
         let ours = run(link("wrk"), &args);
         assert_eq!(ours.code, Some(0), "{ours:?}");
         // "3xx" begins with a digit, too.
-        let told: Vec<String> = ours.out.lines().filter(is_error).map(shape).collect();
-        assert_eq!(told, want, "{}", ours.out);
+        let errors: Vec<String> = ours.out.lines().filter(is_error).map(shape).collect();
+        assert_eq!(errors, want, "{}", ours.out);
         if std::path::Path::new(WRK).exists() {
             assert_eq!(shape(&ours.out), shape(&run(WRK, &args).out));
         }
@@ -106,8 +106,8 @@ fn a_link_called_wrk2_wants_a_rate_and_prints_the_spectrum() {
     assert!(refused.err.contains("wrk2 needs a rate: give it with -R"), "{refused:?}");
 
     let server = server();
-    let said = run(&link, &["-t1", "-c2", "-d1s", "-R", "1k", "-U", &server.url()]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = run(&link, &["-t1", "-c2", "-d1s", "-R", "1k", "-U", &server.url()]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     for want in [
         "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000% ",
         "\n 99.999% ",
@@ -115,24 +115,24 @@ fn a_link_called_wrk2_wants_a_rate_and_prints_the_spectrum() {
         "     1.000000         1000          inf\n#[Mean    = ",
         "(HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))",
     ] {
-        assert!(said.out.contains(want), "'{want}' is not in {}", said.out);
+        assert!(printed.out.contains(want), "'{want}' is not in {}", printed.out);
     }
     // The last are on their way when the window ends, where the machine is busy: they are in the spectrum and no answers.
     let requests =
-        said.out.split_once(" requests in ").and_then(|(before, _)| before.split_whitespace().last());
+        printed.out.split_once(" requests in ").and_then(|(before, _)| before.split_whitespace().last());
     let requests: u32 = requests.and_then(|count| count.parse().ok()).unwrap();
-    assert!((950..=1000).contains(&requests), "{}", said.out);
-    assert!(said.err.contains("wrk2 leaves out its first 10 s"), "{said:?}");
-    assert_eq!(said.err.lines().filter(|line| line.starts_with("note: ")).count(), 1, "{said:?}");
+    assert!((950..=1000).contains(&requests), "{}", printed.out);
+    assert!(printed.err.contains("wrk2 leaves out its first 10 s"), "{printed:?}");
+    assert_eq!(printed.err.lines().filter(|line| line.starts_with("note: ")).count(), 1, "{printed:?}");
 }
 
 #[test]
 fn what_wrk_gets_wrong_is_said_once() {
     let spec = ServerSpec::new(Behaviour::Freeze { after_ns: 300_000_000 });
     let server = Server::start(spec);
-    let said = whyslow(&["load", "--format", "wrk", "-t1", "-c4", "-d1s", "-L", &server.url()]);
-    let notes: Vec<&str> = said.err.lines().filter(|line| line.starts_with("note: ")).collect();
-    assert_eq!(notes.len(), 1, "{said:?}");
+    let printed = whyslow(&["load", "--format", "wrk", "-t1", "-c4", "-d1s", "-L", &server.url()]);
+    let notes: Vec<&str> = printed.err.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert_eq!(notes.len(), 1, "{printed:?}");
     assert!(notes[0].contains("4 requests without an answer count as at least as long"), "{}", notes[0]);
 }
 
@@ -151,13 +151,13 @@ fn every_option_of_both_is_taken() {
         &["-c2", "-d1s", "-t1", "-R", "100", "-U", "-B"],
     ];
     for line in lines {
-        let said = whyslow(&[&["load"], line, &[url.as_str()]].concat());
-        assert_eq!(said.code, Some(0), "{line:?}: {said:?}");
+        let printed = whyslow(&[&["load"], line, &[url.as_str()]].concat());
+        assert_eq!(printed.code, Some(0), "{line:?}: {printed:?}");
     }
     for version in ["-v", "--version"] {
-        let said = run(link("wrk"), &[version]);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.out.contains(env!("CARGO_PKG_VERSION")), "{said:?}");
+        let printed = run(link("wrk"), &[version]);
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        assert!(printed.out.contains(env!("CARGO_PKG_VERSION")), "{printed:?}");
     }
 }
 
@@ -179,14 +179,14 @@ fn mistakes_of_a_script_are_told_from_mistakes_of_a_run() {
         ("n = 0\nfunction response()\n  n = n + nil\nend", 1, "s.lua:3: attempt to perform arithmetic"),
         ("function done()\n  error('sum')\nend", 1, "s.lua:2: sum"),
     ] {
-        let said = load(&script(text));
-        assert_eq!(said.code, Some(code), "{text}: {said:?}");
-        assert!(said.err.contains(want), "{text}: {said:?}");
-        assert_eq!(said.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{said:?}");
+        let printed = load(&script(text));
+        assert_eq!(printed.code, Some(code), "{text}: {printed:?}");
+        assert!(printed.err.contains(want), "{text}: {printed:?}");
+        assert_eq!(printed.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{printed:?}");
     }
-    let said = whyslow(&["load", "-s", "no-such.lua", &url]);
+    let printed = whyslow(&["load", "-s", "no-such.lua", &url]);
     assert_eq!(
-        (said.code, said.err.as_str()),
+        (printed.code, printed.err.as_str()),
         (Some(2), "error: cannot read -s no-such.lua: No such file or directory (os error 2)\n")
     );
 }
@@ -197,9 +197,9 @@ fn a_script_that_loops_for_ever_is_stopped_at_the_end_of_the_window() {
     std::fs::write(&file, "n = 0\nfunction response()\n  n = n + 1\n  while n > 9 do end\nend").unwrap();
     let server = server();
     let begun = Instant::now();
-    let said = whyslow(&["load", "-t1", "-c1", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("s.lua:4: stopped while it ran: the window is over"), "{said:?}");
+    let printed = whyslow(&["load", "-t1", "-c1", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains("s.lua:4: stopped while it ran: the window is over"), "{printed:?}");
     assert!(begun.elapsed().as_secs() < 10);
 }
 
@@ -221,9 +221,9 @@ fn a_script_that_escapes_its_hook_is_stopped_too() {
         std::fs::write(&file, text).unwrap();
         let server = server();
         let begun = Instant::now();
-        let said = whyslow(&["load", "-t2", "-c2", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
-        assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{text}: {said:?}");
-        assert!(said.err.contains(want) && said.err.lines().count() == 1, "{text}: {said:?}");
+        let printed = whyslow(&["load", "-t2", "-c2", "-d1s", "-s", file.to_str().unwrap(), &server.url()]);
+        assert_eq!((printed.code, printed.out.as_str()), (Some(1), ""), "{text}: {printed:?}");
+        assert!(printed.err.contains(want) && printed.err.lines().count() == 1, "{text}: {printed:?}");
         assert!(begun.elapsed().as_secs() < 15, "{text}");
     }
 }
@@ -240,9 +240,9 @@ fn a_mistake_in_one_thread_ends_the_run_while_another_loops() {
     std::fs::write(&file, text).unwrap();
     let server = server();
     let begun = Instant::now();
-    let said = whyslow(&["load", "-t2", "-c2", "-d30s", "-s", file.to_str().unwrap(), &server.url()]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "nothing was sent: {said:?}");
-    assert!(said.err.contains("s.lua:4: first"), "{said:?}");
+    let printed = whyslow(&["load", "-t2", "-c2", "-d30s", "-s", file.to_str().unwrap(), &server.url()]);
+    assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "nothing was sent: {printed:?}");
+    assert!(printed.err.contains("s.lua:4: first"), "{printed:?}");
     assert!(begun.elapsed().as_secs() < 20, "the other thread is not waited for");
 }
 
@@ -255,7 +255,7 @@ fn done_is_given_the_figures_that_are_printed() {
     end";
     std::fs::write(&file, text).unwrap();
     let server = server();
-    let said = whyslow(&[
+    let printed = whyslow(&[
         "load",
         "-t2",
         "-c4",
@@ -268,10 +268,10 @@ fn done_is_given_the_figures_that_are_printed() {
         file.to_str().unwrap(),
         &server.url(),
     ]);
-    let (json, printed) = said.out.split_once("\n}\n").unwrap();
+    let (json, summary) = printed.out.split_once("\n}\n").unwrap();
     let report: serde_json::Value = serde_json::from_str(&format!("{json}\n}}")).unwrap();
     let max_us = (report["response_ns"]["max"].as_f64().unwrap() / 1000.0).round();
-    let words: Vec<f64> = printed.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert_eq!((words[0], words[1]), (101.0, 0.0), "{said:?}");
-    assert!((words[4] - max_us).abs() <= 1.0, "{said:?}");
+    let words: Vec<f64> = summary.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!((words[0], words[1]), (101.0, 0.0), "{printed:?}");
+    assert!((words[4] - max_us).abs() <= 1.0, "{printed:?}");
 }

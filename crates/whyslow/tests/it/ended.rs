@@ -80,9 +80,9 @@ fn interrupted_it_keeps_what_was_measured_and_exits_with_1() {
     let running = Running::in_second_block();
     let pid = Pid::from_raw(i32::try_from(running.child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let (said, program, folder) = running.end();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.out.starts_with("PARTIAL RUN: interrupted in block 1"), "{said:?}");
+    let (printed, program, folder) = running.end();
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.out.starts_with("PARTIAL RUN: interrupted in block 1"), "{printed:?}");
     let text = nothing_left(&program, &folder, RunStatus::Partial);
-    assert_eq!(text, said.out, "the analysis of the directory is what was printed");
+    assert_eq!(text, printed.out, "the analysis of the directory is what was printed");
 }

@@ -25,9 +25,9 @@ fn load(flags: &[&str], url: &str) -> Value {
     let prime = PRIME.to_string();
     let common =
         ["load", "-t1", "-c4", "-d60s", "--timeout", "60s", "--requests", &prime, "--format", "json"];
-    let said = whyslow(&[&common, flags, &[url]].concat());
-    assert_eq!(said.code, Some(0), "{flags:?}: {said:?}");
-    let report = said.json();
+    let printed = whyslow(&[&common, flags, &[url]].concat());
+    assert_eq!(printed.code, Some(0), "{flags:?}: {printed:?}");
+    let report = printed.json();
     assert_schema("load", &report);
     assert_eq!(report["requests"], PRIME, "{flags:?}");
     assert!(report["errors"].as_object().unwrap().values().all(|count| *count == 0), "{flags:?}: {report}");
@@ -117,9 +117,13 @@ fn a_bad_certificate_is_refused_with_the_flag_that_would_allow_it() {
     for (name, year, trusted, want) in cases {
         let server = authority.server(&authority.certify(name, year), &TLS13, false);
         let (address, log) = serving::tls(server, answer());
-        let said = whyslow(&["load", "-d1s", "--cacert", text(&trusted.file()), &named(address)]);
-        assert_eq!((said.code, said.out.as_str(), said.err.lines().count()), (Some(2), "", 1), "{said:?}");
-        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{name}: {said:?}");
+        let printed = whyslow(&["load", "-d1s", "--cacert", text(&trusted.file()), &named(address)]);
+        assert_eq!(
+            (printed.code, printed.out.as_str(), printed.err.lines().count()),
+            (Some(2), "", 1),
+            "{printed:?}"
+        );
+        assert!(printed.err.starts_with("error: ") && printed.err.contains(want), "{name}: {printed:?}");
         assert_eq!(serving::requests(&log), 0, "nothing is sent to a server that is not the right one");
     }
 }
@@ -147,16 +151,16 @@ fn lists_and_logs_are_what_is_asked() {
             1.0,
         ),
     ];
-    for (flags, requests, asked, least_s) in cases {
+    for (flags, requests, paths, least_s) in cases {
         let (address, log) = serving::tcp("127.0.0.1", answer());
         let url = url(address);
-        let said =
+        let printed =
             whyslow_in(&folder, &[&["load", "-t1", "-c2", "--format", "json"], flags, &[&url]].concat());
-        let report = said.json();
-        assert_eq!(report["requests"], requests, "{flags:?}: {said:?}");
+        let report = printed.json();
+        assert_eq!(report["requests"], requests, "{flags:?}: {printed:?}");
         let log = log.lock().unwrap();
         let lines: BTreeSet<&str> = log.iter().flat_map(|seen| &seen.lines).map(String::as_str).collect();
-        assert_eq!(lines.into_iter().collect::<Vec<_>>(), asked, "{flags:?}");
+        assert_eq!(lines.into_iter().collect::<Vec<_>>(), paths, "{flags:?}");
         let took_s = report["window_ns"].as_f64().unwrap() / 1e9;
         assert!((least_s..least_s + 4.0).contains(&took_s), "{flags:?}: {took_s} s");
     }
@@ -176,6 +180,6 @@ fn who_speaks_no_tls_needs_no_store_of_certificates() {
     let mut command = std::process::Command::new(crate::support::WHYSLOW);
     command.args(["compare", "threads", "futures", "--list"]);
     command.env("SSL_CERT_FILE", "/absent").env("SSL_CERT_DIR", "/absent");
-    let said = crate::support::Printed::from_output(command.output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = crate::support::Printed::from_output(command.output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
 }

@@ -55,10 +55,10 @@ fn load(url: &str, flags: &[&str]) -> (Printed, u64) {
 }
 
 /// Either the run says in one line why it cannot be, or it counts what went wrong and warns of it.
-fn is_clear(said: &Printed) -> bool {
-    match said.code {
-        Some(1 | 2) => said.err.lines().count() == 1 && said.out.is_empty(),
-        Some(0) => !said.json()["warnings"].as_array().unwrap().is_empty(),
+fn is_clear(printed: &Printed) -> bool {
+    match printed.code {
+        Some(1 | 2) => printed.err.lines().count() == 1 && printed.out.is_empty(),
+        Some(0) => !printed.json()["warnings"].as_array().unwrap().is_empty(),
         _ => false,
     }
 }
@@ -80,14 +80,14 @@ fn a_flood_of_frames_costs_no_memory_and_is_said() {
         let begin = [SETTINGS, &begin].concat();
         let address = serve(move |mut stream| {
             // What is answered to it is not read by anyone.
-            let mut asked = [0; 512];
-            if stream.read(&mut asked).is_ok() && stream.write_all(&begin).is_ok() {
+            let mut request = [0; 512];
+            if stream.read(&mut request).is_ok() && stream.write_all(&begin).is_ok() {
                 while stream.write_all(&many).is_ok() {}
             }
         });
         let flags = [&["--http2", "--streams", "4"][..], &SHORT].concat();
-        let (said, most) = load(&format!("http://{address}/"), &flags);
-        assert!(is_clear(&said), "{name}: {said:?}");
+        let (printed, most) = load(&format!("http://{address}/"), &flags);
+        assert!(is_clear(&printed), "{name}: {printed:?}");
         assert!(most < MOST_KIB, "{name}: {most} KiB");
     }
 }
@@ -135,8 +135,8 @@ fn settings_that_change_in_the_middle_cost_no_request() {
     };
     let address = serve(move |stream| _ = answer(stream, more));
     let flags = ["--http2", "--streams", "8", "--requests", "600", "-d60s"];
-    let (said, _) = load(&format!("http://{address}/"), &flags);
-    let json = said.json();
+    let (printed, _) = load(&format!("http://{address}/"), &flags);
+    let json = printed.json();
     let errors: u64 = json["errors"].as_object().unwrap().values().filter_map(|count| count.as_u64()).sum();
     assert_eq!((json["requests"].as_u64(), errors), (Some(600), 0), "{json}");
 }
@@ -147,9 +147,9 @@ fn a_server_that_pushes_though_it_was_told_not_to_breaks_the_protocol() {
     let address = serve(|stream| {
         _ = answer(stream, |times| frame(5, 4, times * 20 - 1, &[0, 0, 0, 2, 0x82, 0x84, 0x86]))
     });
-    let (said, _) = load(&format!("http://{address}/"), &["--http2", "--requests", "100", "-d60s"]);
-    let json = said.json();
-    assert!(json["errors"]["parse"].as_u64() > Some(0) && is_clear(&said), "{json}");
+    let (printed, _) = load(&format!("http://{address}/"), &["--http2", "--requests", "100", "-d60s"]);
+    let json = printed.json();
+    assert!(json["errors"]["parse"].as_u64() > Some(0) && is_clear(&printed), "{json}");
     assert!(json["requests"].as_u64() > Some(10), "each connection goes well up to the promise: {json}");
 }
 
@@ -178,8 +178,8 @@ fn a_server_that_never_says_anything_ends_no_run_late() {
     std::thread::scope(|scope| {
         for (url, flags) in cases {
             scope.spawn(move || {
-                let (said, most) = load(url, &[flags, &SHORT].concat());
-                assert!(is_clear(&said), "{flags:?}: {said:?}");
+                let (printed, most) = load(url, &[flags, &SHORT].concat());
+                assert!(is_clear(&printed), "{flags:?}: {printed:?}");
                 assert!(most < MOST_KIB, "{flags:?}: {most} KiB");
             });
         }

@@ -37,14 +37,14 @@ fn generators_on_two_machines_load_as_one() {
     let prime = PRIME.to_string();
     let flags =
         ["-t1", "-c5", "-d60s", "-R1500", "--requests", &prime, "--hgrm", "all.hgrm", "--format", "json"];
-    let said = Printed::from_output(on_both(&there, "load", &flags, &server.url()).output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.json();
+    let printed = Printed::from_output(on_both(&there, "load", &flags, &server.url()).output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let report = printed.json();
     assert_schema("load", &report);
     assert_eq!((&report["requests"], &report["response_ns"]["count"]), (&PRIME.into(), &PRIME.into()));
-    assert_eq!(report["connections"], serde_json::json!({"requested": 5, "established": 5}), "{said:?}");
+    assert_eq!(report["connections"], serde_json::json!({"requested": 5, "established": 5}), "{printed:?}");
     assert_eq!((&report["threads"], &report["schedule"]["rate_per_s"]), (&2.into(), &1500.0.into()));
-    assert!(!ids(&report).iter().any(|id| id.starts_with("shards_")), "{said:?}");
+    assert!(!ids(&report).iter().any(|id| id.starts_with("shards_")), "{printed:?}");
     // A clock that is a day ahead is no machine that is a day late.
     let late = report["warnings"].to_string();
     assert!(!late.contains("generator_late") || late.contains("ms late"), "{late}");
@@ -79,10 +79,10 @@ fn servers_are_compared_by_the_generators_of_two_machines() {
     command.args(["--load-on", &there[0].url(), "--load-on", &there[1].url(), "--server-cpus", "0"]);
     command.args(["--load-cpus", "1", "--slice", "200ms", "--equal-rates", "25", "--format", "json"]);
     command.env("WHYSLOW_SSH", there[0].ssh_to_both(&there[1])).current_dir(&there[0].folder);
-    let said = Printed::from_output(command.output().unwrap());
+    let printed = Printed::from_output(command.output().unwrap());
     // One block decides nothing.
-    assert_eq!(said.code, Some(4), "{said:?}");
-    let json = said.json();
+    assert_eq!(printed.code, Some(4), "{printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     let arms = json["arms"].as_array().unwrap();
     let cpu = |arm: &Value| arm["cpu_ns_per_request"]["total"].as_f64().unwrap();
@@ -104,10 +104,10 @@ fn a_machine_that_is_lost_is_named_and_the_others_end() {
         let lost = lost(&there[1]);
         assert_eq!(lost.len(), 1, "{lost:?}");
         assert!(Command::new("kill").args(["-KILL", &lost[0]]).status().unwrap().success());
-        let said = Printed::from_output(child.wait_with_output().unwrap());
-        assert_eq!(said.code, Some(1), "{said:?}");
+        let printed = Printed::from_output(child.wait_with_output().unwrap());
+        assert_eq!(printed.code, Some(1), "{printed:?}");
         let named = format!("error: the connection to {} ended", there[1].url());
-        assert!(said.err.contains(&named) && said.err.matches("error: ").count() == 1, "{said:?}");
+        assert!(printed.err.contains(&named) && printed.err.matches("error: ").count() == 1, "{printed:?}");
         let gone = within(LIMIT, || there.iter().all(|one| one.busy().is_empty()));
         assert!(gone, "left behind: {:?}", there.each_ref().map(There::busy));
     }
@@ -120,11 +120,11 @@ fn stopped_it_reports_what_all_machines_have() {
     let child = begun(&there, &server);
     std::thread::sleep(Duration::from_millis(300));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let said = Printed::from_output(child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.json();
-    assert!(report["partial"] == true && ids(&report).contains(&"partial"), "{said:?}");
-    assert_eq!(report["connections"]["established"], 4, "{said:?}");
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let report = printed.json();
+    assert!(report["partial"] == true && ids(&report).contains(&"partial"), "{printed:?}");
+    assert_eq!(report["connections"]["established"], 4, "{printed:?}");
     let gone = within(LIMIT, || there.iter().all(|one| one.busy().is_empty()));
     assert!(gone, "left behind: {:?}", there.each_ref().map(There::busy));
 }
@@ -148,9 +148,9 @@ fn a_search_for_capacity_is_driven_by_all_machines() {
         "--format",
         "json",
     ];
-    let said = Printed::from_output(on_both(&there, "capacity", &flags, &server.url()).output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let printed = Printed::from_output(on_both(&there, "capacity", &flags, &server.url()).output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     assert_eq!(json["verdict"], "at_least", "{json}");
     let log = server.finish();
     let mut connections: Vec<_> = log.entries.iter().map(|entry| entry.connection).collect();
@@ -161,7 +161,7 @@ fn a_search_for_capacity_is_driven_by_all_machines() {
 
 #[test]
 fn what_cannot_be_divided_is_refused_before_a_machine_is_reached() {
-    for (flags, told) in [
+    for (flags, message) in [
         (&["-s", "x.lua"][..], "--script needs one generator, and --load-on divides"),
         (&["--replay", "access.log"], "--replay needs one generator"),
         (&["--cacert", "x.pem"], "--cacert names what is on this machine"),
@@ -171,11 +171,17 @@ fn what_cannot_be_divided_is_refused_before_a_machine_is_reached() {
         (&["-c1", "--load-on", "ssh://other"], "--connections 1 are fewer than the 2 machines of --load-on"),
         (&["--load-on", "ssh://big"], "--load-on names ssh://big twice"),
     ] {
-        let said = whyslow(&[&["load", "--load-on", "ssh://big", "http://127.0.0.1:9/"], flags].concat());
-        assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
-        assert!(said.err.contains(told) && said.err.matches("error: ").count() == 1, "{flags:?}: {said:?}");
+        let printed = whyslow(&[&["load", "--load-on", "ssh://big", "http://127.0.0.1:9/"], flags].concat());
+        assert_eq!(printed.code, Some(2), "{flags:?}: {printed:?}");
+        assert!(
+            printed.err.contains(message) && printed.err.matches("error: ").count() == 1,
+            "{flags:?}: {printed:?}"
+        );
     }
-    let said = whyslow(&["capacity", "threads", "--load-on", "ssh://big"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("the server is one that runs already: start 'threads' where"), "{said:?}");
+    let printed = whyslow(&["capacity", "threads", "--load-on", "ssh://big"]);
+    assert_eq!(printed.code, Some(2), "{printed:?}");
+    assert!(
+        printed.err.contains("the server is one that runs already: start 'threads' where"),
+        "{printed:?}"
+    );
 }

@@ -11,19 +11,19 @@ fn what_a_running_server_tells_is_written_and_is_never_overwritten() {
     let port = launch::free_port(u64::from(std::process::id()) + 77).unwrap().to_string();
     let mut server = Command::new(FIXTURE).args([&port, "missing"]).stdout(Stdio::null()).spawn().unwrap();
     let url = format!("http://127.0.0.1:{port}/users");
-    let mut said = whyslow_in(&folder, &["init", &url]);
+    let mut printed = whyslow_in(&folder, &["init", &url]);
     for _ in 0..100 {
-        if !said.err.contains("does not answer") {
+        if !printed.err.contains("does not answer") {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
-        said = whyslow_in(&folder, &["init", &url]);
+        printed = whyslow_in(&folder, &["init", &url]);
     }
     server.kill().unwrap();
     server.wait().unwrap();
-    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let written = std::fs::read_to_string(folder.join("whyslow.toml")).unwrap();
-    assert_eq!(written, said.out);
+    assert_eq!(written, printed.out);
     for line in ["build = \"make\"", "{port} missing\"", "expect_status = 404", "path = \"/users\""] {
         assert!(written.contains(line), "{line} is not in\n{written}");
     }
@@ -41,8 +41,8 @@ fn who_does_not_answer_or_is_elsewhere_is_said_in_one_sentence() {
         ("http://192.0.2.1:8080/", "is not on this machine"),
         ("ftp://127.0.0.1/", "is not the address of a running server"),
     ] {
-        let said = whyslow_in(&folder, &["init", url]);
-        assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-        assert!(said.err.contains(want) && !folder.join("whyslow.toml").exists(), "{said:?}");
+        let printed = whyslow_in(&folder, &["init", url]);
+        assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+        assert!(printed.err.contains(want) && !folder.join("whyslow.toml").exists(), "{printed:?}");
     }
 }

@@ -104,10 +104,10 @@ fn a_fifth_more_work_is_found_between_every_two_kinds_of_arms_in_containers_and_
             "3",
         ]);
         whyslow.args(["--warmup", "100ms", "--warmup-cap", "300ms", "--out"]).arg(&out);
-        let said = Printed::from_output(whyslow.output().unwrap());
+        let printed = Printed::from_output(whyslow.output().unwrap());
         let verdicts = verdicts(&out);
-        assert_eq!(verdicts.len(), 10, "{said:?}");
-        verdicts.iter().any(|row| row.verdict != Verdict::Slower).then_some((said, verdicts))
+        assert_eq!(verdicts.len(), 10, "{printed:?}");
+        verdicts.iter().any(|row| row.verdict != Verdict::Slower).then_some((printed, verdicts))
     };
     let wrong: Vec<_> = (0..3).map_while(attempt).collect();
     assert!(wrong.len() < 3, "{wrong:#?}");
@@ -131,10 +131,11 @@ fn a_fifth_more_work_is_found_between_every_two_kinds_of_arms() {
         let mut args = vec!["compare", &of_command, "git=git:HEAD", &of_url, "--run", &run];
         args.extend(["--equal-rates", "none", "--no-why", "--connections", "4", "--out"]);
         args.extend([out.to_str().unwrap(), "--blocks", "6", "--cycles", "3"]);
-        let said = repository.whyslow(&[&args[..], &["--warmup", "100ms", "--warmup-cap", "300ms"]].concat());
+        let printed =
+            repository.whyslow(&[&args[..], &["--warmup", "100ms", "--warmup-cap", "300ms"]].concat());
         let verdicts = verdicts(&out);
-        assert_eq!(verdicts.len(), 3, "{said:?}");
-        verdicts.iter().any(|row| row.verdict != Verdict::Slower).then_some((said, verdicts))
+        assert_eq!(verdicts.len(), 3, "{printed:?}");
+        verdicts.iter().any(|row| row.verdict != Verdict::Slower).then_some((printed, verdicts))
     };
     let wrong: Vec<_> = (0..3).map_while(attempt).collect();
     assert!(wrong.len() < 3, "{wrong:#?}");

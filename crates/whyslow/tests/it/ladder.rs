@@ -44,8 +44,8 @@ fn what_is_no_rung_is_refused() {
         (&["steps", "--steps", "three"][..], "has no variant 'three': it has one, two"),
         (&["threads"], "'threads' has no variants: a ladder needs"),
     ] {
-        let said = ladder(args);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.err.contains(want), "{said:?}");
+        let printed = ladder(args);
+        assert_eq!(printed.code, Some(2), "{printed:?}");
+        assert!(printed.err.contains(want), "{printed:?}");
     }
 }

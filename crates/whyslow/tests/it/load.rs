@@ -28,12 +28,12 @@ fn a_prime_number_of_requests_is_counted_by_both_sides() {
         let (url, prime) = (server.url(), PRIME.to_string());
         // The window is only the longest that a crowded machine may take.
         let common = ["load", "--requests", &prime, "-d", "120s", "--timeout", "60s", "--format", "json"];
-        let said = whyslow(&[&common[..], way, &[url.as_str()]].concat());
-        assert_eq!(said.code, Some(0), "{way:?}: {said:?}");
-        let report = said.json();
+        let printed = whyslow(&[&common[..], way, &[url.as_str()]].concat());
+        assert_eq!(printed.code, Some(0), "{way:?}: {printed:?}");
+        let report = printed.json();
         assert_schema("load", &report);
         let log = server.finish();
-        assert_eq!(report["requests"], PRIME, "{way:?}: {said:?}");
+        assert_eq!(report["requests"], PRIME, "{way:?}: {printed:?}");
         assert_eq!(log.entries.len() as u64, PRIME, "{way:?}: the server saw another number");
         assert_eq!(report["response_ns"]["count"], PRIME, "{way:?}");
         assert_eq!(report["unfinished"], 0, "{way:?}");
@@ -92,12 +92,12 @@ fn the_log_has_each_second_and_adds_up_to_what_is_reported() {
 
 /// The seconds of `windows` windows of 2.5 s lie one after the other, and hold what the report says of each.
 fn assert_seconds(logged: &[Logged], windows: usize, report: &serde_json::Value) {
-    let told = report["seconds"].as_array().unwrap();
-    assert_eq!((logged.len(), told.len()), (3 * windows, 3 * windows));
-    for (index, (second, told)) in logged.iter().zip(told).enumerate() {
+    let seconds = report["seconds"].as_array().unwrap();
+    assert_eq!((logged.len(), seconds.len()), (3 * windows, 3 * windows));
+    for (index, (second, reported)) in logged.iter().zip(seconds).enumerate() {
         let length_ms = if index % 3 == 2 { 500 } else { 1000 };
         assert_eq!(second.length.as_millis(), length_ms, "second {index}");
-        let requests = told["requests"].as_u64().unwrap();
+        let requests = reported["requests"].as_u64().unwrap();
         assert!(second.latencies.len() == requests || index % 3 == 2 && second.latencies.len() > requests);
     }
     let apart = |pair: &[Logged]| pair[0].begin + pair[0].length <= pair[1].begin + Duration::from_millis(1);
@@ -108,10 +108,10 @@ fn assert_seconds(logged: &[Logged], windows: usize, report: &serde_json::Value)
 fn a_server_that_is_not_there_is_said_in_one_line_before_anything_is_sent() {
     // Port 9 (discard) has no server on any machine that tests run on; a refusal is immediate.
     for way in [&["-d", "1s"][..], &["-d", "1s", "-R", "100"], &["-d", "1s", "--http2"]] {
-        let said = whyslow(&[&["load"], way, &["http://127.0.0.1:9/"]].concat());
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
-        assert!(said.err.starts_with("error: ") && said.err.contains("127.0.0.1:9"), "{said:?}");
-        assert_eq!(said.err.lines().count(), 1, "{said:?}");
+        let printed = whyslow(&[&["load"], way, &["http://127.0.0.1:9/"]].concat());
+        assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "{printed:?}");
+        assert!(printed.err.starts_with("error: ") && printed.err.contains("127.0.0.1:9"), "{printed:?}");
+        assert_eq!(printed.err.lines().count(), 1, "{printed:?}");
     }
 }
 
@@ -140,14 +140,18 @@ fn what_cannot_be_asked_for_is_refused_before_a_connection_is_opened() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let url = server.url();
     for (flags, want) in REFUSED {
-        let said = whyslow(&[&["load"], flags, &[url.as_str()]].concat());
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{flags:?}: {said:?}");
-        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{flags:?}: {}", said.err);
+        let printed = whyslow(&[&["load"], flags, &[url.as_str()]].concat());
+        assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "{flags:?}: {printed:?}");
+        assert!(
+            printed.err.starts_with("error: ") && printed.err.contains(want),
+            "{flags:?}: {}",
+            printed.err
+        );
     }
     for wrong in ["", "nothing", "http://", "http://127.0.0.1:port/"] {
-        let said = whyslow(&["load", wrong]);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "'{wrong}': {said:?}");
-        assert_eq!(said.err.lines().count(), 1, "'{wrong}': {said:?}");
+        let printed = whyslow(&["load", wrong]);
+        assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "'{wrong}': {printed:?}");
+        assert_eq!(printed.err.lines().count(), 1, "'{wrong}': {printed:?}");
     }
     assert_eq!(server.finish().connections, 0);
 }
@@ -156,7 +160,7 @@ fn what_cannot_be_asked_for_is_refused_before_a_connection_is_opened() {
 fn windows_that_are_repeated_are_told_one_by_one_and_reported_together() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let url = server.url();
-    let said = whyslow(&[
+    let printed = whyslow(&[
         "load",
         "--repeat",
         "3",
@@ -170,13 +174,13 @@ fn windows_that_are_repeated_are_told_one_by_one_and_reported_together() {
         "json",
         &url,
     ]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.json();
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let report = printed.json();
     assert_schema("load", &report);
     assert_eq!((&report["requests"], &report["response_ns"]["count"]), (&303.into(), &303.into()));
     assert_eq!(report["connections"]["established"], 4, "those of one window, not of all");
     for number in 1..=3 {
-        assert!(said.err.contains(&format!("window {number} of 3: ")), "{said:?}");
+        assert!(printed.err.contains(&format!("window {number} of 3: ")), "{printed:?}");
     }
     let log = server.finish();
     assert_eq!((log.entries.len(), log.connections), (303, 12), "each window has connections of its own");
@@ -187,14 +191,14 @@ fn interrupted_it_prints_what_was_measured_and_says_that_it_is_partial() {
     let server = Server::start(ServerSpec::new(Behaviour::Prompt));
     let (url, folder) = (server.url(), fresh_folder());
     for pace in [&["-R", "500"][..], &["--repeat", "3"]] {
-        let said = interrupted(&[&["-d", "300s", "--csv", "a.csv"], pace, &[&url]].concat(), &folder);
-        let report = said.json();
+        let printed = interrupted(&[&["-d", "300s", "--csv", "a.csv"], pace, &[&url]].concat(), &folder);
+        let report = printed.json();
         assert_schema("load", &report);
-        assert_eq!(report["partial"], true, "{said:?}");
-        assert!(report["window_ns"].as_u64().unwrap() < 100_000_000_000, "{said:?}");
-        assert!(report["requests"].as_u64().unwrap() > 0, "{said:?}");
+        assert_eq!(report["partial"], true, "{printed:?}");
+        assert!(report["window_ns"].as_u64().unwrap() < 100_000_000_000, "{printed:?}");
+        assert!(report["requests"].as_u64().unwrap() > 0, "{printed:?}");
         let warnings = report["warnings"].as_array().unwrap();
-        assert!(warnings.iter().any(|warning| warning["id"] == "partial"), "{said:?}");
+        assert!(warnings.iter().any(|warning| warning["id"] == "partial"), "{printed:?}");
         assert!(folder.join("a.csv").exists(), "files are written of what there is");
         std::fs::remove_file(folder.join("a.csv")).unwrap();
     }
@@ -206,10 +210,10 @@ fn interrupted_before_its_start_it_ends_and_has_asked_nothing() {
     let url = server.url();
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(3600);
     let start = format!("@{}", start.as_secs());
-    let said = interrupted(&["-d", "1s", "-R", "500", "--start-at", &start, &url], &fresh_folder());
-    let report = said.json();
+    let printed = interrupted(&["-d", "1s", "-R", "500", "--start-at", &start, &url], &fresh_folder());
+    let report = printed.json();
     assert_schema("load", &report);
-    assert_eq!((&report["partial"], &report["requests"]), (&true.into(), &0.into()), "{said:?}");
+    assert_eq!((&report["partial"], &report["requests"]), (&true.into(), &0.into()), "{printed:?}");
     assert_eq!(server.finish().entries.len(), 0);
 }
 
@@ -251,9 +255,9 @@ fn slack_is_in_the_report_its_send_lag_and_its_warnings() {
     let url = server.url();
     let load = |slack: &str| {
         let all = ["load", "-t1", "-c64", "-R", "2000", "-d1s", "--slack", slack, "--format", "json", &url];
-        let said = whyslow(&all).json();
-        assert_schema("load", &said);
-        said
+        let printed = whyslow(&all).json();
+        assert_schema("load", &printed);
+        printed
     };
     let (with, without) = (load("20ms"), load("0s"));
     assert_eq!(with["schedule"]["slack_ns"], 20_000_000);
@@ -278,9 +282,9 @@ fn rates_that_change_are_kept_and_the_series_shows_them() {
     {
         let files = ["--csv", "a.csv", "--prometheus", "a.prom", "--otlp", "a.json"];
         let all = [&["load", "-d", "2s", "--format", "json"], &flags[..], &files, &[url.as_str()]].concat();
-        let said = whyslow_in(&folder, &all);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let report = said.json();
+        let printed = whyslow_in(&folder, &all);
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        let report = printed.json();
         assert_schema("load", &report);
         assert_eq!(&report["schedule"]["shape"], shape, "{flags:?}");
         let sent = report["requests"].as_f64().unwrap();

@@ -33,9 +33,9 @@ fn parity(json: &Value) -> &Value {
 fn messages_are_compared_and_counted_as_the_servers_count_them() {
     let folder = fresh_folder();
     let flags = ["--body", "how are you", "--pipeline", "2", "--equal-rates", "25"];
-    let said = compare(&folder, [arm(&folder, "main", "calm"), arm(&folder, "pr", "calm")], &flags);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
-    let json = said.json();
+    let printed = compare(&folder, [arm(&folder, "main", "calm"), arm(&folder, "pr", "calm")], &flags);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     assert!(json["workload"].as_str().unwrap().contains(" over WebSocket"), "{}", json["workload"]);
     assert_eq!(parity(&json)["text"], "2 arms answer alike: status 200, 11 bytes");
@@ -60,21 +60,24 @@ fn messages_are_compared_and_counted_as_the_servers_count_them() {
 #[test]
 fn other_messages_and_other_protocols_are_named() {
     let folder = fresh_folder();
-    let said = compare(
+    let printed = compare(
         &folder,
         [arm(&folder, "main", "calm"), arm(&folder, "pr", "shouting")],
         &["--equal-rates", "none"],
     );
-    let json = said.json();
-    assert_eq!((said.code, &parity(&json)["ok"]), (Some(5), &Value::Bool(false)), "{said:?}");
+    let json = printed.json();
+    assert_eq!((printed.code, &parity(&json)["ok"]), (Some(5), &Value::Bool(false)), "{printed:?}");
     let folder = fresh_folder();
     let plain = |name| format!("{name}='{FIXTURE}' {{port}} none");
-    let said = compare(&folder, [plain("main"), plain("pr")], &["--ready-limit", "1s"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let printed = compare(&folder, [plain("main"), plain("pr")], &["--ready-limit", "1s"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
     let why = "the server answers 200 where it is asked to speak WebSocket";
-    assert!(said.json()["arms"][0]["error"].as_str().unwrap().contains(why), "{said:?}");
-    let said = run(&folder, &["compare", &plain("a"), &plain("b"), "--ws", "--expect-status", "101"]);
-    assert!(said.code == Some(2) && said.err.contains("WebSocket messages have no status"), "{said:?}");
+    assert!(printed.json()["arms"][0]["error"].as_str().unwrap().contains(why), "{printed:?}");
+    let printed = run(&folder, &["compare", &plain("a"), &plain("b"), "--ws", "--expect-status", "101"]);
+    assert!(
+        printed.code == Some(2) && printed.err.contains("WebSocket messages have no status"),
+        "{printed:?}"
+    );
 }
 
 #[test]
@@ -83,8 +86,8 @@ fn a_search_for_capacity_sends_messages() {
     let search =
         ["--window", "200ms", "--warmup", "50ms", "--slo", "p50 < 1s", "--from", "200", "--max-rate", "400"];
     let head = ["capacity", &arm(&folder, "main", "calm"), "--ws", "-c", "4", "--format", "json"];
-    let said = run(&folder, &[&head[..], &search].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = run(&folder, &[&head[..], &search].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let logs = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let lines: usize = logs
         .filter(|path| path.extension().is_some_and(|extension| extension == "log"))

@@ -87,10 +87,11 @@ fn figures_grow_second_by_second_and_end_with_the_load() {
 
 #[test]
 fn an_address_that_others_reach_is_refused() {
-    for (address, said) in [("0.0.0.0:9464", "whoever reaches 0.0.0.0:9464"), ("x", "'x' is neither a port")]
+    for (address, reason) in
+        [("0.0.0.0:9464", "whoever reaches 0.0.0.0:9464"), ("x", "'x' is neither a port")]
     {
-        let said_so = whyslow(&["load", "--metrics-port", address, "http://127.0.0.1:1/"]);
-        assert!(said_so.code == Some(2) && said_so.err.contains(said), "{said_so:?}");
+        let printed = whyslow(&["load", "--metrics-port", address, "http://127.0.0.1:1/"]);
+        assert!(printed.code == Some(2) && printed.err.contains(reason), "{printed:?}");
     }
 }
 
@@ -121,8 +122,8 @@ fn receiver() -> (u16, Posted) {
 fn a_collector_is_sent_the_figures_and_at_the_end_the_report() {
     let ((_server, url), (port, posted)) = (server(), receiver());
     let collector = format!("http://127.0.0.1:{port}");
-    let said = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--otlp", &collector, &url]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--otlp", &collector, &url]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let posted = posted.lock().unwrap();
     assert!(posted.len() >= 2, "live figures at the end, and the report");
     let metrics = |body: &[u8]| {
@@ -158,9 +159,9 @@ fn a_collector_is_sent_the_figures_and_at_the_end_the_report() {
 fn a_collector_that_is_not_there_costs_a_sentence_and_not_the_load() {
     let (_server, url) = server();
     let nobody = format!("http://127.0.0.1:{}/api/v1/write", free_port());
-    let said = whyslow(&["load", "-t1", "-c1", "-d", "1s", "--remote-write", &nobody, &url]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(said.err.matches("figures cannot be sent to 127.0.0.1:").count(), 1, "{said:?}");
+    let printed = whyslow(&["load", "-t1", "-c1", "-d", "1s", "--remote-write", &nobody, &url]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert_eq!(printed.err.matches("figures cannot be sent to 127.0.0.1:").count(), 1, "{printed:?}");
     for flag in ["--otlp", "--remote-write"] {
         let refused = whyslow(&["load", flag, "https://127.0.0.1:1", &url]);
         assert!(refused.code == Some(2) && refused.err.contains("http:// only"), "{refused:?}");
@@ -216,18 +217,20 @@ fn a_real_collector_takes_live_figures_and_the_report() {
         return;
     };
     let _collector = Ends(collector);
-    let said = || std::fs::read_to_string(&log).unwrap();
+    let logged = || std::fs::read_to_string(&log).unwrap();
     let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-    assert!(within(Duration::from_secs(60), listens), "it does not start: {}", said());
+    assert!(within(Duration::from_secs(60), listens), "it does not start: {}", logged());
     let (_server, url) = server();
     let to = format!("http://127.0.0.1:{port}");
     let load = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--otlp", &to, &url]);
     assert!(load.code == Some(0) && !load.err.contains("cannot be sent"), "{load:?}");
-    let reported = || said().contains("-> Name: whyslow.load.rate_per_second");
-    assert!(within(Duration::from_secs(20), reported), "{}", said());
-    let requests = printed(&said(), "whyslow.load.live.requests");
-    assert!(requests.is_some_and(|count| (390..=400).contains(&count)), "{requests:?} in {}", said());
-    assert!(said().contains("-> Name: whyslow.load.live.response") && said().contains("ExplicitBounds #0"));
+    let reported = || logged().contains("-> Name: whyslow.load.rate_per_second");
+    assert!(within(Duration::from_secs(20), reported), "{}", logged());
+    let requests = printed(&logged(), "whyslow.load.live.requests");
+    assert!(requests.is_some_and(|count| (390..=400).contains(&count)), "{requests:?} in {}", logged());
+    assert!(
+        logged().contains("-> Name: whyslow.load.live.response") && logged().contains("ExplicitBounds #0")
+    );
 }
 
 #[test]
@@ -239,8 +242,9 @@ fn a_real_prometheus_takes_remote_writes() {
     assert!(within(Duration::from_secs(20), ready), "it does not start");
     let (_server, url) = server();
     let receiver = format!("http://127.0.0.1:{port}/api/v1/write");
-    let said = whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--remote-write", &receiver, &url]);
-    assert!(said.code == Some(0) && !said.err.contains("cannot be sent"), "{said:?}");
+    let printed =
+        whyslow(&["load", "-t1", "-c2", "-R", "200", "-d", "2s", "--remote-write", &receiver, &url]);
+    assert!(printed.code == Some(0) && !printed.err.contains("cannot be sent"), "{printed:?}");
     let requests = query(port, "max_over_time(whyslow_load_live_requests_total[1m])").unwrap();
     assert!((390.0..=400.0).contains(&requests), "all that were answered: {requests}");
     let buckets = "whyslow_load_live_response_seconds_bucket";

@@ -172,13 +172,17 @@ fn each_is_refused_with_its_sentence_and_nothing_is_started() {
     let folder = fresh_folder();
     for (args, want) in CASES {
         let output = Command::new(WHYSLOW).args(*args).current_dir(&folder).output().unwrap();
-        let said = Printed::from_output(output);
-        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
-        assert_eq!(said.out, "", "{args:?}: standard output is for data");
-        assert!(said.err.starts_with("error: ") && said.err.contains(want), "{args:?}: {}", said.err);
+        let printed = Printed::from_output(output);
+        assert_eq!(printed.code, Some(2), "{args:?}: {printed:?}");
+        assert_eq!(printed.out, "", "{args:?}: standard output is for data");
+        assert!(
+            printed.err.starts_with("error: ") && printed.err.contains(want),
+            "{args:?}: {}",
+            printed.err
+        );
         // The argument parser adds how to get help; all else is one line.
-        let lines = said.err.lines().count();
-        assert!(lines == 1 || said.err.contains("--help"), "{args:?}: {}", said.err);
+        let lines = printed.err.lines().count();
+        assert!(lines == 1 || printed.err.contains("--help"), "{args:?}: {}", printed.err);
         let left = std::fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, 0, "{args:?} left something: a run was begun");
     }

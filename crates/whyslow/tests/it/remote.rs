@@ -43,20 +43,20 @@ fn servers_on_another_machine_and_a_generator_there_find_who_is_slower() {
     // The two share a machine here, which those of the user do not.
     let apart = ["--server-cpus", "0", "--load-cpus", "1"];
     let flags = |flag| [&[flag, url.as_str(), "--format", "json"][..], &apart, &DECIDING].concat();
-    let said = run(there.compare(&arms, &flags("--on")));
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.err.contains("copying whyslow to ssh://127.0.0.1"), "{said:?}");
-    let json = said.json();
+    let printed = run(there.compare(&arms, &flags("--on")));
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(printed.err.contains("copying whyslow to ssh://127.0.0.1"), "{printed:?}");
+    let json = printed.json();
     assert_eq!(on_cpu(&json)["verdict"], "slower", "{json}");
     let text = json["text"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&format!(" of {url}, generator on CPU ")), "{text}");
     assert!(there.busy().is_empty(), "left behind: {:?}", there.busy());
 
     std::fs::remove_dir_all(there.folder.join("run")).unwrap();
-    let said = run(there.compare(&arms, &flags("--load-on")));
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(!said.err.contains("copying"), "it is there by now: {said:?}");
-    assert_eq!(on_cpu(&said.json())["verdict"], "slower", "{said:?}");
+    let printed = run(there.compare(&arms, &flags("--load-on")));
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(!printed.err.contains("copying"), "it is there by now: {printed:?}");
+    assert_eq!(on_cpu(&printed.json())["verdict"], "slower", "{printed:?}");
     let cache = std::fs::read_dir(there.folder.join("cache/whyslow/agents")).unwrap();
     assert_eq!(cache.count(), 1, "the program, and no folder of a run");
 }
@@ -107,9 +107,9 @@ fn a_cut_connection_is_said_and_leaves_nothing_running_on_either_machine() {
     let found: Vec<String> = pids.filter(|pid| ssh(pid)).collect();
     assert_eq!(found.len(), 1, "once for the machine");
     assert!(Command::new("kill").args(["-KILL", &found[0]]).status().unwrap().success());
-    let said = Printed::from_output(child.wait_with_output().unwrap());
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(&format!("the connection to {} ended", there.url())), "{said:?}");
+    let printed = Printed::from_output(child.wait_with_output().unwrap());
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains(&format!("the connection to {} ended", there.url())), "{printed:?}");
     assert!(within(LIMIT, || there.busy().is_empty()), "left behind: {:?}", there.busy());
 }
 
@@ -126,7 +126,7 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
         ["compare", "threads", "coroutines", "--on", &on, "--equal-rates", "none", "--format", "json"];
     let few = ["--server-cpus", "0", "--load-cpus", "1"];
     let script = include_str!("remote.sh");
-    let said = Command::new("unshare")
+    let output = Command::new("unshare")
         .args(["--net", "sh", "-euc", script, "sh"])
         .args(flags)
         .args(few)
@@ -136,9 +136,9 @@ fn a_link_that_is_the_limit_is_named_and_voids_the_rate_alone() {
         .env("WHYSLOW_SSH", format!("ssh -F '{}'", folder.join("ssh_config").display()))
         .current_dir(&folder)
         .output();
-    let said = Printed::from_output(said.unwrap());
-    assert!(said.err.contains("the link between the machines: "), "{said:?}");
-    let json = said.json();
+    let printed = Printed::from_output(output.unwrap());
+    assert!(printed.err.contains("the link between the machines: "), "{printed:?}");
+    let json = printed.json();
     let link = &json["host"]["link"];
     // 2 Mbit/s are 250 kB/s.
     assert!((150e3..260e3).contains(&link["bytes_per_s"].as_f64().unwrap()), "{link}");
@@ -161,12 +161,12 @@ fn a_changed_key_and_a_full_disk_are_one_sentence_each() {
         (&there, "has another key than ssh knows: find out why"),
         (&full, "has no space for whyslow's own file: make room in ~/.cache/whyslow there"),
     ];
-    for (machine, told) in cases {
+    for (machine, message) in cases {
         let url = machine.url();
-        let said = run(machine.compare(&[("a", "none"), ("b", "none")], &["--on", &url]));
-        assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains(&format!("error: {url} {told}")), "{said:?}");
-        assert_eq!(said.err.matches("error: ").count(), 1, "{said:?}");
+        let printed = run(machine.compare(&[("a", "none"), ("b", "none")], &["--on", &url]));
+        assert_eq!(printed.code, Some(1), "{printed:?}");
+        assert!(printed.err.contains(&format!("error: {url} {message}")), "{printed:?}");
+        assert_eq!(printed.err.matches("error: ").count(), 1, "{printed:?}");
         assert!(within(LIMIT, || machine.connections().is_empty()), "ssh is still there");
     }
 }
@@ -192,7 +192,7 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
     let not_ours = format!("ssh://me@big is Linux on {other}, this whyslow is for Linux on {arch}");
     let refused = "me@big: Permission denied (publickey,password).";
     let old = r#"{"hello":{"version":"0.0.1","machine":{"tool_version":"","cpu_model":"","cpus":1,"allowed_cpus":"0","memory_bytes":1,"kernel":"","governor":null,"hypervisor":null,"mitigations":{},"cgroup":{},"sysctls":{},"descriptors":1},"cpus":"0","available_bytes":1,"ends":null}}"#;
-    for (script, told) in [
+    for (script, message) in [
         (format!("echo '{refused}' >&2; exit 255"), "asks for a password or refuses the key"),
         (
             "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; exit 255".to_owned(),
@@ -208,13 +208,13 @@ fn what_goes_wrong_on_the_way_is_one_sentence() {
             "has no space for whyslow's own file",
         ),
         (format!("echo Welcome; {has}; echo '{old}'; cat"), "whyslow on ssh://me@big is 0.0.1"),
-        (format!("{has}; echo nonsense"), "the agent on ssh://me@big said 'nonsense'"),
+        (format!("{has}; echo nonsense"), "the agent on ssh://me@big printed 'nonsense'"),
         ("exit 3".to_owned(), "the connection to ssh://me@big ended"),
     ] {
-        let said = with_ssh(&script, &["threads", "futures", "--on", "ssh://me@big"]);
-        assert_eq!(said.code, Some(1), "{script}: {said:?}");
-        assert!(said.err.contains(told), "{script}: {said:?}");
-        assert_eq!(said.err.matches("error: ").count(), 1, "{script}: {said:?}");
+        let printed = with_ssh(&script, &["threads", "futures", "--on", "ssh://me@big"]);
+        assert_eq!(printed.code, Some(1), "{script}: {printed:?}");
+        assert!(printed.err.contains(message), "{script}: {printed:?}");
+        assert_eq!(printed.err.matches("error: ").count(), 1, "{script}: {printed:?}");
     }
 }
 
@@ -228,7 +228,7 @@ fn what_does_not_go_with_another_machine_is_refused_before_it_is_reached() {
     let config = fresh_folder().join("whyslow.toml");
     std::fs::write(&config, "[service.db]\nrun = \"./db {port}\"\n").unwrap();
     let config = std::fs::canonicalize(config).unwrap().display().to_string();
-    for (flags, told) in [
+    for (flags, message) in [
         (vec!["--on", "ssh://me@big", "--load-on", "ssh://me@big"], "name the same machine"),
         (vec!["--on", "big"], "'big' names no machine"),
         (with(&["pr=git:HEAD"]), "have what 'pr=git:HEAD' names ready there, and give the command"),
@@ -240,10 +240,10 @@ fn what_does_not_go_with_another_machine_is_refused_before_it_is_reached() {
         (with(&["--unix", "/tmp/s{port}"]), "--unix names a socket of one machine"),
         (with(&["--verify"]), "--verify is for servers that run here"),
     ] {
-        let said = with_ssh("echo 'it was reached' >&2; exit 3", &flags);
-        assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
-        assert!(said.err.contains(told) && !said.err.contains("reached"), "{flags:?}: {said:?}");
-        assert_eq!(said.err.matches("error: ").count(), 1, "{flags:?}: {said:?}");
+        let printed = with_ssh("echo 'it was reached' >&2; exit 3", &flags);
+        assert_eq!(printed.code, Some(2), "{flags:?}: {printed:?}");
+        assert!(printed.err.contains(message) && !printed.err.contains("reached"), "{flags:?}: {printed:?}");
+        assert_eq!(printed.err.matches("error: ").count(), 1, "{flags:?}: {printed:?}");
     }
 }
 
@@ -260,8 +260,8 @@ fn an_agent_removes_what_a_killed_one_has_left_and_nothing_else() {
     held.lock().unwrap();
     let mut command = Command::new(&agent);
     command.arg("agent").stdin(Stdio::null());
-    let said = run(command);
-    assert!(said.out.contains("hello"), "{said:?}");
+    let printed = run(command);
+    assert!(printed.out.contains("hello"), "{printed:?}");
     let there = ["run-1", "run-2", "other"].map(|name| folder.join(name).exists());
     assert_eq!(there, [false, true, true]);
 }

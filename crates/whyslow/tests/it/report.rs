@@ -33,8 +33,8 @@ pub(crate) fn spoil(file: &Path, field: &str, value: Value) {
 }
 
 fn report(run: &Path) -> (Option<i32>, String) {
-    let said = whyslow_in(run, &["report", ".", "-o", "page.html"]);
-    (said.code, fs::read_to_string(run.join("page.html")).unwrap())
+    let printed = whyslow_in(run, &["report", ".", "-o", "page.html"]);
+    (printed.code, fs::read_to_string(run.join("page.html")).unwrap())
 }
 
 fn data(page: &str) -> Value {
@@ -74,8 +74,8 @@ fn one_damaged_file_leaves_the_rest_to_be_read() {
     assert_eq!(code, Some(0));
     assert!(page.contains("Left out: ") && page.contains("host.json is damaged"));
     assert!(page.contains("<section id=\"verdict\"") && page.contains("host: unknown"));
-    let said = whyslow_in(&run, &["analyse", ".", "--details"]);
-    assert!(said.code == Some(0) && said.out.contains("host.json is damaged"), "{said:?}");
+    let printed = whyslow_in(&run, &["analyse", ".", "--details"]);
+    assert!(printed.code == Some(0) && printed.out.contains("host.json is damaged"), "{printed:?}");
     fs::write(run.join("manifest.json"), "{").unwrap();
     let (code, page) = report(&run);
     assert_eq!(code, Some(1), "no run could be read");
@@ -114,8 +114,8 @@ fn of_a_run_that_cannot_be_read_there_is_what_can_be_made_out() {
 #[test]
 fn a_page_that_cannot_be_written_is_an_error() {
     let run = kept_run();
-    let said = whyslow_in(&run, &["report", ".", "-o", "no/such/folder/page.html"]);
-    assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("give another file with -o"), "{said:?}");
+    let printed = whyslow_in(&run, &["report", ".", "-o", "no/such/folder/page.html"]);
+    assert_eq!(printed.code, Some(1));
+    assert!(printed.err.contains("give another file with -o"), "{printed:?}");
     assert_eq!(whyslow(&["report"]).code, Some(2));
 }

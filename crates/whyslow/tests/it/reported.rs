@@ -53,9 +53,9 @@ fn talk(mut stream: TcpStream, answer: &[u8], idle: Option<Duration>, counts: &C
 
 pub(crate) fn load(address: SocketAddr, flags: &[&str]) -> Value {
     let url = format!("http://{address}/");
-    let said = whyslow(&[&["load", "--format", "json", url.as_str()][..], flags].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    said.json()
+    let printed = whyslow(&[&["load", "--format", "json", url.as_str()][..], flags].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    printed.json()
 }
 
 pub(crate) fn errors(json: &Value) -> u64 {

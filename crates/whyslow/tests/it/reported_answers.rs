@@ -171,13 +171,13 @@ fn connections_that_cannot_be_opened_are_said() {
         }
     });
     let url = format!("http://{address}/");
-    let said = whyslow(&["load", "-t1", "-c200", "-R", "200", "-d1s", "--format", "json", &url]);
-    match said.code {
+    let printed = whyslow(&["load", "-t1", "-c200", "-R", "200", "-d1s", "--format", "json", &url]);
+    match printed.code {
         Some(0) => {
-            let json = said.json();
+            let json = printed.json();
             let failed = errors(&json);
             assert!(failed > 0 && !json["warnings"].as_array().unwrap().is_empty(), "{json}");
         }
-        _ => assert!(said.err.lines().count() == 1 && said.err.contains("connection"), "{said:?}"),
+        _ => assert!(printed.err.lines().count() == 1 && printed.err.contains("connection"), "{printed:?}"),
     }
 }

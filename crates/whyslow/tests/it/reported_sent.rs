@@ -122,8 +122,8 @@ fn the_host_of_an_address_is_that_of_the_url() {
         };
         let (address, heads) = record(listener, Duration::ZERO);
         let url = format!("http://{address}/tools/time?a=b");
-        let said = whyslow(&["load", "-t1", "-c1", "--requests", "3", "-d20s", "--format", "json", &url]);
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let printed = whyslow(&["load", "-t1", "-c1", "--requests", "3", "-d20s", "--format", "json", &url]);
+        assert_eq!(printed.code, Some(0), "{printed:?}");
         let heads = heads.lock().unwrap();
         assert_eq!(heads.len(), 3);
         let wanted = format!("GET /tools/time?a=b HTTP/1.1\r\nHost: {address}");
@@ -177,9 +177,9 @@ fn methods_and_paths_of_a_list_stay_together() {
 fn a_name_that_has_addresses_of_both_families_is_tried_by_each() {
     let (address, heads) = recorded();
     let url = format!("http://localhost:{}/", address.port());
-    let said = whyslow(&["load", "-t1", "-c3", "--requests", "10", "-d20s", "--format", "json", &url]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!((said.json()["requests"].as_u64(), heads.lock().unwrap().len()), (Some(10), 10));
+    let printed = whyslow(&["load", "-t1", "-c3", "--requests", "10", "-d20s", "--format", "json", &url]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert_eq!((printed.json()["requests"].as_u64(), heads.lock().unwrap().len()), (Some(10), 10));
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn a_line_that_is_no_request_is_refused_by_its_number_and_what_to_write() {
         ("### first\nGET /\nHost localhost\n", &["targets.http:3", "Name: value"]),
     ] {
         std::fs::write(&list, text).unwrap();
-        let said = whyslow(&["load", "--requests", list.to_str().unwrap(), "http://127.0.0.1:9/"]);
-        assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-        assert!(words.iter().all(|word| said.err.contains(word)), "{text:?}: {said:?}");
+        let printed = whyslow(&["load", "--requests", list.to_str().unwrap(), "http://127.0.0.1:9/"]);
+        assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+        assert!(words.iter().all(|word| printed.err.contains(word)), "{text:?}: {printed:?}");
     }
 }
 
@@ -212,10 +212,10 @@ fn a_name_with_a_line_feed_in_a_request_file_is_refused_by_its_field() {
     let har = fresh_folder().join("list.har");
     let entry = r#"{"request": {"method": "GET", "url": "http://127.0.0.1:9/", "headers": [{"name": "X-Own\nX-Other", "value": "1"}]}}"#;
     std::fs::write(&har, format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap();
-    let said = whyslow(&["load", "--requests", har.to_str().unwrap(), "http://127.0.0.1:9/"]);
-    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-    assert!(said.err.contains(r"the field 'X-Own' is not 'Name: value' on one line"), "{said:?}");
-    let said = whyslow(&["load", "-H", "X-Own: a\nX-Other: b", "http://127.0.0.1:9/"]);
-    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-    assert!(said.err.contains("X-Own"), "{said:?}");
+    let printed = whyslow(&["load", "--requests", har.to_str().unwrap(), "http://127.0.0.1:9/"]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+    assert!(printed.err.contains(r"the field 'X-Own' is not 'Name: value' on one line"), "{printed:?}");
+    let printed = whyslow(&["load", "-H", "X-Own: a\nX-Other: b", "http://127.0.0.1:9/"]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+    assert!(printed.err.contains("X-Own"), "{printed:?}");
 }

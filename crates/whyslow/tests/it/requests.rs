@@ -44,9 +44,9 @@ fn run(folder: &Path, command: &str) -> (serde_json::Value, Vec<String>, usize) 
     let command = command.replacen("load", &format!("load {flags}"), 1).replace("URL", &recorder.url());
     let shell =
         Command::new("sh").args(["-c", &format!("exec {WHYSLOW} {command}")]).current_dir(folder).output();
-    let said = Printed::from_output(shell.unwrap());
-    assert_eq!(said.code, Some(0), "{command}: {said:?}");
-    let report = said.json();
+    let printed = Printed::from_output(shell.unwrap());
+    assert_eq!(printed.code, Some(0), "{command}: {printed:?}");
+    let report = printed.json();
     assert_schema("load", &report);
     assert_eq!(report["requests"], PRIME, "{command}");
     let connections = recorder.finish();
@@ -124,10 +124,10 @@ fn rows_of_names_are_in_the_text_and_in_markdown() {
     let url = recorder.url();
     for (format, row) in [("text", "order "), ("md", "| order |")] {
         let flags = ["load", "--requests", "101", "--requests", "shop.http", "--format", format, &url];
-        let said = whyslow_in(&folder, &flags);
+        let printed = whyslow_in(&folder, &flags);
         assert!(
-            said.out.contains(row) && said.out.contains("requests  errors") || format == "md",
-            "{said:?}"
+            printed.out.contains(row) && printed.out.contains("requests  errors") || format == "md",
+            "{printed:?}"
         );
     }
     let without = whyslow_in(&folder, &["load", "--requests", "11", "--requests", "list.txt", &url]);
@@ -153,9 +153,13 @@ fn a_file_that_cannot_be_used_is_refused_in_one_sentence_before_anything_is_sent
         (&["--data", "good.csv", "--body", "{c}"], "{c} is no column of the data (it has a, b)"),
     ];
     for (flags, words) in cases {
-        let said = whyslow_in(&folder, &[&["load"], flags, &["http://127.0.0.1:9/"]].concat());
-        assert_eq!((said.code, said.out.as_str(), said.err.lines().count()), (Some(2), "", 1), "{said:?}");
-        assert!(said.err.contains(words) && !said.err.contains("t0ken"), "{flags:?}: {said:?}");
+        let printed = whyslow_in(&folder, &[&["load"], flags, &["http://127.0.0.1:9/"]].concat());
+        assert_eq!(
+            (printed.code, printed.out.as_str(), printed.err.lines().count()),
+            (Some(2), "", 1),
+            "{printed:?}"
+        );
+        assert!(printed.err.contains(words) && !printed.err.contains("t0ken"), "{flags:?}: {printed:?}");
     }
 }
 
@@ -173,8 +177,8 @@ fn the_scenario_of_the_page_gives_each_user_what_its_login_gave() {
     let url = recorder.url();
     let scenario =
         ["load", "-t1", "-c2", "--scenario", "shop.toml", "--data", "users.csv", "--requests", "10"];
-    let said = whyslow_in(&folder, &[&scenario[..], &["--format", "json", &url]].concat());
-    let report = said.json();
+    let printed = whyslow_in(&folder, &[&scenario[..], &["--format", "json", &url]].concat());
+    let report = printed.json();
     assert_schema("load", &report);
     let users = &report["users"];
     assert_eq!((&users["begun"], &users["finished"]), (&10.into(), &10.into()), "{report}");

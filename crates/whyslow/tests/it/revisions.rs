@@ -43,10 +43,10 @@ impl Repository {
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
-        let said =
+        let printed =
             Printed::from_output(Command::new("git").args(args).current_dir(&self.folder).output().unwrap());
-        assert_eq!(said.code, Some(0), "git {args:?}: {said:?}");
-        said.out.trim_end().to_owned()
+        assert_eq!(printed.code, Some(0), "git {args:?}: {printed:?}");
+        printed.out.trim_end().to_owned()
     }
 
     pub(crate) fn whyslow(&self, args: &[&str]) -> Printed {
@@ -93,12 +93,12 @@ fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched()
     repository.write("ignored", "not part of it\n");
     let before = repository.everything();
     let arms = ["main=git:main", "pr=git:.", "--build", BUILD, "--allow-difference"];
-    let said = repository.compare("first", &arms);
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    assert!(said.err.starts_with("building main\nbuilding pr\nrun kept in "), "{said:?}");
+    let printed = repository.compare("first", &arms);
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    assert!(printed.err.starts_with("building main\nbuilding pr\nrun kept in "), "{printed:?}");
     assert_eq!(repository.everything(), before);
 
-    let json = said.json();
+    let json = printed.json();
     assert_schema("compare", &json);
     let [main, pr] = [&json["arms"][0], &json["arms"][1]].map(|arm| arm["revision"].clone());
     let head = repository.git(&["rev-parse", "HEAD"]);
@@ -122,14 +122,14 @@ fn a_branch_and_the_work_tree_are_built_once_and_the_repository_is_not_touched()
     assert!(again.err.starts_with("main was built before\npr was built before\nrun kept in "), "{again:?}");
     let other =
         repository.compare("third", &["a=git:HEAD", "b=git:main", "--build", "true; cp fault {build}"]);
-    let said =
+    let printed =
         "a and b have the same files: what differs between them is chance\nbuilding a\nb was built before\n";
-    assert!(other.err.starts_with(said), "another command builds: {other:?}");
+    assert!(other.err.starts_with(printed), "another command builds: {other:?}");
     let runs = repository.cache.parent().unwrap().to_str().unwrap();
-    let said =
+    let printed =
         repository.whyslow(&["history", "main", "--runs", runs, "--metric", "rate", "--format", "json"]);
-    let point = &said.json()[0]["points"][0];
-    assert_eq!(point["state"], main["commit"].as_str().unwrap()[..10], "which commit it was: {said:?}");
+    let point = &printed.json()[0]["points"][0];
+    assert_eq!(point["state"], main["commit"].as_str().unwrap()[..10], "which commit it was: {printed:?}");
     let leftovers = std::fs::read_dir(&repository.cache).unwrap().flatten();
     let leftovers: Vec<_> =
         leftovers.filter(|entry| entry.file_name().to_str().unwrap().starts_with("index")).collect();
@@ -147,9 +147,9 @@ fn what_an_earlier_build_left_in_the_work_tree_is_not_taken_along() {
     let before = repository.everything();
     let build = "test -e untracked && test -e known && test ! -e server && cp fault {build}";
     let verify = ["compare", "main=git:.", "pr=git:.", "--run", &run(), "--build", build, "--verify"];
-    let said = repository.whyslow(&verify);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.err.contains("pr: server is left out: git does not track it"), "{said:?}");
+    let printed = repository.whyslow(&verify);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(printed.err.contains("pr: server is left out: git does not track it"), "{printed:?}");
     assert_eq!(repository.everything(), before);
 }
 
@@ -160,13 +160,13 @@ fn changes_in_a_submodule_are_said_not_to_be_measured() {
     repository.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", source, "part"]);
     repository.commit("with a part");
     let plan = ["compare", "main=git:main", "pr=git:.", "--run", &run(), "--list"];
-    let said = repository.whyslow(&plan);
-    assert!(said.code == Some(0) && !said.err.contains("submodules"), "{said:?}");
+    let printed = repository.whyslow(&plan);
+    assert!(printed.code == Some(0) && !printed.err.contains("submodules"), "{printed:?}");
     repository.write("part/fault", "header\n");
-    let said = repository.whyslow(&plan);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = repository.whyslow(&plan);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let sentence = "pr: submodules are not in the checkout, and part has changes that are not measured\n";
-    assert!(said.err.starts_with(sentence), "{said:?}");
+    assert!(printed.err.starts_with(sentence), "{printed:?}");
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn a_build_that_fails_says_its_last_lines_and_the_others_go_on() {
     let build = "echo compiling; grep -q none fault || { echo no such type; exit 3; }; cp fault {build}";
     let arms = ["main=git:good", "pr=git:HEAD", "old=git:HEAD~1", "--build", build];
     for round in ["first", "second"] {
-        let said = repository.compare(round, &arms);
-        assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains("building pr\n"), "what failed is not taken for built: {said:?}");
-        let json = said.json();
+        let printed = repository.compare(round, &arms);
+        assert_eq!(printed.code, Some(1), "{printed:?}");
+        assert!(printed.err.contains("building pr\n"), "what failed is not taken for built: {printed:?}");
+        let json = printed.json();
         let [main, pr, old] = [0, 1, 2].map(|arm| json["arms"][arm].clone());
         let error = pr["error"].as_str().unwrap();
         assert!(error.starts_with("the build command 'sh -c echo compiling;"), "{error}");
@@ -202,9 +202,9 @@ fn a_folder_of_a_repository_is_built_and_run_where_it_is() {
     let mut command = Command::new(WHYSLOW);
     command.args(["compare", "a=git:HEAD", "b=git:.", "--verify", "--build", "cp fault {build}/"]);
     command.args(["--run", &run(), "--format", "json"]).current_dir(repository.folder.join("part"));
-    let said = Printed::from_output(command.env("WHYSLOW_CACHE", &repository.cache).output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(said.json()[1]["ok"], true);
+    let printed = Printed::from_output(command.env("WHYSLOW_CACHE", &repository.cache).output().unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert_eq!(printed.json()[1]["ok"], true);
 }
 
 #[test]
@@ -224,20 +224,20 @@ fn what_cannot_be_had_is_refused_before_anything_is_started() {
         (vec!["compare", "a=git:main", "b=git:.", "--run", "./s"], "the command of 'a' has no {port}"),
     ];
     for (args, want) in cases {
-        let said = repository.whyslow(&args);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{args:?}: {said:?}");
-        assert!(said.err.contains(want) && said.err.lines().count() == 1, "{args:?}: {said:?}");
+        let printed = repository.whyslow(&args);
+        assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "{args:?}: {printed:?}");
+        assert!(printed.err.contains(want) && printed.err.lines().count() == 1, "{args:?}: {printed:?}");
     }
     let mut inside = Command::new(WHYSLOW);
     inside.args(with_run("pr=git:.")).current_dir(&repository.folder).env("WHYSLOW_CACHE", "target/cache");
-    let said = Printed::from_output(inside.output().unwrap());
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("lies inside the repository"), "{said:?}");
+    let printed = Printed::from_output(inside.output().unwrap());
+    assert_eq!(printed.code, Some(2), "{printed:?}");
+    assert!(printed.err.contains("lies inside the repository"), "{printed:?}");
     let mut outside = Command::new(WHYSLOW);
     outside.args(with_run("pr=git:.")).current_dir("/").env("WHYSLOW_CACHE", &repository.cache);
-    let said = Printed::from_output(outside.output().unwrap());
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("/ is in no git repository"), "{said:?}");
+    let printed = Printed::from_output(outside.output().unwrap());
+    assert_eq!(printed.code, Some(2), "{printed:?}");
+    assert!(printed.err.contains("/ is in no git repository"), "{printed:?}");
 }
 
 /// The repository with the example of the documentation in it.
@@ -264,9 +264,9 @@ fn the_example_made_slower_by_a_commit_is_said_to_be_slower() {
     let out = repository.cache.with_file_name("run");
     let short = ["--quick", "--cycles", "4", "--equal-rates", "none", "--no-why", "--format", "json"];
     let args = ["compare", "main=git:main", "pr=git:.", "--out", out.to_str().unwrap()];
-    let said = repository.whyslow(&[&args[..], &short].concat());
-    assert_eq!(said.code, Some(3), "fail_if of the file: {said:?}");
-    let json = said.json();
+    let printed = repository.whyslow(&[&args[..], &short].concat());
+    assert_eq!(printed.code, Some(3), "fail_if of the file: {printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     let row = &json["comparisons"][0];
     assert_eq!((&row["metric"], &row["verdict"]), (&"cpu_per_request".into(), &"slower".into()), "{row}");
@@ -282,18 +282,18 @@ fn a_file_that_is_wrong_is_one_sentence_and_flags_go_before_it() {
         let args = ["compare", "main=git:main", "pr=git:.", "--list", "--format", "json"];
         repository.whyslow(&[&args[..], more].concat())
     };
-    let said = plan(&["--path", "/other", "--run", "./x {port}"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let printed = plan(&["--path", "/other", "--run", "./x {port}"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     assert_eq!((&json["workload"]["path"], &json["arms"][0]["run"][0]), (&"/other".into(), &"./x".into()));
     assert_eq!(json["arms"][0]["build"][0][2], "cc -O2 -pthread -o {build}/service service.c");
     let other = repository.whyslow(&["compare", "threads", "futures", "--list", "--format", "json"]);
     assert_eq!(other.json()["workload"]["path"], "/", "the file is for arms of its repository");
     repository.write("whyslow.toml", "biuld = 'make'\n");
-    let said = plan(&[]);
-    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-    assert!(said.err.contains("there is no key 'biuld': did you mean 'build'?"), "{said:?}");
-    let said = plan(&["--config", "no-such.toml"]);
-    assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("cannot read ") && said.err.contains("no-such.toml"), "{said:?}");
+    let printed = plan(&[]);
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+    assert!(printed.err.contains("there is no key 'biuld': did you mean 'build'?"), "{printed:?}");
+    let printed = plan(&["--config", "no-such.toml"]);
+    assert_eq!(printed.code, Some(2), "{printed:?}");
+    assert!(printed.err.contains("cannot read ") && printed.err.contains("no-such.toml"), "{printed:?}");
 }

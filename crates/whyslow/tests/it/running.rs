@@ -45,9 +45,9 @@ fn compare(args: &[&str]) -> (Printed, std::path::PathBuf) {
 #[test]
 fn a_server_that_runs_is_compared_with_one_that_is_started_and_runs_on() {
     let mut server = Started::new();
-    let (said, run) = compare(&[&server.arm("old"), &arm("new", "none")]);
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    let json = said.json();
+    let (printed, run) = compare(&[&server.arm("old"), &arm("new", "none")]);
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     assert_eq!(json["arms"][0]["command"], format!("http://127.0.0.1:{}", server.port));
     for arm in json["arms"].as_array().unwrap() {
@@ -91,11 +91,11 @@ fn a_server_that_is_started_anew_in_the_middle_is_a_failed_row() {
     first.child.wait().unwrap();
     let mut again = Command::new(FIXTURE);
     let mut again = again.args([&port.to_string(), "none"]).stdout(Stdio::null()).spawn().unwrap();
-    let said = Printed::from_output(run.wait_with_output().unwrap());
+    let printed = Printed::from_output(run.wait_with_output().unwrap());
     again.kill().unwrap();
     again.wait().unwrap();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert_eq!(said.json()["arms"][0]["error"], "it ended under load", "{said:?}");
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert_eq!(printed.json()["arms"][0]["error"], "it ended under load", "{printed:?}");
 }
 
 fn primary(json: &serde_json::Value) -> Vec<&str> {
@@ -109,10 +109,10 @@ fn where_its_cpu_time_is_not_known_rate_and_response_decide_and_it_is_said() {
     // A process that does nothing stands for one that is not the server.
     let mut idle = Command::new("sleep").arg("600").spawn().unwrap();
     let watch = format!("old={}", idle.id());
-    let (said, _) = compare(&[&server.arm("old"), &arm("new", "none"), "--watch-pid", &watch]);
+    let (printed, _) = compare(&[&server.arm("old"), &arm("new", "none"), "--watch-pid", &watch]);
     idle.kill().unwrap();
     idle.wait().unwrap();
-    let json = said.json();
+    let json = printed.json();
     assert_schema("compare", &json);
     assert_eq!(primary(&json), ["rate", "p50"]);
     let gate = json["gates"].as_array().unwrap().iter().find(|gate| gate["id"] == "running").unwrap();
@@ -128,9 +128,9 @@ fn where_its_cpu_time_is_not_known_rate_and_response_decide_and_it_is_said() {
 #[test]
 fn a_server_that_is_not_there_is_a_failed_row() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (said, _) = compare(&[&format!("old=http://localhost:{port}/"), &arm("new", "none")]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let error = said.json()["arms"][0]["error"].as_str().unwrap().to_owned();
+    let (printed, _) = compare(&[&format!("old=http://localhost:{port}/"), &arm("new", "none")]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    let error = printed.json()["arms"][0]["error"].as_str().unwrap().to_owned();
     assert!(
         error.starts_with(&format!("nothing answers on 127.0.0.1:{port}, where it was to run")),
         "{error}"

@@ -31,21 +31,21 @@ fn holders(folder: &Path, except: &[&str]) -> Vec<std::path::PathBuf> {
     found
 }
 
-fn told(said: &Printed) -> bool {
-    SECRETS.iter().any(|secret| said.out.contains(secret) || said.err.contains(secret))
+fn leaks(printed: &Printed) -> bool {
+    SECRETS.iter().any(|secret| printed.out.contains(secret) || printed.err.contains(secret))
 }
 
 #[test]
 fn a_secret_in_a_header_is_neither_kept_nor_printed() {
     let folder = fresh_folder();
     let [_, key, query, body, row] = SECRETS;
-    let asked =
+    let request =
         format!("POST /?page=2&token={query} HTTP/1.1\nX-Key: {key}\n\n{{\"{body}\": \"{{word}}\"}}\n");
-    std::fs::write(folder.join("asked.http"), asked).unwrap();
+    std::fs::write(folder.join("asked.http"), request).unwrap();
     std::fs::write(folder.join("words.csv"), format!("word\n{row}\n")).unwrap();
     let header = format!("Authorization: Bearer {}", SECRETS[0]);
     let (old, new) = (arm("old", "none"), arm("new", "none"));
-    let asked = ["compare", &old, &new, "-H", &header, "--requests", "asked.http", "--data", "words.csv"];
+    let args = ["compare", &old, &new, "-H", &header, "--requests", "asked.http", "--data", "words.csv"];
     let kept = [
         "--equal-rates",
         "none",
@@ -58,22 +58,22 @@ fn a_secret_in_a_header_is_neither_kept_nor_printed() {
         "--format",
         "json",
     ];
-    let said = whyslow_in(&folder, &[&asked[..], &SHORT, &kept].concat());
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    assert!(!told(&said) && said.out.contains("Authorization: ..."), "its name is told: {said:?}");
+    let printed = whyslow_in(&folder, &[&args[..], &SHORT, &kept].concat());
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    assert!(!leaks(&printed) && printed.out.contains("Authorization: ..."), "its name is told: {printed:?}");
     for later in [
         &["analyse", "whyslow-runs/run", "--details"][..],
         &["analyse", "whyslow-runs/run", "--format", "json"],
         &["report", "whyslow-runs/run", "-o", "page.html"],
         &["history", "--format", "json"],
     ] {
-        let said = whyslow_in(&folder, later);
-        assert!(said.code.is_some_and(|code| code != 2) && !told(&said), "{later:?}: {said:?}");
-        let names_file = said.out.contains("what was sent is from asked.http (SHA-256 ");
-        assert!(names_file || !later.contains(&"--details"), "which file it was: {said:?}");
+        let printed = whyslow_in(&folder, later);
+        assert!(printed.code.is_some_and(|code| code != 2) && !leaks(&printed), "{later:?}: {printed:?}");
+        let names_file = printed.out.contains("what was sent is from asked.http (SHA-256 ");
+        assert!(names_file || !later.contains(&"--details"), "which file it was: {printed:?}");
     }
-    let listed = whyslow_in(&folder, &[&asked[..], &["--list", "--format", "json"]].concat());
-    assert!(listed.code == Some(0) && !told(&listed), "{listed:?}");
+    let listed = whyslow_in(&folder, &[&args[..], &["--list", "--format", "json"]].concat());
+    assert!(listed.code == Some(0) && !leaks(&listed), "{listed:?}");
     assert!(listed.out.contains("sha256:"), "{listed:?}");
     assert_eq!(holders(&folder, &["asked.http", "words.csv"]), [""; 0].map(std::path::PathBuf::from));
 }
@@ -96,8 +96,8 @@ fn a_secret_in_a_header_is_not_in_what_load_keeps() {
         "figures.prom",
         &server.url(),
     ];
-    let said = whyslow_in(&folder, &args);
-    assert!(said.code == Some(0) && !told(&said), "{said:?}");
+    let printed = whyslow_in(&folder, &args);
+    assert!(printed.code == Some(0) && !leaks(&printed), "{printed:?}");
     for (file, text) in [
         ("no-colon.http", format!("###\nGET /a HTTP/1.1\nAuthorization {}\n", SECRETS[1])),
         ("other.har", format!("{{\"log\": \"{}\"}}", SECRETS[1])),
@@ -105,13 +105,19 @@ fn a_secret_in_a_header_is_not_in_what_load_keeps() {
         ("curl.sh", format!("curl http://h/a -H 'Bearer {}'\n", SECRETS[1])),
     ] {
         std::fs::write(folder.join(file), text).unwrap();
-        let said = whyslow_in(&folder, &["load", "--requests", file, &server.url()]);
-        assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");
+        let printed = whyslow_in(&folder, &["load", "--requests", file, &server.url()]);
+        assert!(
+            printed.code == Some(2) && printed.err.lines().count() == 1 && !leaks(&printed),
+            "{printed:?}"
+        );
         std::fs::remove_file(folder.join(file)).unwrap();
     }
     for wrong in [format!("Bearer {}", SECRETS[0]), format!("A b: {}", SECRETS[0])] {
-        let said = whyslow_in(&folder, &["load", "-H", &wrong, &server.url()]);
-        assert!(said.code == Some(2) && said.err.lines().count() == 1 && !told(&said), "{said:?}");
+        let printed = whyslow_in(&folder, &["load", "-H", &wrong, &server.url()]);
+        assert!(
+            printed.code == Some(2) && printed.err.lines().count() == 1 && !leaks(&printed),
+            "{printed:?}"
+        );
     }
     assert_eq!(holders(&folder, &[]), [""; 0].map(std::path::PathBuf::from));
 }
@@ -121,16 +127,19 @@ fn names_and_tokens_in_urls_are_told_to_nobody() {
     let folder = fresh_folder();
     let [secret, ..] = SECRETS;
     let named = format!("a=http://me:{secret}@127.0.0.1:1/");
-    let said = whyslow_in(&folder, &["compare", &named, "threads", "--list"]);
+    let printed = whyslow_in(&folder, &["compare", &named, "threads", "--list"]);
     assert!(
-        said.code == Some(2) && said.err.contains("'http://...@127.0.0.1:1/' has a user's name"),
-        "{said:?}"
+        printed.code == Some(2) && printed.err.contains("'http://...@127.0.0.1:1/' has a user's name"),
+        "{printed:?}"
     );
-    assert!(!told(&said), "{said:?}");
+    assert!(!leaks(&printed), "{printed:?}");
     let server = testkit::Server::start(testkit::ServerSpec::new(testkit::Behaviour::Prompt));
     let url = format!("{}?page=2&api_key={secret}", server.url());
-    let said = whyslow_in(&folder, &["load", "-c1", "-t1", "-d200ms", "--format", "json", &url]);
-    assert!(said.code == Some(0) && !told(&said) && said.out.contains("?page=2&api_key=..."), "{said:?}");
+    let printed = whyslow_in(&folder, &["load", "-c1", "-t1", "-d200ms", "--format", "json", &url]);
+    assert!(
+        printed.code == Some(0) && !leaks(&printed) && printed.out.contains("?page=2&api_key=..."),
+        "{printed:?}"
+    );
     let plain = arm("b", "none");
     let path = format!("/?token={secret}");
     let args = [
@@ -145,7 +154,7 @@ fn names_and_tokens_in_urls_are_told_to_nobody() {
         "--out",
         "run",
     ];
-    let said = whyslow_in(&folder, &[&args[..], &SHORT].concat());
-    assert!([Some(4), Some(5)].contains(&said.code) && !told(&said), "{said:?}");
+    let printed = whyslow_in(&folder, &[&args[..], &SHORT].concat());
+    assert!([Some(4), Some(5)].contains(&printed.code) && !leaks(&printed), "{printed:?}");
     assert_eq!(holders(&folder, &[]), [""; 0].map(std::path::PathBuf::from));
 }

@@ -32,9 +32,9 @@ fn the_cpu_time_of_a_service_is_a_column_of_its_own_and_a_gap_in_it_is_said() {
             seeds.display()
         )
     };
-    let said = compare(&folder, &service("run"), "run");
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    let json = said.json();
+    let printed = compare(&folder, &service("run"), "run");
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     let [main, pr] = [0, 1].map(|arm| json["arms"][arm]["services"]["db"].as_f64().unwrap());
     assert!(main > 5_000.0, "a request of the service is heavy: {main}");
@@ -76,9 +76,9 @@ fn a_service_that_fails_is_one_sentence_with_the_end_of_its_log() {
         ),
     ];
     for (service, code, want) in cases {
-        let said = compare(&fresh_folder(), service, "run");
-        assert_eq!(said.code, Some(code), "{service}: {said:?}");
-        assert!(said.err.contains(want), "{service}: {said:?}");
+        let printed = compare(&fresh_folder(), service, "run");
+        assert_eq!(printed.code, Some(code), "{service}: {printed:?}");
+        assert!(printed.err.contains(want), "{service}: {printed:?}");
     }
 }
 
@@ -95,14 +95,14 @@ fn a_target_brings_its_service_with_it() {
     std::fs::create_dir_all(folder.join("targets/asks")).unwrap();
     std::fs::write(folder.join("targets/asks/target.toml"), target).unwrap();
     let run = ["compare", "asks", "asks@other", "--equal-rates", "none", "--no-why"];
-    let said = whyslow_in(&folder, &[&run[..], &SHORT, &["--format", "json", "--out", "run"]].concat());
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
-    assert!(said.json()["arms"][1]["services"]["db"].as_f64().unwrap() > 1_000.0, "{said:?}");
+    let printed = whyslow_in(&folder, &[&run[..], &SHORT, &["--format", "json", "--out", "run"]].concat());
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
+    assert!(printed.json()["arms"][1]["services"]["db"].as_f64().unwrap() > 1_000.0, "{printed:?}");
 
-    let said = whyslow_in(&folder, &["targets", "verify", "asks", "asks@other", "--format", "json"]);
-    let json = said.json();
+    let printed = whyslow_in(&folder, &["targets", "verify", "asks", "asks@other", "--format", "json"]);
+    let json = printed.json();
     let answer = |arm: usize| json[arm]["checks"][0]["text"].as_str().unwrap_or_default().to_owned();
-    assert!(answer(0).starts_with("status 200") && answer(1).starts_with("status 200"), "{said:?}");
+    assert!(answer(0).starts_with("status 200") && answer(1).starts_with("status 200"), "{printed:?}");
     let seeded = std::fs::read_to_string(folder.join("seeds")).unwrap();
     assert_eq!(seeded.lines().count(), 2, "once for the comparison, and once for what both verify: {seeded}");
     for port in seeded.lines() {
@@ -121,9 +121,14 @@ fn what_is_verified_searched_and_climbed_has_its_services_too() {
     repository.write("whyslow.toml", &config);
     repository.commit("with a service");
 
-    let said = repository.whyslow(&["compare", "main=git:HEAD", "pr=git:.", "--verify", "--format", "json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!((&said.json()[0]["ok"], &said.json()[1]["ok"]), (&true.into(), &true.into()), "{said:?}");
+    let printed =
+        repository.whyslow(&["compare", "main=git:HEAD", "pr=git:.", "--verify", "--format", "json"]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert_eq!(
+        (&printed.json()[0]["ok"], &printed.json()[1]["ok"]),
+        (&true.into(), &true.into()),
+        "{printed:?}"
+    );
 
     let rates = ["--slo", "p50 < 1s", "-c", "2", "--from", "50", "--max-rate", "100", "--window", "200ms"];
     let args = ["capacity", "pr=git:.", "--warmup", "50ms", "--format", "json"];
@@ -158,8 +163,9 @@ fn requests_and_what_shows_readiness_name_the_places_of_services() {
         format!("[service.db]\nrun = \"'{FIXTURE}' {{port}} none\"\n"),
     )
     .unwrap();
-    let asked = "GET /by/{db.port}\nX-Beside: {db.port} {id}\n\n###\nPOST /orders\n\n{\"at\": {db.port}}\n";
-    std::fs::write(folder.join("asked.http"), asked).unwrap();
+    let requests =
+        "GET /by/{db.port}\nX-Beside: {db.port} {id}\n\n###\nPOST /orders\n\n{\"at\": {db.port}}\n";
+    std::fs::write(folder.join("asked.http"), requests).unwrap();
     std::fs::write(folder.join("ids.csv"), "id\n7\n").unwrap();
     let seen = folder.join("seen");
     let ready = format!("sh -c 'echo {{db.port}} {{port}} >> {}'", seen.display());
@@ -177,9 +183,9 @@ fn requests_and_what_shows_readiness_name_the_places_of_services() {
         "none",
         "--no-why",
     ];
-    let said =
+    let printed =
         whyslow_in(&folder, &[&args[..], &more, &SHORT, &["--format", "json", "--out", "run"]].concat());
-    assert!([Some(4), Some(5)].contains(&said.code), "one block decides nothing: {said:?}");
+    assert!([Some(4), Some(5)].contains(&printed.code), "one block decides nothing: {printed:?}");
     let (seen, kept) =
         (std::fs::read_to_string(&seen).unwrap(), std::fs::read_to_string(folder.join("kept")).unwrap());
     let port = seen.split_whitespace().next().unwrap();
@@ -189,9 +195,9 @@ fn requests_and_what_shows_readiness_name_the_places_of_services() {
     }
     assert!(!kept.contains("{db.port}"), "{kept}");
     let unknown = ["--requests", "asked.http", "--data", "ids.csv", "--list"];
-    let said = whyslow_in(&folder, &[&["compare", "threads", "futures"][..], &unknown].concat());
-    assert_eq!((said.code, said.err.lines().count()), (Some(2), 1), "{said:?}");
-    assert!(said.err.contains("{db.port} is no column of the data (it has id)"), "{said:?}");
+    let printed = whyslow_in(&folder, &[&["compare", "threads", "futures"][..], &unknown].concat());
+    assert_eq!((printed.code, printed.err.lines().count()), (Some(2), 1), "{printed:?}");
+    assert!(printed.err.contains("{db.port} is no column of the data (it has id)"), "{printed:?}");
 }
 
 /// Where Debian's own Python is, which has the modules of Debian's packages.
@@ -252,8 +258,8 @@ fn a_table_that_is_scanned_is_found_in_the_data_base() {
     // Other work on the machine can hide which is slower: it has three tries.
     let attempt = |number: u32| {
         let flags = ["--blocks", "6", "--cycles", "2", "--slice", "60ms"];
-        let said = database.compare(arms, &flags, &format!("run-{number}"));
-        let json = said.json();
+        let printed = database.compare(arms, &flags, &format!("run-{number}"));
+        let json = printed.json();
         assert_schema("compare", &json);
         let [indexed, scan] = of_database(&json);
         assert!(scan > 3.0 * indexed, "50,000 rows are read in the place of 100: {indexed} ns and {scan} ns");
@@ -262,7 +268,7 @@ fn a_table_that_is_scanned_is_found_in_the_data_base() {
         let first = &json["causes"][0];
         let right = rate["verdict"] == "slower" && first["id"] == "service_beside";
         if !right {
-            return Some((said.code, rate.clone(), first.clone()));
+            return Some((printed.code, rate.clone(), first.clone()));
         }
         let (text, screen) = (first["text"].as_str().unwrap(), json["text"].as_str().unwrap());
         assert!(text.starts_with("service 'db' uses "), "{text}");
@@ -287,9 +293,9 @@ fn a_table_that_is_scanned_is_found_in_the_data_base() {
 fn a_pool_spares_the_data_base_connections() {
     let Some(database) = Database::here() else { return };
     let flags = ["--blocks", "1", "--cycles", "2", "--no-why"];
-    let said = database.compare([("pool", "--pool 4"), ("none", "")], &flags, "run");
-    let [pool, none] = of_database(&said.json());
-    assert!(none > 2.0 * pool, "a process for each request: {pool} ns and {none} ns: {said:?}");
+    let printed = database.compare([("pool", "--pool 4"), ("none", "")], &flags, "run");
+    let [pool, none] = of_database(&printed.json());
+    assert!(none > 2.0 * pool, "a process for each request: {pool} ns and {none} ns: {printed:?}");
     let left = living(database.folder.to_str().unwrap());
     assert_eq!(left, [""; 0], "the data base has ended with the run");
 }

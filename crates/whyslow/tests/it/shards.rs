@@ -36,11 +36,11 @@ fn assert_merged(folder: &Path, seen: u64) {
         "--otlp",
         "all.json",
     ];
-    let said = whyslow_in(folder, &[&["merge", "run", "--format", "json"], &files[..]].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.json();
+    let printed = whyslow_in(folder, &[&["merge", "run", "--format", "json"], &files[..]].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let report = printed.json();
     assert_schema("load", &report);
-    assert_eq!(report["requests"], PRIME, "{said:?}");
+    assert_eq!(report["requests"], PRIME, "{printed:?}");
     assert_eq!(report["response_ns"]["count"], PRIME);
     assert_eq!((&report["threads"], &report["connections"]["established"]), (&3.into(), &6.into()));
     assert_eq!(seen, PRIME, "the server saw another number");
@@ -81,8 +81,8 @@ fn shards_run_by_hand_are_merged_without_loss() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
-        let said = Printed::from_output(child.wait_with_output().unwrap());
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let printed = Printed::from_output(child.wait_with_output().unwrap());
+        assert_eq!(printed.code, Some(0), "{printed:?}");
     }
     assert_merged(&folder, server.finish().entries.len() as u64);
 }
@@ -117,8 +117,8 @@ fn shards_with_one_start_begin_then_and_take_turns() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     for child in children {
-        let said = Printed::from_output(child.wait_with_output().unwrap());
-        assert_eq!(said.code, Some(0), "{said:?}");
+        let printed = Printed::from_output(child.wait_with_output().unwrap());
+        assert_eq!(printed.code, Some(0), "{printed:?}");
     }
     let log = server.finish();
     assert_eq!((log.connections, log.entries.len()), (2, ARRIVALS));
@@ -148,9 +148,9 @@ fn processes_that_mpi_started_share_the_schedule() {
         .current_dir(&folder)
         .output()
         .unwrap();
-    let said = Printed::from_output(output);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.err.contains("shard 2/3 (OMPI_COMM_WORLD_RANK)"), "{said:?}");
+    let printed = Printed::from_output(output);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(printed.err.contains("shard 2/3 (OMPI_COMM_WORLD_RANK)"), "{printed:?}");
     assert_merged(&folder, server.finish().entries.len() as u64);
 }
 
@@ -177,9 +177,9 @@ fn generators_on_hosts_of_their_own_share_the_schedule() {
         .env("WHYSLOW", WHYSLOW)
         .env("SERVER", FIXTURE)
         .output();
-    let said = Printed::from_output(output.unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let seen = said.out.lines().find_map(|line| line.strip_prefix("requests ")).unwrap();
+    let printed = Printed::from_output(output.unwrap());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let seen = printed.out.lines().find_map(|line| line.strip_prefix("requests ")).unwrap();
     assert_merged(&folder, seen.parse().unwrap());
 }
 
@@ -187,8 +187,8 @@ fn generators_on_hosts_of_their_own_share_the_schedule() {
 fn a_merge_of_nothing_says_so() {
     let folder = fresh_folder();
     for args in [&["merge", "."][..], &["merge", "absent"]] {
-        let said = whyslow_in(&folder, args);
-        assert_eq!((said.code, said.err.lines().count()), (Some(1), 1), "{said:?}");
+        let printed = whyslow_in(&folder, args);
+        assert_eq!((printed.code, printed.err.lines().count()), (Some(1), 1), "{printed:?}");
     }
 }
 
@@ -221,6 +221,6 @@ fn the_kubernetes_job_is_one_and_its_command_line_is_ours() {
         .env("JOB_COMPLETION_INDEX", "1")
         .current_dir(fresh_folder())
         .output();
-    let said = Printed::from_output(output.unwrap());
-    assert!(said.code == Some(2) && said.err.contains("no connection to 127.0.0.1:9"), "{said:?}");
+    let printed = Printed::from_output(output.unwrap());
+    assert!(printed.code == Some(2) && printed.err.contains("no connection to 127.0.0.1:9"), "{printed:?}");
 }

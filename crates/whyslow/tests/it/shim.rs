@@ -24,7 +24,8 @@ fn each_shim_changes_the_calls_that_it_is_for_and_no_others() {
         ("nosleep", "nodelay 0, nosync 0, nosleep 1\n"),
         ("nothing", "nodelay 0, nosync 0, nosleep 0\n"),
     ] {
-        let said = Command::new(&probe).env("LD_PRELOAD", &shim).env("WHYSLOW_SHIM", which).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stdout), expected, "{which}");
+        let output =
+            Command::new(&probe).env("LD_PRELOAD", &shim).env("WHYSLOW_SHIM", which).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{which}");
     }
 }

@@ -20,16 +20,16 @@ fn a_soft_limit_of_open_files_is_raised_and_a_hard_one_is_said() {
     // 2 for its thread and 64 for the rest are needed beside the connections.
     let (soft, hard) = ("ulimit -Sn 40", "ulimit -Sn 40; ulimit -Hn 166");
     for (limits, connections) in [(soft, "101"), (hard, "100")] {
-        let said = load_after(limits, &[], &["-c", connections, "--requests", "211", "-d60s", &url]);
-        assert_eq!(said.code, Some(0), "{limits}: {said:?}");
-        let report = said.json();
+        let printed = load_after(limits, &[], &["-c", connections, "--requests", "211", "-d60s", &url]);
+        assert_eq!(printed.code, Some(0), "{limits}: {printed:?}");
+        let report = printed.json();
         assert_eq!(report["connections"]["established"].to_string(), connections, "{limits}");
         assert_eq!(report["requests"], 211, "{limits}");
     }
-    let said = load_after(hard, &[], &["-c", "101", "--requests", "211", &url]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+    let printed = load_after(hard, &[], &["-c", "101", "--requests", "211", &url]);
+    assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "{printed:?}");
     let want = "error: 167 open files are needed and the hard limit is 166: ask for fewer connections or raise it (ulimit -Hn)\n";
-    assert_eq!(said.err, want);
+    assert_eq!(printed.err, want);
     assert_eq!(server.finish().connections, 201, "no connection of the refused run was opened");
 }
 
@@ -43,10 +43,10 @@ fn too_few_local_ports_are_said_before_a_connection_is_opened() {
         return testkit::skipped("no network namespaces can be made here (unshare)");
     }
     let load = |connections| load_after(few, &own, &["-c", connections, "-d1s", "http://127.0.0.1:9/"]);
-    let said = load("8");
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+    let printed = load("8");
+    assert_eq!((printed.code, printed.out.as_str()), (Some(2), ""), "{printed:?}");
     let want = "error: 8 connections are asked for and there are 7 local ports to one address: ask for fewer, add source addresses, or widen net.ipv4.ip_local_port_range\n";
-    assert_eq!(said.err, want);
-    let said = load("7");
-    assert!(said.err.contains("no connection to 127.0.0.1:9"), "seven are enough for seven: {said:?}");
+    assert_eq!(printed.err, want);
+    let printed = load("7");
+    assert!(printed.err.contains("no connection to 127.0.0.1:9"), "seven are enough for seven: {printed:?}");
 }

@@ -32,9 +32,9 @@ fn soak(fault: &str, bound: &str) -> (Printed, u32) {
 
 #[test]
 fn what_a_server_leaks_is_told_with_its_interval_and_fails_a_run() {
-    let (said, pid) = soak("leak", "rss_slope > 1000MiB/h");
-    assert_eq!(said.code, Some(3), "{said:?}");
-    let server = &said.json()["server"];
+    let (printed, pid) = soak("leak", "rss_slope > 1000MiB/h");
+    assert_eq!(printed.code, Some(3), "{printed:?}");
+    let server = &printed.json()["server"];
     assert_eq!(server["pid"], pid);
     let slope = |end: &str| server["rss_slope_bytes"][end].as_f64().unwrap();
     let truth = RATE * LEAKED_BYTES * 3600.0;
@@ -48,9 +48,9 @@ fn what_a_server_leaks_is_told_with_its_interval_and_fails_a_run() {
 
 #[test]
 fn a_server_that_keeps_its_size_passes() {
-    let (said, _) = soak("none", "descriptors_slope > 1000/h");
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let (printed, _) = soak("none", "descriptors_slope > 1000/h");
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     let server = &json["server"];
     assert!(server["rss_slope_bytes"]["low"].as_f64().unwrap() <= 1024.0 * 1024.0, "{server}");
     assert!(server["descriptors"].as_u64().unwrap() >= 5, "two connections, a listener and more: {server}");

@@ -60,8 +60,8 @@ impl There {
                 || there.sshd.try_wait().unwrap().is_some()
         });
         if !listens || there.sshd.try_wait().unwrap().is_some() {
-            let said = std::fs::read_to_string(there.folder.join("sshd.log")).unwrap();
-            testkit::skipped(&format!("no sshd can be started here: {said}"));
+            let log = std::fs::read_to_string(there.folder.join("sshd.log")).unwrap();
+            testkit::skipped(&format!("no sshd can be started here: {log}"));
             return None;
         }
         Some(there)

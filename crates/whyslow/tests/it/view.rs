@@ -42,9 +42,9 @@ fn runs(count: usize, changed: usize) -> PathBuf {
 
 fn history(folder: &Path, more: &[&str]) -> Vec<Value> {
     let args = [&["history", "--runs", ".", "--format", "json"], more].concat();
-    let said = whyslow_in(folder, &args);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    said.json().as_array().unwrap().clone()
+    let printed = whyslow_in(folder, &args);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    printed.json().as_array().unwrap().clone()
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn runs_of_commits_are_in_the_order_of_the_commits() {
     }
     let runs = folder.to_str().unwrap();
     let args = ["history", "threads", "--metric", "cpu_per_request", "--runs", runs, "--format"];
-    let said = repository.whyslow(&[&args[..], &["json"]].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let json = said.json();
+    let printed = repository.whyslow(&[&args[..], &["json"]].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let json = printed.json();
     let points = json[0]["points"].as_array().unwrap();
     let commits: Vec<&str> = points.iter().map(|point| point["commit"].as_str().unwrap()).collect();
     assert_eq!(commits, hashes);
@@ -120,9 +120,9 @@ fn what_changed_or_went_away_is_noticed() {
     fs::remove_dir_all(folder.join("run-01")).unwrap();
     spoil(&folder.join("run-02/manifest.json"), "status", Value::from("partial"));
     assert_eq!(count(&folder), 1, "one is gone, and one is not complete");
-    let said = whyslow_in(&folder, &["history", "--metric", "speed"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("there is no metric 'speed'"), "{said:?}");
+    let printed = whyslow_in(&folder, &["history", "--metric", "speed"]);
+    assert_eq!(printed.code, Some(2));
+    assert!(printed.err.contains("there is no metric 'speed'"), "{printed:?}");
 }
 
 struct Viewer {

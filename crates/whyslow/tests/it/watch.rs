@@ -30,10 +30,10 @@ fn watched_under_load(server: &Server, rate: &str, more: &[&str]) -> Value {
     std::thread::sleep(std::time::Duration::from_millis(700));
     let port = format!(":{}", server.port);
     let args = [&["watch", &port, "-d", "2s", "--format", "json"][..], more].concat();
-    let said = whyslow(&args);
+    let printed = whyslow(&args);
     let load = Printed::from_output(load.wait_with_output().unwrap());
-    assert_eq!((said.code, load.code), (Some(0), Some(0)), "{said:?} {load:?}");
-    said.json()
+    assert_eq!((printed.code, load.code), (Some(0), Some(0)), "{printed:?} {load:?}");
+    printed.json()
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn a_profile_is_taken_where_it_may_be() {
         .any(|row| row["id"] == "sampling" && row["ok"] == true);
     let server = Server::start("threads");
     if !permitted {
-        let said = whyslow(&["watch", &format!(":{}", server.port), "-d", "1s", "--profile"]);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.out.contains("The profile is missing: stacks cannot be sampled"), "{said:?}");
+        let printed = whyslow(&["watch", &format!(":{}", server.port), "-d", "1s", "--profile"]);
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        assert!(printed.out.contains("The profile is missing: stacks cannot be sampled"), "{printed:?}");
         return;
     }
     let file = crate::support::fresh_folder().join("stacks");
@@ -108,10 +108,13 @@ fn what_cannot_be_watched_is_one_sentence() {
         (&["watch", "1", "-d", "1s", "--counter", "http://127.0.0.1:1/"], 1, "does not answer"),
     ];
     for (args, code, words) in cases {
-        let said = whyslow(args);
-        assert_eq!(said.code, Some(code), "{args:?}: {said:?}");
-        assert!(said.err.contains(words) && said.err.trim_end().lines().count() == 1, "{args:?}: {said:?}");
-        assert_eq!(said.out, "", "{args:?}");
+        let printed = whyslow(args);
+        assert_eq!(printed.code, Some(code), "{args:?}: {printed:?}");
+        assert!(
+            printed.err.contains(words) && printed.err.trim_end().lines().count() == 1,
+            "{args:?}: {printed:?}"
+        );
+        assert_eq!(printed.out, "", "{args:?}");
     }
 }
 
@@ -121,10 +124,10 @@ fn a_server_that_ends_meanwhile_is_told() {
     // Reaped as soon as it ends, so that it is gone and no zombie.
     let pid = child.id().to_string();
     let reaper = std::thread::spawn(move || child.wait());
-    let said = whyslow(&["watch", &pid, "-d", "20s"]);
+    let printed = whyslow(&["watch", &pid, "-d", "20s"]);
     reaper.join().unwrap().unwrap();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(&format!("process {pid} ended after 0.")), "{said:?}");
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains(&format!("process {pid} ended after 0.")), "{printed:?}");
 }
 
 #[test]
@@ -135,12 +138,12 @@ fn a_thread_is_no_process_and_its_process_is_named() {
         say.send(rustix::thread::gettid().as_raw_nonzero().to_string()).unwrap();
         ended.recv()
     });
-    let said = whyslow(&["watch", &hear.recv().unwrap(), "-d", "1s"]);
+    let printed = whyslow(&["watch", &hear.recv().unwrap(), "-d", "1s"]);
     drop(end);
     assert!(thread.join().unwrap().is_err());
     let own = std::process::id();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(&format!("is a thread of process {own}: give {own}")), "{said:?}");
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains(&format!("is a thread of process {own}: give {own}")), "{printed:?}");
 }
 
 #[test]
@@ -149,10 +152,10 @@ fn a_zombie_has_ended_already() {
     let pid = child.id().to_string();
     let stat = format!("/proc/{pid}/stat");
     assert!(within(Duration::from_secs(20), || std::fs::read_to_string(&stat).unwrap().contains(") Z ")));
-    let said = whyslow(&["watch", &pid, "-d", "1s"]);
+    let printed = whyslow(&["watch", &pid, "-d", "1s"]);
     child.wait().unwrap();
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains(&format!("process {pid} has ended already")), "{said:?}");
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(printed.err.contains(&format!("process {pid} has ended already")), "{printed:?}");
 }
 
 #[test]
@@ -168,11 +171,11 @@ fn a_counter_that_runs_backwards_is_told() {
         }
     });
     let own = std::process::id().to_string();
-    let said = whyslow(&["watch", &own, "-d", "200ms", "--counter", &url]);
+    let printed = whyslow(&["watch", &own, "-d", "200ms", "--counter", &url]);
     counter.join().unwrap();
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.out.contains("the counter ran backwards, from 12 to 7"), "{said:?}");
-    assert!(!said.out.contains(SILENT), "{said:?}");
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(printed.out.contains("the counter ran backwards, from 12 to 7"), "{printed:?}");
+    assert!(!printed.out.contains(SILENT), "{printed:?}");
 }
 
 #[test]
@@ -203,10 +206,10 @@ fn row<'a>(found: &'a Value, resource: &str) -> Option<&'a Value> {
 }
 
 /// What is said of a server that hides its descriptors and sockets, and the notes of it.
-fn hidden(said: std::process::Output) -> String {
-    let said = Printed::from_output(said);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let found = said.json();
+fn hidden(printed: std::process::Output) -> String {
+    let printed = Printed::from_output(printed);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let found = printed.json();
     assert_schema("watch", &found);
     assert!(!found["ledger"].as_array().unwrap().is_empty(), "{found}");
     assert!(row(&found, "connections").is_none(), "{found}");
@@ -234,11 +237,11 @@ fn what_another_users_server_hides_is_a_note_and_never_a_zero() {
     let (server, program) = (Server::start("threads"), for_everybody());
     let pid = server.pid().to_string();
     let args = ["watch", &pid, "-d", "200ms", "--format", "json", "--profile", "--off-cpu"];
-    let said = Command::new(&program).args(args).current_dir("/").uid(NOBODY).gid(NOBODY).output();
+    let output = Command::new(&program).args(args).current_dir("/").uid(NOBODY).gid(NOBODY).output();
     std::fs::remove_dir_all(program.parent().unwrap()).unwrap();
-    let said = said.unwrap();
-    let found = Printed::from_output(said.clone()).json();
-    let notes = hidden(said);
+    let output = output.unwrap();
+    let found = Printed::from_output(output.clone()).json();
+    let notes = hidden(output);
     assert!(row(&found, "descriptors").is_none(), "{found}");
     let words = format!("The descriptors and sockets of process {pid} are hidden from us: root sees them.");
     for words in [words.as_str(), "The profile is missing: ", "Where its threads wait is missing: "] {
@@ -269,10 +272,10 @@ fn limits_are_those_of_the_server_and_not_ours() {
     };
     let mut spinner = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
     cgroup.take(spinner.id());
-    let said = whyslow(&["watch", &spinner.id().to_string(), "-d", "1s", "--format", "json"]);
+    let printed = whyslow(&["watch", &spinner.id().to_string(), "-d", "1s", "--format", "json"]);
     spinner.kill().unwrap();
     spinner.wait().unwrap();
-    let found = said.json();
+    let found = printed.json();
     let limit = row(&found, "CPU limit").unwrap();
     assert!(limit["level"] == "red" && limit["saturation"].as_f64().unwrap() > 0.5, "{found}");
     // A shell in 20 MiB, and not in all memory of the host.
@@ -288,10 +291,10 @@ fn the_doctor_tells_every_capability_in_every_format() {
         "{found}"
     );
     for format in ["text", "md"] {
-        let said = whyslow(&["doctor", "--format", format]);
-        assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+        let printed = whyslow(&["doctor", "--format", format]);
+        assert_eq!((printed.code, printed.err.as_str()), (Some(0), ""));
         for row in rows {
-            assert!(said.out.contains(row["text"].as_str().unwrap()), "{row} is not in {}", said.out);
+            assert!(printed.out.contains(row["text"].as_str().unwrap()), "{row} is not in {}", printed.out);
         }
     }
 }

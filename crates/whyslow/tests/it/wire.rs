@@ -83,14 +83,14 @@ fn record(program: &[&str], case: &Case) -> (Vec<Vec<String>>, Printed) {
         .arg(recorder.url())
         .arg("--");
     command.args(case.args.iter().map(|word| if *word == "PATHS" { paths() } else { (*word).into() }));
-    let said = Printed::from_output(command.output().unwrap());
+    let printed = Printed::from_output(command.output().unwrap());
     let mut connections: Vec<Vec<String>> = recorder
         .finish()
         .iter()
         .map(|requests| requests.iter().map(|request| in_order(request)).collect())
         .collect();
     connections.sort_by(|a, b| a[0].cmp(&b[0]));
-    (connections, said)
+    (connections, printed)
 }
 
 /// A file of paths, made once.
@@ -127,8 +127,8 @@ fn every_example_says_on_the_wire_what_it_says_under_wrk() {
     std::thread::scope(|scope| {
         for case in CASES {
             scope.spawn(move || {
-                let (ours, said) = record(&[WHYSLOW, "load", "--format", "wrk"], case);
-                check(case, &ours, &said);
+                let (ours, printed) = record(&[WHYSLOW, "load", "--format", "wrk"], case);
+                check(case, &ours, &printed);
                 if witness {
                     let (theirs, _) = record(&[WRK], case);
                     compare(case, &ours, &theirs);
@@ -142,9 +142,9 @@ fn every_example_says_on_the_wire_what_it_says_under_wrk() {
     }
 }
 
-fn check(case: &Case, ours: &[Vec<String>], said: &Printed) {
+fn check(case: &Case, ours: &[Vec<String>], printed: &Printed) {
     let script = case.script;
-    assert_eq!(said.code, Some(0), "{script}: {said:?}");
+    assert_eq!(printed.code, Some(0), "{script}: {printed:?}");
     for connection in ours {
         assert!(connection.len() >= case.least, "{script}: only {} requests", connection.len());
     }

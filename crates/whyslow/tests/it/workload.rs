@@ -96,9 +96,9 @@ fn named_requests_are_counted_as_the_servers_own_logs_count_them() {
     let folder = fresh_folder();
     std::fs::write(folder.join("shop.http"), SHOP).unwrap();
     let arms = [shop("main", ""), shop("pr", "")];
-    let said = compare(&folder, &arms, &["--requests", "shop.http", "-H", TOKEN, "--ready", "/health"]);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
-    let json = said.json();
+    let printed = compare(&folder, &arms, &["--requests", "shop.http", "-H", TOKEN, "--ready", "/health"]);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
+    let json = printed.json();
     assert_schema("compare", &json);
     assert!(parity(&json)["ok"] == true, "answers differ by their ids alone: {}", parity(&json));
     let rounds = rounds(&folder);
@@ -125,7 +125,7 @@ fn named_requests_are_counted_as_the_servers_own_logs_count_them() {
     // What was sent is in the run, and no page shows it.
     let details = whyslow_in(&folder, &["analyse", "run", "--details"]).out;
     assert!(details.contains("Requests by name") && details.contains("5 requests by weight"), "{details}");
-    assert!(!details.contains("t0ken") && !said.out.contains("t0ken"), "{details}");
+    assert!(!details.contains("t0ken") && !printed.out.contains("t0ken"), "{details}");
     let page = whyslow_in(&folder, &["report", "run", "-o", "page.html"]);
     assert_eq!(page.code, Some(0), "{page:?}");
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
@@ -157,9 +157,9 @@ fn a_request_has_the_status_that_it_says_of_itself() {
         assert_eq!(rows["requests_by_name"]["order"]["errors"], 0, "{file}: others are as they were");
     }
     let arms = [shop("main", ""), shop("pr", "")];
-    let said = compare(&folder, &arms, &["--requests", "wrong.http", "-H", TOKEN, "--ready", "/health"]);
-    let error = said.json()["arms"][0]["error"].clone();
-    assert_eq!(error, "status 201 in the place of 200 to 'pay'", "{said:?}");
+    let printed = compare(&folder, &arms, &["--requests", "wrong.http", "-H", TOKEN, "--ready", "/health"]);
+    let error = printed.json()["arms"][0]["error"].clone();
+    assert_eq!(error, "status 201 in the place of 200 to 'pay'", "{printed:?}");
 }
 
 #[test]
@@ -174,14 +174,15 @@ fn answers_are_alike_by_their_shape_and_not_by_their_ids() {
     ];
     for (variant, flags, wanted) in cases {
         let folder = fresh_folder();
-        let said = compare(&folder, &[shop("main", ""), shop("pr", variant)], &[&post[..], &flags].concat());
-        let json = said.json();
+        let printed =
+            compare(&folder, &[shop("main", ""), shop("pr", variant)], &[&post[..], &flags].concat());
+        let json = printed.json();
         let text = parity(&json)["text"].as_str().unwrap();
         assert_eq!(parity(&json)["ok"], wanted.is_none(), "{variant}: {text}");
         match wanted {
-            Some(wanted) => assert!(said.code == Some(5) && text.contains(wanted), "{variant}: {text}"),
+            Some(wanted) => assert!(printed.code == Some(5) && text.contains(wanted), "{variant}: {text}"),
             None => {
-                assert!(NO_VERDICT.contains(&said.code), "{variant}: {said:?}");
+                assert!(NO_VERDICT.contains(&printed.code), "{variant}: {printed:?}");
                 let rounds = rounds(&folder);
                 assert!(rounds.iter().all(|record| record.windows[0].load.errors.total() == 0));
                 assert_eq!(logged(&folder, &rounds[0]).keys().collect::<Vec<_>>(), ["post /orders"]);
@@ -193,9 +194,9 @@ fn answers_are_alike_by_their_shape_and_not_by_their_ids() {
 #[test]
 fn a_request_that_is_answered_otherwise_than_expected_ends_its_arm() {
     let folder = fresh_folder();
-    let said = compare(&folder, &[shop("main", ""), shop("pr", "")], &["-X", "POST", "--body", "{}"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    for arm in said.json()["arms"].as_array().unwrap() {
+    let printed = compare(&folder, &[shop("main", ""), shop("pr", "")], &["-X", "POST", "--body", "{}"]);
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    for arm in printed.json()["arms"].as_array().unwrap() {
         let error = arm["error"].as_str().unwrap();
         assert!(error.contains("it answered wrongly: status 401 instead of 200"), "{arm}");
     }
@@ -215,12 +216,12 @@ fn what_shows_that_an_arm_is_ready_is_apart_from_what_is_asked() {
         let mut args = vec!["compare".to_owned(), shop("main", ""), shop("pr", "")];
         args.extend(flags.map(str::to_owned));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let said = whyslow_in(&folder, &args);
+        let printed = whyslow_in(&folder, &args);
         match wanted {
-            None => assert_eq!(said.code, Some(0), "{ready}: {said:?}"),
+            None => assert_eq!(printed.code, Some(0), "{ready}: {printed:?}"),
             Some(wanted) => {
-                assert_eq!(said.code, Some(1), "{ready}: {said:?}");
-                assert!(said.out.contains(wanted), "{ready}: {said:?}");
+                assert_eq!(printed.code, Some(1), "{ready}: {printed:?}");
+                assert!(printed.out.contains(wanted), "{ready}: {printed:?}");
             }
         }
     }
@@ -230,8 +231,8 @@ fn what_shows_that_an_arm_is_ready_is_apart_from_what_is_asked() {
 fn connections_are_closed_by_us_after_so_many_requests() {
     let folder = fresh_folder();
     let flags = ["--requests-per-connection", "3", "-H", TOKEN, "--ready", "/health"];
-    let said = compare(&folder, &[shop("main", ""), shop("pr", "")], &flags);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let printed = compare(&folder, &[shop("main", ""), shop("pr", "")], &flags);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     for record in rounds(&folder) {
         assert_eq!(logged(&folder, &record).values().sum::<u64>(), record.windows[0].load.requests);
     }
@@ -265,17 +266,17 @@ fn what_cannot_be_sent_is_one_sentence_and_nothing_is_started() {
     ];
     for (flags, wanted) in cases {
         let (main, pr) = (shop("main", ""), shop("pr", ""));
-        let said = whyslow_in(&folder, &[&["compare", &main, &pr], flags].concat());
-        assert_eq!(said.code, Some(2), "{flags:?}: {said:?}");
-        assert!(said.err.contains(wanted), "{flags:?}: {said:?}");
-        assert!(said.err.trim_end().lines().count() == 1, "one sentence: {said:?}");
+        let printed = whyslow_in(&folder, &[&["compare", &main, &pr], flags].concat());
+        assert_eq!(printed.code, Some(2), "{flags:?}: {printed:?}");
+        assert!(printed.err.contains(wanted), "{flags:?}: {printed:?}");
+        assert!(printed.err.trim_end().lines().count() == 1, "one sentence: {printed:?}");
     }
     let logs = std::fs::read_dir(&folder).unwrap().filter(|entry| {
         entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "log")
     });
     assert_eq!(logs.count(), 0, "no server was started");
-    let said = whyslow(&["capacity", "futures", "--requests", "none.http"]);
-    assert!(said.code == Some(2) && said.err.contains("cannot read none.http"), "{said:?}");
+    let printed = whyslow(&["capacity", "futures", "--requests", "none.http"]);
+    assert!(printed.code == Some(2) && printed.err.contains("cannot read none.http"), "{printed:?}");
 }
 
 #[test]
@@ -285,8 +286,8 @@ fn a_log_is_drawn_from_and_numbers_never_come_twice() {
     let log = [line("GET /items").repeat(3), line("DELETE /items/7"), line("GET /items")].concat();
     std::fs::write(folder.join("access.txt"), log).unwrap();
     let arms = [shop("main", ""), shop("pr", "")];
-    let said = compare(&folder, &arms, &["--replay", "access.txt", "-H", TOKEN, "--ready", "/health"]);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let printed = compare(&folder, &arms, &["--replay", "access.txt", "-H", TOKEN, "--ready", "/health"]);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     for record in rounds(&folder) {
         let logged = logged(&folder, &record);
         let [get, delete] = ["get /items", "delete /items/7"].map(|line| logged[line]);
@@ -295,8 +296,8 @@ fn a_log_is_drawn_from_and_numbers_never_come_twice() {
         assert_eq!((rows["GET /items"].requests, rows["DELETE /items/7"].requests), (get, delete));
     }
     let folder = fresh_folder();
-    let said = compare(&folder, &arms, &["--path", "/items/{n}", "-H", TOKEN, "--ready", "/health"]);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let printed = compare(&folder, &arms, &["--path", "/items/{n}", "-H", TOKEN, "--ready", "/health"]);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     for record in rounds(&folder) {
         let log = std::fs::read_to_string(folder.join(format!("{}.log", record.port))).unwrap();
         let numbered: Vec<&str> =
@@ -310,8 +311,8 @@ fn a_log_is_drawn_from_and_numbers_never_come_twice() {
 fn arms_are_asked_over_sockets_of_their_own() {
     let folder = fresh_folder();
     let arm = |name| format!("{name}='{FIXTURE}' {{port}} unix ./{{port}}.sock");
-    let said = compare(&folder, &[arm("main"), arm("pr")], &["--unix", "./{port}.sock"]);
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let printed = compare(&folder, &[arm("main"), arm("pr")], &["--unix", "./{port}.sock"]);
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     for record in rounds(&folder) {
         let load = &record.windows[0].load;
         assert!(load.requests > 0 && load.errors.total() == 0, "{load:?}");
@@ -328,8 +329,8 @@ fn a_search_for_capacity_sends_what_a_comparison_sends() {
     let flags = ["--requests", "shop.http", "-H", TOKEN, "--ready", "/health", "-c", "4", "--format", "json"];
     let search =
         ["--window", "200ms", "--warmup", "50ms", "--slo", "p50 < 1s", "--from", "200", "--max-rate", "400"];
-    let said = whyslow_in(&folder, &[&["capacity", &target], &flags[..], &search].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = whyslow_in(&folder, &[&["capacity", &target], &flags[..], &search].concat());
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let logs = std::fs::read_dir(&folder).unwrap().filter_map(|entry| {
         let path = entry.unwrap().path();
         (path.extension()? == "log").then(|| std::fs::read_to_string(path).unwrap())
@@ -359,8 +360,8 @@ fn five_requests_with_a_token_over_tls_and_http2_are_counted_as_the_servers_coun
     args.extend(["--cacert", root.to_str().unwrap(), "--http2", "--streams", "3"]);
     args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
     let output = Command::new(WHYSLOW).args([&args[..], &SHORT].concat()).current_dir(&folder).output();
-    let said = Printed::from_output(output.unwrap());
-    assert!(NO_VERDICT.contains(&said.code), "{said:?}");
+    let printed = Printed::from_output(output.unwrap());
+    assert!(NO_VERDICT.contains(&printed.code), "{printed:?}");
     let rounds = rounds(&folder);
     assert_eq!(rounds.len(), 2);
     for record in &rounds {
@@ -383,7 +384,7 @@ fn arms_are_asked_over_tls_and_http2() {
         ("https1", &["--insecure", "-X", "POST", "--body", "{}"], "POST /list with 2 bytes #"),
         ("https2", &["--insecure", "--http2", "--streams", "3"], "GET /list over HTTP/2 and TLS"),
     ];
-    for (server, flags, asked) in cases {
+    for (server, flags, described) in cases {
         let folder = fresh_folder();
         let arm = |name| tls_arm(name, server, [&certificate, &key]);
         let arms = [arm("main"), arm("pr")];
@@ -391,15 +392,15 @@ fn arms_are_asked_over_tls_and_http2() {
         args.extend(["--equal-rates", "none", "--no-why", "--out", "run", "--format", "json"]);
         let output =
             Command::new(WHYSLOW).args([&args[..], flags, &SHORT].concat()).current_dir(&folder).output();
-        let said = Printed::from_output(output.unwrap());
+        let printed = Printed::from_output(output.unwrap());
         // A connection answers one request at a time; its server may leave CPUs idle.
-        assert!(NO_VERDICT.contains(&said.code), "{server}: {said:?}");
-        let json = said.json();
-        assert!(json["workload"].as_str().unwrap().contains(asked), "{server}: {}", json["workload"]);
+        assert!(NO_VERDICT.contains(&printed.code), "{server}: {printed:?}");
+        let json = printed.json();
+        assert!(json["workload"].as_str().unwrap().contains(described), "{server}: {}", json["workload"]);
         assert_eq!(parity(&json)["text"], "2 arms answer alike: status 200, 13 bytes");
         let run = RunDir::open(&folder.join("run")).read().unwrap();
-        let asked: Vec<&str> = run.answers.iter().map(|answers| answers.arm.as_str()).collect();
-        assert_eq!(asked, ["main", "pr"]);
+        let arms: Vec<&str> = run.answers.iter().map(|answers| answers.arm.as_str()).collect();
+        assert_eq!(arms, ["main", "pr"]);
         for answers in &run.answers {
             assert_eq!(answers.requests[0].replies.len(), 3, "{answers:?}");
             assert!(answers.requests[0].replies.iter().all(|reply| reply.body_bytes == 13), "{answers:?}");
@@ -416,6 +417,6 @@ fn arms_are_asked_over_tls_and_http2() {
     let arms = [arm("main"), arm("pr")];
     let args = ["compare", &arms[0], &arms[1], "--port-env", "--ready-limit", "2s", "--verify", "--cacert"];
     let output = Command::new(WHYSLOW).args(args).arg(&other).current_dir(fresh_folder()).output();
-    let said = Printed::from_output(output.unwrap());
-    assert!(said.code == Some(1) && said.out.contains("no TLS connection to"), "{said:?}");
+    let printed = Printed::from_output(output.unwrap());
+    assert!(printed.code == Some(1) && printed.out.contains("no TLS connection to"), "{printed:?}");
 }
