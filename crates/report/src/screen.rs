@@ -80,7 +80,7 @@ fn limits(findings: &Findings) -> Vec<String> {
         .collect();
     // Of two arms each has a line; of more, as many share one as have room in it.
     let lines = if entries.len() > LIMITS { packed(&entries) } else { entries };
-    let lines = at_most(LIMITS, lines, |_| "the other limits: see --details".to_owned());
+    let lines = at_most(LIMITS, lines, |_| "and others".to_owned());
     under("Limits", &lines)
 }
 
@@ -129,7 +129,10 @@ fn trust(findings: &Findings) -> Vec<String> {
     // The least exact of them.
     facts.extend(decided.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
     let warnings = findings.warnings.len();
-    facts.extend((warnings > 0).then(|| format!("warnings: {warnings} (--details)")));
+    facts.extend(
+        (warnings > 0)
+            .then(|| if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") }),
+    );
     let failed = failed(findings);
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
         return under("Trust", &[format!("{}; everything checked held", facts.join(", "))]);
@@ -138,7 +141,7 @@ fn trust(findings: &Findings) -> Vec<String> {
         failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
     // What is said of a partial run takes the place of one.
     let most = if findings.partial.is_some() { GATES - 1 } else { GATES };
-    let gates = at_most(most, gates, |left| format!("{left} more checks failed: see --details"));
+    let gates = at_most(most, gates, |left| format!("{left} more checks failed"));
     under("Trust", &[vec![facts.join(", ")], gates].concat())
 }
 
@@ -242,7 +245,7 @@ fn next(findings: &Findings) -> Vec<String> {
         whole
     } else {
         let program: Vec<&str> = findings.command.iter().take(2).map(String::as_str).collect();
-        format!("{} … {}   (the whole command: see --details)", program.join(" "), shell_words(&added))
+        format!("{} … {}   (whole in the details)", program.join(" "), shell_words(&added))
     };
     under("Next", &[command, reason])
 }
