@@ -59,7 +59,8 @@ impl Attribution {
         let splits = if asked { split::all(sheet, &facts.arms) } else { Vec::new() };
         let profiles = profile::all(facts);
         let mut tree = if asked { tree::all(facts) } else { Vec::new() };
-        let material = Material { facts, gates, comparisons, tree: &tree };
+        let new_functions = if asked { tree::new_functions(facts) } else { Vec::new() };
+        let material = Material { facts, gates, comparisons, tree: &tree, new_functions: &new_functions };
         let why = if asked { why::explain(&material) } else { Why::default() };
         for (arm, causes) in &why.belongs {
             let of_arm = tree.iter_mut().filter(|(_, row)| row.arm == *arm);
@@ -69,8 +70,8 @@ impl Attribution {
         let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
         Self {
             said: all_gap_nodes(sheet, comparisons, &tree),
-            new_functions: if asked { of_shown(tree::new_functions(facts), comparisons) } else { Vec::new() },
-            causes: most_important_first(sheet, [split, why.causes].concat()),
+            new_functions: of_shown(new_functions, comparisons),
+            causes: most_important_first(sheet, [split, why.causes].concat(), &why.first),
             ledger: why.ledger,
             waited: if asked { waits::rows(facts) } else { Vec::new() },
             waits: why.waits,
@@ -101,8 +102,8 @@ fn all_gap_nodes(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, Attri
 }
 
 /// Causes arm by arm: what may be a cause by what it carries, then what is sure as a whole alone, then user and system time, which account for a gap but do
-/// not explain it, then what was ruled out.
-fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
+/// not explain it, then what was ruled out. What leads to the others comes before them.
+fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>, first: &[(String, CauseId)]) -> Vec<Cause> {
     let arm = |cause: &Cause| sheet.plan().arms.iter().position(|arm| arm.name == cause.arm);
     let rank = |cause: &Cause| match cause.grade {
         Grade::ConsistentWith if why::is_side(cause.id) => 1,
@@ -114,9 +115,10 @@ fn most_important_first(sheet: &Sheet, mut causes: Vec<Cause>) -> Vec<Cause> {
     let carried = |cause: &Cause| cause.ns_per_request.abs();
     // What makes a gap smaller comes after what makes it.
     let against = |cause: &Cause| cause.share.is_some_and(|share| share < 0.0);
+    let follows = |cause: &Cause| !first.iter().any(|(arm, id)| *arm == cause.arm && *id == cause.id);
     causes.sort_by(|a, b| {
-        (arm(a), rank(a), against(a))
-            .cmp(&(arm(b), rank(b), against(b)))
+        (arm(a), rank(a), against(a), follows(a))
+            .cmp(&(arm(b), rank(b), against(b), follows(b)))
             .then_with(|| carried(b).total_cmp(&carried(a)))
     });
     causes

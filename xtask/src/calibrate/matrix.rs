@@ -59,6 +59,7 @@ impl Kind {
     const fn of_cause(id: CauseId) -> Self {
         match id {
             CauseId::UserTime
+            | CauseId::Compiling
             | CauseId::Interpreter
             | CauseId::BusyWait
             | CauseId::OwnCode

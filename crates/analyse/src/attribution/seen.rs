@@ -92,6 +92,8 @@ pub enum Seen {
         /// Those that grew most.
         most: Vec<LeafSeen>,
     },
+    /// System calls that the slower server's code makes, and the other's hardly: name, and how many.
+    MoreCalls(Vec<(String, Both)>),
     /// A whole side of the tree, of whose parts none is sure.
     Side {
         /// The side.
@@ -227,6 +229,15 @@ pub enum LeafSeen {
         /// Its package.
         package: String,
     },
+    /// Leaves of one package, none of which holds half of what they do.
+    Package {
+        /// The kind of work.
+        work: String,
+        /// The package.
+        package: String,
+        /// The functions that grew most.
+        functions: Vec<String>,
+    },
     /// One leaf.
     Leaf {
         /// Nodes from the first below the root.
@@ -247,6 +258,7 @@ impl LeafSeen {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Under { function, .. } => function.clone(),
+            Self::Package { work, package, .. } => format!("{work} > {package}"),
             Self::Leaf { path, .. } => path.join(" > "),
         }
     }

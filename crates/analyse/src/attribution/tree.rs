@@ -7,6 +7,7 @@ pub(crate) mod drawn;
 pub(crate) mod gap_nodes;
 pub(crate) mod new_function;
 pub(crate) mod place;
+mod sides;
 mod spread;
 pub(crate) mod table;
 #[cfg(test)]
@@ -18,20 +19,18 @@ pub use table::DONE_ALIKE;
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
-use model::record::{Frame, PassKind, Profile, Stack, Window};
+use model::record::{Frame, Profile, Stack, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Facts;
 use crate::facts::changes::{Change, Changes, Side};
 use crate::facts::functions::brief;
-use crate::facts::metric::per_request;
-use crate::facts::observed::{self, sampled};
-use crate::facts::passes::{PassFindings, used};
-use crate::facts::sheet::by_block;
+use crate::facts::observed;
 use drawn::{Drawn, Draws};
 use new_function::{NewFunction, new_function};
 use place::{Leaf, is_interpreter, leaf, on_by_name, via};
+use sides::{paired, pooled, samples};
 use table::On;
 
 /// Share of a request's CPU time below which, in both arms, leaves of one kind are one.
@@ -306,7 +305,8 @@ fn merge<'a>(into: &mut Time<'a>, other: Time<'a>) {
 
 /// Both arms leaf by leaf, largest change first.
 pub(crate) fn rows(arm: &str, trees: [Tree<'_>; 2], done: [&Done; 2]) -> Vec<(Leaf, AttributionRow)> {
-    let trees = together(spread::by_caller(trees));
+    // Small functions are one leaf of their package, and small packages one of their kind of work.
+    let trees = together(together(spread::by_caller(trees)));
     let [from, to] = &trees;
     let leaves: std::collections::BTreeSet<&Leaf> = from.keys().chain(to.keys()).collect();
     let switches = trees
@@ -427,7 +427,7 @@ pub(crate) fn all(facts: &Facts) -> Vec<(Leaf, AttributionRow)> {
     let arms = sheet.others().filter_map(|name| Some((name, of(name)?)));
     let trees = arms.flat_map(|(name, (arm, done))| {
         // A leaf of one arm has nothing to stand beside where the other was not sampled.
-        let both = paired(facts, name, alike([&baseline, &arm]));
+        let both = pooled(paired(facts, name, alike([&baseline, &arm])));
         let trees = [tree(&both[0]), tree(&both[1])];
         let told = sheet.run.manifest.changes.iter().find(|change| change.arm == name);
         let Some(changes) = told.map(|change| Changes::parse(&change.diff)) else {
@@ -485,43 +485,6 @@ fn alike<'a>(arms: [&Samples<'a>; 2]) -> [Samples<'a>; 2] {
         let beside_little = arms[other].profiles.is_empty() && whole_ns[other] <= DWARFED * whole_ns[index];
         let profiles = if sampled || beside_little { arm.profiles.clone() } else { Vec::new() };
         Samples { profiles, ..*arm }
-    })
-}
-
-/// User and system time of all that an arm used.
-const SIDES: [fn(&Window) -> u64; 2] =
-    [|window| window.target.cpu.user_ns, |window| window.target.cpu.system_ns];
-
-/// Both arms' samples, with errors that make that of the difference: what a block has in common for both arms makes none.
-fn paired<'a>(facts: &Facts<'a>, name: &str, mut both: [Samples<'a>; 2]) -> [Samples<'a>; 2] {
-    let sheet = &facts.sheet;
-    for (side, count) in SIDES.into_iter().enumerate() {
-        let of = |name: &str| sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
-        let pairs = by_block(&of(sheet.baseline()), &of(name));
-        let changes: Vec<f64> = pairs.into_iter().map(|(_, [below, figure])| figure - below).collect();
-        let apart = both[0].cpu_se_ns[side].hypot(both[1].cpu_se_ns[side]);
-        let Some(spread) = stats::descriptive::sd(&changes).filter(|_| apart > 0.0) else { continue };
-        let smaller = (spread / (changes.len() as f64).sqrt() / apart).min(1.0);
-        both.iter_mut().for_each(|arm| arm.cpu_se_ns[side] *= smaller);
-    }
-    both
-}
-
-fn samples<'a>(facts: &Facts<'a>, name: &str) -> Option<Samples<'a>> {
-    let sheet = &facts.sheet;
-    let cpu = facts.arm(name)?.cpu_ns_per_request?;
-    let pass = used(&facts.passes, name, PassKind::Sampling);
-    let profiles = if pass.is_some() { sampled(sheet.run, name) } else { Vec::new() };
-    let error = |count: fn(&Window) -> u64| {
-        let rounds = sheet.figures(name, sheet.main, |window| per_request(window, count(window)));
-        let rounds: Vec<f64> = rounds.into_iter().map(|(_, figure)| figure).collect();
-        stats::descriptive::sd(&rounds).unwrap_or(0.0) / (rounds.len().max(1) as f64).sqrt()
-    };
-    Some(Samples {
-        profiles,
-        cpu_ns: [cpu.user, (cpu.total - cpu.user).max(0.0)],
-        cpu_se_ns: SIDES.map(error),
-        divides: pass.map_or(1.0, PassFindings::divides),
     })
 }
 

@@ -9,8 +9,10 @@ mod confirm;
 mod counts;
 mod cpu;
 mod evidence;
+mod examples;
 mod gap;
 mod ledger;
+mod rank;
 mod sides;
 mod waits;
 mod wakers;
@@ -24,6 +26,7 @@ use model::record::Run;
 use super::cause::{Carries, Cause, CauseSays, Grade};
 use super::seen::Seen;
 use super::tree::AttributionRow;
+use super::tree::new_function::NewFunction;
 use super::tree::place::Leaf;
 use crate::facts::Facts;
 use crate::facts::observed::SURE;
@@ -135,6 +138,8 @@ pub(crate) struct Why {
     pub(crate) ledger: Vec<LedgerLine>,
     /// What arms wait for whose CPUs are idle: name, and what was seen.
     pub(crate) waits: Vec<(String, Vec<Seen>)>,
+    /// The cause of each arm that is said before those that carry more, where there is one.
+    pub(crate) first: Vec<(String, CauseId)>,
     /// The cause to which each leaf of each arm's tree belongs.
     pub(crate) belongs: Vec<(String, Vec<(Leaf, CauseId)>)>,
     /// User and system time of each arm that no cause carries, arm minus baseline.
@@ -149,6 +154,7 @@ pub(crate) struct Material<'a> {
     pub(crate) gates: &'a [Gate],
     pub(crate) comparisons: &'a [Comparison],
     pub(crate) tree: &'a [(Leaf, AttributionRow)],
+    pub(crate) new_functions: &'a [NewFunction],
 }
 
 /// Looks for causes of every difference that was shown.
@@ -186,6 +192,8 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
         why.waits.push((pair.slow.name.clone(), first.seen.clone()));
     }
+    why.first.extend(rank::said_first(pair, &suspects).map(|id| (pair.arm.to_owned(), id)));
+    rank::tell_calls(pair, &mut suspects);
     why.belongs.push((pair.arm.to_owned(), cpu::belongs(pair)));
     why.residues.push((pair.arm.to_owned(), residue(pair, &suspects)));
     let mut causes: Vec<Cause> = suspects.into_iter().map(|one| cause(pair, one)).collect();

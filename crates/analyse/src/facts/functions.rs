@@ -20,7 +20,7 @@ const COPIES: [&str; 5] = [".isra.", ".constprop.", ".part.", ".lto_priv.", ".ll
 const COPIES_WITHOUT: [&str; 2] = [".cold", ".localalias"];
 
 /// The name by which a program calls a function: `read` for `__GI___read`, `tcp_ack` for `tcp_ack.isra.0`.
-fn plain(name: &str) -> &str {
+pub(crate) fn as_called(name: &str) -> &str {
     let name = without_copies(name);
     let is_word = |rest: &&str| rest.starts_with(|first: char| first.is_ascii_lowercase());
     if let Some(rest) = OF_LIBC.iter().find_map(|begin| name.strip_prefix(begin)).filter(is_word) {
@@ -69,7 +69,7 @@ fn without_address(name: &str) -> Cow<'_, str> {
 /// A function's name for a sentence: as the program calls it, without its parameters, the arguments of its templates, and its package
 /// where the JVM names it.
 pub(crate) fn brief(name: &str) -> String {
-    let name = plain(name);
+    let name = as_called(name);
     let name = without_address(jvm(name).map_or(name, |(_, rest)| rest));
     let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -102,15 +102,20 @@ pub(crate) fn package<'a>(mut frames: impl Iterator<Item = &'a Frame>) -> String
         return package;
     }
     let same = frames.take_while(|frame| frame.module == first.module && frame.kernel == first.kernel);
-    let named = || std::iter::once(first).chain(same).find_map(|frame| path(&frame.name));
+    let of = |frame: &Frame| by_file(frame).or_else(|| path(&frame.name));
+    let named = || std::iter::once(first).chain(same).find_map(of);
     if first.kernel { first.module.clone() } else { named().unwrap_or_else(|| first.module.clone()) }
 }
 
-/// The package of a function of Python or JavaScript, by its file: one that was installed, the language's own library, or a file
-/// of the program.
+/// The package of a function by its file: a crate of Rust, a package of Python or JavaScript that was installed, the language's own
+/// library, or a file of the program.
 fn by_file(frame: &Frame) -> Option<String> {
     let file = frame.file.as_ref()?;
     let below = |folder: &str| file.rsplit_once(folder).and_then(|(_, path)| path.split('/').next());
+    if let Some(name) = of_crate(file) {
+        // As functions have it in their names.
+        return Some(name.replace('-', "_"));
+    }
     let name = match below("-packages/").or_else(|| below("/node_modules/")) {
         Some(name) => name.strip_suffix(".py").unwrap_or(name),
         None if is_of_standard_library(file) => "standard library",
@@ -118,6 +123,20 @@ fn by_file(frame: &Frame) -> Option<String> {
         None => return None,
     };
     Some(name.to_owned())
+}
+
+/// The crate of a file in Cargo's folder of sources: `regex-syntax` of `registry/src/index.crates.io-1949/regex-syntax-0.8.5/src/hir/mod.rs`.
+fn of_crate(file: &str) -> Option<&str> {
+    let (_, below) = file.split_once("/registry/src/")?;
+    let folder = below.split('/').nth(1)?;
+    let is_version =
+        |(at, _): &(usize, &str)| folder[at + 1..].starts_with(|first: char| first.is_ascii_digit());
+    folder.match_indices('-').find(is_version).map(|(at, _)| &folder[..at])
+}
+
+/// Whether a file is of the library that comes with Rust.
+pub(crate) fn is_of_rust(file: &str) -> bool {
+    file.starts_with("/rustc/") || file.starts_with("/rust/deps/")
 }
 
 /// Whether a file is of the library that comes with Python or Node.js.
@@ -174,7 +193,17 @@ fn java_package(class: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::brief;
+    use super::{brief, is_of_rust, of_crate};
+
+    #[test]
+    fn a_file_of_cargo_tells_its_crate() {
+        let of = of_crate;
+        let folder = "/home/a/.cargo/registry/src/index.crates.io-1949cf8c";
+        assert_eq!(of(&format!("{folder}/regex-syntax-0.8.5/src/hir/mod.rs")), Some("regex-syntax"));
+        assert_eq!(of(&format!("{folder}/h2-0.4.7/src/lib.rs")), Some("h2"));
+        assert_eq!(of("/srv/app/src/main.rs"), None);
+        assert!(is_of_rust("/rustc/5980/library/core/src/ptr/mod.rs") && !is_of_rust("/srv/rustc/main.rs"));
+    }
 
     #[test]
     fn names_are_those_that_the_program_knows() {

@@ -94,7 +94,7 @@ impl Part {
 impl Counted {
     /// How many of these system calls are made.
     pub(crate) fn calls(&self, names: &[&str]) -> f64 {
-        names.iter().filter_map(|name| self.syscalls.get(*name)).sum()
+        names.iter().filter_map(|name| self.syscalls.get(*name)).fold(0.0, |sum, calls| sum + calls)
     }
 
     /// How many more of these are made than `other` makes; 0 where that is not sure.

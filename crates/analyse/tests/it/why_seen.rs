@@ -732,3 +732,52 @@ fn where_each_request_waits_nobody_is_answered_now_and_then_and_that_is_no_stall
     assert_eq!(first.id.name(), "timer_wait", "{:?}", findings.causes);
     assert!(first.text.contains("half of the answers take 9.50 ms, against"), "{}", first.text);
 }
+
+/// Stacks of functions of the program's own, beside others.
+fn spread<'a>(own: &[&'a str], others: &[&'a str]) -> Vec<&'a str> {
+    [own, others].concat()
+}
+
+#[test]
+fn calls_that_one_arm_alone_makes_are_said_before_code_that_is_spread() {
+    const LOOKS: &str = "main;serve;look;__x64_sys_newfstatat";
+    let own = ["main;serve;a", "main;serve;b", "main;serve;c", "main;serve;d", "main;serve;e"];
+    let plant = Plant { user_ns: 5000.0, system_ns: 4000.0, calls: &[("newfstatat", 20.0)], ..Plant::NONE };
+    let ids = |plant, functions: &[&str]| -> Vec<&'static str> {
+        let findings = analyse(&sampled_beside(plant, functions));
+        named(&findings).iter().map(|cause| cause.id.name()).collect()
+    };
+    let functions = spread(&own, &[LOOKS; 4]);
+    assert_eq!(ids(plant, &functions), ["extra_syscalls", "own_code"]);
+    // Of calls that are not more, the code is what differs.
+    assert_eq!(ids(Plant { calls: &[], ..plant }, &functions)[0], "own_code");
+    // All of it is under one function that is new: that is what differs, and the calls are a part of it.
+    let render = own.map(|function| function.replace("serve", "serve;render"));
+    let render: Vec<&str> = render.iter().map(String::as_str).collect();
+    let looks = ["main;serve;render;look;__x64_sys_newfstatat"; 4];
+    assert_eq!(ids(plant, &spread(&render, &looks))[0], "own_code");
+}
+
+#[test]
+fn own_code_that_is_said_first_says_which_calls_it_makes() {
+    let own = ["main;serve;a", "main;serve;b", "main;serve;c"];
+    let plant = Plant { user_ns: 9000.0, calls: &[("newfstatat", 20.0)], ..Plant::NONE };
+    let findings = analyse(&sampled_beside(plant, &own));
+    let first = &named(&findings)[0];
+    assert_eq!(first.id.name(), "own_code");
+    assert!(first.text.contains("it makes newfstatat 20.00 times a request against 0.00"), "{}", first.text);
+}
+
+#[test]
+fn code_that_allocates_is_said_before_what_collects_for_it() {
+    const COLLECTS: &str = "runtime.gcBgMarkWorker;runtime.scanobject";
+    let own = ["main;serve;a", "main;serve;b", "main;serve;c", "main;serve;d"];
+    let first = |functions: &[&str]| {
+        let plant = Plant { user_ns: 9000.0, ..Plant::NONE };
+        named(&analyse(&sampled_beside(plant, functions)))[0].id.name()
+    };
+    // The program does more than twice as much.
+    assert_eq!(first(&spread(&own, &[COLLECTS; 5])), "own_code");
+    // It does hardly more, and the collector runs more often.
+    assert_eq!(first(&spread(&own[..2], &[COLLECTS; 7])), "gc");
+}

@@ -83,6 +83,8 @@ causes! {
     TimerWait = "timer_wait",
     /// Garbage collection.
     Gc = "gc",
+    /// Compiling the program while it runs, and running what is not yet compiled.
+    Compiling = "compiling",
     /// Code that is interpreted and not compiled.
     Interpreter = "interpreter",
     /// Copying bytes.

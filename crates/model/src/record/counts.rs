@@ -75,27 +75,38 @@ fn whole() -> f64 {
     1.0
 }
 
+/// Events that are counted in the same slices of the time as system calls.
+const IN_SLICES: [&str; 3] = ["syscalls", "wakeups", "packets_sent"];
+
 impl Counts {
-    /// Adds what was counted of the same in a later stretch of time.
-    pub fn add_later(&mut self, later: &Self) {
-        let sum = |sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>| {
-            for (name, count) in more {
-                *sums.entry(name.clone()).or_default() += count;
+    /// What was counted of the same server in turns of one length, together. What is counted in slices is weighed by how much of a turn
+    /// they are: a turn of which little was counted says little, and one in which no slice fell says nothing of system calls.
+    #[must_use]
+    pub fn of_turns(turns: &[Self]) -> Self {
+        let seen: f64 = turns.iter().map(|turn| turn.counted_share).sum();
+        let mut all = Self { counted_share: seen / turns.len().max(1) as f64, ..Self::default() };
+        let (mut events, mut calls) = (BTreeMap::<&str, f64>::new(), BTreeMap::<&str, f64>::new());
+        for turn in turns {
+            let weight = if seen > 0.0 { turn.counted_share * turns.len() as f64 / seen } else { 1.0 };
+            for (name, count) in &turn.events {
+                let weight = if IN_SLICES.contains(&name.as_str()) { weight } else { 1.0 };
+                *events.entry(name).or_default() += weight * *count as f64;
             }
+            for (name, count) in &turn.syscalls {
+                *calls.entry(name).or_default() += weight * *count as f64;
+            }
+            let says = turn.counted_share > 0.0 || seen <= 0.0;
+            for sentence in turn.missing.iter().filter(|_| says) {
+                if !all.missing.contains(sentence) {
+                    all.missing.push(sentence.clone());
+                }
+            }
+        }
+        let whole = |sums: BTreeMap<&str, f64>| {
+            sums.into_iter().map(|(name, sum)| (name.to_owned(), sum.round() as u64)).collect()
         };
-        // What is counted in a part of the time is weighed by how much was seen in it.
-        let seen = |counts: &Self| counts.events.values().chain(counts.syscalls.values()).sum::<u64>() as f64;
-        let (before, more) = (seen(self), seen(later));
-        if more > 0.0 {
-            self.counted_share = (self.counted_share * before + later.counted_share * more) / (before + more);
-        }
-        sum(&mut self.events, &later.events);
-        sum(&mut self.syscalls, &later.syscalls);
-        for sentence in &later.missing {
-            if !self.missing.contains(sentence) {
-                self.missing.push(sentence.clone());
-            }
-        }
+        (all.events, all.syscalls) = (whole(events), whole(calls));
+        all
     }
 
     /// The count of an event, where it was counted.
@@ -117,5 +128,48 @@ pub fn call_name(of_kernel: &str) -> &str {
         "sendfile64" => "sendfile",
         "umount" => "umount2",
         same => same,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(calls: u64, faults: u64, counted_share: f64, missing: &[&str]) -> Counts {
+        let mut events = BTreeMap::from([("minor_faults".to_owned(), faults)]);
+        let mut syscalls = BTreeMap::new();
+        if counted_share > 0.0 {
+            events.insert("syscalls".to_owned(), calls);
+            syscalls.insert("read".to_owned(), calls);
+        }
+        let missing = missing.iter().map(|one| (*one).to_owned()).collect();
+        Counts { events, syscalls, counted_share, missing, ..Counts::default() }
+    }
+
+    #[test]
+    fn a_turn_without_a_slice_says_nothing_of_calls() {
+        let counts = Counts::of_turns(&[
+            turn(0, 10, 0.0, &["nothing was counted"]),
+            turn(600, 20, 0.1, &["no cycles"]),
+            turn(0, 30, 0.0, &["nothing was counted"]),
+        ]);
+        // 600 in each of three turns.
+        assert_eq!((counts.syscalls["read"], counts.event("syscalls")), (1800, Some(1800)));
+        assert_eq!((counts.event("minor_faults"), counts.missing), (Some(60), vec!["no cycles".to_owned()]));
+        assert!((counts.counted_share - 0.1 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_turn_of_which_little_was_counted_says_little() {
+        // A slice of a hundredth of the turn that met nothing but reads stands for no whole turn.
+        let counts = Counts::of_turns(&[turn(100, 0, 0.1, &[]), turn(1000, 0, 0.01, &[])]);
+        assert_eq!(counts.syscalls["read"], 364);
+        let whole = Counts::of_turns(&[turn(7, 0, 1.0, &[]), turn(8, 0, 1.0, &[])]);
+        assert_eq!((whole.syscalls["read"], whole.counted_share), (15, 1.0));
+        let none = Counts::of_turns(&[turn(0, 5, 0.0, &["why"])]);
+        assert_eq!(
+            (none.event("minor_faults"), none.missing, none.counted_share),
+            (Some(5), vec!["why".to_owned()], 0.0)
+        );
     }
 }

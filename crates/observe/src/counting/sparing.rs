@@ -38,9 +38,9 @@ const SLICE: Duration = Duration::from_millis(20);
 const SETTLING: Duration = Duration::from_millis(1);
 /// Shortest pause: to end a slice for less would cost the server more than to go on.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-/// Longest pause before it is drawn, so that a window of two seconds has several slices. It is reached at 400 000 calls a
-/// second; more of them cost more than [`MOST_COST`].
-const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+/// Longest pause before it is drawn, so that a slice falls into each turn of a diagnosis, of 200 ms at least. It is reached at 120 000
+/// calls a second of one CPU; more of them cost more than [`MOST_COST`], and no more than a sixth of what counting all the time costs.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// A pause is between a half and one and a half of what it should be: whatever a server does at even intervals is not to
 /// keep step with it.
 const SHORTEST_DRAW: f64 = 0.5;

@@ -247,7 +247,7 @@ impl Part {
             format!(", {} → {} a request{kind}", count(both.baseline), count(both.arm))
         });
         // Collectors and compilers work for the whole program.
-        let is_asked = node.cause != Some(CauseId::Gc);
+        let is_asked = !matches!(node.cause, Some(CauseId::Gc | CauseId::Compiling));
         let via = node.via.as_ref().filter(|via| is_asked && !node.path.contains(via));
         let preposition = if is_own_code(&node.path) { "in" } else { "for" };
         let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));

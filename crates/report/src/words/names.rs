@@ -42,6 +42,7 @@ pub(crate) const fn cause_words(id: CauseId) -> &'static str {
         CauseId::BackendWait => "waiting for another server",
         CauseId::OneThread => "one thread that does everything",
         CauseId::Gc => "memory that is collected",
+        CauseId::Compiling => "compiling while it runs",
         CauseId::Interpreter => "the interpreter",
         CauseId::Copying => "copying bytes",
         CauseId::Comparing => "comparing and searching bytes",

@@ -20,7 +20,7 @@ pub(super) fn words(seen: &Seen) -> String {
             "asking other services more often: {writes:.2} more writes to the network a request, and {reads:.2} more reads"
         ),
         Seen::OtherWrites(more) => {
-            format!("writes that do not go to the network (a log, a file): {more:.2} more a request")
+            format!("writes to a file or a pipe, as of a log: {more:.2} more a request")
         }
         Seen::OtherCalls { calls, grown, unnamed } => other_calls(*calls, grown, unnamed.as_ref()),
         Seen::NewConnections { accepted, opened, calls } => {
@@ -37,6 +37,7 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::NoCompiler => "the virtual machine has no compiler threads: its code is interpreted".to_owned(),
         Seen::Ended { what, ns } => ended(*what, *ns),
         Seen::Leaves { cause, ns, error_ns, most } => leaves(*cause, &difference(*ns, *error_ns), most),
+        Seen::MoreCalls(calls) => more_calls(calls),
         Seen::Side { side, ns, error_ns, unsure_ns, most } => {
             whole_side(*side, &difference(*ns, *error_ns), *unsure_ns, most)
         }
@@ -107,6 +108,12 @@ fn more_each<const N: usize>(counts: [(&Option<f64>, &str); N]) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
+fn more_calls(calls: &[(String, Both)]) -> String {
+    let each =
+        |(name, [slow, fast]): &(String, Both)| format!("{name} {slow:.2} times a request against {fast:.2}");
+    format!("it makes {}", joined(calls, each, " and "))
+}
+
 fn switches_words([slow, fast]: Both, elsewhere: Option<Elsewhere>) -> String {
     let elsewhere = elsewhere.map_or_else(String::new, |Elsewhere { waits, count }| {
         let what = if waits { "waits" } else { "threads that begin" };
@@ -163,6 +170,11 @@ fn difference(ns: f64, error_ns: f64) -> String {
 fn leaf(leaf: &LeafSeen) -> String {
     match leaf {
         LeafSeen::Under { function, package } => format!("{function} ({package}) and what it calls"),
+        LeafSeen::Package { work, package, functions } => {
+            let most =
+                if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };
+            format!("{work} > {package}{most}")
+        }
         LeafSeen::Leaf { path, count, within, via, changed } => {
             let count = count
                 .map_or_else(String::new, |[slow, fast]| format!(" ({slow:.2} a request against {fast:.2})"));

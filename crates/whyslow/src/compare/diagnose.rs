@@ -30,12 +30,15 @@ const SAMPLES_HZ: u32 = 997;
 const SAMPLED: u32 = 10;
 /// The same of turns that are longer, at least.
 const FEWEST_SAMPLED: u32 = 4;
-/// The least difference, as a share of CPU per request, that so many samples divide well.
-const DIVIDED: f64 = 0.15;
+/// The least difference, as a share of CPU per request, that so many samples divide well: a part of a tenth of it is then three standard
+/// errors.
+const DIVIDED: f64 = 0.3;
 /// Most turns in which stacks of all arms together are sampled where a difference is smaller.
-const MOST_SAMPLED: u32 = 80;
+const MOST_SAMPLED: u32 = 120;
 /// Turns in which anything else is watched: counts per request hardly differ between two.
 const WATCHED: u32 = 3;
+/// Turns in which system calls are counted: of a busy server only in slices of each.
+const COUNTED: u32 = 5;
 /// Watched turns from one turn without watching to the next.
 const PLAIN_EVERY: u32 = 2;
 /// Turns that warm a server that is compared with nobody: no figure is scored.
@@ -55,7 +58,7 @@ pub(super) fn seconds(plan: &Plan) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
-    let turns = f64::from(WARM_TURNS + PLAIN_EVERY + (SAMPLED + WATCHED) * (PLAIN_EVERY + 1) / PLAIN_EVERY);
+    let turns = f64::from(WARM_TURNS + PLAIN_EVERY + (SAMPLED + COUNTED) * (PLAIN_EVERY + 1) / PLAIN_EVERY);
     // A server that waits has some turns more; an estimate need not know which do.
     let one = START_S + turns * (plan.turn().0.clamp(WATCHED_TURN, LONGEST).as_secs_f64() + TURN_OVERHEAD_S);
     plan.arms.len() as f64 * one
@@ -202,7 +205,7 @@ impl Course<'_> {
         self.pass(PassKind::Beside, WATCHED, |watched| !watched.beside.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
-        self.pass(PassKind::Counting, WATCHED, |_| true, progress)?;
+        self.pass(PassKind::Counting, COUNTED, |_| true, progress)?;
         self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
         self.each(Self::end_plain)
     }
@@ -366,8 +369,8 @@ enum Watch {
         counting: Option<Counting>,
         /// Their reading when the turn began.
         before: Option<Tally>,
-        /// What was counted so far.
-        counts: Counts,
+        /// What was counted, turn by turn.
+        turns: Vec<Counts>,
         /// What to count on.
         own: OwnCpus,
     },
@@ -405,8 +408,8 @@ impl Watching for Watch {
 
     fn end(&mut self) {
         match self {
-            Self::Counting { counting: Some(counting), before: Some(before), counts, .. } => {
-                counts.add_later(&counting.read().since(before));
+            Self::Counting { counting: Some(counting), before: Some(before), turns, .. } => {
+                turns.push(counting.read().since(before));
             }
             Self::Sampling { profiler, machines } => {
                 machines.iter_mut().for_each(MachineLogs::turn_ends);
@@ -448,7 +451,7 @@ impl Watch {
                 Err(error) => Self::Refused(format!("no counts of system calls: {error}")),
             },
             PassKind::Counting | PassKind::Untouched | PassKind::Beside => {
-                Self::Counting { counting: None, before: None, counts: Counts::default(), own }
+                Self::Counting { counting: None, before: None, turns: Vec::new(), own }
             }
         })
     }
@@ -486,7 +489,8 @@ impl Watch {
     /// Puts what was seen into the pass; what was sampled during `stalls` is told apart.
     fn finish(self, pass: &mut Pass, target: &Group, stalls: &[[u64; 2]], launcher: &Launcher) {
         match self {
-            Self::Counting { counts, .. } => {
+            Self::Counting { turns, .. } => {
+                let counts = Counts::of_turns(&turns);
                 pass.missing.extend(counts.missing.iter().cloned());
                 pass.counts = Some(counts);
             }
@@ -530,9 +534,9 @@ mod tests {
         assert_eq!(turns(&[2.0]), SAMPLED);
         // Not shown: one is inside the interval.
         assert_eq!(turns(&[1.005]), SAMPLED);
-        assert_eq!((turns(&[1.1]), turns(&[1.05]), turns(&[0.95])), (25, 40, 40));
+        assert_eq!((turns(&[1.3]), turns(&[1.2]), turns(&[1.05]), turns(&[0.95])), (14, 28, 60, 60));
         // All arms together are not sampled for minutes.
-        assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 16);
+        assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 24);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What kind of work a stack does, from a table of function names.
 
-use model::record::{Frame, SPINNING};
+use model::record::{Frame, PYTHON, SPINNING};
 
-use crate::facts::functions::is_of_standard_library;
+use crate::facts::functions::{as_called, is_of_rust, is_of_standard_library};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +40,10 @@ pub enum Category {
     Serialisation,
     /// Executors, event loops and server libraries.
     Runtime,
-    /// Garbage collection, interpreters and compilers at run time.
-    GcJit,
+    /// Garbage collection.
+    Gc,
+    /// Compiling while the program runs, and interpreting what is not yet compiled.
+    Compiling,
     /// Copying, clearing and measuring bytes.
     Copying,
     /// Comparing strings and bytes, as a search through a list does.
@@ -72,7 +74,8 @@ impl Category {
             Self::Tls => "TLS",
             Self::Serialisation => "serialisation and compression",
             Self::Runtime => "runtime and server library",
-            Self::GcJit => "GC and JIT",
+            Self::Gc => "garbage collection",
+            Self::Compiling => "compiling at run time",
             Self::Copying => "copying",
             Self::Comparing => "comparing",
             Self::Handler => "own code",
@@ -94,7 +97,8 @@ pub(crate) fn for_stack<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category
 
 fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
     let (mut kernel, mut own, mut machine) = (false, false, false);
-    for frame in frames {
+    let mut frames = frames.peekable();
+    while let Some(frame) = frames.next() {
         kernel |= frame.kernel;
         // A frame of the program above one of the kernel asked for something that the kernel's own table did not know.
         if kernel && !frame.kernel {
@@ -103,10 +107,14 @@ fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
         match known(frame) {
             // Much of a virtual machine has names that nobody lists: whom it works for tells.
             Some(Category::Runtime) if !own && frame.module.starts_with(VIRTUAL_MACHINE) => machine = true,
-            Some(Category::GcJit) if machine => return Category::GcJit,
+            Some(works @ (Category::Gc | Category::Compiling)) if machine => return works,
+            // An allocator that clears, moves or marks its blocks does so for itself.
+            Some(Category::Copying) if !own && frames.peek().is_some_and(|next| allocates(next)) => {
+                return Category::Allocation;
+            }
             _ if machine => return Category::Runtime,
             // What an interpreter or a server library calls is the program's.
-            Some(Category::Runtime | Category::GcJit) if own => return Category::Handler,
+            Some(Category::Runtime | Category::Gc | Category::Compiling) if own => return Category::Handler,
             Some(category) => return category,
             None => own |= !frame.kernel && !belongs_to_all(frame),
         }
@@ -115,6 +123,10 @@ fn of_functions<'a>(frames: impl Iterator<Item = &'a Frame>) -> Category {
         return Category::Runtime;
     }
     if kernel { Category::KernelOther } else { Category::Handler }
+}
+
+fn allocates(frame: &Frame) -> bool {
+    known(frame) == Some(Category::Allocation)
 }
 
 /// The library of Java's virtual machine.
@@ -151,6 +163,7 @@ fn belongs_to_all(frame: &Frame) -> bool {
     const MODULES: [&str; 4] = ["libc.", "libc-", "ld-", "libstdc++"];
     let name = called(&frame.name).trim_start_matches(['<', '&', '*', '(', '[']);
     !frame.resolved && (frame.module.is_empty() || frame.module.starts_with('['))
+        || frame.file.as_ref().is_some_and(|file| is_of_rust(file))
         || BEGINNINGS.iter().any(|begin| name.starts_with(begin))
         || MODULES.iter().any(|begin| frame.module.starts_with(begin))
 }
@@ -158,12 +171,12 @@ fn belongs_to_all(frame: &Frame) -> bool {
 /// Whether a function does what it does for whoever asks: that of a language's own library or runtime, and what allocates,
 /// copies, compares, locks or reads the clock.
 pub(crate) fn serves_anyone(frame: &Frame) -> bool {
-    use Category::{Allocation, Comparing, Copying, Date, GcJit, Lock, SyscallEntry};
+    use Category::{Allocation, Comparing, Compiling, Copying, Date, Gc, Lock, SyscallEntry};
     const RUNTIMES: [&str; 4] = ["libjvm", "libpython", "libnode", "libruby"];
     // What a runtime that is linked into its program calls its own functions.
     const LINKED: [&str; 3] = ["v8::", "node::", "Builtins_"];
     let kind = known(frame);
-    matches!(kind, Some(Allocation | Comparing | Copying | Date | GcJit | Lock | SyscallEntry))
+    matches!(kind, Some(Allocation | Comparing | Compiling | Copying | Date | Gc | Lock | SyscallEntry))
         || belongs_to_all(frame)
         || is_of_go(&frame.name)
         || frame.name == SPINNING
@@ -206,13 +219,97 @@ pub(crate) fn is_own(frame: &Frame) -> bool {
 }
 
 fn known(frame: &Frame) -> Option<Category> {
-    let by_name = if frame.kernel { named(KERNEL, &frame.name) } else { named(USER, called(&frame.name)) };
+    let by_name = match frame.kernel {
+        true => named(KERNEL, &frame.name),
+        false => named(USER, called(&frame.name)).filter(|kind| !is_script(frame) || !is_of_machine(*kind)),
+    };
     let of_module =
         |patterns: &str| patterns.split_ascii_whitespace().any(|name| frame.module.starts_with(name));
     let by_module =
         || LIBRARIES.iter().find(|(_, modules)| of_module(modules)).map(|(category, _)| *category);
-    by_name.or_else(by_module)
+    by_name.or_else(by_module).or_else(|| is_wrapper(frame).then_some(Category::SyscallEntry))
 }
+
+/// Whether a function is of Python or JavaScript: `write` there is not the system call.
+fn is_script(frame: &Frame) -> bool {
+    frame.module == PYTHON || frame.module == "[jit]" && frame.file.is_some()
+}
+
+/// Kinds of work that are told by functions of C alone.
+fn is_of_machine(kind: Category) -> bool {
+    use Category::{Allocation, Comparing, Compiling, Copying, Gc, SyscallEntry};
+    matches!(kind, Allocation | Comparing | Compiling | Copying | Gc | SyscallEntry)
+}
+
+/// Whether a function of the C library is the way into one system call, and hardly more.
+fn is_wrapper(frame: &Frame) -> bool {
+    const LIBC: [&str; 3] = ["libc.", "libc-", "libpthread"];
+    frame.resolved
+        && LIBC.iter().any(|begin| frame.module.starts_with(begin))
+        && CALLS.contains(&without_width(as_called(&frame.name)))
+}
+
+/// A name without what the C library puts behind it for large files and late times.
+pub(crate) fn without_width(name: &str) -> &str {
+    let name = name.trim_start_matches('_').trim_end_matches("_nocancel").trim_end_matches("_time64");
+    name.strip_suffix("64").unwrap_or(name)
+}
+
+/// Functions of the C library that are named after the system calls that they make. Source: glibc, sysdeps/unix/sysv/linux.
+const CALLS: [&str; 52] = [
+    "open",
+    "openat",
+    "close",
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "pread",
+    "pwrite",
+    "preadv",
+    "pwritev",
+    "lseek",
+    "stat",
+    "lstat",
+    "fstat",
+    "fstatat",
+    "statx",
+    "access",
+    "faccessat",
+    "readlink",
+    "readlinkat",
+    "getdents",
+    "unlink",
+    "unlinkat",
+    "rename",
+    "renameat",
+    "mkdir",
+    "mkdirat",
+    "fcntl",
+    "ioctl",
+    "fsync",
+    "fdatasync",
+    "sendfile",
+    "socket",
+    "connect",
+    "accept",
+    "accept4",
+    "shutdown",
+    "getsockopt",
+    "setsockopt",
+    "getsockname",
+    "getpeername",
+    "getpid",
+    "getcwd",
+    "chdir",
+    "mmap",
+    "munmap",
+    "mprotect",
+    "madvise",
+    "epoll_ctl",
+    "epoll_wait",
+    "clock_nanosleep",
+];
 
 /// Whether a function of a program has the name of one that takes or gives a lock.
 pub(crate) fn is_lock(name: &str) -> bool {
@@ -312,13 +409,18 @@ const USER: Table = &[
          ^runtime/internal/syscall. ^internal/runtime/syscall. ^__internal_syscall_cancel ^__syscall_cancel",
     ),
     (
-        Category::GcJit,
+        Category::Compiling,
+        "^CompileBroker ^C2Compiler ^Compile:: ^Compilation:: ^PhaseIdeal ^LinearScan ^Interpreter ^v8::internal::compiler \
+         ^v8::internal::maglev ^v8::internal::baseline ^v8::internal::OptimizingCompile ^v8::internal::OptimizedCompilation",
+    ),
+    (
+        Category::Gc,
         "^runtime.gc ^runtime.scan ^runtime.greyobject ^runtime.markroot ^runtime.wbBuf ^runtime.bgsweep \
          ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep ^runtime.tryDeferToSpanScan ^runtime.findObject \
          ^runtime.spanOf ^runtime.typePointers ^runtime.(*spanSet) ^runtime.(*spanInlineMarkBits) G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
-         ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^CompileBroker ^C2Compiler ^Compile:: ^PhaseIdeal ^LinearScan ^Interpreter ^GC_ \
+         ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^GC_ \
          ^v8::internal::Heap ^v8::internal::Scaveng ^v8::internal::Mark ^v8::internal::MinorMark \
-         ^v8::internal::Sweeper ^v8::internal::compiler ^v8::internal::maglev ^v8::internal::OptimizingCompile \
+         ^v8::internal::Sweeper ^heap::base:: \
          ^caml_major ^caml_minor ^caml_empty_minor ^caml_darken ^scavenge ^GarbageCollect ^evacuate \
          collectCycles ^rtsGC ^mark_slice ^sweep_slice ^caml_oldify ^caml_page_table_lookup ^bf_insert_block \
          ^bf_merge_block ^gc_collect ^deduce_unreachable ^visit_decref ^visit_reachable ^update_refs ^subtract_refs ^move_unreachable ^markS__system ^sweep__system ^collectCT ^unsureAsgnRef ^asgnRef ^nimGC",
@@ -332,7 +434,12 @@ const USER: Table = &[
          ^runtime.spanHeapBits ^runtime.publicationBarrier ^runtime.deductAssist ^runtime.(*mspan) \
          ^runtime.(*pallocBits) ^runtime.(*pageAlloc) ^runtime.mcache ^runtime.(*mcache ^runtime.(*mcentral ^runtime.(*mheap \
          ^aligned_alloc ^posix_memalign ^__libc_malloc ^__libc_free ^__libc_calloc ^__libc_realloc ^heap_for_ptr \
-         ^arena_ ^caml_alloc ^bf_allocate ^rawAlloc__system ^rawDealloc__system ^newObj",
+         ^arena_ ^caml_alloc ^bf_allocate ^rawAlloc__system ^rawDealloc__system ^newObj \
+         ^PyMem_ ^_PyMem_ ^PyObject_Malloc ^PyObject_Calloc ^PyObject_Realloc ^PyObject_Free ^_PyObject_Malloc ^_PyObject_Calloc \
+         ^_PyObject_Realloc ^_PyObject_Free ^_PyObject_Debug ^pymalloc_ ^address_in_range ^arena_map_ ^insert_to_usedpool \
+         ^insert_to_freepool ^allocate_from_new_pool ^read_size_t$ ^write_size_t$ ^fill_mem_debug \
+         ^_emalloc ^_efree ^_ecalloc ^_erealloc ^_safe_emalloc ^zend_mm_ ^ruby_xmalloc ^ruby_xcalloc ^ruby_xrealloc ^ruby_xfree \
+         ^objspace_x ^__asan_ ^__interceptor_malloc ^__interceptor_free ^__interceptor_calloc ^__interceptor_realloc ^apr_palloc ^ngx_palloc ^ngx_pnalloc",
     ),
     // What a virtual machine of JavaScript is asked to run, whoever called it: without names of their own, the program's
     // functions and those of its libraries are not told apart.

@@ -70,7 +70,7 @@ fn stacks_in_the_kernel_are_told_by_the_innermost_function_that_is_known() {
             "main;tokio::runtime::task::poll;httparse::Request::parse;__memmove_avx_unaligned_erms",
             Category::Copying,
         ),
-        ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::GcJit),
+        ("start_thread;j:VMThread::run;j:DefNewGeneration::collect;j:OopStack::push", Category::Gc),
         ("main;k:do_syscall_64;k:do_futex;k:futex_wait;k:schedule", Category::Scheduler),
         ("main;k:do_syscall_64;k:ep_poll;k:default_wake_function", Category::Polling),
     ]);
@@ -81,7 +81,7 @@ fn the_type_that_a_function_returns_is_not_its_name() {
     assert_told(&[
         (
             "start;heap::base::SlotCallbackResult v8::internal::Scavenger::EvacuateObject<Slot>(Slot, Map)",
-            Category::GcJit,
+            Category::Gc,
         ),
         ("main;operator new(unsigned long)", Category::Allocation),
         ("main;JS:*time.Now /srv/(app)/malloc.js:1:1", Category::Handler),
@@ -95,19 +95,22 @@ fn the_type_that_a_function_returns_is_not_its_name() {
 fn stacks_of_the_program_are_told_by_the_innermost_function_that_is_known() {
     assert_told(&[
         ("main;find;__strcasecmp_l_avx2", Category::Comparing),
+        ("_PyEval_EvalFrameDefault;_PyMem_DebugCheckAddress", Category::Allocation),
+        ("main;handle;calloc;__memset_avx2_unaligned_erms", Category::Allocation),
+        (
+            "start_thread;j:JavaThread::run;j:C2Compiler::compile_method;j:PhaseChaitin::Split",
+            Category::Compiling,
+        ),
         ("main;handle;_int_malloc", Category::Allocation),
         ("main.main;net/http.(*conn).serve;runtime.mallocgc", Category::Allocation),
         ("main.main;runtime.mallocgc;runtime.nextFreeFast", Category::Allocation),
         ("serve;log;__strftime_internal", Category::Date),
         ("main.main;runtime.mallocgc;internal/runtime/atomic.(*Uint32).Add", Category::Allocation),
-        ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::GcJit),
-        (
-            "camlCohttp_lwt__handle_12;caml_alloc_small_dispatch;mark_slice_darken.constprop.0",
-            Category::GcJit,
-        ),
+        ("runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject", Category::Gc),
+        ("camlCohttp_lwt__handle_12;caml_alloc_small_dispatch;mark_slice_darken.constprop.0", Category::Gc),
         ("Interpreter;akka.stream.impl.fusing.GraphInterpreter.run", Category::Handler),
         ("Interpreter;akka.stream.impl.fusing.GraphInterpreter.run;vtable chunks", Category::Handler),
-        ("start_thread;Interpreter", Category::GcJit),
+        ("start_thread;Interpreter", Category::Compiling),
         ("start_thread;serve;__pthread_spin_lock", Category::Lock),
         ("start_thread;serve;acquire;[spinning]", Category::Lock),
         ("start_thread;tokio::runtime::steal;[spinning]", Category::Runtime),
@@ -125,7 +128,7 @@ fn stacks_of_the_program_are_told_by_the_innermost_function_that_is_known() {
         ("main;shop::seal;ring::aead::seal", Category::Tls),
         ("main;stream_handler", Category::Handler),
         ("llhttp__internal__run;Builtins_JSEntry;Builtins_LoadIC", Category::Handler),
-        ("llhttp__internal__run;Builtins_JSEntry;v8::internal::Heap::AllocateRaw", Category::GcJit),
+        ("llhttp__internal__run;Builtins_JSEntry;v8::internal::Heap::AllocateRaw", Category::Gc),
         ("net/http.(*conn).serve;main.handler;compress/flate.(*Writer).Write", Category::Serialisation),
         ("main;serve;strtol", Category::Handler),
         ("main;serve;__strcpy_avx2", Category::Copying),

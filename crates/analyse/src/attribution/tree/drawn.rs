@@ -63,7 +63,7 @@ impl Draws {
 }
 
 /// Standard error of a share of samples: by the spread between profiles where there are enough, and never less than by chance.
-fn error(counts: &[f64], wholes: &[f64]) -> f64 {
+pub(super) fn error(counts: &[f64], wholes: &[f64]) -> f64 {
     let (count, whole) = (counts.iter().sum::<f64>(), wholes.iter().sum::<f64>().max(1.0));
     if counts.is_empty() {
         return 0.0;

@@ -16,6 +16,8 @@ use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
 
 /// Share of the gap that must be under a function.
+const LEAST: f64 = 0.25;
+/// Share of what the other arm runs of a function that has moved where no more is run elsewhere.
 const MOST: f64 = 0.5;
 /// Share of its time in one arm up to which it is not seen in the other one: stacks are cut, and names are shared.
 const HARDLY: f64 = 0.02;
@@ -70,7 +72,7 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
     }
     let held = |one: &Under| one.ns[slow] - one.ns[fast] - moved(&under, one, [fast, slow]);
     let tells = |(one, held): &(&Under, f64)| {
-        *held >= MOST * gap.abs()
+        *held >= LEAST * gap.abs()
             && one.ns[fast] <= HARDLY * one.ns[slow]
             && *held > SURE * one.variance.sqrt()
     };
@@ -215,7 +217,7 @@ mod tests {
         let more = [("main;serve;render", 200), ("main;serve|__x64_sys_write", 100)];
         assert_eq!(found(&PLAIN, &more, 1000.0, true), None);
         let little =
-            [("main;serve;render", 160), ("main;serve;log", 40), ("main;serve|__x64_sys_write", 100)];
+            [("main;serve;render", 176), ("main;serve;log", 24), ("main;serve|__x64_sys_write", 100)];
         assert_eq!(found(&PLAIN, &little, 1000.0, true), None);
         let logs = [("main;serve;render", 100), ("main;serve;log", 100), ("main;serve|__x64_sys_write", 100)];
         assert!(found(&PLAIN, &logs, 1000.0, true).is_some());

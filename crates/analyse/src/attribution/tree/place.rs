@@ -115,9 +115,19 @@ impl Leaf {
         std::iter::once(side.to_owned()).chain(below).collect()
     }
 
-    /// The leaf that stands for it where it is small.
+    /// The leaf that stands for it where it is small: that of its package's small ones, and of these that of all small ones.
     pub(crate) fn small(&self) -> Self {
         match self {
+            Self::Program { work, package, function, .. }
+                if function != SMALL_ONES && !package.is_empty() =>
+            {
+                Self::Program {
+                    work: *work,
+                    package: package.clone(),
+                    function: SMALL_ONES.to_owned(),
+                    line: None,
+                }
+            }
             Self::Program { work, .. } => Self::Small { work: *work },
             Self::Kernel { .. } => Self::Kernel { function: SMALL_ONES.to_owned() },
             Self::Fault { work, .. } => Self::Fault { work: *work, function: SMALL_ONES.to_owned() },

@@ -53,7 +53,9 @@ fn what(leaf: &Leaf) -> Option<(Category, &str)> {
 
 /// The innermost function of a stack that serves no one else: who asked for what the stack does.
 pub(super) fn caller<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
-    profile.frames_of(stack).rev().find(|frame| !frame.kernel && frame.resolved && !serves_anyone(frame))
+    let tells =
+        |frame: &&Frame| !frame.kernel && frame.resolved && !frame.name.is_empty() && !serves_anyone(frame);
+    profile.frames_of(stack).rev().find(tells)
 }
 
 /// Both trees, with the program's work under those functions whose change is spread over kinds. Every sample stays in one leaf.

@@ -61,7 +61,14 @@ pub(super) fn is_interpreted(pair: &Pair) -> bool {
 
 /// Whether a cause that was not sampled is of the program's own time.
 pub(super) const fn is_of_program(id: CauseId) -> bool {
-    matches!(id, CauseId::Gc | CauseId::Interpreter | CauseId::ChildProcesses | CauseId::ShortThreads)
+    matches!(
+        id,
+        CauseId::Gc
+            | CauseId::Compiling
+            | CauseId::Interpreter
+            | CauseId::ChildProcesses
+            | CauseId::ShortThreads
+    )
 }
 
 /// A virtual machine without its compiler: all code is interpreted.

@@ -10,27 +10,36 @@ use super::counts::{self, FEW};
 use super::evidence::Evidence;
 use super::gap::Pair;
 use super::waits::{share_of_begun, share_of_switches};
-use super::{Suspect, code};
+use super::{Suspect, code, examples};
 use crate::attribution::cause::Grade;
-use crate::attribution::profile::{Category, is_lock};
-use crate::attribution::seen::{LeafSeen, Seen};
+use crate::attribution::profile::{Category, is_lock, without_width};
+use crate::attribution::seen::Seen;
+use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::drawn::error_ns;
 use crate::attribution::tree::place::Leaf;
 use crate::attribution::tree::table::{Does, On, POLLED_NS};
-use crate::attribution::tree::{AttributionRow, LeafCount};
 use crate::facts::calls::{
     ALL_READS, BEGIN_THREADS, FILE_WRITES, FUTEX, MEMORY, OF_CONNECTIONS, POLLS, SLEEPS, SYNCS, WRITES,
 };
-use crate::facts::functions::brief;
 
 /// Share of a count below which it has not grown.
 const AS_MANY: f64 = 0.1;
 /// Share of the switches from which on all are of one reason.
 const MOST: f64 = 0.5;
-/// Leaves that are named as examples.
-const EXAMPLES: usize = 2;
 /// Calls by which a thread or a process ends, is waited for, or becomes another program.
 const ENDS: [&str; 5] = ["exit", "exit_group", "wait4", "waitid", "execve"];
+/// Functions of the C library and the calls that they make by another name.
+const ENTERED_AS: [(&str, &str); 9] = [
+    ("open", "openat"),
+    ("fstatat", "newfstatat"),
+    ("stat", "newfstatat"),
+    ("lstat", "newfstatat"),
+    ("send", "sendto"),
+    ("recv", "recvfrom"),
+    ("pread", "pread64"),
+    ("pwrite", "pwrite64"),
+    ("accept", "accept4"),
+];
 /// Calls that send a file to a socket.
 const SENDS_FILES: [&str; 2] = ["sendfile", "splice"];
 /// Functions that read a clock, by parts of their names.
@@ -47,11 +56,12 @@ const CLOCKS: [&str; 9] = [
 ];
 
 /// The cause that work of each kind belongs to.
-const KINDS: [(Category, CauseId); 14] = [
+const KINDS: [(Category, CauseId); 15] = [
     (Category::Copying, CauseId::Copying),
     (Category::Comparing, CauseId::Comparing),
     (Category::Allocation, CauseId::Allocation),
-    (Category::GcJit, CauseId::Gc),
+    (Category::Gc, CauseId::Gc),
+    (Category::Compiling, CauseId::Compiling),
     (Category::Handler, CauseId::OwnCode),
     (Category::HeadParsing, CauseId::HeadParsing),
     (Category::HeaderWriting, CauseId::HeaderWriting),
@@ -143,8 +153,8 @@ impl Known {
             _ if of_program => CauseId::Interpreter,
             Leaf::Under { .. } => CauseId::OwnCode,
             _ if self.polls && (reads_clock(leaf) || spins(leaf)) => CauseId::BusyWait,
-            Leaf::Program { work: Category::SyscallEntry, .. }
-            | Leaf::Small { work: Category::SyscallEntry } => self.entered,
+            Leaf::Program { work: Category::SyscallEntry, function, .. } => self.of_entry(pair, function),
+            Leaf::Small { work: Category::SyscallEntry } => self.entered,
             Leaf::Program { work, .. } | Leaf::Small { work } => of_kind(*work, CauseId::Runtime),
             Leaf::Call { call, on, does } => self.of_call(pair, call, *on, *does),
             Leaf::Fault { work: Category::Copying, .. } => CauseId::Copying,
@@ -158,6 +168,19 @@ impl Known {
             Leaf::Interrupt { does: Does::ProtocolSend } => CauseId::KernelSending,
             Leaf::Interrupt { .. } | Leaf::Kernel { .. } => CauseId::KernelOther,
         })
+    }
+
+    /// The cause of a function of the C library that makes a system call: that of the call, where the kernel was seen in it.
+    fn of_entry(&self, pair: &Pair, function: &str) -> CauseId {
+        let name = without_width(function);
+        let by_other_name = ENTERED_AS.iter().find(|(made_by, _)| *made_by == name).map(|(_, call)| *call);
+        let made = |leaf: &&&(Leaf, AttributionRow)| matches!(&leaf.0, Leaf::Call { call, .. } if call == name || Some(call.as_str()) == by_other_name);
+        let time = |leaf: &&(Leaf, AttributionRow)| leaf.1.baseline_ns + leaf.1.arm_ns;
+        let most = pair.tree.iter().filter(made).max_by(|a, b| time(a).total_cmp(&time(b)));
+        match most.map(|leaf| &leaf.0) {
+            Some(Leaf::Call { call, on, .. }) => self.of_call(pair, call, *on, Does::Other),
+            _ => self.entered,
+        }
     }
 
     /// The cause of a system call.
@@ -229,26 +252,14 @@ pub(super) fn claims(pair: &Pair, user: bool) -> Vec<Suspect> {
             of_cause.entry(id).or_default().push(leaf);
         }
     }
-    of_cause.into_iter().map(|(id, rows)| claim(pair, id, rows)).collect()
+    of_cause.into_iter().map(|(id, rows)| claim(pair, id, &rows)).collect()
 }
 
-fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Suspect {
+fn claim(pair: &Pair, id: CauseId, leaves: &[&(Leaf, AttributionRow)]) -> Suspect {
     let delta = |row: &AttributionRow| pair.sign * row.delta_ns;
     let ns: f64 = leaves.iter().map(|(_, row)| delta(row)).sum();
     let error_ns = error_ns(&leaves.iter().map(|(_, row)| row).collect::<Vec<_>>());
-    // Leaves that look alike are one example.
-    let mut found: Vec<(LeafSeen, f64)> = Vec::new();
-    for (leaf, row) in leaves {
-        let example = example(pair, leaf, row);
-        match found.iter_mut().find(|(other, _)| *other == example) {
-            Some((_, ns)) => *ns += delta(row),
-            None => found.push((example, delta(row))),
-        }
-    }
-    found.retain(|(_, ns)| *ns > 0.0);
-    // Of those that grew by as much, the order is that of their names.
-    found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.name().cmp(&b.0.name())));
-    let most = found.into_iter().take(EXAMPLES).map(|(example, _)| example).collect();
+    let most = examples::examples(pair, leaves);
     Suspect {
         id,
         grade: Grade::ConsistentWith,
@@ -257,27 +268,6 @@ fn claim(pair: &Pair, id: CauseId, leaves: Vec<&(Leaf, AttributionRow)>) -> Susp
         idle_ns: 0.0,
         seen: vec![Seen::Leaves { cause: id, ns, error_ns, most }],
         usual: false,
-    }
-}
-
-/// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.
-fn example(pair: &Pair, leaf: &Leaf, row: &AttributionRow) -> LeafSeen {
-    if let Leaf::Under { package, function } = leaf {
-        return LeafSeen::Under { function: function.clone(), package: package.clone() };
-    }
-    let slower_first = |count: LeafCount| match pair.sign > 0.0 {
-        true => [count.arm, count.baseline],
-        false => [count.baseline, count.arm],
-    };
-    let last = row.path.last();
-    let via = row.via.as_ref().filter(|via| Some(*via) != last && !row.path.contains(via));
-    let within = row.within.as_ref().map(|within| brief(within)).filter(|within| Some(within) != last);
-    LeafSeen::Leaf {
-        path: row.path[1..].to_vec(),
-        count: row.count.map(slower_first),
-        within,
-        via: via.cloned(),
-        changed: row.changed,
     }
 }
 

@@ -7,6 +7,7 @@ use super::Material;
 use super::evidence::Evidence;
 use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::drawn::error_ns;
+use crate::attribution::tree::new_function::NewFunction;
 use crate::attribution::tree::place::Leaf;
 use crate::facts::beside::ServiceGap;
 use crate::facts::metric::Metric;
@@ -29,6 +30,8 @@ pub(crate) struct Pair<'a> {
     pub(crate) at_least: f64,
     /// CPU time leaf by leaf, arm minus baseline.
     pub(crate) tree: Vec<&'a (Leaf, AttributionRow)>,
+    /// The function seen in one arm alone under which much of the gap is.
+    pub(crate) new_function: Option<&'a NewFunction>,
     /// What services beside use for the two.
     pub(crate) services: Vec<&'a ServiceGap>,
     /// What one of each costs here; where that is not known, what a count can carry is not either.
@@ -63,6 +66,7 @@ impl<'a> Pair<'a> {
             idle_ns,
             at_least: if waits.is_some() { of_rate } else { of_cpu }.map_or(1.0, least_share),
             tree: material.tree.iter().filter(|(_, row)| row.arm == arm.name).collect(),
+            new_function: material.new_functions.iter().find(|function| function.arm == arm.name),
             services: material.facts.services.iter().filter(|gap| gap.arm == arm.name).collect(),
             costs: material.facts.sheet.run.host.unit_costs,
         })
