@@ -8,6 +8,7 @@ mod load;
 mod page;
 mod server;
 mod target;
+mod techempower;
 mod whyslow;
 
 use clap::Subcommand;
@@ -21,6 +22,8 @@ pub(crate) enum Bench {
     Load(load::Args),
     /// straightline against other servers: CPU, latency and memory
     Server(server::Args),
+    /// straightline against other frameworks in TechEmpower's tests, on PostgreSQL
+    Techempower(techempower::Args),
 }
 
 /// Measures and writes the page.
@@ -28,5 +31,6 @@ pub(crate) fn bench(what: &Bench) -> anyhow::Result<()> {
     match what {
         Bench::Load(args) => load::run(args),
         Bench::Server(args) => server::run(args),
+        Bench::Techempower(args) => techempower::run(args),
     }
 }

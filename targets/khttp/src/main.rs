@@ -6,6 +6,12 @@ mod target;
 use std::io;
 
 use khttp::{Headers, Method, Server};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Greeting {
+    message: &'static str,
+}
 
 fn main() -> io::Result<()> {
     let workers: usize = target::option("--workers", 1);
@@ -15,6 +21,12 @@ fn main() -> io::Result<()> {
         headers.add("Server", target::SERVER.as_bytes());
         headers.add(Headers::CONTENT_TYPE, b"text/plain".as_slice());
         response.ok(&headers, target::BODY)
+    });
+    server.route(Method::Get, "/json", |_, response| {
+        let mut headers = Headers::new();
+        headers.add("Server", target::SERVER.as_bytes());
+        headers.add(Headers::CONTENT_TYPE, b"application/json".as_slice());
+        response.ok(&headers, serde_json::to_vec(&Greeting { message: target::BODY })?)
     });
     server.thread_count(workers);
     let server = server.build();

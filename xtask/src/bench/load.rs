@@ -14,7 +14,7 @@ use stats::descriptive;
 use super::blocks::Blocks;
 use super::page::{self, Page};
 use super::target::{Cpus, Server};
-use super::whyslow;
+use super::whyslow::Instrument;
 use bar::{Bar, leading_number};
 use tool::{Load, Ran, Tool};
 use wire::Wire;
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let known = Row::value_variants();
     let usual = || known.iter().copied().filter(|row| *row != Row::Hour).collect();
     let rows: Vec<Row> = if args.rows.is_empty() { usual() } else { args.rows.clone() };
-    whyslow::build(&[SERVER, protocols::SERVER, "planted"].map(str::to_owned))?;
+    Instrument::new(None)?.build(&[SERVER, protocols::SERVER, "planted"].map(str::to_owned))?;
     let cpus = Cpus::halves()?;
     let server = Server::of_target(SERVER, &cpus)?;
     let mut bench = Bench { cpus, server, blocks: 0, window_s: 0 };

@@ -6,11 +6,13 @@ mod memory;
 mod models;
 mod upload;
 
+use std::path::PathBuf;
+
 use clap::{Parser, ValueEnum};
 
 use super::page::Page;
 use super::target::Cpus;
-use super::whyslow;
+use super::whyslow::Instrument;
 use crate::shell::run as run_words;
 
 /// straightline, by its example `measured`, which answers what the targets answer.
@@ -131,6 +133,9 @@ pub(crate) struct Args {
     /// Peers, as `whyslow targets list` names them
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
+    /// The program that measures [default: a release build of this workspace]
+    #[arg(long)]
+    program: Option<PathBuf>,
 }
 
 impl Args {
@@ -155,10 +160,11 @@ struct Scale {
     arms: Vec<String>,
     /// What was said beside the rows, as it was said.
     flags: String,
+    instrument: Instrument,
 }
 
 impl Scale {
-    fn from_args(args: &Args, row: Row) -> Self {
+    fn from_args(args: &Args, row: Row, instrument: &Instrument) -> Self {
         let quick = args.quick;
         let usual = || row.peers(quick).iter().map(|peer| (*peer).to_owned()).collect();
         let peers: Vec<String> = if args.peers.is_empty() { usual() } else { args.peers.clone() };
@@ -170,6 +176,7 @@ impl Scale {
             upload_mib: if quick { 128 } else { 1024 },
             arms: std::iter::once(OURS.to_owned()).chain(peers).collect(),
             flags: args.flags(),
+            instrument: instrument.clone(),
         }
     }
 
@@ -191,12 +198,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "--example",
         "measured",
     ])?;
+    let instrument = Instrument::new(args.program.as_deref())?;
     let cpus = Cpus::halves()?;
     let rows = if args.rows.is_empty() { ROWS.to_vec() } else { args.rows.clone() };
     for row in rows {
         println!("== {}", row.name());
-        let scale = Scale::from_args(args, row);
-        whyslow::build(&scale.arms[1..])?;
+        let scale = Scale::from_args(args, row, &instrument);
+        instrument.build(&scale.arms[1..])?;
         let section = match row {
             Row::KeepAlive => compared::keep_alive(&scale, &cpus)?,
             Row::Pipeline => compared::pipeline(&scale, &cpus)?,

@@ -14,11 +14,20 @@ use super::media;
 use crate::{Done, FieldLine, Request, Response, StatusError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::io::{self, Read};
 
 const JSON: FieldLine = FieldLine::new("Content-Type: application/json");
 /// Most lists and objects within each other: what is read of each lies on the stack of the handler.
 pub const DEPTH_MAX: usize = 32;
+
+/// Memory for an answer that is kept for the next one, in bytes; what a larger one took is given back.
+const KEPT_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    /// Memory for the next answer. Who has it takes it away: a handler that waits leaves none to the others of its thread.
+    static KEPT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The body of a request as a value. It must say that it is `application/json`, have at most `most` bytes, and lists and
 /// objects at most [`DEPTH_MAX`] deep.
@@ -45,8 +54,14 @@ pub fn read<T: DeserializeOwned>(request: &mut Request<'_>, most: u64) -> io::Re
 ///
 /// `InvalidData` if the value cannot be JSON, a map with lists as keys, say; those of sending.
 pub fn send<T: Serialize + ?Sized>(response: Response<'_>, value: &T) -> io::Result<Done> {
-    let body = serde_json::to_vec(value).map_err(io::Error::from)?;
-    response.field(JSON)?.send(&body)
+    let mut body = KEPT.take();
+    body.clear();
+    serde_json::to_writer(&mut body, value).map_err(io::Error::from)?;
+    let done = response.field(JSON)?.send(&body);
+    if body.capacity() <= KEPT_BYTES {
+        KEPT.set(body);
+    }
+    done
 }
 
 /// How many lists and objects are within each other at most, if it is JSON at all.

@@ -14,6 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
@@ -56,15 +57,24 @@ async fn serve_http2(socket: TcpStream) {
     let _ = http.serve_connection(TokioIo::new(socket), service_fn(answer)).await;
 }
 
+#[derive(Serialize)]
+struct Greeting {
+    message: &'static str,
+}
+
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let found = request.uri().path() == "/plaintext";
-    let body = if found { target::BODY } else { "Not Found" };
-    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
-    if !found {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
+    let (status, content_type, body) = match request.uri().path() {
+        "/plaintext" => (StatusCode::OK, "text/plain", Bytes::from_static(target::BODY.as_bytes())),
+        "/json" => {
+            let body = serde_json::to_vec(&Greeting { message: target::BODY }).expect("a text is JSON");
+            (StatusCode::OK, "application/json", body.into())
+        }
+        _ => (StatusCode::NOT_FOUND, "text/plain", Bytes::from_static(b"Not Found")),
+    };
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(SERVER, HeaderValue::from_static(target::SERVER));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use model::record::LoadReport;
 
-use super::whyslow;
+use super::super::whyslow;
 use super::wire::{self, Wire};
 use crate::shell::{exists, root};
 

@@ -63,7 +63,7 @@ fn compare(scale: &Scale, cpus: &Cpus, row: Row, words: &[&str]) -> anyhow::Resu
     }
     let mut arms = scale.arms.clone();
     arms[0] = whyslow::measured(OURS, "");
-    whyslow::compare(&arms, &all, &PAGE.folder().join(row.name()))
+    scale.instrument.compare(&arms, &all, &PAGE.folder().join(row.name()))
 }
 
 fn cpu_section(title: &str, bars: &str, row: Row, scale: &Scale, run: &Run) -> String {

@@ -35,7 +35,7 @@ pub(super) fn section(scale: &Scale, cpus: &Cpus) -> anyhow::Result<String> {
         ("--seed", "20261120".to_owned()),
     ];
     let words: Vec<String> = words.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
-    let run = whyslow::compare(&arms, &words, &PAGE.folder().join("models"))?;
+    let run = scale.instrument.compare(&arms, &words, &PAGE.folder().join("models"))?;
     let at = |index: usize, of: fn(&Window) -> Option<f64>| {
         Blocks::of_run(&run, move |windows| of(windows.get(index)?))
     };

@@ -19,6 +19,9 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+/// What a statement with few short values takes as it is sent, in bytes.
+const STATEMENT_BYTES: usize = 64;
+
 /// One connection of each shard that its handlers use at the same time ([`Pool::shared`]).
 ///
 /// Statements are sent in the order in which they are asked for, all that wait in one write, and with fewer system calls
@@ -223,8 +226,16 @@ impl Line {
 impl Queue {
     /// The statements as the present connection knows them, or the text of one that is to be prepared.
     fn known(&self, queries: &[Query<'_>]) -> (u64, Result<Vec<Arc<Statement>>, Box<str>>) {
-        let find = |query: &Query<'_>| self.known.get(query.sql).cloned().ok_or_else(|| query.sql.into());
-        (self.connections, queries.iter().map(find).collect())
+        let mut statements: Vec<Arc<Statement>> = Vec::with_capacity(queries.len());
+        for query in queries {
+            // Often it is the one before with other values.
+            let before = statements.last().filter(|statement| *statement.sql == *query.sql);
+            match before.or_else(|| self.known.get(query.sql)).cloned() {
+                Some(statement) => statements.push(statement),
+                None => return (self.connections, Err(query.sql.into())),
+            }
+        }
+        (self.connections, Ok(statements))
     }
 
     /// The connection, and what is to be sent next: no more at once than the kernel holds for a server that takes nothing
@@ -401,7 +412,7 @@ impl Leader<'_> {
 
 /// Statements with their values, as they are sent.
 fn written(connection: u64, statements: Vec<Arc<Statement>>, queries: &[Query<'_>]) -> Result<What, Error> {
-    let mut bytes = BytesMut::new();
+    let mut bytes = BytesMut::with_capacity(queries.len() * STATEMENT_BYTES);
     let write = |(statement, query): (Arc<Statement>, &Query<'_>)| {
         write_bind(&mut bytes, &statement, query.parameters).map(|()| statement)
     };
