@@ -13,6 +13,7 @@ mod shell;
 mod soak;
 mod tidy;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +48,9 @@ enum Task {
         /// Part of a test's name, or `restarts`: only those that have it
         #[arg(default_value = "")]
         part: String,
+        /// The program that loads the service in `restarts` [default: a release build of this workspace]
+        #[arg(long)]
+        program: Option<PathBuf>,
     },
     /// Calibrate the instrument against known truths
     Calibrate(calibrate::Args),
@@ -62,7 +66,7 @@ fn main() -> ExitCode {
         Task::Tidy { figures: false } => tidy::run(),
         Task::Dist { part } => dist::run(part),
         Task::Memory => memory::run(),
-        Task::Soak { part } => soak::run(&part),
+        Task::Soak { part, program } => soak::run(&part, program.as_deref()),
         Task::Calibrate(args) => calibrate::calibrate(&args),
         Task::Bench(what) => bench::bench(&what),
     };

@@ -39,8 +39,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOGIN: &str = r#"{"name":"ada","password":"correct horse"}"#;
 
 struct Plan {
-    /// The folder of `whyslow` and `examples/service`.
-    programs: PathBuf,
+    whyslow: PathBuf,
+    service: PathBuf,
     restarts: u32,
     /// Requests per second; without it [`SHARE_OF_CAPACITY`] of what is measured first.
     rate_per_s: Option<f64>,
@@ -62,13 +62,20 @@ struct Outcome {
 }
 
 /// Restarts the service at full size; any error fails.
-pub(crate) fn full_size() -> anyhow::Result<()> {
-    run_words(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
-    let service =
+///
+/// `program` loads it: a release build of this workspace where none is given.
+pub(crate) fn full_size(program: Option<&Path>) -> anyhow::Result<()> {
+    let whyslow = if let Some(program) = program {
+        std::path::absolute(program)?
+    } else {
+        run_words(&["cargo", "build", "--quiet", "--release", "--package", "whyslow"])?;
+        release().join("whyslow")
+    };
+    let words =
         ["cargo", "build", "--quiet", "--release", "--package", "straightline", "--example", "service"];
-    run_words(&service)?;
-    let plan =
-        Plan { programs: release(), restarts: RESTARTS, rate_per_s: None, generation: GENERATION_TIME };
+    run_words(&words)?;
+    let service = release().join("examples/service");
+    let plan = Plan { whyslow, service, restarts: RESTARTS, rate_per_s: None, generation: GENERATION_TIME };
     let outcome = restart(&plan)?;
     println!("   {}", outcome.words(plan.restarts));
     ensure!(outcome.failed.is_empty(), "requests failed: {:?}", outcome.failed);
@@ -92,9 +99,9 @@ fn restart(plan: &Plan) -> anyhow::Result<Outcome> {
     let database = Database::start()?;
     let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
     let address = listener.local_addr()?;
-    let mut current = Running::service(&plan.programs, &listener, &database)?;
+    let mut current = Running::service(&plan.service, &listener, &database)?;
     let cookie = log_in(address)?;
-    let load = |words: &[&str]| Running::load(&plan.programs, address, &cookie, words);
+    let load = |words: &[&str]| Running::load(&plan.whyslow, address, &cookie, words);
     let rate_per_s = match plan.rate_per_s {
         Some(rate) => rate,
         None => {
@@ -106,7 +113,7 @@ fn restart(plan: &Plan) -> anyhow::Result<Outcome> {
     for _ in 0..plan.restarts {
         serve_for(plan.generation, address)?;
         ensure!(generator.is_running(), "the load ended by itself");
-        let next = Running::service(&plan.programs, &listener, &database)?;
+        let next = Running::service(&plan.service, &listener, &database)?;
         std::mem::replace(&mut current, next).end()?;
     }
     serve_for(plan.generation, address)?;
@@ -185,10 +192,10 @@ impl Running {
     }
 
     /// The next generation of the service, on a socket that it is handed as by systemd; returns when it serves.
-    fn service(programs: &Path, listener: &TcpListener, database: &Database) -> anyhow::Result<Self> {
+    fn service(program: &Path, listener: &TcpListener, database: &Database) -> anyhow::Result<Self> {
         let script = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"";
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "sh", "-c", script]).arg(programs.join("examples/service"));
+        command.args(["--pdeathsig", "TERM", "sh", "-c", script]).arg(program);
         command.arg(database.url()).stdin(OwnedFd::from(listener.try_clone()?));
         let mut service = Self::start("the service", &mut command)?;
         let tasks = PathBuf::from(format!("/proc/{}/task", service.child.id()));
@@ -202,9 +209,9 @@ impl Running {
         Ok(service)
     }
 
-    fn load(programs: &Path, address: SocketAddr, cookie: &str, words: &[&str]) -> anyhow::Result<Self> {
+    fn load(program: &Path, address: SocketAddr, cookie: &str, words: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM"]).arg(programs.join("whyslow"));
+        command.args(["--pdeathsig", "TERM"]).arg(program);
         command.args(["load", &format!("http://{address}/me"), "--header", &format!("Cookie: {cookie}")]);
         command.args(["--threads", "1", "--connections", CONNECTIONS, "--timeout", ANSWER_TIME]);
         command.args(["--format", "json"]).args(words).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -340,7 +347,9 @@ mod tests {
             Some(_) => (None, GENERATION_TIME),
             None => (Some(100.0), Duration::ZERO),
         };
-        let plan = Plan { programs: programs(), restarts: restarts.unwrap_or(2), rate_per_s, generation };
+        let (whyslow, service) = (programs().join("whyslow"), programs().join("examples/service"));
+        let restarts = restarts.unwrap_or(2);
+        let plan = Plan { whyslow, service, restarts, rate_per_s, generation };
         let outcome = restart(&plan).unwrap();
         println!("{}", outcome.words(plan.restarts));
         assert!(outcome.failed.is_empty(), "of {} requests: {:?}", outcome.requests, outcome.failed);

@@ -1,5 +1,6 @@
 //! Tests of straightline that every run makes small, at full size.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ const FULL_SIZE: [(&str, &str, &str); 5] = [
 const SERVICE: &str = "service::restarts";
 
 /// Runs those whose name has `part` in it; all of them where nothing is said.
-pub(crate) fn run(part: &str) -> anyhow::Result<()> {
+pub(crate) fn run(part: &str, program: Option<&Path>) -> anyhow::Result<()> {
     let chosen: Vec<_> = FULL_SIZE.iter().filter(|(test, ..)| test.contains(part)).collect();
     let restarted = SERVICE.contains(part);
     ensure!(restarted || !chosen.is_empty(), "no test has '{part}' in its name");
@@ -30,7 +31,7 @@ pub(crate) fn run(part: &str) -> anyhow::Result<()> {
     }
     if restarted {
         println!("== {SERVICE}");
-        restarts::full_size()?;
+        restarts::full_size(program)?;
     }
     Ok(())
 }

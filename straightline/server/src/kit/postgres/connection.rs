@@ -7,7 +7,7 @@ use super::error::Error;
 use super::patience::Patience;
 use super::row::{Column, Row};
 use super::statement::{Statement, Statements};
-use super::wire::{Wire, server_error};
+use super::wire::{Said, Wire, server_error};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -215,7 +215,20 @@ impl Connection {
     ) -> Result<u64, Error> {
         let (mut changed, mut failure) = (0, None);
         loop {
-            match self.next(patience, &mut failure)? {
+            let said = self.wire.next_of_answer(patience).map_err(|error| why(error, &mut failure))?;
+            let message = match said {
+                Said::Bound => continue,
+                Said::Done(rows) => {
+                    changed = rows;
+                    continue;
+                }
+                Said::Ready(status) => {
+                    self.ready(status)?;
+                    return failure.map_or(Ok(changed), Err);
+                }
+                Said::Other(message) => message,
+            };
+            match message {
                 Message::DataRow(body) if failure.is_none() => {
                     let row = Row { columns: Arc::clone(columns), values: body.buffer_bytes().clone() };
                     failure = each(row).err();
@@ -227,12 +240,7 @@ impl Connection {
                     failure = Some(Error::Unsupported("a copy: see `Client::copy_in`"));
                 }
                 Message::CopyOutResponse(_) => failure = Some(Error::Unsupported("a copy to the client")),
-                Message::ReadyForQuery(body) => {
-                    self.ready(body.status())?;
-                    return failure.map_or(Ok(changed), Err);
-                }
-                Message::BindComplete
-                | Message::CloseComplete
+                Message::CloseComplete
                 | Message::EmptyQueryResponse
                 | Message::DataRow(_)
                 | Message::CopyData(_)
@@ -308,12 +316,9 @@ impl Connection {
         self.wire.send(patience)
     }
 
-    /// The next message. Where the server closes after it said why, that is the error.
+    /// The next message.
     fn next(&mut self, patience: &Patience<'_>, failure: &mut Option<Error>) -> Result<Message, Error> {
-        self.wire.next(patience).map_err(|error| match (error, failure.take()) {
-            (Error::Closed(_) | Error::Lost(_), Some(Error::Server(said))) => Error::Closed(Some(said)),
-            (error, _) => error,
-        })
+        self.wire.next(patience).map_err(|error| why(error, failure))
     }
 
     /// Writes messages down, or nothing at all.
@@ -434,6 +439,14 @@ fn note(failure: &mut Option<Error>, body: &ErrorResponseBody) -> Result<(), Err
     let said = server_error(body)?;
     failure.get_or_insert(Error::Server(said));
     Ok(())
+}
+
+/// Where the server closes after it said why, that is the error.
+fn why(error: Error, failure: &mut Option<Error>) -> Error {
+    match (error, failure.take()) {
+        (Error::Closed(_) | Error::Lost(_), Some(Error::Server(said))) => Error::Closed(Some(said)),
+        (error, _) => error,
+    }
 }
 
 fn unexpected(instead_of: &str) -> Error {

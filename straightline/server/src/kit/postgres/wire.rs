@@ -3,7 +3,7 @@
 use super::error::{Error, ServerError};
 use super::patience::Patience;
 use crate::rt::{TcpStream, sys};
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use postgres_protocol::message::backend::{Header, Message};
 use postgres_protocol::message::frontend;
 use rustix::io::Errno;
@@ -62,6 +62,18 @@ impl Write for Stream {
     }
 }
 
+/// A message of an answer.
+pub(super) enum Said {
+    /// The values were taken.
+    Bound,
+    /// The statement was run, and changed or gave as many rows.
+    Done(u64),
+    /// The server is ready for the next statement, in a transaction or not.
+    Ready(u8),
+    /// Any other.
+    Other(Message),
+}
+
 /// Messages over a stream.
 pub(super) struct Wire {
     pub(super) stream: Stream,
@@ -102,13 +114,23 @@ impl Wire {
     pub(super) fn next(&mut self, patience: &Patience<'_>) -> Result<Message, Error> {
         loop {
             match self.parse()? {
-                // Notices, settings that changed, and what other sessions tell come at any time.
-                Some(
-                    Message::NoticeResponse(_)
-                    | Message::ParameterStatus(_)
-                    | Message::NotificationResponse(_),
-                ) => {}
+                Some(message) if comes_at_any_time(&message) => {}
                 Some(message) => return Ok(message),
+                None => self.fill(patience)?,
+            }
+        }
+    }
+
+    /// The same, with what every answer says read where it lies.
+    pub(super) fn next_of_answer(&mut self, patience: &Patience<'_>) -> Result<Said, Error> {
+        loop {
+            if let Some((said, bytes)) = brief(&self.input) {
+                self.input.advance(bytes);
+                return Ok(said);
+            }
+            match self.parse()? {
+                Some(message) if comes_at_any_time(&message) => {}
+                Some(message) => return Ok(Said::Other(message)),
                 None => self.fill(patience)?,
             }
         }
@@ -171,6 +193,37 @@ impl Wire {
     }
 }
 
+/// The message at the beginning of `input` and its bytes, if it is there as a whole and is one of those that every answer has.
+fn brief(input: &[u8]) -> Option<(Said, usize)> {
+    let (&[kind, ref length @ ..], rest) = input.split_first_chunk::<5>()?;
+    // The length counts itself.
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let said = match (kind, rest.get(..length.checked_sub(4)?)?) {
+        (b'2', []) => Said::Bound,
+        (b'Z', &[status]) => Said::Ready(status),
+        (b'C', [tag @ .., 0]) => Said::Done(count_of(tag)?),
+        _ => return None,
+    };
+    Some((said, 1 + length))
+}
+
+/// The number at the end of `INSERT 0 5`, `SELECT 5`.
+fn count_of(tag: &[u8]) -> Option<u64> {
+    let digits = tag.rsplit(|byte| *byte == b' ').next().filter(|digits| !digits.is_empty())?;
+    digits.iter().try_fold(0_u64, |count, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        count.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// Notices, settings that changed, and what other sessions tell.
+fn comes_at_any_time(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::NoticeResponse(_) | Message::ParameterStatus(_) | Message::NotificationResponse(_)
+    )
+}
+
 /// What the server said in an error.
 pub(super) fn server_error(
     body: &postgres_protocol::message::backend::ErrorResponseBody,
@@ -178,5 +231,40 @@ pub(super) fn server_error(
     match ServerError::read(body.fields()) {
         Ok(said) => Ok(Box::new(said)),
         Err(error) => Err(Error::Protocol(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Said, brief};
+
+    #[test]
+    fn what_every_answer_says_is_read_when_it_is_there_as_a_whole() {
+        let said = |input: &[u8]| match brief(input) {
+            Some((Said::Bound, bytes)) => format!("bound {bytes}"),
+            Some((Said::Done(rows), bytes)) => format!("done {rows} {bytes}"),
+            Some((Said::Ready(status), bytes)) => format!("ready {} {bytes}", char::from(status)),
+            Some((Said::Other(_), _)) | None => "other".to_owned(),
+        };
+        assert_eq!(said(b"2\0\0\0\x04Z"), "bound 5");
+        assert_eq!(said(b"Z\0\0\0\x05T2"), "ready T 6");
+        assert_eq!(said(b"C\0\0\0\x0dSELECT 7\0"), "done 7 14");
+        assert_eq!(said(b"C\0\0\0\x10INSERT 0 123\0"), "other", "cut short");
+        assert_eq!(said(b"C\0\0\0\x11INSERT 0 123\0"), "done 123 18");
+        for other in [
+            &b""[..],
+            b"2\0\0\0",
+            b"2\0\0\0\x03",
+            b"2\0\0\0\x05x",
+            b"2\xff\xff\xff\xff",
+            b"Z\0\0\0\x05",
+            b"C\0\0\0\x0aBEGIN\0",
+            b"C\0\0\0\x05\0",
+            b"C\0\0\0\x0dSELECT 7x",
+            b"C\0\0\0\x1aX 99999999999999999999\0",
+            b"D\0\0\0\x04",
+        ] {
+            assert_eq!(said(other), "other", "{other:?}");
+        }
     }
 }
