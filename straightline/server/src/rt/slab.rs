@@ -1,30 +1,34 @@
 //! A table whose keys are never mistaken for those of an earlier tenant.
 
+use std::num::NonZeroU32;
+
 /// Names one tenant of a [`Slab`]: its place, and which tenant of that place it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
-    generation: u32,
+    /// Never 0, so that an `Option` of a key takes no more room.
+    generation: NonZeroU32,
 }
 
 impl Key {
     /// A key that no tenant has.
-    pub(crate) const MAX: Self = Self { index: u32::MAX, generation: u32::MAX };
+    pub(crate) const MAX: Self = Self { index: u32::MAX, generation: NonZeroU32::MAX };
 
     /// The key as one number, for the kernel to keep.
     pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
+        u64::from(self.generation.get()) << 32 | u64::from(self.index)
     }
 
     /// The inverse of [`Key::to_bits`].
     pub(crate) fn from_bits(bits: u64) -> Self {
-        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+        let generation = NonZeroU32::new((bits >> 32) as u32).unwrap_or(NonZeroU32::MIN);
+        Self { index: bits as u32, generation }
     }
 }
 
 #[derive(Debug)]
 struct Place<T> {
-    generation: u32,
+    generation: NonZeroU32,
     tenant: Option<T>,
 }
 
@@ -47,7 +51,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, tenant: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, tenant: None });
+            self.places.push(Place { generation: NonZeroU32::MIN, tenant: None });
             u32::try_from(self.places.len() - 1).expect("memory ends long before 2^32 tenants")
         });
         let place = &mut self.places[index as usize];
@@ -61,7 +65,7 @@ impl<T> Slab<T> {
             return None;
         }
         let tenant = place.tenant.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        place.generation = place.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free.push(key.index);
         Some(tenant)
     }

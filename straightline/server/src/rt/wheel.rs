@@ -11,6 +11,8 @@
 //!
 //! Source: G. Varghese and T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987.
 
+use std::num::NonZeroU32;
+
 /// log2 of a tick in nanoseconds: 16.4 µs, a third of the kernel's own timer slack.
 const TICK_BITS: u32 = 14;
 /// log2 of the places of one level: one bit of a machine word each.
@@ -24,13 +26,14 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerKey {
     index: u32,
-    generation: u32,
+    /// Never 0, so that an `Option` of a key takes no more room.
+    generation: NonZeroU32,
 }
 
 #[derive(Debug)]
 struct Timer<T> {
     tick: u64,
-    generation: u32,
+    generation: NonZeroU32,
     previous: u32,
     next: u32,
     /// `level * PLACES + place`, or [`NONE`] when the timer is not in the wheel.
@@ -69,7 +72,8 @@ impl<T: Copy> Wheel<T> {
     /// Adds a timer that expires at `deadline_ns` or up to a tick later, never before.
     pub(crate) fn insert(&mut self, deadline_ns: u64, payload: T) -> TimerKey {
         let tick = deadline_ns.div_ceil(1 << TICK_BITS).max(self.tick + 1);
-        let timer = Timer { tick, generation: 0, previous: NONE, next: NONE, home: NONE, payload };
+        let generation = NonZeroU32::MIN;
+        let timer = Timer { tick, generation, previous: NONE, next: NONE, home: NONE, payload };
         let index = match self.free.pop() {
             Some(index) => {
                 let place = &mut self.timers[index as usize];
@@ -174,7 +178,7 @@ impl<T: Copy> Wheel<T> {
     fn release(&mut self, index: u32) {
         let timer = &mut self.timers[index as usize];
         timer.home = NONE;
-        timer.generation = timer.generation.wrapping_add(1);
+        timer.generation = timer.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free.push(index);
     }
 }

@@ -46,9 +46,13 @@ pub(crate) struct Conn {
     /// What the socket was reported ready for and was not found exhausted of since.
     seen: Cell<Ready>,
     /// Received bytes that are no whole request, while nobody serves them.
-    stash: RefCell<Vec<u8>>,
+    stash: Cell<Vec<u8>>,
     output: RefCell<Output>,
 }
+
+/// What an idle connection takes: with the two counts of its `Rc` all that malloc has in 192 bytes.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Conn>() <= 168);
 
 impl Conn {
     /// One that the calling thread is to run, by [`live`].
@@ -64,7 +68,7 @@ impl Conn {
             driver,
             life: Cell::new(Life::NEW),
             seen: Cell::new(Ready::NONE),
-            stash: RefCell::default(),
+            stash: Cell::default(),
             output: RefCell::default(),
         }
     }

@@ -207,11 +207,10 @@ impl Conn {
     #[inline]
     pub(crate) fn unstash(&self) -> Input {
         let mut input = self.worker.take_input();
-        let mut stash = self.stash.borrow_mut();
+        let stash = self.stash.take();
         if !stash.is_empty() {
             input.put(&stash);
             input.looked_at = stash.len();
-            *stash = Vec::new();
         }
         input
     }
@@ -220,7 +219,7 @@ impl Conn {
     #[inline]
     pub(crate) fn put_back(&self, input: Input) {
         if !input.bytes().is_empty() {
-            *self.stash.borrow_mut() = input.bytes().to_vec();
+            self.stash.set(input.bytes().to_vec());
         }
         self.worker.give_input(input);
     }
@@ -228,7 +227,10 @@ impl Conn {
     /// Whether a part of a request waits for the rest of it. The empty line that is passed over before one is no part.
     #[inline]
     pub(crate) fn has_stash(&self) -> bool {
-        !EMPTY_LINE.starts_with(&self.stash.borrow())
+        let stash = self.stash.take();
+        let has = !EMPTY_LINE.starts_with(&stash);
+        self.stash.set(stash);
+        has
     }
 
     /// A thread was told that there is something to receive.
