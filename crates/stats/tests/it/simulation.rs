@@ -264,12 +264,13 @@ impl Family {
 
     /// Whether any member of a family without differences is named at a look.
     fn alarm(&self, bars: &[(usize, usize)], correlation: f64, rng: &mut Rng) -> bool {
-        let shared: [f64; looks::MOST_QUICK] = std::array::from_fn(|_| rng.normal());
+        let longest = bars.iter().map(|(blocks, _)| *blocks).fold(MOST, usize::max);
+        let shared: Vec<f64> = (0..longest).map(|_| rng.normal()).collect();
         let own = (1.0 - correlation * correlation).sqrt();
         (0..self.members).any(|member| {
             let values = match member {
-                0 => shared,
-                _ => shared.map(|value| correlation * value + own * rng.normal()),
+                0 => shared.clone(),
+                _ => shared.iter().map(|value| correlation * value + own * rng.normal()).collect::<Vec<_>>(),
             };
             bars.iter().any(|(blocks, bar)| smaller_rank_sum(&values[..*blocks]) < *bar)
         })
