@@ -44,11 +44,13 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
         let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
-        let lag = median(|window| window.load.send_lag_ns.p99.map(|ns| ns as f64)).unwrap_or(0.0);
+        let lag = median(|window| {
+            let lag = &window.load.send_lag_ns;
+            lag.p99.or(lag.p90).map(|ns| ns as f64)
+        });
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
-        let late = lag > max_send_lag_ns(response);
-        let backlog = median(backlog_per_s);
-        let fault = fault(ratio, generator, backlog, late.then_some(lag));
+        let late = lag.map(|lag| (lag > max_send_lag_ns(response)).then_some(lag));
+        let fault = fault(ratio, generator, median(backlog_per_s), late);
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
         let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
         let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
@@ -61,12 +63,17 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     gate.rows(GateSays::Kept { at })
 }
 
-fn fault(ratio: f64, generator: f64, backlog_per_s: Option<f64>, lag_ns: Option<f64>) -> Option<Fault> {
-    if generator > GENERATOR_BUSY {
+/// What is wrong with a schedule, if anything is. `late` is nothing where no lag is known, and holds the lag where it is too long.
+///
+/// That the generator was busy is no fault by itself: it explains that it was late, and counts where nothing else tells.
+fn fault(ratio: f64, generator: f64, backlog_per_s: Option<f64>, late: Option<Option<f64>>) -> Option<Fault> {
+    let missed = ratio < MIN_RATE_RATIO;
+    let may_be_late = late.is_none_or(|late| late.is_some());
+    if generator > GENERATOR_BUSY && (missed || may_be_late) {
         return Some(Fault::Busy(generator));
     }
-    if ratio < MIN_RATE_RATIO {
+    if missed {
         return Some(Fault::Overloaded { answered: ratio, backlog_per_s });
     }
-    lag_ns.map(Fault::Late)
+    late.flatten().map(Fault::Late)
 }

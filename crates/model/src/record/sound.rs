@@ -1,5 +1,7 @@
 //! Limits on what a window of load must show for its figures to count. `load` warns by them; the gates of a comparison judge by them.
 
+use super::LoadReport;
+
 /// Share of requests that were sent once more, above which it is said: below it, no percentile up to the p99.9 shows it.
 pub const MANY_RESENT: f64 = 0.001;
 /// Share of the due requests that must be answered for a schedule to count as kept.
@@ -20,4 +22,17 @@ const SEND_LAG_SHARE: f64 = 0.05;
 #[must_use]
 pub fn max_send_lag_ns(median_response_ns: f64) -> f64 {
     SMALL_SEND_LAG_NS.max(median_response_ns * SEND_LAG_SHARE)
+}
+
+impl LoadReport {
+    /// Whether requests left when they were due and as many were answered as were due; nothing in a closed loop, or where there
+    /// were too few to tell how late they left.
+    ///
+    /// A generator that is busy and yet sends on time has not changed what it measured.
+    #[must_use]
+    pub fn schedule_kept(&self) -> Option<bool> {
+        let lag_ns = self.send_lag_ns.p99.or(self.send_lag_ns.p90)?;
+        let limit_ns = max_send_lag_ns(self.response_ns.p50.map_or(0.0, |ns| ns as f64));
+        Some(self.rate_ratio? >= MIN_RATE_RATIO && lag_ns as f64 <= limit_ns)
+    }
 }
