@@ -432,7 +432,7 @@ impl Line {
 
     fn understood(&self, line: &str) -> Result<Event, Early> {
         let event = serde_json::from_str(line);
-        Ok(event.with_context(|| format!("the agent on {} said '{}'", self.machine, line.trim_end()))?)
+        Ok(event.with_context(|| format!("the agent on {} printed '{}'", self.machine, line.trim_end()))?)
     }
 
     /// Waits until something can be read; false where we are to stop before.
