@@ -221,7 +221,12 @@ fn turns_that_poll_and_turns_that_wait_for_a_schedule_take_turns() {
     let turns = [polling, open(0, 40, 2_000.0), polling, Turn { requests: Some(17), ..closed(0, 1_000) }];
     let (reports, ()) = drive(&job(&[&server], 2), &turns, |_| ());
     assert!(reports[0].cpu.polled_ns > 0 && reports[2].requests > 0, "{reports:?}");
-    assert_eq!((reports[1].requests, reports[1].cpu.polled_ns, reports[3].requests), (80, 0, 17));
+    // What was due at the very end of a turn may not have been sent any more.
+    let scheduled = &reports[1];
+    assert_eq!(
+        (scheduled.requests + scheduled.unsent, scheduled.cpu.polled_ns, reports[3].requests),
+        (80, 0, 17)
+    );
     assert!(reports[3].end_ns - reports[3].start_ns < 500 * MILLI, "it ends when all are answered");
     let log = server.finish();
     assert_eq!(log.entries.len() as u64, reports.iter().map(|report| report.requests).sum::<u64>());
