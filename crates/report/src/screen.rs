@@ -5,6 +5,8 @@ mod layout;
 mod verdict;
 mod why;
 
+use std::collections::HashSet;
+
 use analyse::{BiasSource, Comparison, Findings, Gate, Metric};
 use model::units::format_ns;
 
@@ -128,14 +130,20 @@ fn trust(findings: &Findings) -> Vec<String> {
         deciding.filter(|row| Direction::from_comparison(row) != Direction::Void && row.ci_low.is_some());
     // The least exact of them.
     facts.extend(decided.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
-    let warnings = findings.warnings.len();
-    facts.extend(
-        (warnings > 0)
-            .then(|| if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") }),
-    );
+    facts.extend(counted(findings.warnings.len(), "warning"));
     let failed = failed(findings);
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
-        return under("Trust", &[format!("{}; everything checked held", facts.join(", "))]);
+        let held = match counted(notes(findings), "note") {
+            None => "everything checked held".to_owned(),
+            Some(notes) => format!("no check voids a figure, {notes}"),
+        };
+        let facts = facts.join(", ");
+        let line = format!("{facts}; {held}");
+        return if line.chars().count() <= below_width() {
+            under("Trust", &[line])
+        } else {
+            under("Trust", &[facts, held])
+        };
     }
     let gates: Vec<String> =
         failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
@@ -152,16 +160,30 @@ fn is_in_a_verdict_line(findings: &Findings, gate: &Gate) -> bool {
         .any(|row| row.void_by.first() == Some(&gate.id))
 }
 
-/// Gates that failed, each once, those that void something first.
+/// `2 warnings`, where there are any.
+fn counted(number: usize, what: &str) -> Option<String> {
+    match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        _ => Some(format!("{number} {what}s")),
+    }
+}
+
+/// Gates that failed and void something, each once.
 fn failed(findings: &Findings) -> Vec<&Gate> {
     let mut failed: Vec<&Gate> = Vec::new();
-    for gate in findings.gates.iter().filter(|gate| !gate.ok) {
+    for gate in findings.gates.iter().filter(|gate| !gate.ok && !gate.voids.is_empty()) {
         if !failed.iter().any(|other| other.id == gate.id) {
             failed.push(gate);
         }
     }
-    failed.sort_by_key(|gate| gate.voids.is_empty());
     failed
+}
+
+/// Number of checks that failed and void nothing: what they can have moved is in the intervals, or is not compared.
+fn notes(findings: &Findings) -> usize {
+    let voids_nothing = |gate: &&Gate| !gate.ok && gate.voids.is_empty();
+    findings.gates.iter().filter(voids_nothing).map(|gate| gate.id).collect::<HashSet<_>>().len()
 }
 
 /// What a gate saw and what to do, in the words of the gate where they fit; what it saw where a verdict says the rest.
@@ -187,7 +209,6 @@ fn voids(gate: &Gate) -> String {
     let mut names: Vec<String> = apart.map(|metric| metric.label().to_owned()).collect();
     names.extend(all_latency.then(|| "latency".to_owned()));
     match gate.voids.len() {
-        0 => "failed, voiding nothing".to_owned(),
         all if all == Metric::ALL.len() => "voids every metric".to_owned(),
         _ => format!("voids {}", and(&names)),
     }
