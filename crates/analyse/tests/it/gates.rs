@@ -324,7 +324,13 @@ fn cpu_per_request_at_a_rate_stands_while_the_rate_was_kept() {
     type Spoil = fn(&mut Window);
     let cases: [(Spoil, Verdict); 3] = [
         (|window| window.load.send_lag_ns.p99 = Some(51_000), Verdict::Slower),
-        (|window| window.load.busiest_thread = 0.97, Verdict::Slower),
+        (
+            |window| {
+                window.load.busiest_thread = 0.97;
+                window.load.send_lag_ns.p99 = Some(51_000);
+            },
+            Verdict::Slower,
+        ),
         (|window| window.load.rate_ratio = Some(0.98), Verdict::Invalid),
     ];
     for (spoil, verdict) in cases {
