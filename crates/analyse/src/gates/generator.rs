@@ -49,8 +49,7 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
             lag.p99.or(lag.p90).map(|ns| ns as f64)
         });
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
-        let late = lag.map(|lag| (lag > max_send_lag_ns(response)).then_some(lag));
-        let fault = fault(ratio, generator, median(backlog_per_s), late);
+        let fault = fault(ratio, generator, median(backlog_per_s), lag, max_send_lag_ns(response));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
         let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
         let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
@@ -63,17 +62,23 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     gate.rows(GateSays::Kept { at })
 }
 
-/// What is wrong with a schedule, if anything is. `late` is nothing where no lag is known, and holds the lag where it is too long.
+/// What is wrong with a schedule, if anything is.
 ///
-/// That the generator was busy is no fault by itself: it explains that it was late, and counts where nothing else tells.
-fn fault(ratio: f64, generator: f64, backlog_per_s: Option<f64>, late: Option<Option<f64>>) -> Option<Fault> {
+/// A busy generator is no fault by itself: it explains a lag or a missed rate, and counts alone only where no lag is known.
+fn fault(
+    ratio: f64,
+    generator: f64,
+    backlog_per_s: Option<f64>,
+    lag_ns: Option<f64>,
+    max_lag_ns: f64,
+) -> Option<Fault> {
     let missed = ratio < MIN_RATE_RATIO;
-    let may_be_late = late.is_none_or(|late| late.is_some());
+    let may_be_late = lag_ns.is_none_or(|lag_ns| lag_ns > max_lag_ns);
     if generator > GENERATOR_BUSY && (missed || may_be_late) {
         return Some(Fault::Busy(generator));
     }
     if missed {
         return Some(Fault::Overloaded { answered: ratio, backlog_per_s });
     }
-    late.flatten().map(Fault::Late)
+    lag_ns.filter(|lag_ns| *lag_ns > max_lag_ns).map(Fault::Late)
 }
