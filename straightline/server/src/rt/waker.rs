@@ -18,8 +18,22 @@ pub(crate) type Call = Box<dyn FnOnce(&Rc<Shard>) + Send>;
 
 /// What other threads may touch of a shard: a letter box with a bell.
 pub(crate) struct Remote {
-    letters: Mutex<(Vec<Key>, Vec<Call>)>,
+    letters: Mutex<Letters>,
     bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct Letters {
+    wakes: Vec<Key>,
+    calls: Vec<Call>,
+    /// Whether the shard has ended, or is about to: nobody reads another.
+    closed: bool,
+}
+
+impl Letters {
+    fn is_empty(&self) -> bool {
+        self.wakes.is_empty() && self.calls.is_empty()
+    }
 }
 
 impl fmt::Debug for Remote {
@@ -43,17 +57,27 @@ impl Remote {
 
     /// Wakes a coroutine of the shard.
     pub(crate) fn wake(&self, key: Key) {
-        self.post(|letters| letters.0.push(key));
+        self.post(|letters| letters.wakes.push(key));
     }
 
-    /// Asks the shard to do something.
+    /// Asks the shard to do something, unless it has ended.
     pub(crate) fn call(&self, call: impl FnOnce(&Rc<Shard>) + Send + 'static) {
-        self.post(|letters| letters.1.push(Box::new(call)));
+        self.offer(Box::new(call)).ok();
     }
 
-    fn post(&self, letter: impl FnOnce(&mut (Vec<Key>, Vec<Call>))) {
+    /// The same; a shard that has ended gives the call back.
+    pub(crate) fn offer(&self, call: Call) -> Result<(), Call> {
+        let mut call = Some(call);
+        self.post(|letters| letters.calls.extend(call.take()));
+        call.map_or(Ok(()), Err)
+    }
+
+    fn post(&self, letter: impl FnOnce(&mut Letters)) {
         let mut letters = unpoisoned(&self.letters);
-        let silent = letters.0.is_empty() && letters.1.is_empty();
+        if letters.closed {
+            return;
+        }
+        let silent = letters.is_empty();
         letter(&mut letters);
         drop(letters);
         if silent {
@@ -65,7 +89,24 @@ impl Remote {
     /// Empties the letter box.
     pub(crate) fn take(&self) -> (Vec<Key>, Vec<Call>) {
         rustix::io::read(&self.bell, &mut [0; 8]).ok();
-        std::mem::take(&mut *unpoisoned(&self.letters))
+        let mut letters = unpoisoned(&self.letters);
+        (std::mem::take(&mut letters.wakes), std::mem::take(&mut letters.calls))
+    }
+
+    /// Takes no more letters, if none is left to be read; whether that is so.
+    pub(crate) fn close(&self) -> bool {
+        let mut letters = unpoisoned(&self.letters);
+        letters.closed = letters.closed || letters.is_empty();
+        letters.closed
+    }
+
+    /// Takes no more letters, and drops those that are left.
+    pub(crate) fn shut(&self) {
+        let mut letters = unpoisoned(&self.letters);
+        letters.closed = true;
+        let left = std::mem::take(&mut letters.calls);
+        drop(letters);
+        drop(left);
     }
 }
 
@@ -305,7 +346,8 @@ impl<T> Promise<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DISCARDS, discard};
+    use super::{DISCARDS, Remote, discard};
+    use crate::rt::slab::Key;
     use std::panic::resume_unwind;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -320,6 +362,29 @@ mod tests {
                 resume_unwind(Box::new(Self(self.0 - 1, Arc::clone(&self.1))));
             }
         }
+    }
+
+    #[test]
+    fn a_letter_is_read_or_given_back() {
+        let remote = Remote::new().unwrap();
+        assert!(remote.offer(Box::new(|_| {})).is_ok());
+        assert!(!remote.close(), "a letter is left");
+        assert_eq!(remote.take().1.len(), 1);
+        assert!(remote.close());
+        assert!(remote.offer(Box::new(|_| {})).is_err());
+        remote.wake(Key::MAX);
+        let (wakes, calls) = remote.take();
+        assert_eq!((wakes.len(), calls.len()), (0, 0), "nobody would read them");
+    }
+
+    #[test]
+    fn a_shard_that_ends_by_a_failure_drops_what_it_was_asked() {
+        let (remote, asked) = (Remote::new().unwrap(), Arc::new(()));
+        let held = Arc::clone(&asked);
+        remote.call(move |_| drop(held));
+        remote.shut();
+        assert_eq!(Arc::strong_count(&asked), 1);
+        assert!(remote.offer(Box::new(|_| {})).is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Which coroutine a shard is running, for others to see: the watchdog, and the handler of a stack overflow.
+//! Which coroutine a shard is running and how long it has worked, for others to see: the watchdog, and the handler of a
+//! stack overflow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -36,11 +37,17 @@ pub(crate) struct Watch {
     overrun: AtomicBool,
     holds: AtomicU64,
     longest_ns: AtomicU64,
+    /// Of a shard that waits, twice the nanoseconds that it has worked in all; of one that works, twice those that it has
+    /// waited in all, and one. In one number, so that no reader sees half of a change; the clock gives the rest.
+    pace: AtomicU64,
+    origin: Instant,
 }
 
 impl Watch {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
+            pace: AtomicU64::new(1),
+            origin: Instant::now(),
             switches: AtomicU64::new(0),
             name: AtomicPtr::new(std::ptr::from_ref(Name::intern("")).cast_mut()),
             overrun: AtomicBool::new(false),
@@ -71,6 +78,32 @@ impl Watch {
     pub(crate) fn name(&self) -> &'static Name {
         // SAFETY: Only references to names that live for good are ever stored.
         unsafe { &*self.name.load(Ordering::Relaxed) }
+    }
+
+    /// When the clock of the shard began.
+    pub(crate) fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// The shard begins to wait, having worked so long in all.
+    #[inline]
+    pub(crate) fn waits(&self, worked_ns: u64) {
+        self.pace.store(worked_ns << 1, Ordering::Relaxed);
+    }
+
+    /// The shard begins to work, having waited so long in all.
+    #[inline]
+    pub(crate) fn works(&self, waited_ns: u64) {
+        self.pace.store(waited_ns << 1 | 1, Ordering::Relaxed);
+    }
+
+    /// How long the shard has worked up to `now`, all that it did not wait for something to happen, in nanoseconds.
+    pub(crate) fn worked_ns(&self, now: Instant) -> u64 {
+        let pace = self.pace.load(Ordering::Relaxed);
+        match pace & 1 {
+            0 => pace >> 1,
+            _ => (now.saturating_duration_since(self.origin).as_nanos() as u64).saturating_sub(pace >> 1),
+        }
     }
 
     /// How often a coroutine was found to hold the shard too long.
@@ -144,6 +177,19 @@ mod tests {
         watch.leave();
         assert!(!dog.is_held());
         assert_eq!((watch.holds(), watch.longest()), (1, Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn a_shard_works_when_it_does_not_wait() {
+        let watch = Watch::new();
+        let worked_ms = |ms| watch.worked_ns(watch.origin() + Duration::from_millis(ms)) / 1_000_000;
+        assert_eq!(worked_ms(5), 5, "it begins with work");
+        watch.waits(10_000_000);
+        assert_eq!([worked_ms(10), worked_ms(90)], [10, 10]);
+        watch.works(70_000_000);
+        assert_eq!([worked_ms(80), worked_ms(100)], [10, 30], "also in the midst of it");
+        watch.waits(30_000_000);
+        assert_eq!(worked_ms(500), 30);
     }
 
     #[test]

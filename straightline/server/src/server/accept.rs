@@ -99,7 +99,7 @@ impl Listener {
                 return Err(FULL);
             }
             match sys::accept(&self.socket) {
-                Ok(socket) => take_up(&self.worker, &self.shard, socket),
+                Ok(socket) => self.place(socket),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(error) if is_want(error) => return Err(WANT),
                 // The others say that the one connection broke before it was taken.
@@ -107,6 +107,19 @@ impl Listener {
             }
         }
         Ok(())
+    }
+
+    /// Has a connection taken up, by another shard where that is clearly less busy.
+    fn place(&self, socket: OwnedFd) {
+        let limit = self.worker.limits().connections;
+        let Some(seat) = self.worker.place().and_then(|place| place.elsewhere(limit)) else {
+            return take_up(&self.worker, &self.shard, socket);
+        };
+        match seat.give(socket) {
+            Ok(()) => self.worker.counters().handed_over.add(1),
+            // That shard has ended.
+            Err(taking_up) => taking_up(&self.shard),
+        }
     }
 
     fn pause(&self, reason: &'static str) {

@@ -73,6 +73,10 @@ counters! {
     sent_bytes: "counter" = "sent_bytes_total",
     /// Times that accepting was paused for want of descriptors or room.
     accept_pauses: "counter" = "accept_pauses_total",
+    /// Connections handed over to a shard that was less busy.
+    handed_over: "counter" = "handed_over_total",
+    /// Share of its time in which the shard is at work, of late, in thousandths.
+    busy_thousandths: "gauge" = "busy_thousandths",
     /// Coroutines suspended now.
     coroutines: "gauge" = "coroutines",
     /// Times that a coroutine was suspended.

@@ -1,6 +1,7 @@
 //! The server: connections, requests, answers.
 
 mod accept;
+mod balance;
 mod body;
 mod buffer;
 mod conn;

@@ -1,6 +1,7 @@
 //! Starting the shards of a server, and their loop.
 
 use super::accept::{HANDSHAKE, Listener};
+use super::balance::{Balance, Gauge, LOOK_EVERY, Member, Place};
 use super::counters::Counters;
 use super::error::Error;
 use super::event::Event;
@@ -70,6 +71,7 @@ pub(crate) fn sample(shard: &Rc<Shard>) {
     counters.suspensions.set(shard.suspensions());
     counters.stacks_peak.set(u64::from(shard.arena().live_peak()));
     counters.stack_high_water_bytes.set(shard.arena().high_water_bytes() as u64);
+    counters.busy_thousandths.set(worker.place().map_or(0, Place::busy));
     counters.holds.set(shard.watch().holds());
     counters.longest_hold_ns.set(shard.watch().longest().as_nanos() as u64);
 }
@@ -80,11 +82,13 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let count = plan.workers.unwrap_or(cpus.len().max(1));
     let (address, shared) = (listening.address(), listening.is_shared());
     let (report, reports) = mpsc::channel();
+    let balance = Balance::new(count);
     let (mut threads, mut failure) = (Vec::with_capacity(count), None);
     for (index, socket) in listening.split(count)?.into_iter().enumerate() {
         let (service, report) = (Arc::clone(&service), report.clone());
         let cpu = (cpus.len() == count).then(|| cpus[index]);
-        let start = Start { index, shards: count, socket, shared, cpu, plan, service };
+        let balance = Arc::clone(&balance);
+        let start = Start { index, shards: count, socket, shared, cpu, plan, service, balance };
         let thread = std::thread::Builder::new().name(format!("straightline-{index}"));
         match thread.spawn(move || start.run(report)) {
             Ok(thread) => threads.push(thread),
@@ -99,11 +103,11 @@ pub(crate) fn shards(listening: Listening, plan: Plan, service: Arc<Service>) ->
     let runtime = format!("{} guards, epoll", crate::rt::guard_kind());
     service.tell(Event::Listening { address, shards: count, runtime });
     let watches = links.iter().map(|link| Arc::clone(&link.watch)).collect();
-    let relief = Relief::from_links(&links);
+    let (relief, gauge) = (Relief::from_links(&links), Gauge::new(balance, Instant::now()));
     let inner = Inner { kind: Kind::Shards(links), address, service: Arc::clone(&service) };
     let handle = Handle { inner: Arc::new(inner) };
     let mut running = Running { handle, threads, helpers: Helpers::default() };
-    let helped = running.helpers.watch(watches, relief, plan.hold_limit, service);
+    let helped = running.helpers.watch(watches, relief, gauge, plan.hold_limit, service);
     let helped = helped.and_then(|()| running.listen_for_signals(plan.signals));
     running.unless_failed(helped)
 }
@@ -138,12 +142,13 @@ struct Start {
     cpu: Option<usize>,
     plan: Plan,
     service: Arc<Service>,
+    balance: Arc<Balance>,
 }
 
 impl Start {
     /// The whole life of a shard; how much of its work was given up.
     fn run(self, report: mpsc::Sender<(usize, io::Result<Link>)>) -> usize {
-        let index = self.index;
+        let (index, balance) = (self.index, Arc::clone(&self.balance));
         let (shard, worker) = match self.prepare() {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -164,10 +169,15 @@ impl Start {
         };
         // One that does not listen is in nobody's hands, and would wait for ever.
         let listens = opened.is_ok();
+        if listens {
+            balance.join(index, Member::from_link(&link));
+        }
         report.send((index, opened.map(|()| link))).ok();
         // Whoever waits for the reports of all shards waits for the last sender to go.
         drop(report);
-        while listens && !worker.is_finished() && shard.turn().is_ok() {}
+        // What another shard handed over at the last moment is still taken up.
+        let is_done = || worker.is_finished() && shard.remote().close();
+        while listens && !is_done() && shard.turn().is_ok() {}
         let abandoned = shard.coroutines() + worker.counters().open.value() as usize;
         WORKER.set(None);
         drop(entered);
@@ -182,7 +192,8 @@ impl Start {
         let stacks = self.service.limits.connections.saturating_mul(2);
         let options = ShardOptions { stack_bytes: self.plan.stack_bytes, stacks, shards: self.shards };
         let shard = Shard::new(Box::new(Epoll::new()?), options)?;
-        let worker = Worker::on_shard(&shard, Arc::clone(&self.service));
+        let place = Place::new(&self.balance, self.index);
+        let worker = Worker::on_shard(&shard, Arc::clone(&self.service), place);
         Ok((shard, worker))
     }
 }
@@ -210,6 +221,9 @@ enum Step {
 impl Drain {
     fn begin(worker: &Rc<Worker>, shard: &Rc<Shard>, until: Instant) {
         worker.drain_until(until);
+        if let Some(place) = worker.place() {
+            place.leave();
+        }
         if let Some(listener) = worker.listener() {
             listener.deafen();
         }
@@ -267,6 +281,7 @@ impl Helpers {
         &mut self,
         watches: Vec<Arc<Watch>>,
         mut relief: Relief,
+        mut gauge: Gauge,
         limit: Duration,
         service: Arc<Service>,
     ) -> Result<(), Error> {
@@ -277,7 +292,8 @@ impl Helpers {
         let thread = std::thread::Builder::new().name("straightline-watchdog".into()).spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 // Two looks within the limit find every hold of one and a half times the limit.
-                std::thread::park_timeout(limit / 2);
+                std::thread::park_timeout(LOOK_EVERY.min(limit / 2));
+                gauge.look(Instant::now());
                 for (shard, dog) in dogs.iter_mut().enumerate() {
                     if let Some((handler, held)) = dog.look(Instant::now()) {
                         service.tell(Event::ShardHeld { shard, handler, held });

@@ -1,6 +1,7 @@
 //! What all connections of one shard share; with a thread for each connection, what that one has to itself.
 
 use super::accept::Listener;
+use super::balance::Place;
 use super::buffer::{Buffer, Input};
 use super::conn::Conn;
 use super::counters::Counters;
@@ -43,12 +44,15 @@ pub(crate) struct Worker {
     /// Whether what is left is to be given up.
     abandoned: Cell<bool>,
     listener: RefCell<Option<Rc<Listener>>>,
+    /// Its shard's among the others.
+    place: Option<Place>,
 }
 
 impl Worker {
     /// That of a shard.
-    pub(crate) fn on_shard(shard: &Rc<Shard>, service: Arc<Service>) -> Rc<Self> {
-        Rc::new(Self { shard: Some(Rc::clone(shard)), ..Self::bare(service, Arc::default()) })
+    pub(crate) fn on_shard(shard: &Rc<Shard>, service: Arc<Service>, place: Place) -> Rc<Self> {
+        let (shard, place) = (Some(Rc::clone(shard)), Some(place));
+        Rc::new(Self { shard, place, ..Self::bare(service, Arc::default()) })
     }
 
     /// That of a connection with a thread of its own, which is to end when `until` says so.
@@ -68,6 +72,7 @@ impl Worker {
             told_until: None,
             abandoned: Cell::new(false),
             listener: RefCell::default(),
+            place: None,
         }
     }
 
@@ -167,7 +172,12 @@ impl Worker {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.counters.open.value() >= u64::from(self.limits().connections)
+        let coming = self.place.as_ref().map_or(0, Place::coming);
+        self.counters.open.value() + coming >= u64::from(self.limits().connections)
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
     }
 }
 

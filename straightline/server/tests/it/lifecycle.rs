@@ -177,6 +177,8 @@ fn a_drain_takes_the_connections_that_wait_to_be_accepted() {
 #[test]
 fn a_drain_resets_nobody_whom_its_listeners_let_in() {
     const CLIENTS: usize = 4;
+    /// Faster than they are accepted, they would fill the queue, of which the kernel drops what is too much.
+    const GAP: Duration = Duration::from_micros(20);
     for (model, round) in MODELS.into_iter().flat_map(|model| (0..3).map(move |round| (model, round))) {
         let server = Server::bind("127.0.0.1:0").unwrap();
         let server = match model {
@@ -186,7 +188,7 @@ fn a_drain_resets_nobody_whom_its_listeners_let_in() {
         let running = server.spawn(echo).unwrap();
         let address = running.local_addr();
         let clients: [_; CLIENTS] =
-            std::array::from_fn(|_| std::thread::spawn(move || connect_until_refused(address)));
+            std::array::from_fn(|_| std::thread::spawn(move || connect_until_refused(address, GAP)));
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(running.drain(Duration::from_secs(5)).abandoned, 0, "{model}: round {round}");
         let let_in: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
@@ -194,8 +196,9 @@ fn a_drain_resets_nobody_whom_its_listeners_let_in() {
     }
 }
 
-/// How many connections were let in before the first that was not. The last of them must end in good order.
-fn connect_until_refused(address: SocketAddr) -> usize {
+/// How many connections were let in before the first that was not, with a `gap` between them. The last of them must end in good
+/// order.
+pub(crate) fn connect_until_refused(address: SocketAddr, gap: Duration) -> usize {
     /// So many are kept: the server has a descriptor for each as well.
     const LAST: usize = 16;
     let (mut count, mut last) = (0, VecDeque::new());
@@ -205,8 +208,7 @@ fn connect_until_refused(address: SocketAddr) -> usize {
             Err(error) => break error,
         }
         count += 1;
-        // Faster than they are accepted, they would fill the queue, of which the kernel drops what is too much.
-        std::thread::sleep(Duration::from_micros(20));
+        std::thread::sleep(gap);
         if last.len() > LAST {
             last.pop_front();
         }

@@ -18,6 +18,7 @@ mod redis;
 mod responses;
 mod runtime;
 mod service;
+mod shards;
 mod shortage;
 mod soak;
 mod support;

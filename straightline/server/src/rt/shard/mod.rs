@@ -60,6 +60,8 @@ pub(crate) struct Shard {
     sightings: RefCell<Vec<Sighting>>,
     origin: Instant,
     now_ns: Cell<u64>,
+    /// How long it has waited for something to happen so far.
+    waited_ns: Cell<u64>,
     suspensions: Cell<u64>,
     /// Whether coroutines that begin are cancelled as those there are.
     cancels: Cell<bool>,
@@ -96,11 +98,12 @@ impl Shard {
     pub(crate) fn new(driver: Box<dyn Driver>, options: ShardOptions) -> io::Result<Rc<Self>> {
         let kind = guard::kind();
         let stacks = options.stacks.min(guard::most(kind, options.shards));
-        let remote = Arc::new(Remote::new()?);
+        let (remote, watch) = (Arc::new(Remote::new()?), Watch::new());
         driver.add(remote.fd(), Remote::KEY, Interest::Level)?;
         let shard = Self {
             remote,
-            watch: Watch::new(),
+            origin: watch.origin(),
+            watch,
             driver: RefCell::new(driver),
             events: Cell::default(),
             expired: Cell::default(),
@@ -112,8 +115,8 @@ impl Shard {
             wheel: RefCell::new(Wheel::new()),
             running: RefCell::new(None),
             sightings: RefCell::default(),
-            origin: Instant::now(),
             now_ns: Cell::new(0),
+            waited_ns: Cell::new(0),
             suspensions: Cell::new(0),
             cancels: Cell::new(false),
         };
@@ -174,6 +177,7 @@ impl Shard {
     /// Leaves coroutines that would not end where they are: to unwind them by force would run handlers' code while
     /// the thread seems to panic. Their stacks stay mapped.
     fn close(&self) {
+        self.remote.shut();
         for parked in self.parked.borrow_mut().drain() {
             std::mem::forget(parked.coroutine);
         }

@@ -36,8 +36,7 @@ impl Shard {
     pub(crate) fn turn(self: &Rc<Self>) -> io::Result<()> {
         let mut events = self.events.take();
         events.clear();
-        self.driver.borrow_mut().wait(self.patience(), &mut events)?;
-        self.now_ns.set(self.origin.elapsed().as_nanos() as u64);
+        self.wait(&mut events)?;
         for event in &events {
             self.dispatch(event);
         }
@@ -53,14 +52,26 @@ impl Shard {
         Ok(())
     }
 
-    /// How long the kernel may let the shard sleep.
-    fn patience(&self) -> Option<Duration> {
+    /// Lets the kernel say what happened, and the shard sleep until then if there is nothing else to do.
+    fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
         if !self.queue.borrow().is_empty() {
-            return Some(Duration::ZERO);
+            self.driver.borrow_mut().wait(Some(Duration::ZERO), events)?;
+            self.now_ns.set(self.clock_ns());
+            return Ok(());
         }
-        let next_ns = self.wheel.borrow().next_ns()?;
-        let now_ns = self.origin.elapsed().as_nanos() as u64;
-        Some(Duration::from_nanos(next_ns.saturating_sub(now_ns)))
+        let (from_ns, waited_ns) = (self.clock_ns(), self.waited_ns.get());
+        let next_ns = self.wheel.borrow().next_ns();
+        let patience = next_ns.map(|next_ns| Duration::from_nanos(next_ns.saturating_sub(from_ns)));
+        self.watch.waits(from_ns - waited_ns);
+        self.driver.borrow_mut().wait(patience, events)?;
+        self.now_ns.set(self.clock_ns());
+        self.waited_ns.set(waited_ns + self.now_ns.get() - from_ns);
+        self.watch.works(self.waited_ns.get());
+        Ok(())
+    }
+
+    fn clock_ns(&self) -> u64 {
+        self.origin.elapsed().as_nanos() as u64
     }
 
     fn dispatch(self: &Rc<Self>, event: &Event) {
