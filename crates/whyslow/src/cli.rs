@@ -31,44 +31,44 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Compare servers: which is slower, by how much, and whether to believe it
+    /// Compare servers: which is slower, by how much, and how far to trust the result
     Compare(Box<CompareArgs>),
-    /// One change after another, each against the one before it
+    /// Compare a series of changes, each with the one before it
     Ladder(Box<LadderArgs>),
-    /// Write whyslow.toml from what a running server answers and what the folder holds
+    /// Write whyslow.toml from a running server's answers and the files in this folder
     Init(InitArgs),
     /// Find the commit that made a server slower
     Bisect(Box<BisectArgs>),
-    /// Load one server along a schedule and report honestly
+    /// Load one server, as wrk and wrk2 do, and report its rate and latencies
     Load(Box<LoadArgs>),
-    /// Find the highest rate at which a condition holds; the curve and the knee
+    /// Find the highest rate at which a condition holds
     Capacity(Box<CapacityArgs>),
-    /// Put the shards of one run together, without loss
+    /// Merge what several generators saved, without loss
     Merge(MergeArgs),
     /// Run one of the built-in servers
     Serve(ServeArgs),
-    /// List, build and verify the servers that can be compared here
+    /// List, build and check the servers that can be compared here
     Targets(TargetsArgs),
-    /// Watch a running server under someone else's load: what it costs and what it lacks
+    /// Watch a running server: what it spends and which resource it lacks
     Watch(WatchArgs),
-    /// What this machine can and cannot measure, and what would allow it
+    /// Show what this machine can and cannot measure, and how to change that
     Doctor(DoctorArgs),
-    /// Repeat a published comparison and hold it against what was published
+    /// Repeat a published comparison and compare its figures with the published ones
     Case(CaseArgs),
-    /// Gates, ledger and verdict again from a run directory
+    /// Print the results of earlier runs again
     Analyse(AnalyseArgs),
-    /// Write runs as one HTML page that opens offline
+    /// Write runs as one HTML file that opens offline
     Report(ReportArgs),
-    /// Serve the pages of the runs kept here, on loopback
+    /// Serve a web page with the runs kept here, on this machine only
     View(ViewArgs),
-    /// Show how figures moved over the runs kept here
+    /// Show how figures changed over the runs kept here
     History(HistoryArgs),
-    /// The other end of --on and --load-on, on the machine that they name
+    /// Runs on the machines that --on and --load-on name
     #[command(hide = true)]
     Agent,
-    /// Print the JSON Schema of an output
+    /// Print the JSON Schema of an output or a file
     Schema(SchemaArgs),
-    /// Print a shell completion
+    /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Print a man page
     Man(ManArgs),

@@ -13,14 +13,14 @@ use model::record::ShardDir;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Several generators")]
 pub(crate) struct ShardingArgs {
-    /// Which of N generators this is, from 0: arrival k goes to shard k mod N. '/N' takes I from the environment, and
-    /// without the flag MPI and Slurm say both
+    /// Which of N generators this is, from 0: arrival k goes to shard k mod N. '/N' takes I from the environment. Under MPI and Slurm you
+    /// can leave the flag out
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<WantedShard>,
-    /// When the window begins: 2026-01-02T03:04:05Z, or @SECONDS since 1970; what is past is now
+    /// When to begin measuring: 2026-01-02T03:04:05Z, or @SECONDS since 1970; a time in the past means now
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<Instant>,
-    /// Keep what was measured in this directory, for whyslow merge
+    /// Save what was measured in this folder, for whyslow merge
     #[arg(long, value_name = "RUN")]
     pub(crate) save: Option<PathBuf>,
 }

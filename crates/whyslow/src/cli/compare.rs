@@ -13,44 +13,46 @@ use super::{Format, RequestArgs};
 const COMPARE_EXAMPLE: &str = "\
 Examples:
   whyslow compare
-      the built-in servers, quick
+      the built-in servers, with --quick
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --path /users
       two builds of one service
   whyslow compare main=git:main pr=git:. --build make --run './server --port {port}'
-      what a branch and the work tree build; the second time nothing is built
+      a branch and the working tree; nothing is built a second time
   whyslow compare main=podman:shop:2.0 pr=podman:shop:2.1 --run './server --port {port}'
-      two images in containers (WHYSLOW_PODMAN_FLAGS and WHYSLOW_PODMAN_RUN_FLAGS have more words for podman and for its run)
+      two images in containers (WHYSLOW_PODMAN_FLAGS and WHYSLOW_PODMAN_RUN_FLAGS add flags for podman and for its run command)
   whyslow compare main=compose:main.yaml#web pr=compose:pr.yaml#web
-      a service of two compose files, with the services beside it; the file is told its ports in PORT and, for a service db, DB_PORT
+      a service in two compose files, with the other services of each; a file reads its ports from PORT and, for a service db, DB_PORT
   whyslow compare warp fasthttp --pipeline 16 --fail-if 'fasthttp slower'
-      two targets of targets/; exit code 3 if the condition holds
+      two servers from targets/; exit code 3 if the condition holds
   whyslow compare main='./old --bind {host}:{port}' pr='./new --bind {host}:{port}' --on ssh://me@big
-      servers on another machine, the generator here
+      servers on another machine, the load generator here
   whyslow compare main='./old --port {port}' pr='./new --port {port}' --fail-if 'pr syscalls > 1.05x' --comment comment.md
-      two builds in CI: what to post on the pull request";
+      two builds in CI, with a comment for the pull request";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = COMPARE_EXAMPLE)]
 pub(crate) struct CompareArgs {
-    /// Targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'; {tmp} is a directory of its own, gone when it is),
-    /// states of the git repository here (NAME=git:REF, NAME=git:. for the work tree), images (NAME='podman:IMAGE COMMAND with
-    /// {port}', NAME=docker:IMAGE), services of compose files (NAME=compose:FILE#SERVICE) or servers that run already
-    /// (NAME=http://127.0.0.1:PORT/PATH); none: the built-in servers, quick
+    /// The servers to compare, the baseline first: targets (NAME or NAME@VARIANT), commands (NAME='COMMAND with {port}'; {tmp} is a
+    /// folder of the server's own, removed when it ends), revisions of the git repository here (NAME=git:REF, NAME=git:. for the
+    /// working tree), images (NAME='podman:IMAGE COMMAND with {port}', NAME=docker:IMAGE), services in compose files
+    /// (NAME=compose:FILE#SERVICE) or servers that are already running (NAME=http://127.0.0.1:PORT/PATH) [default: the built-in
+    /// servers, with --quick]
     #[arg(value_name = "TARGET|NAME=WHAT")]
     pub(crate) arms: Vec<String>,
     /// Of a ladder: arms with one step's change alone, by the step.
     #[arg(skip)]
     pub(crate) steps_alone: BTreeMap<String, String>,
-    /// A command as one more arm: NAME='COMMAND with {port}'
+    /// One more server, as a command: NAME='COMMAND with {port}'
     #[arg(long = "cmd", value_name = "NAME=COMMAND")]
     pub(crate) commands: Vec<String>,
-    /// Of arms from git: the shell line that builds one, in its folder; {build} is a folder for what it makes
+    /// For arms from git: the shell command that builds one, in its folder; {build} is a folder for its output
     #[arg(long, value_name = "COMMAND")]
     pub(crate) build: Option<String>,
-    /// Of arms from git: the command that starts one, in its folder; of images: what stands behind IMAGE
+    /// For arms from git: the command that starts one, in its folder; for images: the command that follows IMAGE
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
-    /// What the command line leaves open [default, for arms from git: whyslow.toml here or above in the repository]
+    /// File with settings that the command line does not give [default, for arms from git: whyslow.toml in this folder or one above it
+    /// in the repository]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Folder of the file above, where there is one.
@@ -59,123 +61,126 @@ pub(crate) struct CompareArgs {
     /// What the file has run beside the arms.
     #[arg(skip)]
     pub(crate) services: Vec<Service>,
-    /// Of an arm that runs already: the process whose CPU time is its own, with its children [default: who listens there]
+    /// For a server that is already running: the process, with its children, whose CPU time is measured [default: the process that
+    /// listens there]
     #[arg(long, value_name = "[NAME=]PID")]
     pub(crate) watch_pid: Vec<String>,
-    /// Of an arm that runs already: the unit or cgroup whose CPU time is its own
+    /// For a server that is already running: the systemd unit or cgroup whose CPU time is measured
     #[arg(long, value_name = "[NAME=]UNIT")]
     pub(crate) watch_unit: Vec<String>,
-    /// Path that is asked for; a target's own where none is given
+    /// Path to request [default: the target's own]
     #[arg(long)]
     pub(crate) path: Option<String>,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// Connections, all open before the window [default: 64; fewer for slow servers that are full]
+    /// Connections, all opened before the measurement [default: 64; fewer if a slow server cannot serve so many]
     #[arg(long)]
     pub(crate) connections: Option<u32>,
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long)]
     pub(crate) no_keep_alive: bool,
-    /// 'max': a closed loop, then an equal rate for all; a number: that rate only
+    /// 'max': a closed loop, then the same rate for every arm; a number: only that rate
     #[arg(long, default_value = "max", value_name = "max|N")]
     pub(crate) rate: String,
-    /// With --rate max: the equal rates in percent of the slowest arm's capacity, or 'none'
+    /// With --rate max: the equal rates, in percent of the slowest arm's capacity, or 'none'
     #[arg(long, default_value = "25", value_name = "LIST|none")]
     pub(crate) equal_rates: String,
-    /// Arrivals at an equal rate
+    /// How requests are spaced at an equal rate
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
     pub(crate) arrival: Arrival,
-    /// Blocks of fresh servers, looked at once; without it looks after 8, 14 and 24, and the first that decides is the last
+    /// Judge once, after this many blocks; each block starts fresh servers [default: judge after 8, 14 and 24 blocks, and stop at the
+    /// first that decides]
     #[arg(long, conflicts_with_all = ["quick", "rigorous"])]
     pub(crate) blocks: Option<u32>,
-    /// 8 to 32 short blocks, the more the cheaper starting them is, and one look: some 40 s for two servers, and 15 s for the causes
+    /// Judge once, after 8 to 32 short blocks, more of them if the servers are cheap to start: about 40 s for two servers, and 15 s for
+    /// the causes
     #[arg(long, conflicts_with = "rigorous")]
     pub(crate) quick: bool,
-    /// How long one arm is loaded before it is the next one's turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow servers]
+    /// How long an arm is loaded before the next one has its turn [default: 50ms; 200ms with a just-in-time compiler; longer for slow
+    /// servers]
     #[arg(long, conflicts_with_all = ["alone", "window"])]
     pub(crate) slice: Option<Span>,
-    /// Slices of each arm in a block, under each condition [default: 24, fewer where they are longer, 6 at least]
+    /// Turns of each arm in a block, under each condition [default: 24; fewer if they are longer, but at least 6]
     #[arg(long, value_name = "N", conflicts_with_all = ["alone", "window"])]
     pub(crate) cycles: Option<u32>,
-    /// One arm at a time, for what cannot live together and for what takes longer than a slice
+    /// Run one arm at a time: for servers that cannot run together, and for work that takes longer than a slice
     #[arg(long)]
     pub(crate) alone: bool,
-    /// A second copy of the baseline in every block, which measures the noise floor
+    /// Add a second copy of the baseline to every block, to measure the noise floor
     #[arg(long)]
     pub(crate) rigorous: bool,
-    /// Length of the window of an arm alone; asks for --alone [default: 10s; 3s with --quick]
+    /// How long an arm is loaded when it runs alone; implies --alone [default: 10s; 3s with --quick]
     #[arg(long)]
     pub(crate) window: Option<Span>,
-    /// Shortest warm-up of an arm, its own turns only [default: 1s, 5s with a just-in-time compiler; with --quick 150ms and 2s]
+    /// Shortest warm-up of an arm, counting only its own turns [default: 1s, or 5s with a just-in-time compiler; with --quick 150ms or
+    /// 2s]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
-    /// Longest warm-up; an arm that is not steady by then is said to be so [default: 10s, 1m with a just-in-time compiler;
-    /// with --quick 2s and 20s]
+    /// Longest warm-up; the report names an arm that is not steady by then [default: 10s, or 1m with a just-in-time compiler; with --quick
+    /// 2s or 20s]
     #[arg(long)]
     pub(crate) warmup_cap: Option<Span>,
-    /// Longest wait for a target's first right answer
+    /// Longest wait for a server's first correct answer
     #[arg(long, default_value = "1m")]
     pub(crate) ready_limit: Span,
     /// CPUs of the servers [default: the first half of those allowed]
     #[arg(long, value_name = "LIST")]
     pub(crate) server_cpus: Option<CpuSet>,
-    /// CPUs of the generator [default: the others]
+    /// CPUs of the load generator [default: the others]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
-    /// Machine that the arms run on, reached by this system's ssh: their commands are of that machine, {host} is its address
+    /// Machine to run the arms on, reached with ssh: their commands are those of that machine, and {host} is its address
     #[arg(long, value_name = "ssh://[USER@]HOST")]
     pub(crate) on: Option<Machine>,
-    /// Machine that the generator runs on, reached by this system's ssh; given several times, each drives a part of the connections
-    /// and of the arrivals
+    /// Machine to run the load generator on, reached with ssh; give it several times to divide connections and requests between machines
     #[arg(long, value_name = "ssh://[USER@]HOST")]
     pub(crate) load_on: Vec<Machine>,
-    /// Address at which the generator reaches the servers' machine, where the two are not one [default: the one by which ssh
-    /// reached it]
+    /// Address at which the load generator reaches the servers' machine, if it is another one [default: the address that ssh used]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) server_address: Option<IpAddr>,
-    /// Arm that the others are compared with [default: the first]
+    /// The arm that the others are compared with [default: the first]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
-    /// Seed of order, ports, padding and arrivals [default: a random one, recorded]
+    /// Seed for order, ports, padding and arrivals [default: random, and recorded]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Commands read their port from PORT in the environment
+    /// Commands read their port from the environment variable PORT
     #[arg(long)]
     pub(crate) port_env: bool,
-    /// What shows that an arm is ready: a path, whose GET is answered with a status below 500, or a command that ends with
-    /// status 0 [default: an answer to the first request, or any to a GET of / if that is no GET]
+    /// How to tell that an arm is ready: a path that answers GET with a status below 500, or a command that ends with status 0 [default:
+    /// the first request is answered; if it is not a GET, a GET of / is answered]
     #[arg(long, value_name = "PATH|CMD")]
     pub(crate) ready: Option<String>,
-    /// Status that commands must answer with [default: 200; any below 400 to the requests of a file]
+    /// Status that commands must answer with [default: 200; for requests from a file, any below 400]
     #[arg(long)]
     pub(crate) expect_status: Option<u16>,
     /// File with the body that commands must answer with
     #[arg(long, value_name = "FILE")]
     pub(crate) expect_body: Option<PathBuf>,
-    /// How alike the answers of arms must be
+    /// How strictly the answers of the arms must agree
     #[arg(long, value_enum, default_value_t = Same::Shape)]
     pub(crate) same: Same,
-    /// Go on where the arms answer differently
+    /// Compare arms even if their answers differ
     #[arg(long)]
     pub(crate) allow_difference: bool,
-    /// Stop at the verdict
+    /// Do not look for causes
     #[arg(long)]
     pub(crate) no_why: bool,
-    /// Put the causes named to the test: measure again with each taken away
+    /// Test the causes found: measure again with each one taken away
     #[arg(long, conflicts_with = "no_why")]
     pub(crate) confirm: bool,
     #[command(flatten)]
     pub(crate) judged: JudgedArgs,
-    /// Directory of the run [default: whyslow-runs/ID]
+    /// Folder for the run [default: whyslow-runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that is known, behind the first screen
+    /// Print everything that is known, not only the first screen
     #[arg(long)]
     pub(crate) details: bool,
     /// Print the plan and start nothing
@@ -196,14 +201,14 @@ impl CompareArgs {
 /// What is made of the findings of a comparison, beside the page.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct JudgedArgs {
-    /// Condition that makes the exit code 3: 'NAME slower', 'NAME slower in p99', 'NAME syscalls > 1.05x' (times the
-    /// baseline's), 'NAME context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
+    /// Exit with code 3 if this holds: 'NAME slower', 'NAME slower in p99', 'NAME syscalls > 1.05x' (times the baseline's), 'NAME
+    /// context_switches > +0.1' (more than the baseline's), 'NAME p99 > 20ms' …
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<String>,
-    /// File for a comment on a pull request: Markdown of at most 30 lines, the first of which is a marker
+    /// Write a comment for a pull request: at most 30 lines of Markdown, the first of which is a marker
     #[arg(long, value_name = "FILE")]
     pub(crate) comment: Option<PathBuf>,
-    /// File for CI that shows tests: JUnit XML, a test for each arm and primary metric and one for each condition
+    /// Write JUnit XML for CI: a test for each arm and primary metric, and one for each condition
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
 }
@@ -211,11 +216,11 @@ pub(crate) struct JudgedArgs {
 const LADDER_EXAMPLE: &str = "\
 Example:
   whyslow ladder warp --steps lto,lto-jemalloc,lto-jemalloc-pipeline --quick
-      what each step brings, and whether their product is the whole
+      what each step gains, and whether the steps multiply to the whole
   whyslow ladder git:v1.0 --steps v1.1,v1.2,main --build make --run './server --port {port}'
-      what each release brought
+      what each release gained
   whyslow ladder warp --each
-      and what each brings by itself: whether one takes from another";
+      also what each step gains by itself, which shows whether steps depend on each other";
 
 #[derive(Debug, Args)]
 #[command(after_help = LADDER_EXAMPLE)]
@@ -223,26 +228,27 @@ Example:
 #[command(mut_arg("details", |arg| arg.hide(true)), mut_arg("on", |arg| arg.hide(true)))]
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
 pub(crate) struct LadderArgs {
-    /// The target whose variants are climbed; or git:REF, with later states of the git repository here as its steps; or podman:IMAGE,
-    /// docker:IMAGE or compose:FILE#SERVICE with others of its kind
+    /// The server to begin with: a target whose variants are the steps, git:REF with later revisions as steps, or podman:IMAGE,
+    /// docker:IMAGE or compose:FILE#SERVICE with others of the same kind as steps
     #[arg(value_name = "TARGET|git:REF|podman:IMAGE")]
     pub(crate) target: String,
-    /// Variants in order, each holding those before it [default: all of the target's, in its file's order]; or revisions, images or services of compose files
+    /// The steps in order, each with the changes of those before it: variants, revisions, images or services in compose files [default:
+    /// all variants of the target, in the order of its file]
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub(crate) steps: Vec<String>,
-    /// Measure the change of each step by itself, too, where the target has a variant for it: what steps do to each other
+    /// Also measure the change of each step by itself, if the target has a variant for it, to see how the steps affect each other
     #[arg(long)]
     pub(crate) each: bool,
     #[command(flatten)]
     pub(crate) design: CompareArgs,
 }
 
-/// How alike answers must be; each asks for what those before it do.
+/// How strictly answers must agree; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Same {
     /// The same status
     Status,
-    /// Names of fields, content type, keys and types of JSON; other bodies within 2 % of the length
+    /// The same header names, content type, and keys and types of JSON; other bodies within 2 % of the length
     Shape,
     /// The same bytes
     Body,
@@ -251,7 +257,7 @@ pub(crate) enum Same {
 const BISECT_EXAMPLE: &str = "\
 Example:
   whyslow bisect v1.2..main --build make --run './server --port {port}' --path /users
-      the commit between the two that made it slower; the same command goes on after an interruption";
+      find the commit between the two that made it slower; after an interruption, the same command continues";
 
 #[derive(Debug, Args)]
 #[command(after_help = BISECT_EXAMPLE)]
@@ -263,7 +269,7 @@ Example:
 #[command(mut_arg("load_on", |arg| arg.hide(true)), mut_arg("server_address", |arg| arg.hide(true)))]
 #[command(mut_arg("on", |arg| arg.hide(true)))]
 pub(crate) struct BisectArgs {
-    /// A commit at which it was fast and a later one at which it is slow
+    /// A commit at which the server was fast, and a later one at which it is slow
     #[arg(value_name = "GOOD..BAD")]
     pub(crate) range: String,
     /// What became worse: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
@@ -285,35 +291,35 @@ pub(crate) enum Arrival {
 const CAPACITY_EXAMPLE: &str = "\
 Examples:
   whyslow capacity futures --slo 'p99 < 10ms'
-      a target, started on the first half of the CPUs
+      a target, which is started on the first half of the CPUs
   whyslow capacity pr=git:. --slo 'p99 < 10ms'
-      what the work tree builds, as its whyslow.toml says, with the services that it needs
+      the working tree, built and started as its whyslow.toml says, with the services it needs
   whyslow capacity podman:shop:2.1 --run './server --port {port}'
       an image in a container
   whyslow capacity http://127.0.0.1:8080/users --slo 'p99.9 < 50ms' -c 256
-      a server that already runs
+      a server that is already running
   whyslow capacity http://10.0.0.7:8080/ --load-on ssh://me@gen1 --load-on ssh://me@gen2
-      one that needs more load than a single machine sends";
+      a server that needs more load than one machine can send";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = CAPACITY_EXAMPLE)]
 pub(crate) struct CapacityArgs {
-    /// A target (NAME or NAME@VARIANT), NAME='COMMAND with {port}', a state of the git repository here (git:REF, git:. for the work
-    /// tree), an image ('podman:IMAGE COMMAND with {port}', docker:IMAGE), a service of a compose file (compose:FILE#SERVICE), or a
-    /// URL
+    /// The server: a target (NAME or NAME@VARIANT), a command (NAME='COMMAND with {port}'), a revision of the git repository here
+    /// (git:REF, git:. for the working tree), an image ('podman:IMAGE COMMAND with {port}', docker:IMAGE), a service in a compose file
+    /// (compose:FILE#SERVICE), or a URL
     #[arg(value_name = "TARGET|URL")]
     pub(crate) target: String,
-    /// Of a state of git: the shell line that builds it, in its folder; {build} is a folder for what it makes
+    /// For a revision: the shell command that builds it, in its folder; {build} is a folder for its output
     #[arg(long, value_name = "COMMAND")]
     pub(crate) build: Option<String>,
-    /// Of a state of git: the command that starts it, in its folder; of an image: what stands behind IMAGE
+    /// For a revision: the command that starts it, in its folder; for an image: the command that follows IMAGE
     #[arg(long, value_name = "COMMAND")]
     pub(crate) run: Option<String>,
-    /// A command reads its port from PORT in the environment
+    /// The command reads its port from the environment variable PORT
     #[arg(long)]
     pub(crate) port_env: bool,
-    /// What the command line leaves open, services beside among it [default, for a state of git: whyslow.toml here or above in
-    /// the repository]
+    /// File with settings that the command line does not give, and with the services that the server needs [default, for a revision:
+    /// whyslow.toml in this folder or one above it in the repository]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Folder of the file above, where there is one.
@@ -322,14 +328,13 @@ pub(crate) struct CapacityArgs {
     /// What the file has run beside.
     #[arg(skip)]
     pub(crate) services: Vec<Service>,
-    /// What must hold: FIGURE < VALUE, such as 'p99 < 10ms'
+    /// The condition that must hold: FIGURE < VALUE, such as 'p99 < 10ms'
     #[arg(long, value_name = "CONDITION", default_value = "p99 < 10ms")]
     pub(crate) slo: String,
-    /// Path of a target [default: the target's own]
+    /// Path to request from a target [default: the target's own]
     #[arg(long)]
     pub(crate) path: Option<String>,
-    /// What shows that a target is ready: a path, whose GET is answered with a status below 500, or a command that ends with
-    /// status 0
+    /// How to tell that the server is ready: a path that answers GET with a status below 500, or a command that ends with status 0
     #[arg(long, value_name = "PATH|CMD")]
     pub(crate) ready: Option<String>,
     /// Connections over all threads
@@ -341,31 +346,31 @@ pub(crate) struct CapacityArgs {
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1)]
     pub(crate) pipeline: u32,
-    /// Length of a window of the search; the confirming one is three times as long
+    /// How long each rate is tried; the window that confirms the answer is three times as long
     #[arg(long, default_value = "5s")]
     pub(crate) window: Span,
-    /// Load before each window
+    /// Warm-up before each window
     #[arg(long, default_value = "1s")]
     pub(crate) warmup: Span,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// Arrivals
+    /// How requests are spaced
     #[arg(long, value_enum, default_value_t = Arrival::Poisson)]
     pub(crate) arrival: Arrival,
-    /// First rate that is tried [default: a sixteenth of what the closed loop answers]
+    /// First rate to try [default: a sixteenth of the closed loop's rate]
     #[arg(long, value_name = "RATE")]
     pub(crate) from: Option<Rate>,
-    /// Highest rate that is tried
+    /// Highest rate to try
     #[arg(long, value_name = "RATE")]
     pub(crate) max_rate: Option<Rate>,
-    /// How narrow the answer must be, as a share
+    /// How closely to find the rate, as a share of it
     #[arg(long, default_value_t = 0.05)]
     pub(crate) precision: f64,
-    /// CPUs of the generator [default: the second half where a target is started, all otherwise]
+    /// CPUs of the load generator [default: the second half if a server is started, otherwise all]
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuSet>,
-    /// Machine that a generator runs on, reached by this system's ssh, where a URL is searched; given several times, each drives a
-    /// part of the connections and of the arrivals
+    /// For a URL: machine to run a load generator on, reached with ssh; give it several times to divide connections and requests between
+    /// machines
     #[arg(long, value_name = "ssh://[USER@]HOST")]
     pub(crate) load_on: Vec<Machine>,
     /// Seed of the arrival times
@@ -374,7 +379,7 @@ pub(crate) struct CapacityArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that was measured, behind what is read first
+    /// Print everything that was measured, not only the summary
     #[arg(long)]
     pub(crate) details: bool,
 }

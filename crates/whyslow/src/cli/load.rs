@@ -57,13 +57,13 @@ fn wrk_count(text: &str) -> Result<u32, String> {
 const LOAD_EXAMPLE: &str = "\
 Examples:
   whyslow load -t1 -c64 -d10s http://127.0.0.1:8080/
-      closed loop, as wrk
+      closed loop, like wrk
   whyslow load -c64 -d30s -R 20k --arrival poisson --format json http://127.0.0.1:8080/
       open loop at 20 000 requests a second
   whyslow load -c64 -R 100k --load-on ssh://me@gen1 --load-on ssh://me@gen2 http://10.0.0.7:8080/
-      two machines, each with half of the connections and of the requests
+      two machines, each with half of the connections and half of the requests
   whyslow load -s docs/examples/lua/counter.lua http://127.0.0.1:8080
-      requests from a script with wrk's Lua API; called by the name wrk or wrk2, it takes their command lines";
+      requests from a script with wrk's Lua API; started under the name wrk or wrk2, whyslow takes that program's command line";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLE, version, disable_version_flag = true)]
@@ -74,25 +74,25 @@ pub(crate) struct LoadArgs {
     /// Connections over all threads
     #[arg(short = 'c', long, default_value_t = 10, value_parser = wrk_count)]
     pub(crate) connections: u32,
-    /// Length of the window; a number alone is seconds
+    /// How long to measure; a number without a unit is seconds
     #[arg(short = 'd', long, default_value = "10s", value_parser = wrk_time)]
     pub(crate) duration: Span,
-    /// Requests per second (open loop); without it each connection asks again as soon as it is answered
+    /// Requests per second (open loop); without it, each connection sends its next request as soon as it has its answer
     #[arg(short = 'R', long, conflicts_with = "replay")]
     pub(crate) rate: Option<Rate>,
     /// With --format wrk, print the latency distribution; the other formats always do
     #[arg(short = 'L', long)]
     pub(crate) latency: bool,
-    /// With --format wrk and --rate, print the latencies counted from when requests were really sent, too
+    /// With --format wrk and --rate, also print latencies that count from when requests were really sent
     #[arg(short = 'U', long = "u_latency")]
     pub(crate) uncorrected_latency: bool,
-    /// Where a script returns several requests at once, time only the last answer to them
+    /// If a script returns several requests at once, time only the last answer
     #[arg(short = 'B', long = "batch_latency")]
     pub(crate) batch_latency: bool,
-    /// Arrivals of an open loop
+    /// How requests are spaced in an open loop
     #[arg(long, value_enum, default_value_t = Arrival::Constant)]
     pub(crate) arrival: Arrival,
-    /// Who serves an arrival: any idle connection of its thread, or (wrk2) a schedule for each connection
+    /// Which connection sends a request when it is due: any idle one, or the one whose turn it is, as in wrk2
     #[arg(long, value_enum, default_value_t = ScheduleKind::Shared)]
     pub(crate) schedule: ScheduleKind,
     /// Requests in flight on each connection
@@ -100,32 +100,32 @@ pub(crate) struct LoadArgs {
     pub(crate) pipeline: u32,
     #[command(flatten)]
     pub(crate) request: RequestArgs,
-    /// Local addresses that connections come from, in turn; each has ports of its own
+    /// Local addresses to connect from, in turn; each has its own range of ports
     #[arg(long = "source", value_name = "LIST", value_delimiter = ',', conflicts_with = "unix")]
     pub(crate) sources: Vec<IpAddr>,
     #[command(flatten)]
     pub(crate) sharding: ShardingArgs,
-    /// Machine that a generator runs on, reached by this system's ssh; given several times, each drives a part of the connections
-    /// and of the arrivals, with -t threads and the CPUs of --cpus there, and the figures are those of all together
+    /// Machine to run a load generator on, reached with ssh. Give it several times to divide connections and requests between machines;
+    /// -t and --cpus apply to each of them, and the figures cover all of them
     #[arg(long, value_name = "ssh://[USER@]HOST", help_heading = "Several generators")]
     pub(crate) load_on: Vec<Machine>,
-    /// Load before the window that no figure refers to
+    /// Load for this long before measuring
     #[arg(long, default_value = "0s")]
     pub(crate) warmup: Span,
-    /// Measure this many windows, each with connections and a warm-up of its own, and report all of them together
+    /// Measure this many times, each with new connections and its own warm-up, and report all of them together
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_REPEATS), conflicts_with_all = ["script", "save", "shard", "start_at"])]
     pub(crate) repeat: u32,
     /// Seed of the arrival times
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// CPUs of the generator
+    /// CPUs of the load generator
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuSet>,
     /// How a thread waits for the next arrival or answer
     #[arg(long, value_enum, default_value_t = IdleKind::Sleep)]
     pub(crate) idle: IdleKind,
-    /// How long a request of an open loop may wait for the next ones, so that one waking of the generator sends them all:
-    /// less CPU, and the wait is in the send lag and the response
+    /// In an open loop, let a request wait this long for others that are sent with it: this saves CPU time, and the wait is part of the
+    /// send lag and the response time
     #[arg(long, value_name = "T", default_value = "0s")]
     pub(crate) slack: Span,
     /// Write the latencies as an HdrHistogram log (V2), second by second
@@ -140,22 +140,22 @@ pub(crate) struct LoadArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = LoadFormat::Text, overrides_with = "format")]
     pub(crate) format: LoadFormat,
-    /// Everything that is known: intervals, service times, the generator's CPU
+    /// Print everything that is known, such as intervals, service times and the generator's CPU time
     #[arg(long)]
     pub(crate) details: bool,
-    /// A job and commands on standard input, one JSON object a line: how `compare` drives its generator
+    /// Read a job and commands from standard input, one JSON object per line: `compare` drives its generator this way
     #[arg(long, hide = true)]
     pub(crate) job: bool,
-    /// The program in whose place this was called
+    /// The program under whose name this was started
     #[arg(long, hide = true, value_enum)]
     pub(crate) called: Option<Called>,
     /// Print the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: Option<bool>,
-    /// Where to, such as <http://127.0.0.1:8080/path>, or https://
+    /// The server, such as <http://127.0.0.1:8080/path>
     #[arg(required_unless_present = "job")]
     pub(crate) url: Option<String>,
-    /// What the script's init() is given, after --
+    /// Arguments for the script's init(), after --
     #[arg(value_name = "SCRIPT ARG")]
     pub(crate) script_args: Vec<String>,
 }
@@ -168,10 +168,10 @@ pub(crate) struct MergeArgs {
     /// Directories that `whyslow load --save` wrote
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Condition on the merged figures that makes the exit code 3: 'p99 > 10ms', 'errors > 0' …
+    /// Exit with code 3 if this holds for the merged figures: 'p99 > 10ms', 'errors > 0' …
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<String>,
-    /// Keep the merged shards in this directory, to be merged again
+    /// Save the merged result in this folder, so that it can be merged again
     #[arg(long, value_name = "RUN")]
     pub(crate) save: Option<PathBuf>,
     /// Write the latencies as an HdrHistogram log (V2)
@@ -182,7 +182,7 @@ pub(crate) struct MergeArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that is known: intervals, service times, the generator's CPU
+    /// Print everything that is known, such as intervals, service times and the generator's CPU time
     #[arg(long)]
     pub(crate) details: bool,
 }
@@ -200,11 +200,11 @@ pub(crate) enum ScheduleKind {
 /// How a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdleKind {
-    /// In the kernel, with a nanosecond timer asked for as much earlier as such timers are late here
+    /// In the kernel, with a nanosecond timer that allows for how late such timers are on this machine
     Sleep,
     /// In the kernel until shortly before the next arrival, then polling
     Spin,
-    /// Polling without end; what is polled in vain is not in the CPU figures
+    /// By polling all the time; the CPU figures leave out polling that found nothing
     Poll,
 }
 
@@ -218,7 +218,7 @@ pub(crate) struct RateArgs {
     /// Rates one after another, each for an equal part of the window
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     pub(crate) steps: Vec<Rate>,
-    /// File of rates: RATE DURATION on each line, such as 20k 5s; the last one stays
+    /// File of rates: RATE DURATION on each line, such as 20k 5s; the last rate continues to the end
     #[arg(long, value_name = "FILE")]
     pub(crate) rates: Option<PathBuf>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct RateArgs {
 /// Files of the figures, of one generator or of several that were merged.
 #[derive(Debug, Args)]
 pub(crate) struct FigureArgs {
-    /// Write the percentile distribution as HdrHistogram prints it
+    /// Write the percentile distribution in HdrHistogram's format
     #[arg(long, value_name = "FILE")]
     pub(crate) hgrm: Option<PathBuf>,
     /// Write the window second by second as CSV
@@ -235,8 +235,8 @@ pub(crate) struct FigureArgs {
     /// Write the figures in Prometheus' text format
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus: Option<PathBuf>,
-    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line); or send them to the collector at this http:// URL, in
-    /// load while it runs, too
+    /// Write the figures as OpenTelemetry metrics (OTLP/JSON, one line), or send them to the collector at this http:// URL; load also sends
+    /// them while it runs
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) otlp: Option<PathBuf>,
 }
@@ -257,21 +257,20 @@ impl FigureArgs {
 /// What becomes of the figures.
 #[derive(Debug, Default, Args)]
 pub(crate) struct KeepArgs {
-    /// Condition that makes the exit code 3: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
+    /// Exit with code 3 if this holds: 'p99 > 10ms', 'errors > 0', 'rate < 30k', 'service.p50 > 1ms' …
     #[arg(long = "fail-if", value_name = "CONDITION")]
     pub(crate) fail_if: Vec<String>,
     /// Show rate, percentiles and errors second by second in the terminal
     #[arg(long)]
     pub(crate) live: bool,
-    /// Watch memory and descriptors of the server, which runs on this machine: how much they grow an hour, with an interval.
-    /// --fail-if 'rss_slope > 1MiB/h' and 'descriptors_slope > 10/h' take the growth that is sure
+    /// Watch the memory and descriptors of the server on this machine, and report how much they grow per hour, with an interval.
+    /// --fail-if 'rss_slope > 1MiB/h' and 'descriptors_slope > 10/h' use the end of the interval that is nearer to no growth
     #[arg(long)]
     pub(crate) soak: bool,
-    /// While the load runs, hand out its figures to a Prometheus on this machine, at /metrics of this port of 127.0.0.1 or of this
-    /// address
+    /// While the load runs, serve its figures for Prometheus at /metrics, on this port of 127.0.0.1 or on this address
     #[arg(long, value_name = "PORT|ADDRESS")]
     pub(crate) metrics_port: Option<String>,
-    /// While the load runs, send its figures to the Prometheus that takes remote writes at this URL, such as
+    /// While the load runs, send its figures to Prometheus by remote write at this URL, such as
     /// <http://127.0.0.1:9090/api/v1/write>
     #[arg(long, value_name = "URL")]
     pub(crate) remote_write: Option<String>,

@@ -18,8 +18,8 @@ use crate::grpc;
 
 /// How long a stream of events may take where no flag says: longer than a window.
 const STREAM_TIMEOUT: Span = Span::from_secs(3600);
-/// Heading of what is asked.
-const ASKING: &str = "What is asked";
+/// Heading of what is sent.
+const ASKING: &str = "What is sent";
 /// Heading of how the server is reached.
 const REACHING: &str = "Reaching the server";
 
@@ -47,82 +47,81 @@ pub(crate) struct RequestArgs {
     /// Method
     #[arg(short = 'X', long = "method", default_value = "GET", help_heading = ASKING)]
     pub(crate) method: String,
-    /// Header added to every request
+    /// Header to add to every request
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = ASKING)]
     pub(crate) headers: Vec<String>,
     /// Body: a string, or @FILE
     #[arg(long, value_name = "STRING|@FILE", help_heading = ASKING)]
     pub(crate) body: Option<String>,
-    /// Draw requests from this file: a list of paths with methods and weights, an .http file, a HAR, or curl commands. A number
-    /// instead ends the load after exactly this many requests; both may be given
+    /// Draw requests from this file: a list of paths with methods and weights, an .http file, a HAR, or curl commands. If you give a
+    /// number instead, the load ends after exactly that many requests. You may give both
     #[arg(long, visible_alias = "urls", value_name = "FILE|N", help_heading = ASKING)]
     pub(crate) requests: Vec<CountOrFile>,
-    /// CSV file with a header line whose rows fill {COLUMN} in requests; {uuid}, {random 1 100} and the number of the request need no file
+    /// CSV file with a header line, whose rows fill in {COLUMN} in requests; {uuid}, {random 1 100} and {n}, the number of the request,
+    /// need no file
     #[arg(long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) data: Option<PathBuf>,
-    /// Lua script with wrk's API: requests, delays, what to do with answers, a report of its own
+    /// Lua script with wrk's API, which can make requests, delay them, handle answers and print a report
     #[arg(short = 's', long, value_name = "FILE", help_heading = ASKING)]
     pub(crate) script: Option<PathBuf>,
-    /// Send what this scenario says (TOML): steps that each user goes through in order, with values taken from answers and time
-    /// to think. Then -R is users a second, without it each connection has one user after the other, and --requests N is a number
-    /// of users
+    /// Simulate users who take the steps in this file (TOML) in order, with values taken from answers and time to think. -R is then users
+    /// per second, and --requests N a number of users; without -R, each connection serves one user after another
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "replay", "ws", "grpc", "sse", "body"], help_heading = ASKING)]
     pub(crate) scenario: Option<PathBuf>,
-    /// Send the requests of this access log (combined format), in load with its own timing; elsewhere each is drawn as often
-    /// as it is in there
+    /// Send the requests in this access log (combined format). load keeps the log's timing; other commands draw each request as often as
+    /// it occurs
     #[arg(long, value_name = "LOG", conflicts_with_all = ["script", "data"], help_heading = ASKING)]
     pub(crate) replay: Option<PathBuf>,
-    /// With --replay: how many times as fast as it was [default: 1]
+    /// With --replay: how many times faster than the log [default: 1]
     #[arg(long, value_name = "FACTOR", requires = "replay", help_heading = ASKING)]
     pub(crate) speed: Option<f64>,
-    /// A request unanswered for longer counts as a timeout, once. To open a connection, with its handshake, may take as
-    /// long, and at most 10 s
-    /// [default: 2s; 60s in compare, ladder and case]
+    /// A request that is not answered within this time counts as a timeout, once. Opening a connection, with its handshake, may take as
+    /// long, but at most 10 s [default: 2s; 60s in compare, ladder and case]
     #[arg(short = 'T', long, value_parser = wrk_time, help_heading = REACHING)]
     pub(crate) timeout: Option<Span>,
-    /// The server listens on this unix socket; the URL's host is only named in requests
+    /// Connect to this unix socket; the URL's host only appears in requests
     #[arg(long, value_name = "SOCKET", help_heading = REACHING)]
     pub(crate) unix: Option<PathBuf>,
-    /// Speak HTTP/2: agreed on over TLS (ALPN), else taken for granted (prior knowledge)
+    /// Use HTTP/2: negotiated over TLS (ALPN), otherwise assumed (prior knowledge)
     #[arg(long, help_heading = REACHING)]
     pub(crate) http2: bool,
-    /// Speak HTTP/3, over QUIC: the URL begins with https://, or the servers that are started here speak TLS
+    /// Use HTTP/3 over QUIC: the URL must begin with https://, or the servers that are started must use TLS
     #[arg(long, conflicts_with_all = ["http2", "ws", "grpc", "sse", "unix", "requests_per_connection"], help_heading = REACHING)]
     pub(crate) http3: bool,
     /// With --http2, --http3 or --grpc: requests in flight on each connection
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = REACHING)]
     pub(crate) streams: u32,
-    /// Speak WebSocket, as a URL with ws:// does too: each request is a message with --body as its text ('hello' where there is none), and what the server
-    /// sends next is its answer; --pipeline says how many are in flight on each connection
+    /// Use WebSocket, as a URL with ws:// also does. Each request is a message with the text of --body (default 'hello'), and the next
+    /// message from the server is its answer; --pipeline sets how many are in flight on each connection
     #[arg(long, conflicts_with_all = ["http2", "script", "replay", "data"], help_heading = REACHING)]
     pub(crate) ws: bool,
-    /// Call this method of gRPC, unary or with a stream of answers: its grpc-status is the answer, and only 0 is no error
+    /// Call this gRPC method, unary or server-streaming; any grpc-status other than 0 is an error
     #[arg(long, value_name = "SERVICE/METHOD", conflicts_with_all = ["http2", "ws", "method", "body", "script", "replay", "data", "requests_per_connection"], help_heading = ASKING)]
     pub(crate) grpc: Option<String>,
-    /// With --grpc: the message, as JSON or from a file with JSON, both read by --proto, or as bytes from a file whose name ends
-    /// in .bin [default: one without fields]
+    /// With --grpc: the message, as JSON or a file with JSON (both need --proto), or as bytes from a file whose name ends in .bin
+    /// [default: a message without fields]
     #[arg(long, value_name = "JSON|@FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) message: Option<String>,
-    /// With --grpc: the .proto file that describes the service; what it imports is looked for beside it
+    /// With --grpc: the .proto file that describes the service; its imports are looked for in the same folder
     #[arg(long, value_name = "FILE", requires = "grpc", help_heading = ASKING)]
     pub(crate) proto: Option<PathBuf>,
-    /// Answers are streams of server-sent events: the report has the time to the first event and the gaps between events. A request
-    /// is answered when its stream ends, or after --events; it has an hour for that where --timeout says nothing
+    /// Expect streams of server-sent events, and report the time to the first event and the gaps between events. A request is answered
+    /// when its stream ends, or after --events; it may take an hour unless --timeout says otherwise
     #[arg(long, conflicts_with_all = ["http2", "ws", "grpc", "script", "replay", "data"], help_heading = REACHING)]
     pub(crate) sse: bool,
-    /// With --sse: how many events complete an answer; then the connection is closed
+    /// With --sse: close the connection after this many events; the answer is then complete
     #[arg(long, value_name = "N", requires = "sse", help_heading = REACHING, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) events: Option<u64>,
-    /// Close each connection after this many requests, whatever the server says
+    /// Close each connection after this many requests, even if the server would keep it open
     #[arg(long, value_name = "N", conflicts_with = "http2", help_heading = REACHING, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
-    /// Trust the certificate authorities in this PEM file instead of those that the machine trusts
+    /// Trust the certificate authorities in this PEM file instead of the machine's own
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = REACHING)]
     pub(crate) cacert: Option<PathBuf>,
-    /// Go on without checking whose certificate the server has
+    /// Do not check the server's certificate
     #[arg(long, help_heading = REACHING)]
     pub(crate) insecure: bool,
-    /// Certificate for a server that asks for one, with those that lead to its authority (PEM)
+    /// Client certificate, with the chain that leads to its authority (PEM)
     #[arg(long, value_name = "FILE", requires = "key", help_heading = REACHING)]
     pub(crate) cert: Option<PathBuf>,
     /// Private key of --cert (PEM)

@@ -15,7 +15,7 @@ pub(crate) struct AnalyseArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that is known, behind the first screen
+    /// Print everything that is known, not only the first screen
     #[arg(long)]
     pub(crate) details: bool,
     #[command(flatten)]
@@ -25,10 +25,10 @@ pub(crate) struct AnalyseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow report whyslow-runs/20260102-030405-9f3c -o report.html")]
 pub(crate) struct ReportArgs {
-    /// Run directories; several stand beside each other on the page
+    /// Run directories; the page shows several side by side
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// The file
+    /// File to write
     #[arg(short, long, default_value = "report.html", value_name = "FILE")]
     pub(crate) output: PathBuf,
 }
@@ -36,13 +36,13 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow view --runs whyslow-runs")]
 pub(crate) struct ViewArgs {
-    /// One run directory, which alone is then served
+    /// Serve only this run
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<PathBuf>,
     /// Folder of runs
     #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
     pub(crate) runs: PathBuf,
-    /// Where to listen; whoever reaches it can read the runs. Port 0 takes a free one
+    /// Address to listen on; anyone who can reach it can read the runs. Port 0 chooses a free one
     #[arg(long, default_value = "127.0.0.1:8710", value_name = "ADDRESS:PORT")]
     pub(crate) listen: std::net::SocketAddr,
 }
@@ -50,13 +50,13 @@ pub(crate) struct ViewArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow history main --metric cpu_per_request")]
 pub(crate) struct HistoryArgs {
-    /// An arm or a target; all where none is named
+    /// Show only this arm or target
     #[arg(value_name = "TARGET")]
     pub(crate) target: Option<String>,
     /// Folder of runs
     #[arg(long, default_value = "whyslow-runs", value_name = "DIR")]
     pub(crate) runs: PathBuf,
-    /// One metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
+    /// Show only this metric: cpu_per_request, rate, p50, p90, p99, p99_9 or rss
     #[arg(long)]
     pub(crate) metric: Option<String>,
     /// How the result is printed
@@ -67,7 +67,7 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow schema compare > findings.schema.json")]
 pub(crate) struct SchemaArgs {
-    /// The output that is described
+    /// The output to describe
     #[arg(value_enum)]
     pub(crate) output: Output,
 }
@@ -106,6 +106,6 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  whyslow man compare | man -l -")]
 pub(crate) struct ManArgs {
-    /// The command; the program itself where none is given
+    /// The command [default: the program itself]
     pub(crate) command: Option<String>,
 }

@@ -14,7 +14,7 @@ pub(crate) enum Model {
     Threads,
     /// Futures: hyper on tokio
     Futures,
-    /// Coroutines: straightline, blocking-style handlers at event-loop speed
+    /// Coroutines: straightline, with handlers that block as in ordinary code
     Coroutines,
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct ServeArgs {
     /// Model of concurrency
     #[arg(long, value_enum)]
     pub(crate) model: Model,
-    /// Address to listen on; any but loopback can be reached by others
+    /// Address to listen on; other machines can reach any address but loopback
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) address: std::net::IpAddr,
-    /// Port; 0 takes a free one and prints it
+    /// Port; 0 chooses a free one and prints it
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Worker threads; the thread model has so many acceptors
+    /// Worker threads; with the thread model, the number of threads that accept connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: u32,
 }
@@ -38,14 +38,14 @@ pub(crate) struct ServeArgs {
 const INIT_EXAMPLE: &str = "\
 Examples:
   whyslow init http://127.0.0.1:8080/users
-      while the server runs: its command line, what it answers, and how such a repository is usually built
+      while the server runs: from its command line, its answer, and the way such a repository is usually built
   whyslow init
-      from the folder alone";
+      from the files in this folder alone";
 
 #[derive(Debug, Args)]
 #[command(after_help = INIT_EXAMPLE)]
 pub(crate) struct InitArgs {
-    /// A server of this repository that runs on this machine; it is asked once
+    /// A server from this repository that is running on this machine; it is sent one request
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct TargetsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TargetsAction {
-    /// What can be compared here, and what is missing to build it
+    /// Show what can be compared here, and what the rest still needs
     #[command(after_help = "Example:\n  whyslow targets list")]
     List {
         /// How the list is printed
@@ -103,14 +103,14 @@ pub(crate) struct CaseArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CaseAction {
-    /// The cases and their questions
+    /// Show the cases and their questions
     #[command(after_help = "Example:\n  whyslow case list")]
     List {
         /// How the list is printed
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
-    /// What a case asks, measures and claims, and how it is fitted to this machine
+    /// Show what a case asks, measures and claims, and how it is adapted to this machine
     #[command(after_help = "Example:\n  whyslow case show warp-vs-fasthttp")]
     Show {
         /// The case
@@ -119,7 +119,7 @@ pub(crate) enum CaseAction {
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
-    /// Build, measure, and hold the figures against the published ones
+    /// Build and measure, and compare the figures with the published ones
     Run(Box<CaseRunArgs>),
 }
 
@@ -128,16 +128,16 @@ pub(crate) enum CaseAction {
 pub(crate) struct CaseRunArgs {
     /// The case
     pub(crate) name: String,
-    /// 8 to 32 short blocks
+    /// Measure only 8 to 32 short blocks
     #[arg(long)]
     pub(crate) quick: bool,
-    /// One block of two slices, of targets that are built already: shows that everything works, decides nothing
+    /// Run one block of two slices with targets that are already built: this shows that everything works, but decides nothing
     #[arg(long, conflicts_with = "quick")]
     pub(crate) smoke: bool,
-    /// Only this comparison of the case; may be given several times
+    /// Run only this comparison of the case; may be given several times
     #[arg(long, value_name = "ID")]
     pub(crate) comparison: Vec<String>,
-    /// Count instructions per function under valgrind too
+    /// Also count instructions per function, with valgrind
     #[arg(long)]
     pub(crate) callgrind: bool,
     #[command(flatten)]
@@ -145,22 +145,22 @@ pub(crate) struct CaseRunArgs {
     /// CPUs of the servers [default: the first half of those allowed]
     #[arg(long, value_name = "LIST")]
     pub(crate) server_cpus: Option<CpuSet>,
-    /// CPUs of the generator [default: the others]
+    /// CPUs of the load generator [default: the others]
     #[arg(long, value_name = "LIST")]
     pub(crate) load_cpus: Option<CpuSet>,
-    /// Seed of order, ports, padding and arrivals
+    /// Seed for order, ports, padding and arrivals
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Directory of the runs; one that holds the same plan is gone on with [default: whyslow-runs/ID]
+    /// Folder for the runs; if it holds an unfinished run of the same plan, that is continued [default: whyslow-runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// File of the answer [default: docs/answers/NAME.md beside the cases; none with --smoke]
+    /// File to write the answer to [default: docs/answers/NAME.md beside the cases; none with --smoke]
     #[arg(long, value_name = "FILE")]
     pub(crate) answer: Option<PathBuf>,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that was measured, behind what is read first
+    /// Print everything that was measured, not only the summary
     #[arg(long)]
     pub(crate) details: bool,
 }
@@ -168,9 +168,9 @@ pub(crate) struct CaseRunArgs {
 const WATCH_EXAMPLE: &str = "\
 Examples:
   whyslow watch :8080 -d 30s
-      whoever listens on port 8080, for half a minute
+      the process that listens on port 8080, for half a minute
   whyslow watch 4711 --profile --counter http://127.0.0.1:8080/count
-      process 4711 with its descendants, with a profile, per request by the server's own count";
+      process 4711 and its descendants, with a profile; requests are counted by the server itself";
 
 #[derive(Debug, Args)]
 #[command(after_help = WATCH_EXAMPLE)]
@@ -178,13 +178,13 @@ pub(crate) struct WatchArgs {
     /// A process, or the port on which it listens
     #[arg(value_name = "PID|:PORT")]
     pub(crate) what: String,
-    /// How long; as long again for each kind of profile
+    /// How long to watch; each kind of profile takes as long again
     #[arg(short = 'd', long, default_value = "10s")]
     pub(crate) duration: Span,
-    /// Afterwards, sample where its CPU time goes
+    /// Then sample where its CPU time goes
     #[arg(long)]
     pub(crate) profile: bool,
-    /// Afterwards, record where its threads wait, and for how long
+    /// Then record where its threads wait, and for how long
     #[arg(long)]
     pub(crate) off_cpu: bool,
     /// Write the profile as folded stacks, for flame graphs
@@ -199,7 +199,7 @@ pub(crate) struct WatchArgs {
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Everything that was measured, behind what is read first
+    /// Print everything that was measured, not only the summary
     #[arg(long)]
     pub(crate) details: bool,
 }
