@@ -1,5 +1,7 @@
 //! What CI runs, in the order in which failures are cheapest.
 
+mod fuzz;
+
 use anyhow::ensure;
 
 use crate::shell::{self, exists, root, run_with};
@@ -11,9 +13,6 @@ const TOOLS: &str = "target/tools";
 const SKIPPED: &str = "target/skipped-tests.txt";
 /// Version of cargo-deny that the checks were written against.
 const DENY_VERSION: &str = "0.20.2";
-
-/// For how long each fuzzing test goes on.
-const FUZZ_SECONDS: &str = "60";
 /// Tests at most that may fail beside others and pass alone: more of them are no accident of timing.
 const MOST_UNSTEADY: usize = 3;
 
@@ -33,10 +32,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     ])?;
     run_with(&["cargo", "doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;
+    fuzz::run()?;
     let skipped = root().join(SKIPPED);
     let _ = std::fs::remove_file(&skipped);
     let list = skipped.to_string_lossy().into_owned();
-    let tested = test_all(&[("SKIPPED_TESTS", &list), ("FUZZ_SECONDS", FUZZ_SECONDS)]);
+    let tested = test_all(&[("SKIPPED_TESTS", &list)]);
     say_skipped(&std::fs::read_to_string(&skipped).unwrap_or_default());
     tested
 }

@@ -15,7 +15,7 @@ const FULL_SIZE: [(&str, &str, &str); 5] = [
     ("shortage::slow_heads_delay_nobody", "STRAIGHTLINE_SLOW", "10000"),
     ("memory::an_upload_takes_no_memory", "STRAIGHTLINE_UPLOAD_MIB", "1024"),
     ("memory::panics_leave_no_memory_behind", "STRAIGHTLINE_PANICS", "1000000"),
-    ("fuzz::whatever_comes_is_answered_well_or_not_at_all", "FUZZ_SECONDS", "600"),
+    ("fuzz::fuzz_requests_are_answered_well_or_not_at_all", "FUZZ_SECONDS", "600"),
 ];
 
 /// What is no test, but two programs: the service restarted while `whyslow load` asks it.

@@ -286,7 +286,7 @@ fn a_flood_of_control_frames_costs_no_memory_and_no_request() {
 /// so many. `FUZZ_SECONDS=60 cargo test -p whyslow-load hostile -- --nocapture` is what CI runs.
 #[test]
 #[expect(clippy::print_stdout, reason = "a check says how much it checked")]
-fn no_bytes_at_all_do_more_than_end_a_connection() {
+fn fuzz_bytes_do_no_more_than_end_a_connection() {
     const INPUTS: u64 = 1_000;
     let number =
         |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));

@@ -303,7 +303,7 @@ fn generated(random: &mut SplitMix64) -> String {
 /// Generated files for as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on.
 #[test]
 #[expect(clippy::print_stdout, reason = "a check says how much it checked")]
-fn no_text_does_more_than_be_refused() {
+fn fuzz_files_are_read_or_refused() {
     let number =
         |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));
     let (time, first) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 0));

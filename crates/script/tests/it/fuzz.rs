@@ -104,7 +104,7 @@ fn fuzz(what: &str, generate: fn(&mut Random) -> Vec<u8>, check: fn(&[u8])) {
 }
 
 #[test]
-fn generated_scripts_run_or_are_refused() {
+fn fuzz_scripts_run_or_are_refused() {
     let generate = |random: &mut Random| {
         let words = (0..random.below(24)).map(|_| WORDS[random.below(WORDS.len())]);
         words.collect::<String>().into_bytes()
@@ -113,7 +113,7 @@ fn generated_scripts_run_or_are_refused() {
 }
 
 #[test]
-fn generated_answers_come_back_as_they_were() {
+fn fuzz_answers_come_back_as_they_were() {
     const PARTS: [&[u8]; 9] = [
         b"HTTP/1.1 200 OK\r\n",
         b"A: b\r\n",

@@ -142,7 +142,7 @@ fn no_bad_answer_is_let_pass() {
 }
 
 #[test]
-fn whatever_comes_is_answered_well_or_not_at_all() {
+fn fuzz_requests_are_answered_well_or_not_at_all() {
     let (time, seed) = (Duration::from_secs(number("FUZZ_SECONDS", 2)), number("FUZZ_SEED", 5));
     let server = TestServer::new(handle);
     let (start, mut random, mut inputs) = (Instant::now(), Random(seed), 0);

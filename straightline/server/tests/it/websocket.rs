@@ -548,7 +548,7 @@ fn what_others_post_is_sent_while_a_client_listens() {
 
 /// Frames with a few bytes changed, for as long as `FUZZ_SECONDS` says: whatever comes, the connection ends in good order.
 #[test]
-fn garbage_ends_in_a_close() {
+fn fuzz_frames_end_in_a_close() {
     let time = Duration::from_secs(crate::support::number_of("FUZZ_SECONDS").unwrap_or(2));
     let seed = crate::support::number_of("FUZZ_SEED").unwrap_or(11);
     let (start, mut random, mut rounds) = (Instant::now(), Random(seed), 0);

@@ -233,7 +233,7 @@ fn without_faults_everything_is_answered() {
 
 /// For as long as `FUZZ_SECONDS` says (2 by default), from `FUZZ_SEED` (0 by default) on, and at least so many.
 #[test]
-fn no_datagrams_at_all_do_more_than_end_a_connection() {
+fn fuzz_datagrams_do_no_more_than_end_a_connection() {
     const RUNS: u64 = 20;
     let number =
         |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"));

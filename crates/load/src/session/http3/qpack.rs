@@ -150,7 +150,7 @@ mod tests {
     /// Fields that are generated, and what becomes of their bytes when some are changed, for as long as `FUZZ_SECONDS` says (2 by
     /// default), from `FUZZ_SEED` (0 by default) on, and at least so many.
     #[test]
-    fn whatever_comes_is_decoded_within_bounds_or_refused() {
+    fn fuzz_fields_are_decoded_within_bounds_or_refused() {
         const INPUTS: u64 = 1_000;
         let number = |name, default| {
             std::env::var(name).map_or(default, |value| value.parse().expect("it is a number"))

@@ -129,11 +129,11 @@ fn run(path: &str, encode: Encode) {
 }
 
 #[test]
-fn generated_forms_are_read_or_refused() {
+fn fuzz_forms_are_read_or_refused() {
     run("/urlencoded", urlencoded);
 }
 
 #[test]
-fn generated_parts_are_read_or_refused() {
+fn fuzz_parts_are_read_or_refused() {
     run("/multipart", multipart);
 }

@@ -244,7 +244,7 @@ fn what_somebody_puts_before_the_handshake_is_not_taken_for_encrypted() {
 
 /// Answers with a few bytes changed, for as long as `FUZZ_SECONDS` says: whatever comes, the client comes to an end.
 #[test]
-fn garbage_ends_in_an_error_or_an_answer() {
+fn fuzz_answers_end_in_an_error_or_an_answer() {
     let time = Duration::from_secs(crate::support::number_of("FUZZ_SECONDS").unwrap_or(2));
     let seed = crate::support::number_of("FUZZ_SEED").unwrap_or(7);
     let (start, mut random, mut rounds, mut failed) = (Instant::now(), Random(seed), 0, 0);
