@@ -55,8 +55,7 @@ fn built() -> anyhow::Result<Vec<Program>> {
     const BUILD: [&str; 5] =
         ["cargo", "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     println!("== {}", BUILD.join(" "));
-    let output =
-        shell::command(&BUILD).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    let output = shell::command(&BUILD).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "'{}' failed: {}", BUILD.join(" "), output.status);
     let text = String::from_utf8_lossy(&output.stdout);
     let programs: Vec<Program> = text.lines().filter_map(program).collect();
