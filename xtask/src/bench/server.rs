@@ -4,6 +4,7 @@ mod closing;
 mod compared;
 mod memory;
 mod models;
+mod uneven;
 mod upload;
 
 use std::path::PathBuf;
@@ -78,9 +79,11 @@ enum Row {
     Upload,
     /// The same handler on coroutines and on threads
     Models,
+    /// p99.9 where half of the connections were all on one of two shards
+    Uneven,
 }
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     Row::KeepAlive,
     Row::Pipeline,
     Row::Http2,
@@ -89,6 +92,7 @@ const ROWS: [Row; 8] = [
     Row::Memory,
     Row::Upload,
     Row::Models,
+    Row::Uneven,
 ];
 
 impl Row {
@@ -102,12 +106,14 @@ impl Row {
             Self::Memory => "memory",
             Self::Upload => "upload",
             Self::Models => "models",
+            Self::Uneven => "uneven",
         }
     }
 
     fn peers(self, quick: bool) -> &'static [&'static str] {
         match (self, quick) {
             (Self::Http2, _) => &HTTP2_PEERS,
+            (Self::Uneven, _) => &[],
             (_, true) => &QUICK_PEERS,
             (Self::Latency, false) => &LATENCY_PEERS,
             (_, false) => &PEERS,
@@ -214,6 +220,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Row::Memory => memory::section(&scale, &cpus)?,
             Row::Upload => upload::section(&scale, &cpus)?,
             Row::Models => models::section(&scale, &cpus)?,
+            Row::Uneven => uneven::section(&scale)?,
         };
         println!("{section}");
         if !args.quick {

@@ -39,6 +39,16 @@ impl Cpus {
         Ok(Self { server: server.to_string(), load: list, load_set })
     }
 
+    /// Two CPUs that a server of two shards and its clients share: there are seldom as many as each would need for itself.
+    pub(crate) fn shared_by_two() -> anyhow::Result<Self> {
+        let halves = Self::halves()?;
+        let second = halves.load.split(',').next().unwrap_or_default();
+        let both = format!("{},{second}", halves.server);
+        let mut load_set = CpuSet::new();
+        both.split(',').filter_map(|cpu| cpu.parse().ok()).for_each(|cpu| load_set.set(cpu));
+        Ok(Self { server: both.clone(), load: both, load_set })
+    }
+
     /// Runs `work` on a thread on the clients' CPUs.
     pub(crate) fn on_load<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let pinned = || {
@@ -104,10 +114,20 @@ impl Server {
 
     /// Starts straightline's example `measured`, with coroutines or with threads.
     pub(crate) fn measured(threads: bool, cpus: &Cpus) -> anyhow::Result<Self> {
+        let model: &[&str] = if threads { &["threads"] } else { &[] };
+        Self::measured_with(1, model, cpus)
+    }
+
+    /// The same with so many shards, each with a CPU of its own if `cpus` has as many for servers.
+    pub(crate) fn measured_on_shards(shards: usize, cpus: &Cpus) -> anyhow::Result<Self> {
+        Self::measured_with(shards, &[], cpus)
+    }
+
+    fn measured_with(shards: usize, model: &[&str], cpus: &Cpus) -> anyhow::Result<Self> {
         let port = free_port()?;
         let program = super::whyslow::release().join("examples/measured").to_string_lossy().into_owned();
-        let mut words = vec![program, format!("127.0.0.1:{port}"), "1".into()];
-        words.extend(threads.then(|| "threads".to_owned()));
+        let mut words = vec![program, format!("127.0.0.1:{port}"), shards.to_string()];
+        words.extend(model.iter().map(|word| (*word).to_owned()));
         Self::start(&words, port, cpus)
     }
 

@@ -155,4 +155,8 @@ fn the_measured_server_answers() {
     assert_eq!(client.response().text(), "Hello, World!");
     client.send(b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(client.response().text(), "5");
+    client.send(b"GET /work HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.response().text(), "Hello, World!");
+    client.send(b"GET /shard HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.response().text(), "straightline-0");
 }
