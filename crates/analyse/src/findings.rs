@@ -25,7 +25,7 @@ use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
-use crate::gates::{self, Gate};
+use crate::gates::{self, Gate, GateSays};
 use crate::limits::{Limit, Limits};
 use crate::next::{self, Next};
 use crate::verdicts::{self, Comparison};
@@ -201,6 +201,26 @@ pub struct FailIfFindings {
     pub outcome: FailIfOutcome,
     /// What was measured, of how much, and how; or why it was not.
     pub text: String,
+}
+
+/// Share of half an interval from which on what disturbed the arms is a part of it that matters: less, taken away, leaves the verdict as
+/// exact as it was.
+const MATTERS: f64 = 0.25;
+
+impl Findings {
+    /// Whether a check that failed is worth telling whoever reads no details. Other load on the server's CPUs is only where it can have
+    /// moved a ratio by a part of its interval that matters: it is inside the interval, and nobody need do anything about the rest.
+    #[must_use]
+    pub fn is_notable(&self, gate: &Gate) -> bool {
+        let Some(GateSays::Disturbed { who, .. }) = &gate.says else { return true };
+        let mut judged = self.comparisons.iter().filter(|row| row.void_by.is_empty() && row.ci_low.is_some());
+        let moved = |row: &Comparison| {
+            let sources = row.bias.of.iter().filter(|source| source.what == *who);
+            sources.map(|source| source.low.max(source.high)).fold(0.0, f64::max)
+        };
+        judged.clone().next().is_none()
+            || judged.any(|row| moved(row) > MATTERS * row.half_width().unwrap_or(0.0))
+    }
 }
 
 fn void_rounds(run: &Run) -> Vec<VoidRound> {

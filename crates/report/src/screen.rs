@@ -180,9 +180,9 @@ fn failed(findings: &Findings) -> Vec<&Gate> {
     failed
 }
 
-/// Number of checks that failed and void nothing: what they can have moved is in the intervals, or is not compared.
+/// Number of checks that failed, void nothing and are worth a look: what they can have moved is in the intervals, or is not compared.
 fn notes(findings: &Findings) -> usize {
-    let voids_nothing = |gate: &&Gate| !gate.ok && gate.voids.is_empty();
+    let voids_nothing = |gate: &&Gate| !gate.ok && gate.voids.is_empty() && findings.is_notable(gate);
     findings.gates.iter().filter(voids_nothing).map(|gate| gate.id).collect::<HashSet<_>>().len()
 }
 
@@ -216,10 +216,7 @@ fn voids(gate: &Gate) -> String {
 
 /// Half of an interval as a share of its ratio.
 fn half_width(row: &Comparison) -> f64 {
-    match (row.ratio, row.ci_low, row.ci_high) {
-        (Some(ratio), Some(low), Some(high)) => (high - low) / 2.0 / ratio,
-        _ => 0.0,
-    }
+    row.half_width().unwrap_or(0.0)
 }
 
 /// How exact the least exact verdict is, and how much of that is due to others on the CPUs.

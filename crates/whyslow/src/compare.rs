@@ -6,6 +6,7 @@ mod confirm;
 pub(crate) mod contained;
 mod diagnose;
 mod generator;
+mod holding;
 pub(crate) mod judged;
 mod pilot;
 pub(crate) mod planning;
@@ -208,7 +209,7 @@ fn host(plan: &Plan) -> model::record::Host {
 
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.
 pub(crate) fn seconds(plan: &Plan) -> f64 {
-    f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan)
+    f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan, plan.turn().0)
 }
 
 /// A name for a run that begins now.

@@ -125,6 +125,15 @@ pub struct Comparison {
     pub void_by: Vec<GateId>,
 }
 
+impl Comparison {
+    /// Half of the interval as a share of the ratio, where there is one.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        let (ratio, low, high) = (self.ratio?, self.ci_low?, self.ci_high?);
+        Some((high - low) / 2.0 / ratio)
+    }
+}
+
 /// All comparisons, primary metrics first; gates have the last word.
 pub(crate) fn all(sheet: &Sheet, gates: &[Gate]) -> Vec<Comparison> {
     let mut rows: Vec<Comparison> = Metric::ALL

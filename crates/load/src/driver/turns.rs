@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use model::job::{Job, Polled, Turn, TurnPace, TurnReport};
+use model::job::{Job, Polled, Turn, TurnPace, TurnReport, first_late};
 
 use super::conductor::{Conductor, Crew, Taken, lead};
 use super::control::Order;
@@ -135,7 +135,7 @@ fn report(turn: &Turn, taken: &Taken) -> TurnReport {
         due: matches!(turn.pace, TurnPace::Open { .. }).then_some(due),
         errors: measured.errors,
         given_up: measured.unfinished,
-        answering: measured.answers_per_lane.iter().filter(|answers| **answers > 0).count() as u64,
+        late_ns: first_late(measured.late_ns.clone()),
         unsent: measured.unsent,
         bytes_read: measured.bytes_read,
         mean_response_ns: if answered { measured.response.mean() } else { 0.0 },

@@ -86,8 +86,8 @@ pub struct Tally {
     expected_by_label: Box<[Option<u16>]>,
     /// Whether answers that come after the window belong to it, too.
     waits: bool,
-    /// Requests answered after the window.
-    late: u64,
+    /// When each request was answered that was answered after the window: nanoseconds from its end.
+    pub late_ns: Vec<u64>,
     second: SecondTally,
     /// For the responses of the next second.
     spare: Option<Latencies>,
@@ -165,7 +165,7 @@ impl Tally {
             expected_status: None,
             expected_by_label: Box::default(),
             waits: false,
-            late: 0,
+            late_ns: Vec::new(),
             second,
             spare: None,
             second_end_ns: u64::MAX,
@@ -202,7 +202,7 @@ impl Tally {
     /// Requests answered before the window ended.
     #[must_use]
     pub fn in_time(&self) -> u64 {
-        self.requests - self.late
+        self.requests - self.late_ns.len() as u64
     }
 
     /// When the window ends; `u64::MAX` without one.
@@ -308,7 +308,9 @@ impl Tally {
             return;
         }
         self.requests += 1;
-        self.late += u64::from(done > self.end_ns());
+        if done > self.end_ns() {
+            self.note_late(done);
+        }
         self.second.requests += 1;
         if timed {
             self.record(stamp, done);
@@ -322,6 +324,11 @@ impl Tally {
         if wrong {
             self.note_status(status);
         }
+    }
+
+    #[cold]
+    fn note_late(&mut self, done: u64) {
+        self.late_ns.push(done - self.end_ns());
     }
 
     #[cold]

@@ -42,6 +42,8 @@ pub(crate) struct Measured {
     pub(crate) requests: u64,
     /// Of these, answered before sending ended; nothing where answers were not waited for afterwards.
     pub(crate) in_time: Option<u64>,
+    /// When each of the others was answered: nanoseconds from the end of sending, in no order.
+    pub(crate) late_ns: Vec<u64>,
     pub(crate) answers: u64,
     pub(crate) bytes_read: u64,
     pub(crate) pieces: Pieces,
@@ -94,6 +96,7 @@ impl Measured {
             by_name: BTreeMap::new(),
             requests: 0,
             in_time: None,
+            late_ns: Vec::new(),
             answers: 0,
             bytes_read: 0,
             pieces: Pieces::default(),
@@ -248,6 +251,7 @@ fn add_report(sum: &mut Measured, report: Report) {
     let tally = finished.tally;
     add(&mut sum.response, &tally.censored);
     *sum.in_time.get_or_insert_default() += tally.in_time();
+    sum.late_ns.extend(&tally.late_ns);
     sum.thread_rates_per_s.extend(tally.rates_per_s());
     if let Some(Split { service, send_lag }) = tally.split {
         add(sum.service.get_or_insert_with(latencies), &service);

@@ -143,7 +143,7 @@ fn an_answer_that_takes_longer_than_it_is_waited_for_comes_in_no_later_turn() {
 }
 
 #[test]
-fn a_turn_tells_on_how_many_connections_a_server_answers_that_stays_with_one() {
+fn a_turn_tells_what_was_answered_after_it_and_what_a_server_left_that_stays_with_one_connection() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -160,8 +160,20 @@ fn a_turn_tells_on_how_many_connections_a_server_answers_that_stays_with_one() {
     job.endpoints[0].url = url;
     let patient = Turn { drain_ns: 500 * MILLI, ..closed(0, 50) };
     let (reports, ()) = drive(&job, &[patient, closed(1, 50), patient], |_| ());
-    assert_eq!(reports.iter().map(|report| report.answering).collect::<Vec<_>>(), [1, 4, 1], "{reports:?}");
-    assert!(reports[2].given_up > 0 && reports[2].requests > 1, "{reports:?}");
+    for report in &reports {
+        let late = &report.late_ns;
+        assert_eq!(late.len() as u64, report.requests - report.in_time, "{report:?}");
+        assert!(
+            late.is_sorted() && late.iter().all(|ns| *ns <= report.quiet_ns - report.end_ns),
+            "{report:?}"
+        );
+    }
+    // What is in flight when a turn ends is one request on each connection at most.
+    let late = |report: &TurnReport| (report.late_ns.len(), report.given_up);
+    assert!(late(&reports[1]).0 <= 4 && late(&reports[1]).1 == 0, "{reports:?}");
+    for stays in [&reports[0], &reports[2]] {
+        assert!(late(stays).0 <= 1 && late(stays).1 > 0 && stays.requests > 1, "{reports:?}");
+    }
 }
 
 #[test]

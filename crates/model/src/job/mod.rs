@@ -18,7 +18,7 @@ mod turn;
 
 pub use fill::Data;
 pub use summary::{FieldSummary, RequestSummary, RequestsSummary};
-pub use turn::{Command, Event, Polled, Turn, TurnPace, TurnReport};
+pub use turn::{Command, Event, MOST_LATE, Polled, Turn, TurnPace, TurnReport, first_late};
 
 use std::path::PathBuf;
 

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Errors, LoadReport, ShardRecord};
 use crate::units::Rate;
 
+/// Late answers of one turn that are reported: as many as tell how a server goes from one connection to the next.
+pub const MOST_LATE: usize = 1024;
+
 /// What the orchestrator asks of a generator after its [`Job`](super::Job).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -127,8 +130,9 @@ pub struct TurnReport {
     pub errors: Errors,
     /// Requests given up when answers were no longer waited for.
     pub given_up: u64,
-    /// Connections on which anything was answered.
-    pub answering: u64,
+    /// When each request was answered that was answered after sending had ended: nanoseconds from then, in rising order, the first
+    /// [`MOST_LATE`] of them.
+    pub late_ns: Vec<u64>,
     /// Requests due and never sent.
     pub unsent: u64,
     /// Bytes read.
@@ -137,6 +141,14 @@ pub struct TurnReport {
     pub mean_response_ns: f64,
     /// What the generator's threads used and polled.
     pub cpu: Polled,
+}
+
+/// The first late answers of a turn in rising order, as they are reported.
+#[must_use]
+pub fn first_late(mut late_ns: Vec<u64>) -> Vec<u64> {
+    late_ns.sort_unstable();
+    late_ns.truncate(MOST_LATE);
+    late_ns
 }
 
 /// CPU time of a generator in one turn.

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::{Arm, Blocks, Plan, WarmupClass};
 use crate::units::Span;
 
-/// Seconds of all blocks for each arm: with its pilots and the diagnosis, a run of two servers then ends within a minute.
-const ARM_S: f64 = 18.0;
+/// Seconds of all blocks for each arm at most.
+const ARM_S: f64 = 17.0;
+/// Seconds from the first pilot to the end of the diagnosis: for each arm, and beside that.
+const WHOLE_S: [f64; 2] = [20.0, 20.0];
 /// Variance of the ratio of one cycle, rare disturbed ones included, over that between two starts of the same servers: (2.6 %)² over
 /// (1.05 %)². Source: `docs/benchmarks/experiment.md`, starts and cycles.
 const CYCLE_OVER_START: f64 = 6.0;
@@ -61,6 +63,25 @@ impl Plan {
         let fitting = longer.filter(|(_, fits)| *fits);
         let all = std::iter::once(split(least)).chain(fitting).map(|(split, _)| split);
         all.min_by(|a, b| a.variance().total_cmp(&b.variance()))
+    }
+
+    /// Seconds that all of a quick run may take, from the first pilot to the end of the diagnosis; nothing of another run.
+    #[must_use]
+    pub fn whole_s(&self) -> Option<f64> {
+        let [arm_s, beside_s] = WHOLE_S;
+        self.is_quick().then_some(beside_s + arm_s * self.arms.len() as f64)
+    }
+
+    /// Whether a quick run goes on to another block after `done` of them, which took `taken_s` seconds after pilots of `pilots_s`, where
+    /// the diagnosis will take `diagnosis_s`: there are never fewer than an interval needs, and then as many as end in time. This
+    /// depends on nothing that is compared.
+    #[must_use]
+    pub fn has_time(&self, done: u32, taken_s: f64, pilots_s: f64, diagnosis_s: f64) -> bool {
+        let (Blocks::Fitted { fewest, .. }, Some(whole_s)) = (self.design.blocks, self.whole_s()) else {
+            return true;
+        };
+        let blocks_s = (ARM_S * self.arms.len() as f64).min(whole_s - pilots_s - diagnosis_s);
+        done < fewest || taken_s * f64::from(done + 1) / f64::from(done) <= blocks_s
     }
 
     /// Seconds of a block of so many cycles under the first condition, of slices of this length or of windows of arms alone.

@@ -1,7 +1,8 @@
 //! The first screen, whole, on findings of each kind.
 
 use analyse::{
-    ArmFindings, BiasFindings, BiasSource, Cause, Comparison, Findings, Grade, LedgerLine, Metric, Verdict,
+    ArmFindings, BiasFindings, BiasSource, Cause, Comparison, Findings, GateSays, Grade, LedgerLine, Metric,
+    Verdict,
 };
 use model::plan::{CauseId, GateId};
 use report::{SCREEN_COLUMNS, Style};
@@ -524,4 +525,24 @@ More     whyslow report whyslow-runs/20260102-030405-9f3c   the page
          whyslow analyse whyslow-runs/20260102-030405-9f3c --details
 ",
     );
+}
+
+#[test]
+fn other_load_is_noted_where_it_makes_up_a_part_of_an_interval_that_matters() {
+    let who = "other processes";
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    let turns = [("threads".to_owned(), 0.02), ("pr".to_owned(), 0.01)];
+    let says = Some(GateSays::Disturbed { who, turns });
+    found.gates.push(analyse::Gate { says, ..gate(GateId::Host, false, &[]) });
+    // Half of the interval of CPU per request is 1.3 %.
+    for (moved, note) in [(0.002, false), (0.006, true)] {
+        found.comparisons[0].bias = BiasFindings {
+            low: moved,
+            high: moved,
+            of: vec![BiasSource { what: who.into(), low: moved, high: moved }],
+        };
+        let text = findings_text(&found, Style::Plain);
+        assert_eq!(text.contains("no check voids a figure, 1 note"), note, "{text}");
+        assert_eq!(text.contains("everything checked held"), !note, "{text}");
+    }
 }

@@ -28,8 +28,8 @@ const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 const SAMPLES_HZ: u32 = 997;
 /// Turns in which stacks are sampled: of a busy CPU 200 samples each.
 const SAMPLED: u32 = 10;
-/// The same of turns that are longer, at least.
-const FEWEST_SAMPLED: u32 = 4;
+/// The same of turns that are longer, at least; and of those in which calls are counted.
+const FEWEST_LONG: u32 = 4;
 /// The least difference, as a share of CPU per request, that so many samples divide well: a part of a tenth of it is then three standard
 /// errors.
 const DIVIDED: f64 = 0.3;
@@ -39,10 +39,15 @@ const MOST_SAMPLED: u32 = 120;
 const WATCHED: u32 = 3;
 /// Turns in which system calls are counted: of a busy server only in slices of each.
 const COUNTED: u32 = 5;
-/// Watched turns from one turn without watching to the next.
-const PLAIN_EVERY: u32 = 2;
-/// Turns that warm a server that is compared with nobody: no figure is scored.
-const WARM_TURNS: u32 = 3;
+/// Watched turns from one turn without watching to the next, at least.
+const PLAIN_EVERY: u32 = 3;
+/// Turns without watching beside those of one kind, at most: more say nothing more of what watching costs.
+const MOST_PLAIN: u32 = 8;
+/// How long a server is warmed that is compared with nobody: no figure is scored.
+const WARM: Duration = Duration::from_millis(600);
+
+/// What it takes to find the names of what was sampled in one arm. For estimates.
+const NAMES_S: f64 = 1.5;
 
 /// Shortest turn of any: of a slice there would be too few samples.
 const WATCHED_TURN: Duration = Duration::from_millis(200);
@@ -53,30 +58,51 @@ const LONGEST: Duration = Duration::from_secs(1);
 const NOT_STOPPED: &str =
     "no counts of system calls: tracing would stop the server at each, and it was not started here";
 
-/// Seconds that the diagnosis of all arms takes.
-pub(super) fn seconds(plan: &Plan) -> f64 {
+/// Seconds that the diagnosis of all arms takes, where a slice is as long as `slice`.
+pub(super) fn seconds(plan: &Plan, slice: Duration) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
-    let turns = f64::from(WARM_TURNS + PLAIN_EVERY + (SAMPLED + COUNTED) * (PLAIN_EVERY + 1) / PLAIN_EVERY);
+    let length = slice.clamp(WATCHED_TURN, LONGEST);
+    let with_plain = |turns| f64::from(turns + plain_turns(turns));
     // A server that waits has some turns more; an estimate need not know which do.
-    let one = START_S + turns * (plan.turn().0.clamp(WATCHED_TURN, LONGEST).as_secs_f64() + TURN_OVERHEAD_S);
-    plan.arms.len() as f64 * one
+    let turns = f64::from(warm_turns(length) + 1)
+        + with_plain(as_long(SAMPLED, length))
+        + with_plain(as_long(COUNTED, length));
+    plan.arms.len() as f64 * (START_S + NAMES_S + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
 }
 
-/// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples.
-pub(super) fn sampled_turns(standings: &[Standing]) -> u32 {
+/// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples, where
+/// there are `spare_s` seconds left for them beside those of the shortest diagnosis.
+pub(super) fn sampled_turns(standings: &[Standing], spare_s: f64) -> u32 {
     let shown = standings.iter().filter(|arm| arm.low > 1.0 || arm.high < 1.0);
     let smallest = shown.map(|arm| arm.ratio.ln().abs()).fold(DIVIDED, f64::min);
     let arms = u32::try_from(standings.len() + 1).unwrap_or(u32::MAX);
     let wanted = f64::from(SAMPLED) * (DIVIDED / smallest).powi(2);
-    (wanted.ceil() as u32).min(MOST_SAMPLED / arms).max(SAMPLED)
+    let one_s = f64::from(arms) * (WATCHED_TURN.as_secs_f64() + TURN_OVERHEAD_S);
+    let in_time = f64::from(SAMPLED) + spare_s.max(0.0) / one_s;
+    (wanted.ceil().min(in_time) as u32).min(MOST_SAMPLED / arms).max(SAMPLED)
 }
 
-/// Turns of so long that bring as many samples as `turns` of the shortest.
-fn as_many_samples(turns: u32, length: Duration) -> u32 {
+/// Turns of so long that take together as long as `turns` of the shortest, or a few.
+fn as_long(turns: u32, length: Duration) -> u32 {
     let needed = f64::from(turns) * WATCHED_TURN.as_secs_f64() / length.as_secs_f64();
-    (needed.ceil() as u32).clamp(FEWEST_SAMPLED.min(turns), turns)
+    (needed.ceil() as u32).clamp(FEWEST_LONG.min(turns), turns)
+}
+
+/// Turns of so long that warm a server.
+fn warm_turns(length: Duration) -> u32 {
+    (WARM.as_secs_f64() / length.as_secs_f64()).ceil().max(1.0) as u32
+}
+
+/// Watched turns from one turn without watching to the next, where there are so many of one kind.
+fn plain_every(turns: u32) -> u32 {
+    turns.div_ceil(MOST_PLAIN).max(PLAIN_EVERY)
+}
+
+/// Turns without watching beside so many of one kind.
+fn plain_turns(turns: u32) -> u32 {
+    turns.div_ceil(plain_every(turns))
 }
 
 /// Watches every arm in `arms`, sampling stacks in so many turns; a failed arm is in its record, not an error.
@@ -140,7 +166,7 @@ fn diagnose(
         (bench.plan.timing.window.0.min(LONGEST), sampled)
     } else {
         let length = turn(fitted).max(WATCHED_TURN);
-        (length, as_many_samples(sampled, length))
+        (length, as_long(sampled, length))
     };
     let mut course = Course { bench, together, watched, sampled, condition, length, log, turns: 0 };
     let outcome = course.run(progress);
@@ -190,7 +216,7 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn run(&mut self, progress: &mut Progress) -> Result<(), Early> {
-        for _ in 0..WARM_TURNS {
+        for _ in 0..warm_turns(self.length) {
             self.each(|course, index| course.turn(index, None, &mut Unwatched).map(drop))?;
         }
         self.each(|course, index| {
@@ -205,7 +231,7 @@ impl Course<'_> {
         self.pass(PassKind::Beside, WATCHED, |watched| !watched.beside.is_empty(), progress)?;
         self.pass(PassKind::Waiting, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
         self.pass(PassKind::Waking, WATCHED, |watched| leaves_idle(&watched.first), progress)?;
-        self.pass(PassKind::Counting, COUNTED, |_| true, progress)?;
+        self.pass(PassKind::Counting, as_long(COUNTED, self.length), |_| true, progress)?;
         self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
         self.each(Self::end_plain)
     }
@@ -277,7 +303,7 @@ impl Course<'_> {
         for number in 0..turns {
             self.each(|course, index| {
                 let Some(watch) = &mut watches[index] else { return Ok(()) };
-                if number % PLAIN_EVERY == 0 {
+                if number % plain_every(turns) == 0 {
                     course.plain_turn(index)?;
                 }
                 watch.prepare(&course.watched[index].group)?;
@@ -529,20 +555,32 @@ mod tests {
 
     #[test]
     fn a_small_difference_that_was_shown_is_sampled_longer() {
-        let turns =
-            |ratios: &[f64]| sampled_turns(&ratios.iter().map(|ratio| standing(*ratio)).collect::<Vec<_>>());
+        let in_time = |ratios: &[f64], spare_s| {
+            let standings: Vec<Standing> = ratios.iter().map(|ratio| standing(*ratio)).collect();
+            sampled_turns(&standings, spare_s)
+        };
+        let turns = |ratios: &[f64]| in_time(ratios, f64::INFINITY);
         assert_eq!(turns(&[2.0]), SAMPLED);
         // Not shown: one is inside the interval.
         assert_eq!(turns(&[1.005]), SAMPLED);
         assert_eq!((turns(&[1.3]), turns(&[1.2]), turns(&[1.05]), turns(&[0.95])), (14, 28, 60, 60));
         // All arms together are not sampled for minutes.
         assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 24);
+        // Nor longer than there is time: of two arms 0.44 s for each more.
+        assert_eq!((in_time(&[1.05], 8.9), in_time(&[1.05], -20.0)), (30, SAMPLED));
     }
 
     #[test]
     fn longer_turns_are_fewer_and_bring_as_many_samples() {
         for (ms, turns) in [(200, 10), (500, 4), (1000, 4), (250, 8)] {
-            assert_eq!(as_many_samples(SAMPLED, Duration::from_millis(ms)), turns, "{ms} ms");
+            assert_eq!(as_long(SAMPLED, Duration::from_millis(ms)), turns, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn turns_without_watching_stand_beside_all_that_are_watched_and_are_not_many() {
+        for (watched, plain) in [(1, 1), (3, 1), (5, 2), (10, 4), (24, 8), (60, 8)] {
+            assert_eq!(plain_turns(watched), plain, "{watched}");
         }
     }
 }

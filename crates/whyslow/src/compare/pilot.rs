@@ -8,6 +8,7 @@ use model::units::Span;
 use rustix::system::sysinfo;
 
 use super::Early;
+use super::holding;
 use super::server::{Bench, Purpose, Server};
 use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
@@ -63,7 +64,9 @@ pub(super) struct Piloted {
     background: f64,
     /// Whether all that was in flight was answered in time.
     kept_up: bool,
-    /// Connections that it answered while it left others without any answer.
+    /// Answers per second while requests were sent.
+    sending_per_s: f64,
+    /// Connections that it seems to answer at a time, where it leaves the others waiting.
     held: Option<u32>,
     /// Whether it used all of its CPUs.
     full: bool,
@@ -86,6 +89,7 @@ impl Bench<'_> {
             rss_bytes: 0,
             background: 0.0,
             kept_up: true,
+            sending_per_s: 0.0,
             held: None,
             full: false,
         };
@@ -141,7 +145,8 @@ impl Bench<'_> {
         let begun = Instant::now();
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
         piloted.start += begun.elapsed();
-        let outcome = look(&mut together, connections, piloted);
+        let depth = self.plan.workload.job.depth();
+        let outcome = look(&mut together, connections, depth, piloted);
         let ended = Instant::now();
         together.end();
         piloted.start += ended.elapsed();
@@ -212,20 +217,28 @@ impl Bench<'_> {
         let free = self.plan.design.fewer_connections && connections == self.plan.workload.job.connections;
         let longest_s = if working().any(Piloted::is_silent) || free && working().all(|piloted| piloted.full)
         {
-            USUAL_QUEUE_S
-        } else if working().any(|piloted| !piloted.kept_up) {
-            LONGEST_QUEUE_S
+            Some(USUAL_QUEUE_S)
         } else {
-            return None;
+            working().any(|piloted| !piloted.kept_up).then_some(LONGEST_QUEUE_S)
         };
-        let fit = (slowest * longest_s / depth).floor().max(self.fewest_connections(slowest / depth)) as u32;
-        let holding = working().filter_map(|piloted| Some((piloted.held?, piloted.record.arm.clone())));
-        let held = holding.min().filter(|(held, _)| *held < fit);
-        let fewer = held.map_or(Fewer { connections: fit, held_by: None }, |(connections, arm)| Fewer {
-            connections,
-            held_by: Some(arm),
-        });
+        let fewest = self.fewest_connections(slowest / depth);
+        let fit = longest_s.map(|longest_s| (slowest * longest_s / depth).floor().max(fewest) as u32);
+        let fit = fit.map(|connections| Fewer { connections, held_by: None });
+        let held = |piloted: &Piloted| {
+            Some(Fewer { connections: piloted.held?, held_by: Some(piloted.record.arm.clone()) })
+        };
+        let fewer = working().filter_map(held).chain(fit).min_by_key(|fewer| fewer.connections)?;
         (fewer.connections < connections).then_some(fewer)
+    }
+
+    /// Whether fewer connections show that the arm in `fewer` answers on more of them at a time than it seemed to.
+    pub(super) fn is_refuted(&self, fewer: &Fewer, all: u32, before: &[Piloted], after: &[Piloted]) -> bool {
+        let Some(arm) = &fewer.held_by else { return false };
+        let per_s = |pilots: &[Piloted]| {
+            pilots.iter().find(|piloted| piloted.record.arm == *arm).map(|piloted| piloted.sending_per_s)
+        };
+        let [Some(all_per_s), Some(held_per_s)] = [before, after].map(per_s) else { return false };
+        holding::is_refuted(fewer.connections, all, held_per_s, all_per_s)
     }
 
     /// With fewer connections a server on all of its CPUs would have nothing to do now and then. Where even those are not answered in
@@ -251,17 +264,22 @@ impl Piloted {
         !self.answers.is_empty() && failure.is_some_and(|failure| failure.kind == FailureKind::NotReady)
     }
 
+    /// It answers on all connections alike, whatever it seemed to do.
+    pub(super) fn holds_none(&mut self) {
+        self.held = None;
+    }
+
     fn answers_some(&self) -> bool {
         self.record.failure.is_none() || self.is_silent()
     }
 }
 
-fn look(together: &mut Together, connections: u32, piloted: &mut Piloted) -> Result<(), Early> {
+fn look(together: &mut Together, connections: u32, depth: u32, piloted: &mut Piloted) -> Result<(), Early> {
     // What comes later shows that there are too many connections, and need not be waited for.
     let one_answer_s = (1.0 / piloted.per_s).min(LONGEST_SLICE.0.as_secs_f64());
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
     let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
-    together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
+    let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
     let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
     let report = &taken.report;
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();
@@ -269,8 +287,10 @@ fn look(together: &mut Together, connections: u32, piloted: &mut Piloted) -> Res
     let drained = Duration::from_nanos(report.quiet_ns.saturating_sub(report.end_ns));
     piloted.kept_up =
         report.given_up == 0 && drained.as_secs_f64() <= LONGEST_QUEUE_S.max(SLOWEST_ANSWERS * one_answer_s);
-    let answering = u32::try_from(report.answering).unwrap_or(u32::MAX);
-    piloted.held = (report.given_up > 0 && (1..connections).contains(&answering)).then_some(answering);
+    piloted.sending_per_s = holding::per_s(report);
+    // What only one turn shows may have been something else that happened when it ended.
+    let held = |report| holding::held(report, connections, depth, one_answer_s);
+    piloted.held = held(&warmed.report).zip(held(report)).map(|(one, other)| one.max(other));
     let used = &taken.observed.target;
     let offered_ns = used.wall_ns.saturating_mul(taken.observed.server_cpus.cpus.max(1).into());
     piloted.full = used.cpu.total_ns as f64 >= NEARLY_FULL * offered_ns as f64;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use launch::{BuildStep, Built, LaunchError, Launcher, executable_of, sha256_file};
@@ -11,6 +12,7 @@ use model::record::{
 };
 
 use super::Early;
+use super::block::turn;
 use super::diagnose;
 use super::pilot::Piloted;
 use super::progress::Progress;
@@ -33,6 +35,7 @@ pub(super) struct Session<'a> {
     /// Blocks of an earlier call: they are not run again.
     done: BTreeSet<u32>,
     progress: Progress,
+    begun: Instant,
     /// Blocks to go on to at a look.
     extend: &'a dyn Fn(&Run) -> Option<u32>,
 }
@@ -50,6 +53,7 @@ impl<'a> Session<'a> {
             progress: Progress::new(PILOT_S * plan.arms.len() as f64 + super::seconds(plan)),
             bench,
             manifest,
+            begun: Instant::now(),
             extend: &analyse::extend_to,
         }
     }
@@ -119,9 +123,14 @@ impl<'a> Session<'a> {
         let mut held_by = None;
         for left in (0..LOWERINGS).rev() {
             let Some(fewer) = self.bench.fewer_connections(&pilots, connections) else { break };
+            let tried = self.pilots(fewer.connections, left > 0)?;
+            if self.bench.is_refuted(&fewer, connections, &pilots, &tried) {
+                pilots.iter_mut().for_each(Piloted::holds_none);
+                continue;
+            }
             connections = fewer.connections;
             held_by = fewer.held_by;
-            pilots = self.pilots(connections, left > 0)?;
+            pilots = tried;
         }
         self.manifest.fitted = self.bench.fit(&pilots, connections);
         self.manifest.fitted.connections = (connections < requested).then_some(connections);
@@ -164,7 +173,12 @@ impl<'a> Session<'a> {
             || f64::from(plan.usual_blocks()) * plan.block_seconds(),
             |split| f64::from(split.blocks) * split.block_s,
         );
-        blocks_s + diagnose::seconds(plan)
+        blocks_s + self.diagnosis_s()
+    }
+
+    /// About how long the diagnosis takes as the plan was fitted.
+    fn diagnosis_s(&self) -> f64 {
+        diagnose::seconds(self.plan(), turn(&self.manifest.fitted))
     }
 
     /// The pilots of all arms; `briefly` of those up to the first for which connections are lowered without a doubt.
@@ -255,6 +269,7 @@ impl<'a> Session<'a> {
     fn blocks(&mut self) -> Result<u32, Early> {
         let conditions = self.conditions();
         let mut wanted = self.manifest.fitted.blocks(self.plan());
+        let (pilots_s, begun) = (self.begun.elapsed().as_secs_f64(), Instant::now());
         let mut block = 0;
         while block < wanted && self.comparable() {
             if !self.done.contains(&block) {
@@ -262,6 +277,12 @@ impl<'a> Session<'a> {
                 self.block(block, &conditions)?;
             }
             block += 1;
+            // How long those of an earlier call took is not known.
+            let taken_s = begun.elapsed().as_secs_f64();
+            if self.done.is_empty() && !self.plan().has_time(block, taken_s, pilots_s, self.diagnosis_s()) {
+                wanted = block;
+                self.manifest.fitted.split.iter_mut().for_each(|split| split.blocks = block);
+            }
             if block == wanted {
                 wanted = self.look(wanted)?;
             }
@@ -302,7 +323,10 @@ impl<'a> Session<'a> {
         let condition = self.conditions()[analyse::main_condition(self.plan())];
         self.progress.doing("looking for causes");
         let fitted = self.manifest.fitted.clone();
-        let sampled = diagnose::sampled_turns(&analyse::standings(&self.bench.dir.read()?));
+        let standings = analyse::standings(&self.bench.dir.read()?);
+        let left_s = self.plan().whole_s().map(|whole_s| whole_s - self.begun.elapsed().as_secs_f64());
+        let spare_s = left_s.map_or(f64::INFINITY, |left_s| left_s - self.diagnosis_s());
+        let sampled = diagnose::sampled_turns(&standings, spare_s);
         let (alive, progress) = (&self.alive, &mut self.progress);
         let records = diagnose::block(&self.bench, block, alive, sampled, condition, &fitted, progress)?;
         for record in &records {

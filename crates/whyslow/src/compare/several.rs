@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::job::{Command, Event, Job, Polled, Turn, TurnReport};
+use model::job::{Command, Event, Job, Polled, Turn, TurnReport, first_late};
 use model::plan::Machine;
 use model::units::{CpuSet, format_ns};
 use observe::Observed;
@@ -168,7 +168,7 @@ fn together(reports: &[TurnReport]) -> TurnReport {
         all.due = all.due.zip(one.due).map(|(all, one)| all + one);
         all.errors += one.errors;
         all.given_up += one.given_up;
-        all.answering += one.answering;
+        all.late_ns.extend(&one.late_ns);
         all.unsent += one.unsent;
         all.bytes_read += one.bytes_read;
         response_ns += one.mean_response_ns * one.requests as f64;
@@ -176,6 +176,7 @@ fn together(reports: &[TurnReport]) -> TurnReport {
         let busy_ns = all.cpu.busy_ns.max(one.cpu.busy_ns);
         all.cpu = Polled { busy_ns, polled_ns: all.cpu.polled_ns + one.cpu.polled_ns };
     }
+    all.late_ns = first_late(all.late_ns);
     all.mean_response_ns = if all.requests == 0 { 0.0 } else { response_ns / all.requests as f64 };
     all
 }
@@ -198,7 +199,7 @@ mod tests {
             due: Some(31),
             errors: Errors { timeout: 1, ..Errors::default() },
             given_up: 1,
-            answering: 8,
+            late_ns: vec![4],
             unsent: 0,
             bytes_read: 300,
             mean_response_ns: 10.0,
@@ -213,7 +214,7 @@ mod tests {
             due: Some(10),
             errors: Errors::default(),
             given_up: 0,
-            answering: 4,
+            late_ns: vec![2, 5],
             bytes_read: 100,
             mean_response_ns: 50.0,
             cpu: Polled { busy_ns: 20, polled_ns: 60 },
@@ -222,7 +223,7 @@ mod tests {
         let all = together(&[one, other]);
         assert_eq!((all.start_ns, all.end_ns, all.quiet_ns), (90, 201, 210));
         assert_eq!((all.requests, all.in_time, all.due, all.errors.total()), (40, 39, Some(41), 1));
-        assert_eq!((all.answering, all.bytes_read, all.mean_response_ns), (12, 400, 20.0));
+        assert_eq!((all.late_ns, all.bytes_read, all.mean_response_ns), (vec![2, 4, 5], 400, 20.0));
         assert_eq!(all.cpu, Polled { busy_ns: 80, polled_ns: 65 });
     }
 }

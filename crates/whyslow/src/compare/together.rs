@@ -17,8 +17,8 @@ use super::server::{Bench, Server};
 const LEAD: Duration = Duration::from_millis(10);
 /// Turns without an answer from which on a server counts as one that gives none.
 const TRIES: u32 = 5;
-/// A turn of so long needs none: what the caches lost is too small a part of it.
-const NO_LEAD: Duration = Duration::from_millis(300);
+/// A turn of so long needs none: what the caches lost is too small a part of it, and the lead of a slow server is a turn by itself.
+const NO_LEAD: Duration = Duration::from_millis(100);
 /// How long answers are waited for after a turn. What takes longer is given up and counted as such.
 const DRAIN: Duration = Duration::from_secs(10);
 /// The same after a turn that left some requests unanswered: a server that starves connections would otherwise cost ten seconds in
@@ -178,7 +178,7 @@ impl<'a> Together<'a> {
         asking: &Asking,
         watching: &mut dyn Watching,
     ) -> Result<Taken, Early> {
-        if asking.length < NO_LEAD {
+        if asking.pool.is_some() && asking.length < NO_LEAD {
             self.ask(index, &Asking { length: LEAD.min(asking.length), pool: None, ..*asking })?;
         }
         let before = self.read(index)?;

@@ -150,3 +150,15 @@ fn servers_that_stay_with_one_connection_are_compared_over_fewer() {
     let said = over_the_usual_connections("one-at-a-time");
     assert!(said.contains("1 connection instead of 64: 'a' answers on no more at a time"), "{said}");
 }
+
+#[test]
+fn servers_that_wait_for_a_connection_before_they_turn_to_another_are_compared_over_fewer() {
+    let said = over_the_usual_connections("one-for-a-while");
+    assert!(said.contains("1 connection instead of 64: 'a' answers on no more at a time"), "{said}");
+}
+
+#[test]
+fn servers_whose_answers_take_longer_than_a_turn_keep_their_connections() {
+    let said = over_the_usual_connections("sleep-long");
+    assert!(!said.contains("instead of 64"), "{said}");
+}
