@@ -20,7 +20,7 @@ use tree::gap_nodes::{GapNode, gap_nodes};
 use tree::new_function::NewFunction;
 use tree::place::Leaf;
 use waits::WaitRow;
-use why::{LedgerLine, Material, Why};
+use why::{LedgerLine, Material, RestOfGap, Why};
 
 use crate::facts::Facts;
 use crate::facts::sheet::Sheet;
@@ -47,6 +47,8 @@ pub(crate) struct Attribution {
     pub(crate) waited: Vec<WaitRow>,
     /// What arms wait for whose CPUs are idle: name, and what was seen.
     pub(crate) waits: Vec<(String, Vec<Seen>)>,
+    /// What no cause carries of each arm's gap.
+    pub(crate) rests: Vec<RestOfGap>,
     /// The arm of whose gap the largest share is left without a cause, and that share.
     pub(crate) most_left: Option<(String, f64)>,
 }
@@ -67,7 +69,8 @@ impl Attribution {
             of_arm.for_each(|(leaf, row)| row.cause = cause_of(causes, leaf));
         }
         let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
-        let left = if why.unattributed.is_empty() { left_by_split(&split) } else { why.unattributed };
+        let by_rest = || why.rests.iter().map(|rest| (rest.arm.clone(), rest.unattributed_share)).collect();
+        let left: Vec<(String, f64)> = if why.rests.is_empty() { left_by_split(&split) } else { by_rest() };
         Self {
             said: all_gap_nodes(sheet, comparisons, &tree),
             new_functions: of_shown(new_functions, comparisons),
@@ -75,6 +78,7 @@ impl Attribution {
             ledger: why.ledger,
             waited: if asked { waits::rows(facts) } else { Vec::new() },
             waits: why.waits,
+            rests: why.rests,
             most_left: left.into_iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
             splits,
             profiles,

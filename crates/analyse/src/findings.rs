@@ -17,7 +17,7 @@ use crate::attribution::tree::AttributionRow;
 use crate::attribution::tree::gap_nodes::GapNode;
 use crate::attribution::tree::new_function::NewFunction;
 use crate::attribution::waits::WaitRow;
-use crate::attribution::why::LedgerLine;
+use crate::attribution::why::{LedgerLine, RestOfGap};
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
 use crate::facts::beside::ServiceGap;
@@ -101,12 +101,15 @@ pub struct Findings {
     pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
-    /// Share of a gap that no cause carries, 1 minus the sum of their shares, the largest of all arms'; below 0 where causes
-    /// carry more than the gap, and what is not known goes the other way. Absent where there is no gap to explain.
+    /// Share of a gap of which nothing was seen, so that neither a cause nor a part that is too small to be one carries it, the largest of
+    /// all arms'; below 0 where they carry more than the gap, and what is not known goes the other way. Absent where there is no gap to explain.
     pub unattributed_share: Option<f64>,
     /// The arm whose gap that is a part of.
     #[serde(default)]
     pub unattributed_arm: Option<String>,
+    /// What no cause carries of every gap that was explained.
+    #[serde(default)]
+    pub rests: Vec<RestOfGap>,
     /// What the reader must know.
     pub warnings: Vec<String>,
     /// How the arms were loaded.
@@ -261,6 +264,7 @@ pub fn analyse(run: &Run) -> Findings {
         profiles: attribution.profiles.into_iter().map(ProfileDifference::shortened).collect(),
         unattributed_share: most_left_share,
         unattributed_arm: most_left_arm,
+        rests: attribution.rests,
         design: design(sheet),
         took_ns: took_ns(run),
         arms: facts.arms,

@@ -33,7 +33,7 @@ pub use attribution::tree::gap_nodes::{GapNode, TreeNode, nodes};
 pub use attribution::tree::new_function::NewFunction;
 pub use attribution::tree::{AttributionRow, DONE_ALIKE, LeafCount, Place, SMALL_ONES};
 pub use attribution::waits::WaitRow;
-pub use attribution::why::LedgerLine;
+pub use attribution::why::{LedgerLine, RestOfGap};
 pub use bisect::{
     BISECT_SCHEMA, BisectAsk, BisectNext, BisectPurpose, BisectStep, Bisected, Bisection, Halfway,
     NamedCommit, StepAnswer,

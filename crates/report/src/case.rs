@@ -141,6 +141,7 @@ fn run_blocks(run: &CaseRun) -> Document {
         .map(|limit| format!("limit of {limit}"))
         .chain(compare::why(findings))
         .chain(compare::unattributed(findings).map(|text| format!("unattributed: {text}")))
+        .chain(compare::small_parts(findings).map(|text| format!("small or unsure: {text}")))
         .chain(failed)
         .chain(findings.warnings.iter().cloned())
         .chain(compare::failures(findings))

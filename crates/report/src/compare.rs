@@ -3,7 +3,7 @@
 
 use analyse::{
     ArmFindings, Cause, Comparison, DesignFindings, DesignKind, Findings, Gate, Grade, LedgerLine, Metric,
-    Split, Verdict,
+    RestOfGap, Split, Verdict,
 };
 use model::plan::SentFile;
 use model::record::Host;
@@ -17,6 +17,8 @@ use crate::{tree, waits};
 
 /// What is said of the part of a gap that is left over.
 pub(crate) const UNATTRIBUTED: &str = "which no suspect can carry";
+/// What is said of parts that were measured and are no cause.
+pub(crate) const SMALL_PARTS: &str = "in parts that are each below a tenth of it or no larger than chance";
 /// What would be said to one decimal as nothing is not said.
 pub(crate) const LEAST_LEFT: f64 = 0.0005;
 
@@ -28,6 +30,7 @@ pub(crate) fn document(findings: &Findings, detail: Detail) -> Document {
     section(&mut page, "Why", list(why(findings)));
     section(&mut page, "Ruled out", list(ruled_out(findings)));
     page.extend(unattributed(findings).map(|text| Block::Paragraph(format!("Unattributed: {text}."))));
+    page.extend(small_parts(findings).map(|text| Block::Paragraph(format!("Small or unsure: {text}."))));
     page.extend(next(findings));
     section(&mut page, "Verdicts (arm against baseline)", verdict_tables(findings));
     section(
@@ -320,6 +323,25 @@ pub(crate) fn unattributed(findings: &Findings) -> Option<String> {
     let whose = findings.unattributed_arm.as_ref().map_or_else(String::new, |arm| format!(" of {arm}"));
     let opposed = if left < 0.0 { ", in the other direction" } else { "" };
     Some(format!("{share} of the gap{whose}{opposed}, {UNATTRIBUTED}"))
+}
+
+/// What of each gap is in parts that are too small or unsure to be told.
+pub(crate) fn small_parts(findings: &Findings) -> impl Iterator<Item = String> {
+    findings.rests.iter().filter(|rest| is_told(rest)).map(|rest| {
+        let [low, high] = rest.small_between;
+        format!(
+            "{} of the gap of {} ({} to {}), {SMALL_PARTS}",
+            percent(rest.small_share),
+            rest.arm,
+            percent(low),
+            percent(high)
+        )
+    })
+}
+
+/// Whether the small parts of a gap are more than nothing.
+pub(crate) fn is_told(rest: &RestOfGap) -> bool {
+    rest.small_share.abs() >= LEAST_LEFT
 }
 
 fn explained(findings: &Findings, arm: &str) -> bool {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use analyse::{
-    ArmFindings, Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RoundDetail, Split,
-    SplitIntervals,
+    ArmFindings, Cause, Comparison, Detail, Findings, Gate, Grade, LatencyCurve, Metric, RestOfGap,
+    RoundDetail, Split, SplitIntervals,
 };
 use model::units::format_ns;
 
@@ -361,7 +361,9 @@ fn interval_ns([low, high]: [f64; 2]) -> String {
 fn ledger(findings: &Findings, _: &PageRun) -> Document {
     let mut blocks = Vec::new();
     if !findings.causes.is_empty() {
-        let rows = findings.causes.iter().map(cause_row).chain(unattributed_row(findings)).collect();
+        let small = findings.rests.iter().filter(|rest| compare::is_told(rest)).map(small_row);
+        let rows =
+            findings.causes.iter().map(cause_row).chain(unattributed_row(findings)).chain(small).collect();
         blocks.push(Block::table(["cause", "arm", "carries", "share", "grade", "in words"], rows));
     }
     compare::section(&mut blocks, "What a request costs", compare::ledger(findings));
@@ -386,6 +388,14 @@ fn unattributed_row(findings: &Findings) -> Option<[String; 6]> {
     let arm = findings.unattributed_arm.clone().unwrap_or_else(dash);
     let words = format!("part of the gap {}", compare::UNATTRIBUTED);
     Some(["unattributed".to_owned(), arm, dash(), compare::percent(share), dash(), words])
+}
+
+/// What of a gap is in parts that are too small or unsure to be told.
+fn small_row(rest: &RestOfGap) -> [String; 6] {
+    let [low, high] = rest.small_between.map(compare::percent);
+    let words = format!("part of the gap {}; {low} to {high}", compare::SMALL_PARTS);
+    let share = compare::percent(rest.small_share);
+    ["small or unsure".to_owned(), rest.arm.clone(), dash(), share, dash(), words]
 }
 
 fn grade(grade: Grade) -> &'static str {

@@ -94,17 +94,16 @@ pub enum Seen {
     },
     /// System calls that the slower server's code makes, and the other's hardly: name, and how many.
     MoreCalls(Vec<(String, Both)>),
-    /// A whole side of the tree, of whose parts none is sure.
+    /// Parts of a side of the tree that are small or unsure by themselves, together.
     Side {
         /// The side.
         side: CauseId,
-        /// Slower minus faster arm.
-        ns: f64,
-        /// Standard error of that.
-        error_ns: f64,
-        /// How much of it is in parts that are not sure, either way.
-        unsure_ns: f64,
-        /// The largest of these, from the first node below the root.
+        /// The whole side, slower minus faster arm, and the standard error of that; absent where it is not sure, or goes the other
+        /// way.
+        whole: Option<[f64; 2]>,
+        /// Likewise those parts.
+        parts: [f64; 2],
+        /// The largest of them, from the first node below the root.
         most: Vec<Vec<String>>,
     },
     /// Writes that wait for the disk.

@@ -13,11 +13,13 @@ mod examples;
 mod gap;
 mod ledger;
 mod rank;
+mod rest;
 mod sides;
 mod waits;
 mod wakers;
 
 pub use ledger::LedgerLine;
+pub use rest::RestOfGap;
 pub(crate) use sides::is_side;
 
 use model::plan::CauseId;
@@ -144,8 +146,8 @@ pub(crate) struct Why {
     pub(crate) belongs: Vec<(String, Vec<(Leaf, CauseId)>)>,
     /// User and system time of each arm that no cause carries, arm minus baseline.
     pub(crate) residues: Vec<(String, [f64; 2])>,
-    /// Share of each arm's gap that no cause can carry.
-    pub(crate) unattributed: Vec<(String, f64)>,
+    /// What no cause carries of each arm's gap.
+    pub(crate) rests: Vec<RestOfGap>,
 }
 
 /// What is concluded before causes are looked for.
@@ -183,12 +185,10 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     let looked = suspects.iter().any(|one| one.usual || is_named(pair, one));
     let (known, unsure) =
         suspects.into_iter().partition(|one| is_named(pair, one) || is_ruled_out(pair, one));
-    let mut suspects: Vec<Suspect> = known;
-    suspects.extend(sides::of_unsure(pair, &suspects, &unsure));
-    if looked {
-        let carried: f64 = suspects.iter().map(|one| pair.share(one.all_ns())).sum();
-        why.unattributed.push((pair.arm.to_owned(), 1.0 - carried));
-    }
+    let (mut suspects, unsure): (Vec<Suspect>, Vec<Suspect>) = (known, unsure);
+    let told = sides::of_unsure(pair, &unsure);
+    why.rests.extend(looked.then(|| rest::rest(pair, &suspects, &unsure, &told)));
+    suspects.extend(told.sides);
     if let Some(first) = suspects.first().filter(|first| pair.waits() && is_named(pair, first)) {
         why.waits.push((pair.slow.name.clone(), first.seen.clone()));
     }
@@ -201,10 +201,13 @@ fn explain_pair(interventions: &[Run], pair: &Pair, why: &mut Why) {
     why.causes.extend(causes);
 }
 
-/// Whether a suspect is said to be a cause, of the gap or of what makes it smaller.
+/// Whether a suspect is said to be a cause, of the gap or of what makes it smaller. One that was measured is where it may be a tenth
+/// by the interval of the gap: it is sure how large it is, and only the gap is not.
 fn is_named(pair: &Pair, suspect: &Suspect) -> bool {
-    let least = if sides::is_side(suspect.id) { sides::LEAST } else { RULED_OUT };
-    pair.share(suspect.all_ns()).abs() >= least && suspect.is_sure()
+    let share = pair.share(suspect.all_ns()).abs();
+    let is_measured = suspect.error_ns > 0.0 && pair.share_at_most(suspect.all_ns().abs()) >= RULED_OUT;
+    let least = if sides::is_side(suspect.id) || is_measured { sides::LEAST } else { RULED_OUT };
+    share >= least && suspect.is_sure()
 }
 
 /// Whether it is known to be too small to matter: what people would suspect first, and what was measured well enough.

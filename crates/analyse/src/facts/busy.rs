@@ -5,6 +5,8 @@ use model::record::{GENERATOR_BUSY, HostUsage, MIN_RATE_RATIO, TcpCounters, Wind
 
 /// CPUs or a thread this busy have nothing left.
 pub(crate) const FULL: f64 = 0.95;
+/// CPUs that are full have nothing left for a server that keeps them this busy itself, whatever little else runs there.
+pub(crate) const NEARLY_ALL: f64 = 0.90;
 /// CPUs less busy than this are not what is short, even if some of the rest is lost to waking and sleeping.
 pub(crate) const IDLE: f64 = 0.80;
 /// Refused connections per request that show: each keeps its client away for a second.

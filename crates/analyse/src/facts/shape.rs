@@ -15,7 +15,7 @@ use model::units::percent;
 /// Source: Linux, include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
 pub(crate) const DELAYED_ACK_NS: [u64; 2] = [38_000_000, 53_000_000];
 /// Delayed acknowledgements for each response of a peak from which on they make it: one may be sent for two responses.
-const ACKNOWLEDGED: f64 = 0.5;
+pub(crate) const ACKNOWLEDGED: f64 = 0.5;
 /// A wait is as long as the responses of a peak where neither is longer than the other by this factor: the work beside the
 /// wait is in them too.
 pub(crate) const AS_LONG: f64 = 1.25;

@@ -26,4 +26,5 @@ mod tree;
 mod verdicts;
 mod waits;
 mod why;
-mod why_seen;
+mod why_cpu;
+mod why_idle;

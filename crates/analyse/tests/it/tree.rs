@@ -7,7 +7,8 @@ use model::record::{PassKind, Run, RunDir, SourceChange};
 
 use crate::support::{analyse, change};
 use crate::why::{Plant, planted};
-use crate::why_seen::{sampled_beside, waiting_in};
+use crate::why_cpu::sampled_beside;
+use crate::why_idle::waiting_in;
 
 /// Stacks of one server that sends each answer by itself, and of one that sends several at once.
 const SEND: &str = "main;serve;flush;do_syscall_64;__x64_sys_writev;tcp_sendmsg";
@@ -31,7 +32,12 @@ fn sums(findings: &Findings) {
     let explains = findings.causes.iter().filter(|cause| cause.grade != analyse::Grade::AccountsFor);
     let carried: f64 = explains.filter_map(|cause| cause.share).sum();
     let left = findings.unattributed_share.unwrap();
-    assert!((carried + left - 1.0).abs() < 1e-6, "{carried} and {left}: {:?}", findings.causes);
+    let small: f64 = findings.rests.iter().map(|rest| rest.small_share).sum();
+    assert!(
+        (carried + small + left - 1.0).abs() < 1e-6,
+        "{carried}, {small} and {left}: {:?}",
+        findings.causes
+    );
 }
 
 #[test]

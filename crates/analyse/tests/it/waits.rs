@@ -3,8 +3,8 @@
 use analyse::{Findings, WaitRow};
 use model::record::{EndedBy, Frame, PassKind, Run, WaitLeaf, Waits};
 
-use crate::support::analyse;
-use crate::why::{Plant, planted};
+use crate::support::{analyse, change};
+use crate::why::{Plant, named, planted};
 
 /// One own function, below the C library and the kernel.
 fn frames(own: &str) -> Vec<Frame> {
@@ -107,4 +107,38 @@ fn what_was_seen_of_a_server_that_watching_slowed_is_not_told() {
     assert!(findings.waits.is_empty());
     let pass = findings.passes.iter().find(|pass| pass.kind == PassKind::Waking).unwrap();
     assert!(!pass.used && pass.text.contains("times slower"), "{}", pass.text);
+}
+
+/// A connection pool with one place: whoever gives it back had waited for the database. The other server does not lack CPU time by
+/// much, so that nobody looked at what it waits for.
+#[test]
+fn threads_that_wait_for_each_other_are_told_though_the_other_arm_hardly_waits() {
+    let first = |baseline_busy: f64| {
+        let place = |place: u64| WaitLeaf {
+            behind: Some(EndedBy::Timer),
+            count: 10_000,
+            ..leaf(EndedBy::Lock, Some(&format!("task-{place}")), 40_000_000)
+        };
+        let places: Vec<WaitLeaf> = (1..=20).map(place).collect();
+        let mut run = with_waits_in("take_a_place", &places, false);
+        for (arm, busy) in [("main", baseline_busy), ("pr", 0.2)] {
+            change(&mut run, arm, 0, |window| {
+                let busy_ns = (window.target.wall_ns as f64 * busy) as u64;
+                window.target.cpu.total_ns = busy_ns;
+                (window.target.cpu.user_ns, window.target.cpu.system_ns) = (busy_ns / 2, busy_ns / 2);
+                window.target.busiest_thread_ns = busy_ns / 2;
+                (window.server_cpus.cpus, window.server_cpus.user_ns) = (1, busy_ns);
+                window.server_cpus.idle_ns = window.target.wall_ns - busy_ns;
+            });
+        }
+        let findings = analyse(&run);
+        named(&findings).first().map(|cause| (cause.id.name(), cause.text.clone()))
+    };
+    let (name, text) = first(0.93).unwrap();
+    assert_eq!(name, "lock_contention");
+    for words in ["in take_a_place", "let go by 'task-*'", "which had waited for a time to pass"] {
+        assert!(text.contains(words), "{text}");
+    }
+    // Of one that waits as well, what it waits for is not known.
+    assert_ne!(first(0.6).map(|(name, _)| name), Some("lock_contention"));
 }

@@ -32,7 +32,7 @@ pub(crate) struct Plant {
     pub(crate) faults: f64,
     pub(crate) segments: f64,
     pub(crate) refused: f64,
-    /// Responses of 40 ms, of 100.
+    /// Responses of 40 ms, of 100, for each of which an acknowledgement is delayed.
     pub(crate) delayed: u64,
     /// How much later all others are.
     pub(crate) late_ns: u64,
@@ -96,6 +96,7 @@ pub(crate) fn apply(window: &mut Window, plant: &Plant) {
     window.target.minor_faults = times(plant.faults);
     window.server_cpus.tcp.segments_out = times(2.0 + plant.segments);
     window.server_cpus.tcp.listen_overflows = times(plant.refused);
+    window.server_cpus.tcp.delayed_acks = times(plant.delayed as f64 / 100.0);
     window.load.response_ns.mean += plant.late_ns as f64;
     window.response_buckets =
         vec![[1_000_000 + plant.late_ns, 100 - plant.delayed], [40_894_464, plant.delayed]];

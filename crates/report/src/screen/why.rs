@@ -19,6 +19,9 @@ const SMALL: f64 = 0.005;
 const OPPOSED: f64 = 0.05;
 /// How far the gap that causes explain may be from that in CPU time and still be the same.
 const SAME_GAP: f64 = 0.05;
+/// What is left of a gap: what was measured in small parts, and what is not known.
+const SMALLER: &str = "smaller differences (--details)";
+const UNKNOWN: &str = "not explained";
 /// Columns of words in a row, before the grade.
 const WORDS: usize = 72;
 
@@ -134,7 +137,7 @@ impl<'a> Gap<'a> {
         }
         let carried: f64 = self.parts[0].iter().map(|part| self.carried(part)).sum();
         let rest = whole - carried;
-        let left = if self.from_tree { "smaller differences (--details)" } else { "not explained" };
+        let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
         if rest >= SMALL * whole {
             lines.push(self.columns(rest, Some(rest / whole), left, ""));
         } else if rest <= -SMALL * whole && self.from_tree {
@@ -143,6 +146,13 @@ impl<'a> Gap<'a> {
             lines.push("   these overlap: together they are more than the difference".to_owned());
         }
         lines
+    }
+
+    /// Whether most of what is left was measured, in parts that are too small or unsure to be told.
+    fn is_small(&self, rest_ns: f64) -> bool {
+        let mut rests = self.findings.rests.iter();
+        let found = rests.find(|rest| rest.arm == self.arm);
+        found.is_some_and(|found| found.unattributed_share * self.ns.abs() < rest_ns / 2.0)
     }
 
     /// What a part carries: of causes the whole at most, for counts times unit costs are upper bounds.

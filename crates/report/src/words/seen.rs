@@ -38,9 +38,7 @@ pub(super) fn words(seen: &Seen) -> String {
         Seen::Ended { what, ns } => ended(*what, *ns),
         Seen::Leaves { cause, ns, error_ns, most } => leaves(*cause, &difference(*ns, *error_ns), most),
         Seen::MoreCalls(calls) => more_calls(calls),
-        Seen::Side { side, ns, error_ns, unsure_ns, most } => {
-            whole_side(*side, &difference(*ns, *error_ns), *unsure_ns, most)
-        }
+        Seen::Side { side, whole, parts, most } => part_of_side(*side, *whole, *parts, most),
         Seen::DiskWrites { functions, calls } => disk_writes(&place(functions), *calls),
         Seen::WaitsInCalls { cause, functions, calls } => waits_in_calls(*cause, &place(functions), *calls),
         Seen::NotAccepted([slow, fast]) => format!(
@@ -149,17 +147,29 @@ fn leaves(cause: CauseId, difference: &str, most: &[LeafSeen]) -> String {
     format!("{}: {difference}{examples}", cause.name().trim_start_matches("profile_").replace('_', " "))
 }
 
-fn whole_side(side: CauseId, difference: &str, unsure_ns: f64, most: &[Vec<String>]) -> String {
+fn part_of_side(
+    side: CauseId,
+    whole: Option<[f64; 2]>,
+    [parts_ns, error_ns]: [f64; 2],
+    most: &[Vec<String>],
+) -> String {
     let side = match side {
         CauseId::KernelNetwork => "the kernel's network",
         CauseId::KernelWhole => "the kernel",
         _ => "the program's own time",
     };
-    format!(
-        "{side} as a whole: {difference}; {} of it in parts that are not sure by themselves, most in {}",
-        format_ns(unsure_ns),
-        joined(most, |path| path.join(" > "), " and in ")
-    )
+    let most = joined(most, |path| path.join(" > "), " and in ");
+    match whole {
+        Some([ns, error_ns]) => format!(
+            "{side} as a whole: {}; {} of it in parts that are small or not sure by themselves, most in {most}",
+            difference(ns, error_ns),
+            format_ns(parts_ns.abs())
+        ),
+        None => format!(
+            "{side}, in parts that are small or not sure by themselves: {}, most in {most}",
+            difference(parts_ns, error_ns)
+        ),
+    }
 }
 
 fn difference(ns: f64, error_ns: f64) -> String {

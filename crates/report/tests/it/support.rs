@@ -107,6 +107,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         splits: vec![split(arm)],
         unattributed_share: Some(0.0),
         unattributed_arm: Some(arm.to_owned()),
+        rests: Vec::new(),
         warnings: vec!["something that the reader must know".to_owned()],
         design: analyse::DesignFindings::default(),
         took_ns: 0,

@@ -43,8 +43,10 @@ pub(super) struct Judged {
     pub(super) place: Option<usize>,
     /// Where the report names the place.
     pub(super) located: Located,
-    /// Share of the gap that no cause carries.
+    /// Share of the gap of which nothing was seen.
     pub(super) left: Option<f64>,
+    /// Share in parts that are too small or unsure to be told, and the ends of its interval.
+    pub(super) small: Option<(f64, [f64; 2])>,
     /// Sum of the tree's leaves over CPU time per request, of the arm for which that is further from 1.
     pub(super) tree: Option<f64>,
 }
@@ -105,6 +107,11 @@ pub(super) fn judge(truth: &Truth, run: &Run) -> anyhow::Result<Judged> {
         place: named.iter().position(|one| cause.is_match(&said_of(one))).map(|index| index + 1),
         located: located(&place, &named, &findings),
         left: findings.unattributed_share,
+        small: findings
+            .rests
+            .iter()
+            .find(|rest| rest.arm == arm)
+            .map(|rest| (rest.small_share, rest.small_between)),
         tree: tree(&findings, arm),
     })
 }
@@ -211,6 +218,7 @@ mod tests {
             place: None,
             located: Located::Nowhere,
             left: None,
+            small: None,
             tree,
         };
         assert!(judged(vec![row.clone()], None).fault().is_some_and(|fault| fault.contains("faster")));

@@ -15,6 +15,9 @@ const NAME: usize = 1;
 const RIGHT: usize = 6;
 const PLACE: usize = 7;
 
+/// A share that is none in whole percent.
+const NONE: f64 = 0.005;
+
 /// The page.
 pub(super) fn page(judged: &[Judged]) -> String {
     let first_run = of_role(judged, true);
@@ -89,12 +92,13 @@ fn section(title: &str, pairs: &[&Judged]) -> String {
     }
     let mut text = format!(
         "\n## {title}\n\n| pair | software | slowdown | arm over baseline, with interval | named first | right | place | not explained | \
-         sum of the tree |\n|---|---|---|---|---|---|---|--:|--:|\n"
+         small or unsure parts | sum of the tree |\n|---|---|---|---|---|---|---|--:|--:|--:|\n"
     );
     pairs.iter().for_each(|one| text.push_str(&row(one)));
     text.push_str(
-        "\nNot explained is the share of the gap that no cause carries, below 0 where they carry more than it. The sum of the tree is that of its \
-         leaves over CPU time per request, of the arm for which it is further from 100 %.\n",
+        "\nNot explained is the share of the gap of which nothing was seen, below 0 where causes carry more than it. Small or unsure parts were \
+         measured, and each is below a tenth of the gap or no larger than chance: their share, with three standard errors of samples to either side. The sum of \
+         the tree is that of its leaves over CPU time per request, of the arm for which it is further from 100 %.\n",
     );
     let changed: Vec<String> = pairs.iter().filter_map(|one| changed(&one.truth)).collect();
     if !changed.is_empty() {
@@ -148,6 +152,7 @@ fn row(one: &Judged) -> String {
         right(one).to_owned(),
         place(one.located).to_owned(),
         one.left.map_or_else(|| "–".to_owned(), percent),
+        small(one),
         one.tree.map_or_else(|| "–".to_owned(), |sum| format!("{:.1} %", 100.0 * sum)),
     ];
     // A bar in a cell would end it.
@@ -187,6 +192,13 @@ fn place(located: Located) -> &'static str {
         Located::InReport => "elsewhere",
         Located::Nowhere => "no",
     }
+}
+
+/// Parts that are too small or unsure to be told; of none, nothing is said.
+fn small(one: &Judged) -> String {
+    let Some((share, [low, high])) = one.small else { return "–".to_owned() };
+    let is_none = [share, low, high].iter().all(|share| share.abs() < NONE);
+    if is_none { percent(0.0) } else { format!("{} [{}, {}]", percent(share), percent(low), percent(high)) }
 }
 
 /// A share in whole percent, without the sign of a zero.
@@ -246,6 +258,7 @@ mod tests {
             place,
             located,
             left: Some(-0.25),
+            small: Some((0.1, [-0.04, 0.24])),
             tree: Some(1.0),
         }
     }
@@ -262,7 +275,7 @@ mod tests {
             "Of pairs that have changed no rule, the right cause is named first in 1 of 2 (50 %), among the first three in 2 of 2 (100 %).",
             "| first-run | 2 | 1 | 2 | 1 | 1 | 25 % | 25 % |",
             "| training | 1 | 0 | 0 | 0 | 0 | 25 % | 25 % |",
-            "| b | [server 1.2](https://example.org) (C) | a / b | – | `gc` 50 % | second | elsewhere | -25 % | 100.0 % |",
+            "| b | [server 1.2](https://example.org) (C) | a / b | – | `gc` 50 % | second | elsewhere | -25 % | 10 % [-4 %, 24 %] | 100.0 % |",
             "| waits |  |  | 1 |  |  |  |  |  | 1 |  |  |",
             "- c: x",
         ] {

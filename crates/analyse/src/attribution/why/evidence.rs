@@ -7,7 +7,9 @@ use model::record::{Pieces, Profile, Window};
 
 use super::Material;
 use crate::facts::arms::{self, CpuPerRequest};
-use crate::facts::busy::{FULL, REFUSED, busiest_thread, busy_cores, refused, server_busy, set_busy};
+use crate::facts::busy::{
+    FULL, NEARLY_ALL, REFUSED, busiest_thread, busy_cores, refused, server_busy, set_busy, with_interrupts,
+};
 use crate::facts::metric::in_window;
 use crate::facts::observed::{self, Blocked, Counted, Machine};
 use crate::facts::shape::Shape;
@@ -23,6 +25,8 @@ pub(crate) struct Evidence {
     pub(crate) idle_ns: f64,
     /// Whether the CPUs, or one thread, were full.
     pub(crate) full: bool,
+    /// Whether its CPUs were full, nearly all of that with itself and nothing with services beside.
+    pub(crate) crowded: bool,
     /// Whether one thread was full while the CPUs were not.
     pub(crate) one_thread_full: bool,
     /// CPUs that it may use.
@@ -103,6 +107,9 @@ impl Evidence {
             name: arm.to_owned(),
             idle_ns: (offered - cpu.total).max(0.0),
             full: median(&|window| Some(server_busy(window))) >= FULL,
+            crowded: windows.iter().all(|window| window.services.values().all(|ns| *ns == 0))
+                && median(&|window| Some(set_busy(&window.server_cpus))) >= FULL
+                && median(&|window| Some(with_interrupts(window))) >= NEARLY_ALL,
             one_thread_full: median(&|window| Some(busiest_thread(window))) >= FULL
                 && median(&|window| Some(set_busy(&window.server_cpus))) < FULL,
             cpus: median(&|window| Some(f64::from(window.server_cpus.cpus))),

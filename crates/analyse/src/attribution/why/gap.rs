@@ -47,11 +47,12 @@ impl<'a> Pair<'a> {
         let of_cpu = row(Metric::CpuPerRequest);
         let rate = of_rate.and_then(|row| slower_in_rate(row, baseline, arm));
         let cpu = of_cpu.and_then(decided);
-        // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time. One whose
-        // only thread is full lets CPUs idle that another one uses.
+        // A server that waits is explained by its rate; one that is full, or at an equal rate, by its CPU time, and so is one to which
+        // others leave no more. One whose only thread is full lets CPUs idle that another one uses.
         let waits = rate.filter(|arm_slower| {
             let (slow, fast) = if *arm_slower { (arm, baseline) } else { (baseline, arm) };
-            !slow.full || (slow.one_thread_full && !fast.one_thread_full)
+            let has_no_more = slow.full || slow.crowded && cpu == Some(*arm_slower);
+            !has_no_more || (slow.one_thread_full && !fast.one_thread_full)
         });
         let arm_slower = waits.or(cpu)?;
         let (fast, slow) = if arm_slower { (baseline, arm) } else { (arm, baseline) };

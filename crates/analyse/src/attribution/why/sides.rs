@@ -1,9 +1,8 @@
-//! Where the parts are unsure and their sum is not, the sum is said: the kernel's network, the kernel, the program.
-
-use std::collections::BTreeSet;
+//! Where the parts are small or unsure and their sum is not, the sum is said: the kernel's network, the kernel, the program.
 
 use model::plan::CauseId;
 
+use super::code::ended_suspect;
 use super::cpu;
 use super::gap::Pair;
 use super::{EXAMPLES_OF_UNSURE, Suspect};
@@ -45,32 +44,46 @@ fn is_on(side: CauseId, leaf: &Leaf, id: CauseId) -> bool {
     }
 }
 
-/// What is left on each side of parts that are unsure, where the whole side is sure. Nothing where time was moved to threads and
-/// processes that ended: then leaves have no longer what their causes have.
-pub(super) fn of_unsure(pair: &Pair, known: &[Suspect], unsure: &[Suspect]) -> Vec<Suspect> {
+/// What is said of parts that are unsure, and how exact the sum of those is of which nothing is said.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) sides: Vec<Suspect>,
+    pub(super) rest_error_ns: f64,
+}
+
+/// A leaf of the tree, its cause, and its row.
+type Part<'a> = (&'a Leaf, CauseId, &'a AttributionRow);
+
+/// What is left on each side of parts that are unsure, where that or the whole side is sure. Nothing where time was moved to threads
+/// and processes that ended: then leaves have no longer what their causes have.
+pub(super) fn of_unsure(pair: &Pair, unsure: &[Suspect]) -> Told {
     let ended = [CauseId::ChildProcesses, CauseId::ShortThreads];
-    if known.iter().chain(unsure).any(|one| ended.contains(&one.id) && one.ns != 0.0) {
-        return Vec::new();
+    if ended.iter().any(|id| ended_suspect(pair, *id).is_some()) {
+        let variance: f64 = unsure.iter().map(|one| one.error_ns.powi(2)).sum();
+        return Told { sides: Vec::new(), rest_error_ns: variance.sqrt() };
     }
-    let mut open: BTreeSet<CauseId> = unsure.iter().map(|one| one.id).collect();
     let belongs = cpu::belongs(pair);
     let cause = |leaf: &Leaf| belongs.iter().find(|(other, _)| other == leaf).map(|(_, id)| *id);
-    let leaves: Vec<(&Leaf, CauseId, &AttributionRow)> =
+    let parts: Vec<Part> =
         pair.tree.iter().filter_map(|(leaf, row)| Some((leaf, cause(leaf)?, row))).collect();
-    let mut found = Vec::new();
+    let is_open = |id: CauseId| unsure.iter().any(|one| one.id == id);
+    let mut open: Vec<Part> = parts.iter().copied().filter(|(_, id, _)| is_open(*id)).collect();
+    let mut told = Told::default();
     for side in SIDES {
-        let of_side = || leaves.iter().filter(|(leaf, id, _)| is_on(side, leaf, *id));
-        let whole: Vec<&AttributionRow> = of_side().map(|(_, _, row)| *row).collect();
-        let left: Vec<&AttributionRow> =
-            of_side().filter(|(_, id, _)| open.contains(id)).map(|(_, _, row)| *row).collect();
+        let is_of_side = |(leaf, id, _): &Part| is_on(side, leaf, *id);
+        let whole = rows(parts.iter().copied().filter(is_of_side));
+        let left = rows(open.iter().copied().filter(is_of_side));
         if let Some(suspect) = suspect(pair, side, &whole, &left) {
-            if side == CauseId::KernelNetwork {
-                open.retain(|id| !NETWORK.contains(id));
-            }
-            found.push(suspect);
+            open.retain(|part| !is_of_side(part));
+            told.sides.push(suspect);
         }
     }
-    found
+    told.rest_error_ns = error_ns(&rows(open.into_iter()));
+    told
+}
+
+fn rows<'a>(parts: impl Iterator<Item = Part<'a>>) -> Vec<&'a AttributionRow> {
+    parts.map(|(_, _, row)| row).collect()
 }
 
 fn suspect(
@@ -80,13 +93,14 @@ fn suspect(
     left: &[&AttributionRow],
 ) -> Option<Suspect> {
     let sum = |rows: &[&AttributionRow]| pair.sign * rows.iter().map(|row| row.delta_ns).sum::<f64>();
-    let (whole_ns, left_ns, whole_error_ns) = (sum(whole), sum(left), error_ns(whole));
-    let is_sure = whole_ns.abs() > SURE * whole_error_ns;
-    if !is_sure || whole_ns * left_ns <= 0.0 || pair.share(left_ns).abs() < LEAST {
+    let (whole, left_error_ns, ns) = ([sum(whole), error_ns(whole)], error_ns(left), sum(left));
+    let is_sure = |ns: f64, error_ns: f64| ns.abs() > SURE * error_ns;
+    // Of a side that is sure what goes its way is a part of it.
+    let whole =
+        Some(whole).filter(|[whole_ns, error_ns]| is_sure(*whole_ns, *error_ns) && whole_ns * ns > 0.0);
+    if pair.share(ns).abs() < LEAST || whole.is_none() && !is_sure(ns, left_error_ns) {
         return None;
     }
-    // Of a side that is sure no part is more than the side.
-    let ns = if left_ns.abs() < whole_ns.abs() { left_ns } else { whole_ns };
     let mut most: Vec<&AttributionRow> =
         left.iter().copied().filter(|row| pair.sign * row.delta_ns * ns > 0.0).collect();
     most.sort_by(|a, b| b.delta_ns.abs().total_cmp(&a.delta_ns.abs()));
@@ -97,13 +111,7 @@ fn suspect(
         ns,
         error_ns: 0.0,
         idle_ns: 0.0,
-        seen: vec![Seen::Side {
-            side,
-            ns: whole_ns,
-            error_ns: whole_error_ns,
-            unsure_ns: ns.abs(),
-            most: most.collect(),
-        }],
+        seen: vec![Seen::Side { side, whole, parts: [ns, left_error_ns], most: most.collect() }],
         usual: false,
     })
 }

@@ -10,7 +10,7 @@ use crate::facts::beside::ServiceGap;
 use crate::facts::busy::REFUSED;
 use crate::facts::calls::{ALL_READS, BEGIN_THREADS, FUTEX, SLEEPS, SYNCS, WRITES};
 use crate::facts::observed::Blocked;
-use crate::facts::shape::DELAYED_ACK_NS;
+use crate::facts::shape::{ACKNOWLEDGED, DELAYED_ACK_NS};
 use crate::facts::stalls::{RUNS, WAITS};
 use model::plan::CauseId;
 
@@ -272,7 +272,9 @@ pub(super) fn delayed_ack(pair: &Pair) -> Vec<Suspect> {
     let [from, to] = DELAYED_ACK_NS;
     let shares = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_time(from, to));
     let answers = [pair.slow, pair.fast].map(|evidence| evidence.shape.share_of_requests(from, to));
-    if answers[0] < RARE || shares[0] <= shares[1] {
+    // A timer of the program can take as long: the kernel counts acknowledgements that were delayed.
+    let acknowledged = pair.slow.delayed_acks >= ACKNOWLEDGED * answers[0];
+    if answers[0] < RARE || shares[0] <= shares[1] || !acknowledged {
         return Vec::new();
     }
     let seen = Seen::DelayedAcks {

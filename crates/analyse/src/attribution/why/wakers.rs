@@ -16,9 +16,13 @@ use crate::facts::waits::Waited;
 /// A wait that fewer than one in a hundred requests meets explains no gap between means: it holds all up now and then.
 const RARE: f64 = 0.01;
 
-/// Whether what ended waits was seen of both arms; of one that is full, there is nothing to see.
+/// Share of the slower arm's idle time up to which that of the other one need not have been seen: its waits are no more than that.
+const DWARFED: f64 = 0.1;
+
+/// Whether what ended waits was seen of both arms; of one that is full, or hardly waits beside the other, there is nothing to see.
 pub(super) fn are_recorded(pair: &Pair) -> bool {
-    !pair.slow.waited.is_empty() && (!pair.fast.waited.is_empty() || pair.fast.full)
+    let hardly_waits = pair.fast.full || pair.fast.idle_ns <= DWARFED * pair.slow.idle_ns;
+    !pair.slow.waited.is_empty() && (!pair.fast.waited.is_empty() || hardly_waits)
 }
 
 /// The cause that a wait is of; nothing where there was no work, or a CPU was waited for.
@@ -82,17 +86,37 @@ fn weight(pair: &Pair, more_ns: f64) -> f64 {
     occupied.max(of_response).clamp(0.0, 1.0)
 }
 
-/// What most of it is, who ended it and where.
+/// Who ended waits, where the thread waited, and where the one that ended it was.
+type Place = (Option<String>, Option<String>, Option<String>);
+
+/// What most of it is, who ended it and where. Threads of a pool are one: which of them it was is chance.
 fn seen(pair: &Pair, cause: CauseId, ns: Both) -> Option<Seen> {
-    let these = pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
-    let most = these.max_by(|a, b| a.ns.total_cmp(&b.ns))?;
     let at = |frame: &Option<Frame>| frame.as_ref().map(|frame| brief(&frame.name));
+    let these = || pair.slow.waited.iter().filter(|one| cause_of(one) == Some(cause));
+    let by = |one: &Waited| {
+        let name = one.by.as_deref()?;
+        Some(if one.ended_by == EndedBy::Service { name.to_owned() } else { without_number(name) })
+    };
+    let place = |one: &Waited| -> Place { (by(one), at(&one.waited_in), at(&one.woken_from)) };
+    let mut places: BTreeMap<Place, f64> = BTreeMap::new();
+    these().for_each(|one| *places.entry(place(one)).or_default() += one.ns);
+    let (most, _) = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let at_place = || these().filter(|one| place(one) == most);
+    let longest = at_place().max_by(|a, b| a.ns.total_cmp(&b.ns))?;
+    let is_one = at_place().all(|one| one.by == longest.by);
+    let (stem, waited_in, woken_from) = most.clone();
     Some(Seen::Waits(EndedWaits {
         cause,
-        by: most.by.clone(),
-        waited_in: at(&most.waited_in),
-        woken_from: at(&most.woken_from),
-        behind: most.behind.filter(|_| cause == CauseId::LockContention),
+        by: if is_one { longest.by.clone() } else { stem },
+        waited_in,
+        woken_from,
+        behind: longest.behind.filter(|_| cause == CauseId::LockContention),
         ns,
     }))
+}
+
+/// The name of a thread without the number at its end, by which those of a pool differ.
+fn without_number(name: &str) -> String {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    if stem.len() < name.len() && !stem.is_empty() { format!("{stem}*") } else { name.to_owned() }
 }
