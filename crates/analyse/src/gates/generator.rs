@@ -44,10 +44,7 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
         let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
-        let lag = median(|window| {
-            let lag = &window.load.send_lag_ns;
-            lag.p99.or(lag.p90).map(|ns| ns as f64)
-        });
+        let lag = median(|window| Some(window.load.send_lag_tail()?.ns));
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
         let fault = fault(ratio, generator, median(backlog_per_s), lag, max_send_lag_ns(response));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.

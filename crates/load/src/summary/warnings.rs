@@ -178,15 +178,11 @@ fn busy(report: &LoadReport, measured: &Measured) -> Option<Warning> {
 }
 
 fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
-    // A window of fewer than 10 000 requests has no p99.
-    let (beyond, lag) = match (report.send_lag_ns.p99, report.send_lag_ns.p90) {
-        (Some(p99), _) => ("1 %", p99),
-        (None, p90) => ("10 %", p90?),
-    };
+    let lag = report.send_lag_tail()?;
     let limit = max_send_lag_ns(report.response_ns.p50.map_or(0.0, |p50| p50 as f64));
-    (lag as f64 > limit).then_some(())?;
+    (lag.ns > limit).then_some(())?;
     let (why, remedy) = match report.schedule.slack_ns {
-        Some(slack) if lag as f64 <= slack as f64 + SMALL_SEND_LAG_NS => (
+        Some(slack) if lag.ns <= slack as f64 + SMALL_SEND_LAG_NS => (
             format!("they may wait for {} (--slack)", format_ns(slack as f64)),
             "compare service times, or give less slack",
         ),
@@ -198,8 +194,9 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "send_lag",
         format!(
-            "{beyond} of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
-            format_ns(lag as f64)
+            "{:.0} % of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
+            lag.share * 100.0,
+            format_ns(lag.ns)
         ),
     )
 }
@@ -295,7 +292,7 @@ mod tests {
     /// What is wrong, why, what is to be done, and how it comes about.
     type Case = (&'static str, &'static str, &'static str, fn(&mut LoadReport, &mut Measured));
 
-    const CASES: [Case; 19] = [
+    const CASES: [Case; 20] = [
         ("partial", "by Ctrl-C", "Run it to its end", |report, _| report.partial = true),
         ("connections", "refused", "ask for fewer", |report, measured| {
             report.connections.established = 1;
@@ -331,6 +328,9 @@ mod tests {
         }),
         ("send_lag", "the generator was late, or", "add connections or a CPU", |report, _| {
             report.send_lag_ns.p99 = report.response_ns.p50;
+        }),
+        ("send_lag", "10 % of the requests were sent", "add connections or a CPU", |report, _| {
+            (report.send_lag_ns.p99, report.send_lag_ns.p90) = (None, report.response_ns.p50);
         }),
         ("send_lag", "they may wait for 1.00 ms (--slack)", "give less slack", |report, _| {
             report.schedule.slack_ns = Some(1_000_000);

@@ -24,15 +24,32 @@ pub fn max_send_lag_ns(median_response_ns: f64) -> f64 {
     SMALL_SEND_LAG_NS.max(median_response_ns * SEND_LAG_SHARE)
 }
 
+/// How late the latest of the requests left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SendLagTail {
+    /// Share of the requests that left at least this late, 0 to 1.
+    pub share: f64,
+    /// How late, in nanoseconds.
+    pub ns: f64,
+}
+
 impl LoadReport {
+    /// Returns the p99 of send lag, or its p90 where the window has too few requests for a p99; nothing where it has too few for
+    /// either.
+    #[must_use]
+    pub fn send_lag_tail(&self) -> Option<SendLagTail> {
+        let at = |share: f64, percentile: Option<u64>| Some(SendLagTail { share, ns: percentile? as f64 });
+        at(0.01, self.send_lag_ns.p99).or(at(0.1, self.send_lag_ns.p90))
+    }
+
     /// Whether requests left when they were due and as many were answered as were due; nothing in a closed loop, or where there
     /// were too few to tell how late they left.
     ///
     /// A generator that is busy and yet sends on time has not changed what it measured.
     #[must_use]
     pub fn schedule_kept(&self) -> Option<bool> {
-        let lag_ns = self.send_lag_ns.p99.or(self.send_lag_ns.p90)?;
+        let lag = self.send_lag_tail()?;
         let limit_ns = max_send_lag_ns(self.response_ns.p50.map_or(0.0, |ns| ns as f64));
-        Some(self.rate_ratio? >= MIN_RATE_RATIO && lag_ns as f64 <= limit_ns)
+        Some(self.rate_ratio? >= MIN_RATE_RATIO && lag.ns <= limit_ns)
     }
 }
