@@ -26,15 +26,16 @@ pub struct Halfway {
 }
 
 impl Halfway {
-    /// Halfway to the bad end, which `row` compares with the good one; nothing where it was not shown to be slower.
+    /// Returns the point halfway to the bad end, where `row` compares the bad end with the good one; nothing if the bad end
+    /// was not shown to be slower.
     #[must_use]
     pub fn to(row: &Comparison) -> Option<Self> {
         let ln = slower_ln(row.metric, row.ratio?) / 2.0;
         (row.verdict == Verdict::Slower && ln > 0.0).then_some(Self { metric: row.metric, ln })
     }
 
-    /// Whether a commit, which `row` compares with the good end, is as slow as the bad end or as fast as the good one: the
-    /// whole interval has to lie on that side.
+    /// Says whether a commit is as slow as the bad end or as fast as the good one, where `row` compares it with the good end.
+    /// The whole interval must lie on one side; otherwise the answer is open.
     #[must_use]
     pub fn side(&self, row: &Comparison) -> HistoryAnswer {
         let decided = row.verdict != Verdict::Invalid && row.level.is_some_and(|level| level >= LEVEL);
@@ -59,7 +60,7 @@ fn slower_ln(metric: Metric, ratio: f64) -> f64 {
     }
 }
 
-/// What a step says of a commit, as it is kept.
+/// What a step found out about a commit, as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepAnswer {
@@ -69,7 +70,7 @@ pub enum StepAnswer {
     Bad,
     /// It could not be built or started.
     Broken,
-    /// Neither surely the one nor the other.
+    /// Neither could be shown.
     Open,
 }
 
@@ -102,9 +103,9 @@ pub struct BisectStep {
     pub commit: String,
     /// What it was compared with.
     pub against: String,
-    /// What it said.
+    /// The outcome.
     pub answer: StepAnswer,
-    /// Commit over what it was compared with; absent where nothing was measured.
+    /// The commit's figure over that of the commit it was compared with; absent if nothing was measured.
     pub ratio: Option<f64>,
     /// Low end of its interval.
     pub ci_low: Option<f64>,
@@ -114,12 +115,12 @@ pub struct BisectStep {
     pub level: Option<f64>,
     /// Blocks behind it.
     pub blocks: u32,
-    /// Why it could not be told, where it could not.
+    /// Why there is no answer, if there is none.
     pub reason: Option<String>,
 }
 
 impl BisectStep {
-    /// What a row says of a commit. `answer` is made from it by who knows what was asked.
+    /// Makes a step from the row of a comparison. The caller, which knows what was asked, gives the `answer`.
     #[must_use]
     pub fn from_comparison(commit: &str, against: &str, row: &Comparison, answer: HistoryAnswer) -> Self {
         let void = row.void_by.first().map(|gate| format!("gate {gate} failed"));
@@ -153,7 +154,7 @@ impl BisectStep {
     }
 }
 
-/// A commit as git tells of it.
+/// A commit as git describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedCommit {
     /// Its full name.
@@ -166,7 +167,7 @@ pub struct NamedCommit {
     pub files: Vec<String>,
 }
 
-/// What a search through a history comes to.
+/// The outcome of a search through a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bisected {
     /// Schema version.
@@ -177,20 +178,20 @@ pub struct Bisected {
     pub bad: String,
     /// What was compared.
     pub metric: Metric,
-    /// Commits behind the good end, up to the bad one.
+    /// Number of commits after the good end, up to and including the bad one.
     pub commits: u32,
-    /// Every comparison and every commit that was passed by, in order: the first is of the ends, the last of the commit
-    /// that was found and its parent.
+    /// Every comparison, and every commit that was skipped, in order: the first compares the two ends, the last the commit
+    /// that was found with its parent.
     pub steps: Vec<BisectStep>,
-    /// Steps that a search of so many commits takes where each decides.
+    /// Steps that a search of so many commits takes if each of them decides.
     pub most_steps: u32,
-    /// The commit; absent where it cannot be told.
+    /// The commit; absent if none could be singled out.
     pub commit: Option<NamedCommit>,
-    /// Why it is slower than its parent, where that was looked for and found.
+    /// Why it is slower than its parent, if causes were looked for and found.
     pub why: Vec<String>,
-    /// Why it cannot be told.
+    /// Why no commit could be singled out.
     pub cannot_tell: Option<String>,
-    /// The commits that it can be, where it cannot be told.
+    /// The commits that remain if none could be singled out.
     pub among: Vec<NamedCommit>,
 }
 

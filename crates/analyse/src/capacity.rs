@@ -1,20 +1,18 @@
 //! A search for capacity into what it found: the rate, the curve, the knee, what the law of scaling makes of it.
 
 use model::record::LoadReport;
-use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::usl;
 
-use crate::verdicts::bound::{Bound, Judged};
-use model::units::percent;
+use crate::verdicts::bound::{Bound, Judged, Unit};
 
 /// Version of the capacity JSON.
 pub const CAPACITY_SCHEMA: u32 = 1;
 /// Share of the offered rate that must be answered for a server to keep up; the same as in the gate `generator`.
 const KEEPS_UP: f64 = 0.99;
 /// Share of the requests that may fail; the same as in the gate `errors`.
-const FEW_ERRORS: f64 = 0.001;
+pub const FEW_ERRORS: f64 = 0.001;
 /// Requests that may be under way at the end of a window of a server that keeps up, whatever share of it they are.
 const ON_THEIR_WAY: f64 = 2.0;
 /// Busy share of a generator thread from which it, and not the server, is at its limit.
@@ -60,18 +58,18 @@ pub struct Point {
     pub window_ns: u64,
     /// Requests in the window.
     pub requests: u64,
-    /// Those that failed, and answers that were errors.
+    /// Requests that failed, and answers that were errors.
     #[serde(default)]
     pub errors: u64,
     /// Median response in nanoseconds.
     pub p50_ns: Option<u64>,
-    /// 99 % response in nanoseconds.
+    /// 99th percentile of the response in nanoseconds.
     pub p99_ns: Option<u64>,
-    /// 99.9 % response in nanoseconds.
+    /// 99.9th percentile of the response in nanoseconds.
     pub p99_9_ns: Option<u64>,
-    /// The figure of the condition, in the unit of its name (nanoseconds, per second, share or count).
+    /// The value of the condition's figure, in that figure's unit (nanoseconds, per second, share or count).
     pub figure: Option<f64>,
-    /// Whether the condition held and the server kept up; absent where it was not asked.
+    /// Whether the condition held and the server kept up; absent in windows that do not test it.
     pub holds: Option<bool>,
     /// Requests per second by which the backlog grew; 0 where the server kept up.
     pub backlog_per_s: f64,
@@ -88,7 +86,7 @@ pub struct Scaling {
     pub sigma: f64,
     /// Coherency: what each pair in flight costs.
     pub kappa: f64,
-    /// Requests in flight at which throughput is highest; absent where it never falls.
+    /// Requests in flight at which throughput is highest; absent if it never falls.
     pub peak_in_flight: Option<f64>,
     /// Largest relative error of a point.
     pub worst_error: f64,
@@ -98,13 +96,13 @@ pub struct Scaling {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CapacityVerdict {
-    /// The highest rate that holds is known.
+    /// The highest rate at which the condition holds is known.
     Found,
-    /// It held at the highest rate that was tried: capacity is at least that.
+    /// The condition held at the highest rate that was tried: capacity is at least that.
     AtLeast,
-    /// It held at no rate, or at none for long.
+    /// The condition held at no rate, or only for a short time.
     Never,
-    /// The generator was at its limit where the condition failed: its capacity was found, not the server's.
+    /// The generator was at its limit when the condition failed: this is its capacity, not the server's.
     Invalid,
     /// Interrupted.
     Partial,
@@ -115,7 +113,7 @@ pub enum CapacityVerdict {
 pub struct Capacity {
     /// Schema version.
     pub schema: u32,
-    /// What was asked.
+    /// The URL that was loaded.
     pub url: String,
     /// The condition.
     pub slo: String,
@@ -125,17 +123,36 @@ pub struct Capacity {
     pub rate_per_s: Option<f64>,
     /// Lowest rate at which it did not.
     pub failed_at_per_s: Option<f64>,
-    /// Highest offered rate at which at least 99 % was answered in time, and above which it was not.
+    /// Highest rate at which at least 99 % of the requests were answered in time, below a rate at which they were not.
     pub knee_per_s: Option<f64>,
-    /// The fit; absent where the law does not describe the points.
+    /// The law of scaling; absent if it does not describe the points.
     pub scaling: Option<Scaling>,
     /// Every window, in the order in which it was run.
     pub points: Vec<Point>,
     /// The result in sentences.
     pub text: Vec<String>,
+    /// What they are made from, beside the figures above.
+    #[serde(skip)]
+    pub says: Option<CapacitySays>,
 }
 
-/// What became of the search itself.
+/// The windows that the sentences about a search mention.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapacitySays {
+    /// What the figure of the condition is measured in.
+    pub unit: Unit,
+    /// The window that confirmed the rate that was found.
+    pub confirmed: Option<Point>,
+    /// The window with the lowest rate at which a backlog grew.
+    pub overloaded: Option<Point>,
+    /// The window with the lowest rate at which a larger share of the requests than [`FEW_ERRORS`] failed, so that the
+    /// condition did not hold.
+    pub failing: Option<Point>,
+    /// The confirming window that had too few requests to judge the condition.
+    pub unjudged: Option<Point>,
+}
+
+/// How the search itself ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Searched {
     /// Highest rate that was confirmed.
@@ -148,11 +165,11 @@ pub struct Searched {
     pub partial: bool,
 }
 
-/// Whether the condition held in a window, and the server kept up with what was due without more than a few errors, unless
-/// the condition is on these itself.
+/// Says whether the condition held in a window and the server kept up with the rate. More than a few errors fail every
+/// condition except one on errors.
 ///
-/// A percentile that the window had too few requests for counts as held, for the search starts low; but not where it is to
-/// be confirmed.
+/// The search starts low, so a percentile for which the window had too few requests counts as held, except in a window that
+/// is to confirm a rate.
 #[must_use]
 pub fn holds(slo: &Bound, purpose: Purpose, report: &LoadReport) -> bool {
     let held = match slo.judge(report) {
@@ -168,12 +185,12 @@ fn are_many(errors: u64, requests: u64) -> bool {
     errors as f64 > FEW_ERRORS * requests as f64
 }
 
-/// What a search found.
+/// Draws the conclusions from the windows of a search.
 #[must_use]
 pub fn capacity(slo: &Bound, steps: &[Step], searched: &Searched) -> Capacity {
     let points: Vec<Point> = steps.iter().map(|step| point(slo, step)).collect();
     let verdict = verdict(&points, searched);
-    let mut found = Capacity {
+    Capacity {
         schema: CAPACITY_SCHEMA,
         url: steps.first().map(|step| step.report.url.clone()).unwrap_or_default(),
         slo: slo.to_string(),
@@ -182,11 +199,10 @@ pub fn capacity(slo: &Bound, steps: &[Step], searched: &Searched) -> Capacity {
         failed_at_per_s: searched.failed_at_per_s,
         knee_per_s: knee(&points),
         scaling: scaling(steps),
+        says: Some(says(slo, &points)),
         points,
         text: Vec::new(),
-    };
-    found.text = text(slo, &found);
-    found
+    }
 }
 
 /// Whether the server answered what was asked; of a short window a few are always on their way when it ends.
@@ -276,113 +292,22 @@ fn scaling(steps: &[Step]) -> Option<Scaling> {
     })
 }
 
-fn text(slo: &Bound, found: &Capacity) -> Vec<String> {
-    let mut text = vec![conclusion(slo, found)];
-    if let Some(knee) = found.knee_per_s {
-        text.push(format!(
-            "The knee is at about {knee:.0} requests/s: the highest rate tried that was answered in full."
-        ));
+/// The windows that the sentences speak of.
+fn says(slo: &Bound, points: &[Point]) -> CapacitySays {
+    let failed = |point: &&Point| point.holds == Some(false) && are_many(point.errors, point.requests);
+    let confirmed = |point: &&Point| point.purpose == Purpose::Confirm && point.holds == Some(true);
+    let unjudged = |point: &&Point| point.purpose == Purpose::Confirm && point.figure.is_none();
+    CapacitySays {
+        unit: slo.unit(),
+        confirmed: points.iter().rev().find(confirmed).cloned(),
+        overloaded: lowest(points.iter().filter(|point| point.backlog_per_s > 0.0)),
+        failing: lowest(points.iter().filter(failed)),
+        unjudged: points.iter().find(unjudged).cloned(),
     }
-    if let Some(point) = lowest(found.points.iter().filter(|point| point.backlog_per_s > 0.0)) {
-        text.push(format!(
-            "Overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; latencies there are a \
-             queue's, not the server's.",
-            point.offered_per_s.unwrap_or(0.0),
-            point.backlog_per_s
-        ));
-    }
-    text.extend(errors_text(found));
-    text.extend(unjudged_text(slo, found));
-    text.push(scaling_text(found.scaling.as_ref()));
-    text
 }
 
 /// That of the lowest offered rate.
-fn lowest<'a>(points: impl Iterator<Item = &'a Point>) -> Option<&'a Point> {
+fn lowest<'a>(points: impl Iterator<Item = &'a Point>) -> Option<Point> {
     let offered = |point: &Point| point.offered_per_s.unwrap_or(0.0);
-    points.min_by(|a, b| offered(a).total_cmp(&offered(b)))
-}
-
-/// The lowest rate at which errors were too many for the condition to hold.
-fn errors_text(found: &Capacity) -> Option<String> {
-    let failed = |point: &&Point| point.holds == Some(false) && are_many(point.errors, point.requests);
-    let lowest = lowest(found.points.iter().filter(failed))?;
-    Some(format!(
-        "At {:.0} requests/s {} of {} requests failed: where more than {} do, no condition holds but one on errors, such as \
-         'error_rate < 1%'.",
-        lowest.offered_per_s.unwrap_or(0.0),
-        lowest.errors,
-        lowest.requests,
-        percent(FEW_ERRORS)
-    ))
-}
-
-/// That a rate was not confirmed because the window had too few requests to tell.
-fn unjudged_text(slo: &Bound, found: &Capacity) -> Option<String> {
-    let unjudged = |point: &&Point| point.purpose == Purpose::Confirm && point.figure.is_none();
-    let point = found.points.iter().find(unjudged)?;
-    Some(format!(
-        "At {:.0} requests/s a confirming window of {} had {} requests, too few for {slo} to be judged: give a longer \
-         --window, or a condition on a lower percentile.",
-        point.offered_per_s.unwrap_or(0.0),
-        format_ns(point.window_ns as f64),
-        point.requests
-    ))
-}
-
-fn conclusion(slo: &Bound, found: &Capacity) -> String {
-    let confirming = found
-        .points
-        .iter()
-        .rev()
-        .find(|point| point.purpose == Purpose::Confirm && point.holds == Some(true));
-    let how = confirming.map_or_else(String::new, |point| {
-        let figure = point.figure.map_or_else(String::new, |value| format!("{} in ", slo.print(value)));
-        format!(
-            " ({figure}a confirming window of {}, n = {})",
-            format_ns(point.window_ns as f64),
-            point.requests
-        )
-    });
-    let failed = found
-        .failed_at_per_s
-        .map_or_else(String::new, |rate| format!("; it did not at {rate:.0} requests/s"));
-    match (found.verdict, found.rate_per_s) {
-        (CapacityVerdict::Found, Some(rate)) => {
-            format!("{rate:.0} requests/s is the highest rate at which {slo} held{how}{failed}.")
-        }
-        (CapacityVerdict::AtLeast, Some(rate)) => {
-            format!(
-                "At least {rate:.0} requests/s: {slo} still held at the highest rate that was allowed{how}; raise --max-rate."
-            )
-        }
-        (CapacityVerdict::Invalid, rate) => format!(
-            "Invalid: the generator, not the server, was at its limit{}{}. Give it more threads (-t), CPUs (--cpus) or connections (-c).",
-            found.failed_at_per_s.map_or_else(String::new, |rate| format!(" at {rate:.0} requests/s")),
-            rate.map_or_else(String::new, |rate| format!("; {slo} held up to {rate:.0} requests/s"))
-        ),
-        (CapacityVerdict::Partial, rate) => format!(
-            "Interrupted{}.",
-            rate.map_or_else(String::new, |rate| format!("; {slo} held at {rate:.0} requests/s so far"))
-        ),
-        _ => format!("{slo} held at no rate for long{failed}."),
-    }
-}
-
-fn scaling_text(scaling: Option<&Scaling>) -> String {
-    let Some(law) = scaling else {
-        return "The law of scaling (USL) does not describe the closed loops: no parameters are given."
-            .to_owned();
-    };
-    let peak = law.peak_in_flight.map_or_else(
-        || "throughput does not fall with more in flight".to_owned(),
-        |peak| format!("throughput peaks at {peak:.0} in flight"),
-    );
-    format!(
-        "Scaling (USL): {:.0} requests/s with one in flight, contention {}, coherency {:.2e}; {peak}; worst error {}.",
-        law.lambda_per_s,
-        percent(law.sigma),
-        law.kappa,
-        percent(law.worst_error)
-    )
+    points.min_by(|a, b| offered(a).total_cmp(&offered(b))).cloned()
 }

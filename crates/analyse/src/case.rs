@@ -34,7 +34,7 @@ pub struct CaseFindings {
     pub runs: Vec<CaseRun>,
     /// Published figures beside ours.
     pub figures: Vec<FigureFindings>,
-    /// What was repeated.
+    /// The claims, and whether each was reproduced.
     pub claims: Vec<ClaimFindings>,
     /// Published profiles beside ours.
     pub profiles: Vec<PublishedProfile>,
@@ -78,9 +78,9 @@ pub enum Reproduced {
     Yes,
     /// The same side, but another size or another reason.
     Partly,
-    /// The contrary, or nothing of that size.
+    /// The opposite, or no effect of that size.
     No,
-    /// It could not be told.
+    /// Not decided.
     Unknown,
 }
 
@@ -108,14 +108,14 @@ pub struct ClaimFindings {
     pub ours: String,
     /// Whether it was reproduced.
     pub reproduced: Reproduced,
-    /// By what reasoning.
+    /// The reason for that answer.
     pub why: String,
     /// What these are made from.
     #[serde(skip)]
     pub says: Option<ClaimSays>,
 }
 
-/// What all runs of a case amount to.
+/// Draws the conclusions from all runs of a case.
 #[must_use]
 pub fn case_findings(
     case: &CaseFile,

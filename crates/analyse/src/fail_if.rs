@@ -2,6 +2,7 @@
 
 mod figure;
 mod parse;
+mod says;
 
 use model::plan::GateId;
 use model::record::Run;
@@ -13,6 +14,7 @@ use crate::gates;
 use crate::verdicts::bound::Order;
 use crate::verdicts::{Comparison, Verdict};
 use figure::Figure;
+pub use says::{Against, AskedFigure, Basis, FailIfSays, WhyAbsent};
 
 /// Least level at which an interval decides: five blocks attain 93.75 %, six 96.9 %.
 const LEVEL: f64 = 0.95;
@@ -25,7 +27,7 @@ pub struct FailIf {
     asks: Asks,
 }
 
-/// Why a text is no such condition: one sentence that says how to mend it.
+/// Why a text is not a condition, in one sentence that says how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--fail-if '{text}' {reason}")]
 pub struct FailIfError {
@@ -56,22 +58,31 @@ impl FailIf {
     /// Judges the condition of the findings on `run`.
     #[must_use]
     pub fn judge(&self, run: &Run, findings: &Findings) -> FailIfFindings {
-        let (outcome, text) = match &self.asks {
+        let (outcome, says) = match &self.asks {
             Asks::Verdict(verdict, metric) => self.verdict(findings, *verdict, *metric),
             Asks::Figure(figure, order, value) => self.figure(run, findings, figure, *order, *value),
         };
-        FailIfFindings { condition: self.text.clone(), arm: self.arm.clone(), outcome, text }
+        FailIfFindings {
+            condition: self.text.clone(),
+            arm: self.arm.clone(),
+            outcome,
+            text: String::new(),
+            says: Some(says),
+        }
     }
 
-    fn verdict(&self, found: &Findings, verdict: Verdict, metric: Option<Metric>) -> (FailIfOutcome, String) {
+    fn verdict(
+        &self,
+        found: &Findings,
+        verdict: Verdict,
+        metric: Option<Metric>,
+    ) -> (FailIfOutcome, FailIfSays) {
         let is_meant = |row: &&Comparison| metric.map_or(row.primary, |metric| metric == row.metric);
-        let rows: Vec<&Comparison> =
-            found.comparisons.iter().filter(|row| row.arm == self.arm).filter(is_meant).collect();
-        if let Some(row) = rows.iter().find(|row| row.verdict == verdict) {
-            return (FailIfOutcome::Holds, described(row));
+        let rows = || found.comparisons.iter().filter(|row| row.arm == self.arm).filter(is_meant);
+        match rows().find(|row| row.verdict == verdict) {
+            Some(row) => (FailIfOutcome::Holds, FailIfSays::Rows(vec![row.clone()])),
+            None => (FailIfOutcome::DoesNotHold, FailIfSays::Rows(rows().cloned().collect())),
         }
-        let all: Vec<String> = rows.iter().map(|row| described(row)).collect();
-        (FailIfOutcome::DoesNotHold, all.join("; "))
     }
 
     fn figure(
@@ -81,12 +92,9 @@ impl FailIf {
         figure: &Figure,
         order: Order,
         value: Value,
-    ) -> (FailIfOutcome, String) {
+    ) -> (FailIfOutcome, FailIfSays) {
         if let Some(gate) = self.void_by(found, figure, value) {
-            return (
-                FailIfOutcome::Void,
-                format!("{} of '{}' is void: gate {gate} failed", figure.label(), self.arm),
-            );
+            return (FailIfOutcome::Void, FailIfSays::Void { figure: figure.asked(), gate });
         }
         match (value, figure.metric) {
             (Value::Times(limit), Some(metric)) => self.ratio(found, metric, order, limit),
@@ -104,14 +112,16 @@ impl FailIf {
     }
 
     /// A ratio that was compared: the whole of its interval has to lie on one side.
-    fn ratio(&self, found: &Findings, metric: Metric, order: Order, limit: f64) -> (FailIfOutcome, String) {
+    fn ratio(
+        &self,
+        found: &Findings,
+        metric: Metric,
+        order: Order,
+        limit: f64,
+    ) -> (FailIfOutcome, FailIfSays) {
         let row = found.comparisons.iter().find(|row| row.arm == self.arm && row.metric == metric);
         let Some(row) = row.filter(|row| row.blocks > 0) else {
-            let arm = &self.arm;
-            return (
-                FailIfOutcome::NotMeasured,
-                format!("{} of '{arm}' has no ratio: {}", metric.label(), few(metric)),
-            );
+            return (FailIfOutcome::NotMeasured, FailIfSays::NoRatio { metric, why: few(metric) });
         };
         let sides = row
             .ci_low
@@ -122,7 +132,7 @@ impl FailIf {
             Some((false, false)) => FailIfOutcome::DoesNotHold,
             Some(_) | None => FailIfOutcome::Undecided,
         };
-        (outcome, described(row))
+        (outcome, FailIfSays::Rows(vec![row.clone()]))
     }
 
     /// A figure as it was pooled over all blocks.
@@ -133,36 +143,38 @@ impl FailIf {
         figure: &Figure,
         order: Order,
         value: Value,
-    ) -> (FailIfOutcome, String) {
+    ) -> (FailIfOutcome, FailIfSays) {
         let read = |name: &str| {
             let arm = found.arms.iter().find(|arm| arm.name == name)?;
             (figure.read)(arm).map(|value| (value, figure.basis(run, found, arm)))
         };
-        let Some((own, basis)) = read(&self.arm) else { return self.absent(found, figure, &self.arm) };
+        let Some((own, basis)) = read(&self.arm) else { return absent(found, figure, &self.arm) };
         let base = if matches!(value, Value::Own(_)) {
             Some(0.0)
         } else {
             read(&found.baseline).map(|(base, _)| base)
         };
-        let Some(base) = base else { return self.absent(found, figure, &found.baseline) };
-        let against = |how: String| {
-            format!("{} against {} of '{}', {how}", figure.print(own), figure.print(base), found.baseline)
+        let Some(base) = base else { return absent(found, figure, &found.baseline) };
+        let baseline = found.baseline.clone();
+        let (compared, limit, against) = match value {
+            Value::Own(limit) => (own, limit, Against::Itself),
+            Value::Times(limit) => {
+                let times = times(own, base);
+                (times, limit, Against::Times { baseline, base, times })
+            }
+            Value::More(limit) => {
+                let more = own - base;
+                (more, limit, Against::More { baseline, base, more })
+            }
         };
-        let (compared, limit, figures) = match value {
-            Value::Own(limit) => (own, limit, figure.print(own)),
-            Value::Times(limit) => (times(own, base), limit, against(in_times(own, base))),
-            Value::More(limit) => (own - base, limit, against(figure.difference(own - base))),
-        };
-        (
-            outcome(order.holds(compared, limit)),
-            format!("{} of '{}': {figures} ({basis})", figure.label(), self.arm),
-        )
+        let says = FailIfSays::Measured { figure: figure.asked(), own, against, basis };
+        (outcome(order.holds(compared, limit)), says)
     }
+}
 
-    fn absent(&self, found: &Findings, figure: &Figure, arm: &str) -> (FailIfOutcome, String) {
-        let why = figure.why_absent(found, arm);
-        (FailIfOutcome::NotMeasured, format!("{} of '{arm}' was not measured: {why}", figure.label()))
-    }
+fn absent(found: &Findings, figure: &Figure, arm: &str) -> (FailIfOutcome, FailIfSays) {
+    let why = figure.why_absent(found, arm);
+    (FailIfOutcome::NotMeasured, FailIfSays::NotMeasured { figure: figure.asked(), arm: arm.to_owned(), why })
 }
 
 impl Findings {
@@ -183,37 +195,9 @@ fn times(own: f64, base: f64) -> f64 {
     if own == base { 1.0 } else { own / base }
 }
 
-fn in_times(own: f64, base: f64) -> String {
-    match times(own, base) {
-        ratio if ratio.is_finite() => format!("{ratio:.3} times as much"),
-        _ => "where there was none".to_owned(),
-    }
-}
-
-fn few(metric: Metric) -> &'static str {
-    if metric.is_latency() {
-        "too few answers in each block for this percentile"
-    } else {
-        "no block has both arms"
-    }
-}
-
-/// A row in one sentence: verdict, ratio, interval, blocks and method.
-fn described(row: &Comparison) -> String {
-    let (metric, verdict) = (row.metric.label(), row.verdict.word());
-    let blocks = if row.blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", row.blocks) };
-    let void = row.void_by.first().map_or_else(String::new, |gate| format!(", gate {gate} failed"));
-    match (row.ratio, row.ci_low, row.ci_high, row.level) {
-        (Some(ratio), Some(low), Some(high), Some(level)) => format!(
-            "{metric} of '{}' is {ratio:.3} [{low:.3}, {high:.3}] times that of '{}' at {}: {verdict}{void} ({blocks}, \
-             Hodges–Lehmann, exact Wilcoxon interval at {:.1} %)",
-            row.arm,
-            row.baseline,
-            row.condition,
-            level * 100.0
-        ),
-        _ => format!("{metric} of '{}': {verdict}{void}, no ratio ({blocks})", row.arm),
-    }
+/// Why a metric has no value that could be compared.
+fn few(metric: Metric) -> WhyAbsent {
+    if metric.is_latency() { WhyAbsent::FewAnswers } else { WhyAbsent::NoPair }
 }
 
 /// Rounds of `arm` in `run` that count.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use model::job::Reuse;
 use model::plan::{SentFile, Turns};
-use model::record::{FailureKind, Host, MANY_RESENT, RoundRecord, Run, RunStatus, without_values};
-use model::units::format_ns;
+use model::record::{FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +20,15 @@ use crate::attribution::why::{LedgerLine, RestOfGap};
 use crate::facts::Facts;
 use crate::facts::arms::ArmFindings;
 use crate::facts::beside::ServiceGap;
-use crate::facts::metric::Metric;
 use crate::facts::passes::PassFindings;
 use crate::facts::resources::{self, ArmResources};
 use crate::facts::sheet::{self, Sheet};
+use crate::fail_if::FailIfSays;
 use crate::gates::{self, Gate, GateSays};
 use crate::limits::{Limit, Limits};
 use crate::next::{self, Next};
 use crate::verdicts::{self, Comparison};
-use model::units::percent;
+use crate::warned::{Warned, warned};
 
 /// Version of the findings' JSON.
 pub const FINDINGS_SCHEMA: u32 = 1;
@@ -49,16 +48,16 @@ pub struct Findings {
     pub host: Host,
     /// The command that repeats it.
     pub command: Vec<String>,
-    /// What was asked, in words: connections, depth, path, placement.
+    /// What was sent, in words: connections, depth, path, placement.
     pub workload: String,
     /// Files that say what was sent, with their hashes.
     #[serde(default)]
     pub files: Vec<SentFile>,
-    /// How far the run came, when it is not complete.
+    /// How far the run got, if it is not complete.
     pub partial: Option<String>,
     /// Condition under which CPU per request, rate and memory are compared.
     pub condition: String,
-    /// Condition under which latency is compared; absent where there was none.
+    /// Condition under which latency is compared; absent if there was none.
     pub latency_condition: Option<String>,
     /// Length of a window in nanoseconds.
     pub window_ns: u64,
@@ -66,45 +65,46 @@ pub struct Findings {
     pub baseline: String,
     /// One row for each arm, the baseline among them.
     pub arms: Vec<ArmFindings>,
-    /// One row for each arm but the baseline and each metric, primary metrics first.
+    /// One row for each metric and each arm but the baseline, primary metrics first.
     pub comparisons: Vec<Comparison>,
-    /// What limits each arm that has a limit that is known, by its name.
+    /// What limits each arm, by its name, if that is known.
     #[serde(skip)]
     pub limits: BTreeMap<String, Limit>,
     /// What makes figures believable or void.
     pub gates: Vec<Gate>,
-    /// CPU time of a request as a tree, leaf by leaf; the leaves of an arm sum to its CPU per request.
+    /// CPU time of a request as a tree, leaf by leaf; the leaves of an arm add up to its CPU per request.
     #[serde(default)]
     pub attribution: Vec<AttributionRow>,
-    /// In which nodes of that tree each gap in CPU per request is: what is said of it.
+    /// The nodes of that tree in which each gap in CPU per request lies; the report names these.
     #[serde(default)]
     pub said: Vec<GapNode>,
-    /// Of each gap in CPU per request, the function seen in one arm alone under which most of it is, where there is one.
+    /// For each gap in CPU per request: the function that only one arm runs and under which most of the gap lies, if there is
+    /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new_functions: Vec<NewFunction>,
     /// What services beside use for each arm but the baseline.
     #[serde(default)]
     pub services: Vec<ServiceGap>,
-    /// What ended the waits of the threads that served, longest first; the rows of an arm sum to their idle time. Empty of
-    /// arms whose wakers were not seen: `passes` says why.
+    /// What ended the waits of the threads that served, longest first; the rows of an arm add up to its idle time. An arm has
+    /// none if its wakers were not seen; `passes` says why.
     #[serde(default)]
     pub waits: Vec<WaitRow>,
     /// What explains the difference, most important first.
     pub causes: Vec<Cause>,
     /// Utilisation, saturation and errors of every resource, one table for each arm.
     pub resources: Vec<ArmResources>,
-    /// Where in the code the difference is, one for each arm but the baseline that was sampled.
+    /// Where in the code the difference is, for each sampled arm but the baseline.
     pub profiles: Vec<ProfileDifference>,
-    /// What one request costs, line by line, of every arm that differs from the baseline.
+    /// What one request costs, line by line, for every arm that differs from the baseline.
     pub ledger: Vec<LedgerLine>,
-    /// How much watching closely slowed each arm, and whether what was seen is used.
+    /// How much watching closely slowed each arm, and whether the observations are used.
     pub passes: Vec<PassFindings>,
     /// Exact split of the rate ratio, one for each arm but the baseline.
     pub splits: Vec<Split>,
     /// Share of a gap of which nothing was seen, so that neither a cause nor a part that is too small to be one carries it, the largest of
     /// all arms'; below 0 where they carry more than the gap, and what is not known goes the other way. Absent where there is no gap to explain.
     pub unattributed_share: Option<f64>,
-    /// The arm whose gap that is a part of.
+    /// The arm that this gap belongs to.
     #[serde(default)]
     pub unattributed_arm: Option<String>,
     /// What no cause carries of every gap that was explained.
@@ -112,10 +112,13 @@ pub struct Findings {
     pub rests: Vec<RestOfGap>,
     /// What the reader must know.
     pub warnings: Vec<String>,
+    /// What that is made from.
+    #[serde(skip)]
+    pub warned: Vec<Warned>,
     /// How the arms were loaded.
     #[serde(default)]
     pub design: DesignFindings,
-    /// From the start of the first server to the end of the last block, in nanoseconds; 0 where it is not known.
+    /// From the start of the first server to the end of the last block, in nanoseconds; 0 if it is not known.
     #[serde(default)]
     pub took_ns: u64,
     /// What to run next.
@@ -123,15 +126,15 @@ pub struct Findings {
     /// What that is made from.
     #[serde(skip)]
     pub proposed: Option<Next>,
-    /// Conditions of `--fail-if`, and what came of each.
+    /// Conditions of `--fail-if`, and the outcome of each.
     #[serde(default)]
     pub fail_if: Vec<FailIfFindings>,
-    /// Rounds of an arm that count for nothing, because it failed in them.
+    /// Rounds that do not count because the arm failed in them.
     #[serde(default)]
     pub void_rounds: Vec<VoidRound>,
 }
 
-/// A round that counts for nothing.
+/// A round that does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VoidRound {
     /// The arm.
@@ -142,10 +145,10 @@ pub struct VoidRound {
     pub reason: VoidReason,
 }
 
-/// Why a round counts for nothing.
+/// Why a round does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VoidReason {
-    /// What it did not get through.
+    /// The step in which it failed.
     pub gate: FailureKind,
     /// One sentence.
     pub text: String,
@@ -162,22 +165,22 @@ pub enum DesignKind {
     Alone,
 }
 
-/// The design of a run as it was carried out.
+/// How a run was really carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DesignFindings {
     /// How arms were loaded.
     pub kind: DesignKind,
-    /// For how long requests were sent in one turn.
+    /// How long requests were sent in one turn, in nanoseconds.
     pub slice_ns: u64,
     /// Turns of each arm in a block, under the first condition.
     pub cycles: u32,
     /// Blocks done.
     pub blocks: u32,
-    /// Why arms ran one at a time although they were to take turns.
+    /// Why the arms ran one at a time although they were to take turns.
     pub why_alone: Option<String>,
 }
 
-/// What came of a condition.
+/// The outcome of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailIfOutcome {
@@ -185,7 +188,7 @@ pub enum FailIfOutcome {
     Holds,
     /// It does not.
     DoesNotHold,
-    /// The interval has the value inside.
+    /// The interval contains the value.
     Undecided,
     /// A gate voids the figure.
     Void,
@@ -193,17 +196,20 @@ pub enum FailIfOutcome {
     NotMeasured,
 }
 
-/// A condition, what came of it, and what that rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A condition, its outcome, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailIfFindings {
     /// As it was written.
     pub condition: String,
     /// The arm that it is on.
     pub arm: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: FailIfOutcome,
     /// What was measured, of how much, and how; or why it was not.
     pub text: String,
+    /// What the sentence is made from.
+    #[serde(skip)]
+    pub says: Option<FailIfSays>,
 }
 
 /// Share of half an interval from which on what disturbed the arms is a part of it that matters: less, taken away, leaves the verdict as
@@ -281,18 +287,19 @@ pub fn analyse(run: &Run) -> Findings {
         passes: facts.passes,
         splits: attribution.splits,
         warnings: Vec::new(),
+        warned: Vec::new(),
         next: None,
         proposed: next,
         fail_if: Vec::new(),
         void_rounds: void_rounds(run),
     };
-    findings.warnings = warnings(&findings, run);
+    findings.warned = warned(&findings, run);
     findings
 }
 
-/// The findings with each arm in turn as the baseline: the plan's own first, then the others in the order of the plan.
+/// The findings with each arm in turn as the baseline: first the plan's own, then the others in the order of the plan.
 ///
-/// A second copy of the baseline stays an arm like any other and is no baseline itself.
+/// A second copy of the baseline is an arm like any other, but never a baseline itself.
 #[must_use]
 pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
     let plan = &run.manifest.plan;
@@ -359,62 +366,4 @@ fn took_ns(run: &Run) -> u64 {
     let Some(last) = last else { return 0 };
     let walls = last.windows.iter().map(|window| window.server_cpus.wall_ns).sum::<u64>();
     (last.started_unix_ms - began) * MILLISECOND_NS + last.warmup.took_ns + walls
-}
-
-fn warnings(findings: &Findings, run: &Run) -> Vec<String> {
-    let mut warnings = run.damaged.clone();
-    for arm in &findings.arms {
-        warnings.extend(arm.overload.map(|overload| format!("'{}' is {}", arm.name, overload.text())));
-    }
-    for arm in findings.arms.iter().filter(|arm| arm.unsteady_rounds > 0) {
-        warnings.push(format!(
-            "'{}' was not steady when {} of its {} blocks began: raise --warmup-cap",
-            arm.name, arm.unsteady_rounds, arm.rounds
-        ));
-    }
-    warnings.extend(findings.arms.iter().filter_map(resent));
-    warnings.extend(beside(findings));
-    warnings
-}
-
-/// An arm that closed many connections as requests were on their way.
-fn resent(arm: &ArmFindings) -> Option<String> {
-    let share = arm.resent as f64 / arm.requests.max(1) as f64;
-    (share > MANY_RESENT).then(|| {
-        format!(
-            "'{}' closed connections as {} requests ({}) were on their way; they were sent again and are timed from \
-             the first time: look at its keep-alive settings, or use fewer --connections",
-            arm.name,
-            arm.resent,
-            percent(share)
-        )
-    })
-}
-
-/// Share of a gap in CPU time from which on it is said that it lies in a service.
-const IN_SERVICE: f64 = 0.5;
-
-/// Gaps in CPU time, services included, that lie in a service for the most part.
-fn beside(findings: &Findings) -> Vec<String> {
-    let all = |arm: &ArmFindings| Some(arm.cpu_ns_per_request?.total + arm.services.values().sum::<f64>());
-    let base = findings.arms.iter().find(|arm| arm.name == findings.baseline);
-    let Some((base, of_base)) = base.and_then(|base| Some((base, all(base)?))) else { return Vec::new() };
-    let mut texts = Vec::new();
-    for arm in findings.arms.iter().filter(|arm| arm.name != base.name) {
-        let Some(gap) = all(arm).map(|of_arm| of_arm - of_base) else { continue };
-        if gap.abs() < Metric::CpuPerRequest.delta() * of_base {
-            continue;
-        }
-        for (name, ns) in &arm.services {
-            let from = base.services.get(name).copied().unwrap_or(0.0);
-            let share = (ns - from) / gap;
-            if share >= IN_SERVICE {
-                texts.push(format!(
-                    "{} of the gap in CPU time between '{}' and '{}' is in service '{name}': {} a request against {}",
-                    percent(share), arm.name, base.name, format_ns(*ns), format_ns(from)
-                ));
-            }
-        }
-    }
-    texts
 }

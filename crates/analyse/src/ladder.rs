@@ -26,7 +26,7 @@ pub struct Rung {
     pub from: String,
     /// The arm that is climbed to.
     pub to: String,
-    /// The verdict on `to`: `equal` is a rung without effect, `inconclusive` one whose effect is unknown.
+    /// The verdict on `to`: `equal` means a rung without effect, `inconclusive` one whose effect is unknown.
     pub verdict: Verdict,
     /// `to` over `from`; absent where there are no pairs.
     pub ratio: Option<f64>,
@@ -49,8 +49,8 @@ pub struct Alone {
     pub step: String,
     /// The arm with its change alone against the first step.
     pub by_itself: Rung,
-    /// What the step brings on top of the others over what its change brings by itself, both as ratios, paired by block: 1
-    /// is no interaction, `faster` says that it brings more on top of the others, `slower` that it brings less.
+    /// The gain of the step on top of the others, over the gain of its change by itself, both as ratios, paired by block. 1
+    /// means no interaction; `faster` means that it gains more on top of the others, `slower` that it gains less.
     pub interaction: Rung,
 }
 
@@ -63,10 +63,10 @@ pub struct MetricLadder {
     pub rungs: Vec<Rung>,
     /// The last step against the first.
     pub whole: Rung,
-    /// Product of the rungs' ratios; absent where one has none.
+    /// Product of the rungs' ratios; absent if a rung has none.
     pub product: Option<f64>,
-    /// 95 % interval of the product over the ratio of the whole, low and high; absent for a single rung, and where fewer
-    /// than three blocks have every step.
+    /// 95 % interval of the product over the ratio of the whole, low and high; absent for a single rung, and if fewer than
+    /// three blocks have every step.
     #[serde(default)]
     pub product_over_whole_ci: Option<[f64; 2]>,
     /// Changes measured by themselves, in the order of their steps.

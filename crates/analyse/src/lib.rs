@@ -23,6 +23,7 @@ mod findings;
 mod ladder;
 mod stacks;
 pub mod warm_up;
+mod warned;
 mod watched;
 
 pub use attribution::cause::{Carries, Cause, CauseSays, Grade, TestOutcome, Tested};
@@ -52,13 +53,13 @@ pub use facts::detail::{
 };
 pub use facts::metric::{Metric, per_request};
 pub use facts::observed::Blocked;
-pub use facts::passes::PassFindings;
+pub use facts::passes::{PassFault, PassFindings, PassSays};
 pub use facts::resources::{ArmResources, UseInput, UseLevel, UseRow, UseScope, use_table};
-pub use facts::shape::{ResponsePeak, ResponseShape};
+pub use facts::shape::{PeakRemark, ResponsePeak, ResponseShape};
 pub use facts::sheet::{SECOND_BASELINE_SUFFIX, counted_rounds, is_compared, main_condition};
 pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
-pub use fail_if::{FailIf, FailIfError};
+pub use fail_if::{Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, WhyAbsent};
 pub use findings::{
     DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, VoidReason,
     VoidRound, analyse, analyse_each_baseline,
@@ -71,10 +72,11 @@ pub use ladder::{Alone, Ladder, MetricLadder, Rung, ladder};
 pub use limits::{Like, Limit};
 pub use next::{Advice, Next, NextReason};
 pub use stacks::{ArmStacks, stacks};
-pub use verdicts::bound::{Bound, BoundError, Judged};
+pub use verdicts::bound::{Bound, BoundError, Judged, Unit};
 pub use verdicts::course::{CoursePoint, course};
 pub use verdicts::figures::{Figure, figures};
 pub use verdicts::{
     BiasFindings, Comparison, Standing, Verdict, comparisons, extend_to, extend_until, standings,
 };
+pub use warned::Warned;
 pub use watched::{LedgerRow, WatchInput, Watched, WatchedWindow, watched};

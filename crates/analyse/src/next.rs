@@ -21,11 +21,11 @@ const MORE: u32 = 4;
 pub struct Next {
     /// Why.
     pub reason: NextReason,
-    /// The whole command, where the run's own takes such flags.
+    /// The whole command, if the run's own command takes such flags.
     pub command: Option<String>,
 }
 
-/// Why something is to be run.
+/// Why to run something next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NextReason {
     /// An arm failed.
@@ -42,7 +42,7 @@ pub enum NextReason {
         /// About how long they take, in minutes.
         minutes: f64,
     },
-    /// No number of blocks decides that is allowed.
+    /// No allowed number of blocks would decide.
     More {
         /// Whether slices are to be more; else windows are to be longer.
         slices: bool,
@@ -64,16 +64,16 @@ pub enum NextReason {
     },
 }
 
-/// What is to be done about a cause.
+/// What to do about a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// To mend what was proved.
+    /// Mend what was proved.
     MendProved,
-    /// To mend it: from outside it cannot be taken away.
+    /// Mend it: it cannot be taken away from outside.
     Mend,
-    /// To take it away from both.
+    /// Take it away from both.
     TakeAway,
-    /// To take it out by hand, as no change from outside does.
+    /// Take it out by hand, because no change from outside does.
     TakeOut,
 }
 

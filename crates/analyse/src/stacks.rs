@@ -22,10 +22,10 @@ pub struct ArmStacks {
     pub arm: String,
     /// Samples.
     pub samples: u64,
-    /// What one sample stands for, in nanoseconds of each request: all samples together are the CPU time per request of
-    /// the scored windows, or its user time where the kernel was not sampled.
+    /// What one sample stands for, in nanoseconds per request. All samples together make up the CPU time per request of the
+    /// scored windows, or its user time if the kernel was not sampled.
     pub ns_per_request_of_sample: f64,
-    /// Whether callers are known; without them only the innermost function of each stack can be believed.
+    /// Whether callers are known; if not, only the innermost function of each stack can be trusted.
     pub callers: bool,
     /// What the reader must know, one sentence each.
     pub notes: Vec<String>,

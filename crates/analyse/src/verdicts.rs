@@ -28,7 +28,7 @@ pub struct Standing {
     pub high: f64,
 }
 
-/// Blocks that the run should have before its next look, or nothing when it need not go on.
+/// Returns how many blocks the run should have before its next look, or nothing if it need not go on.
 #[must_use]
 pub fn extend_to(run: &Run) -> Option<u32> {
     extend_until(run, |comparisons| {
@@ -41,7 +41,7 @@ pub fn extend_to(run: &Run) -> Option<u32> {
     })
 }
 
-/// Blocks that the run should have before its next look where what was compared so far does not settle what is asked.
+/// Returns how many blocks the run should have before its next look, or nothing if the comparisons so far are `settled`.
 #[must_use]
 pub fn extend_until(run: &Run, settled: impl Fn(&[Comparison]) -> bool) -> Option<u32> {
     let Blocks::Looks { max, .. } = run.manifest.plan.design.blocks else { return None };

@@ -21,7 +21,7 @@ pub struct Limits {
     pub least: Duration,
     /// Longest.
     pub most: Duration,
-    /// Whether it compiles as it runs.
+    /// Whether the server compiles while it runs.
     pub class: WarmupClass,
 }
 
@@ -42,7 +42,7 @@ struct Turn {
 }
 
 impl Course {
-    /// Takes one more turn.
+    /// Adds one more turn.
     pub fn add(&mut self, slice: &Slice, used: &Usage) {
         let compilers = used.threads_ns.iter().filter(|(name, _)| COMPILERS.contains(&name.as_str()));
         let compiling: u64 = compilers.map(|(_, ns)| ns).sum();
@@ -54,13 +54,13 @@ impl Course {
         self.loaded += Duration::from_nanos(slice.length_ns);
     }
 
-    /// Whether it needs no more turns: steady, or as long as it may last.
+    /// Whether no more turns are needed: the server is steady, or has been warmed up as long as allowed.
     #[must_use]
     pub fn is_over(&self, limits: &Limits) -> bool {
         self.loaded >= limits.most || (self.loaded >= limits.least && self.is_steady(limits))
     }
 
-    /// Whether a request cost the same in the last turns and in those before, and no compiler was at work.
+    /// Whether a request cost the same in the last turns as in those before, and no compiler was at work.
     #[must_use]
     pub fn is_steady(&self, limits: &Limits) -> bool {
         let needed = if limits.class == WarmupClass::Jit { 2 * TURNS } else { TURNS };

@@ -16,7 +16,7 @@ const MANY_OPENED: f64 = 0.05;
 /// Clock ticks from which on they tell how CPU time divides: with 50, a share is right to within some 7 %.
 const FEW_TICKS: u64 = 50;
 
-/// What was seen in one window.
+/// What was seen of a server in one window.
 #[derive(Debug, Clone, Default)]
 pub struct WatchedWindow {
     /// What its group used.
@@ -27,18 +27,18 @@ pub struct WatchedWindow {
     pub cpus: HostUsage,
     /// Everything else.
     pub resources: Resources,
-    /// The server's own counter of requests at both ends, where one was asked.
+    /// The server's own counter of requests at both ends, if one was given.
     pub counted: Option<[u64; 2]>,
 }
 
-/// What was seen of a server.
+/// Everything that was seen of a server.
 #[derive(Debug, Clone, Default)]
 pub struct WatchInput {
     /// The process.
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Whether its cgroup is not seen from here: then how long it was throttled is not known.
+    /// Whether its cgroup cannot be seen from here; then nobody knows how long it was throttled.
     pub limits_hidden: bool,
     /// The window in which no profile was taken.
     pub plain: WatchedWindow,
@@ -57,7 +57,7 @@ pub struct LedgerRow {
     pub unit: String,
     /// For each second.
     pub per_s: f64,
-    /// For each request, where requests are known.
+    /// For each request, if requests are known.
     pub per_request: Option<f64>,
 }
 
@@ -74,8 +74,8 @@ pub struct Watched {
     pub window_ns: u64,
     /// Requests in the window, where they are known.
     pub requests: Option<u64>,
-    /// How they were counted: `counter` (the server's own) or `segments` (TCP segments with data that it received, each
-    /// taken for one request).
+    /// How requests were counted: `counter` (by the server itself) or `segments` (incoming TCP segments with data, each taken
+    /// for one request).
     pub requests_from: Option<String>,
     /// Requests per second.
     pub rate_per_s: Option<f64>,
@@ -85,7 +85,7 @@ pub struct Watched {
     pub rss_bytes: u64,
     /// Threads at the end.
     pub threads: u32,
-    /// What it cost.
+    /// What it spent.
     pub ledger: Vec<LedgerRow>,
     /// The USE table, most urgent first.
     pub resources: Vec<UseRow>,
@@ -97,7 +97,7 @@ pub struct Watched {
     pub notes: Vec<String>,
 }
 
-/// What follows from what was seen.
+/// Draws the conclusions from what was seen.
 #[must_use]
 pub fn watched(input: &WatchInput) -> Watched {
     let seen = &input.plain;

@@ -10,7 +10,7 @@ use crate::words::names::outcome_words;
 
 /// Most lines of a comment.
 pub const LINES: usize = 30;
-/// The first line, which Markdown does not show: by it a comment is found to be updated.
+/// The first line of a comment, which Markdown does not show. It identifies the comment when it is to be updated.
 pub const MARKER: &str = "<!-- whyslow -->";
 /// Conditions that are said before the first screen; the others are among the details.
 const CONDITIONS: usize = 3;

@@ -2,7 +2,7 @@
 
 use analyse::{Comparison, Metric, Verdict};
 
-/// What is said of an arm against its baseline in one metric.
+/// The word for how an arm differs from its baseline in one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// A request costs the arm less.

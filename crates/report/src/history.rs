@@ -14,7 +14,7 @@ use crate::html::{Page, frame_served, inert, table_with};
 pub struct ListedRun {
     /// Name of its directory: its place in the address.
     pub name: String,
-    /// Unix time of its begin in seconds; 0 where it is not known.
+    /// When it began, in seconds of Unix time; 0 if it is not known.
     pub started_unix_s: u64,
     /// What was asked.
     pub case: String,
@@ -31,9 +31,9 @@ pub struct ListedRun {
 pub struct HistoryPoint {
     /// Name of the run's directory.
     pub run: String,
-    /// Unix time of the run's begin in seconds.
+    /// When the run began, in seconds of Unix time.
     pub started_unix_s: u64,
-    /// What the arm was in this run: its commit, image or compose file, where it was one.
+    /// The commit, image or compose file of the arm in this run, if it has one.
     pub state: Option<String>,
     /// Median of the rounds: nanoseconds, bytes or per second.
     pub value: f64,
@@ -43,16 +43,16 @@ pub struct HistoryPoint {
     pub high: f64,
     /// Rounds.
     pub rounds: u32,
-    /// The commit that the arm was built from, where it came from git.
+    /// The commit that the arm was built from, if it came from git.
     pub commit: Option<String>,
-    /// Whether there was more in the work tree than that commit.
+    /// Whether the working tree had changes beyond that commit.
     pub changed: bool,
-    /// p-value of a change that begins with this run, where one was found.
+    /// p-value of a change that begins with this run, if one was found.
     pub change_p: Option<f64>,
 }
 
-/// One figure over the runs that asked the same on the same machine: in the order of their commits where these are known, else
-/// oldest first.
+/// One figure over the runs with the same workload on the same machine: in the order of their commits if these are known,
+/// otherwise oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct HistorySeries {
     /// Arm.

@@ -44,7 +44,7 @@ const WORDS: [&str; 14] = [
 /// A run as a page shows it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PageRun {
-    /// Findings with each arm as the baseline, the plan's own first; `profiles` are in those alone.
+    /// Findings with each arm as the baseline, the plan's own first; only that one has `profiles`.
     #[serde(serialize_with = "once")]
     #[schemars(with = "Vec<Findings>")]
     pub findings: Vec<Worded<Findings>>,
@@ -54,15 +54,15 @@ pub struct PageRun {
     #[serde(serialize_with = "packed::serialize")]
     #[schemars(with = "Packed")]
     pub profiles: Vec<ArmStacks>,
-    /// Its arms as the steps of a ladder, where it was made as one.
+    /// Its arms as the steps of a ladder, if it was run as one.
     pub ladder: Option<Ladder>,
     /// Files that could not be read, one sentence each.
     pub damaged: Vec<String>,
-    /// What tells the host of the run from the one that wrote the page.
+    /// How the host of the run differs from the one that wrote the page.
     pub elsewhere: Vec<String>,
 }
 
-/// A run that cannot be read, with what is known of it all the same.
+/// A run that cannot be read, with what is known about it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Unreadable {
     /// Name of its directory.
@@ -77,7 +77,7 @@ pub struct Unreadable {
     pub rounds: Vec<RoundDetail>,
 }
 
-/// What a page is made of, and what it carries as JSON for its charts and for other programs.
+/// The data of a page, which it carries as JSON for its charts and for other programs.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct PageData {
     /// Schema version.
@@ -159,7 +159,7 @@ pub(crate) fn frame_served(title: &str, content: &Markup) -> Page {
     Page { html: frame(title, &policy, Place::Served { events: None }, &body), policy }
 }
 
-/// A page of `whyslow view` that says one thing, such as that there is no such run.
+/// A page of `whyslow view` with a single message, for example that a run does not exist.
 #[must_use]
 pub fn message_page(title: &str, text: &str) -> Page {
     frame_served(title, &html! { h1 { (title) } p { (text) } })

@@ -88,7 +88,7 @@ pub fn load_json(report: &LoadReport) -> String {
 
 /// A search for capacity as one JSON object.
 #[must_use]
-pub fn capacity_json(found: &Capacity) -> String {
+pub fn capacity_json(found: &Worded<Capacity>) -> String {
     pretty(found)
 }
 

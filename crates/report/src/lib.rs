@@ -61,7 +61,7 @@ pub const TEXT_COLUMNS: usize = 80;
 /// Widest line of the first screen, in characters.
 pub const SCREEN_COLUMNS: usize = screen::COLUMNS;
 
-/// What is read first of a comparison: at most 20 lines for two arms, and 5 more for each further one.
+/// The first screen of a comparison: at most 20 lines for two arms, and 5 more for each further arm.
 #[must_use]
 pub fn findings_text(findings: &Worded<Findings>, style: Style) -> String {
     screen::text(findings, style)
@@ -79,7 +79,7 @@ pub fn findings_markdown(findings: &Worded<Findings>) -> String {
     markdown::render(&compare::document(findings, Detail::Full))
 }
 
-/// A comparison as the comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, the
+/// A comparison as a comment on a pull request, in Markdown of at most [`COMMENT_LINES`] lines: the first screen, with the
 /// details folded. Its first line is [`COMMENT_MARKER`].
 #[must_use]
 pub fn findings_comment(findings: &Worded<Findings>) -> String {
@@ -92,25 +92,25 @@ pub fn findings_junit(findings: &Worded<Findings>) -> String {
     junit::render(findings)
 }
 
-/// What a search through a history came to, as text.
+/// The outcome of a search through a history, as text.
 #[must_use]
 pub fn bisect_text(found: &Bisected) -> String {
     bisect::text(found)
 }
 
-/// What a search through a history came to, as Markdown.
+/// The outcome of a search through a history, as Markdown.
 #[must_use]
 pub fn bisect_markdown(found: &Bisected) -> String {
     markdown::render(&bisect::document(found))
 }
 
-/// Why the arms of a comparison differ: that part of its first screen.
+/// The part of the first screen that explains why the arms differ.
 #[must_use]
 pub fn findings_why(findings: &Worded<Findings>) -> Vec<String> {
     screen::why(findings)
 }
 
-/// How the arms stand while a run goes on, for a line of progress.
+/// How the arms stand during a run, for a line of progress.
 #[must_use]
 pub fn standings(standings: &[Standing]) -> String {
     let words = standings.iter().map(|standing| {
@@ -119,13 +119,13 @@ pub fn standings(standings: &[Standing]) -> String {
     words.collect::<Vec<_>>().join("  ")
 }
 
-/// One arm against the baseline in one sentence: the first primary metric that has a verdict.
+/// One arm against the baseline in one sentence, by the first primary metric that has a verdict.
 #[must_use]
 pub fn headline(findings: &Worded<Findings>, arm: &str) -> String {
     compare::headline(findings, arm)
 }
 
-/// What is read first of a case.
+/// The first screen of a case.
 #[must_use]
 pub fn case_text(findings: &Worded<CaseFindings>, style: Style) -> String {
     text::render(&case::first(findings, style))
@@ -143,7 +143,7 @@ pub fn case_markdown(findings: &Worded<CaseFindings>) -> String {
     markdown::render(&case::document(findings))
 }
 
-/// What is read first of a load report.
+/// The summary of a load report.
 #[must_use]
 pub fn load_text(report: &LoadReport) -> String {
     text::render(&load::first(report))
@@ -161,21 +161,21 @@ pub fn load_markdown(report: &LoadReport) -> String {
     markdown::render(&load::document(report))
 }
 
-/// A search for capacity as text: what is read first.
+/// The summary of a search for capacity, as text.
 #[must_use]
-pub fn capacity_text(found: &Capacity) -> String {
+pub fn capacity_text(found: &Worded<Capacity>) -> String {
     text::render(&capacity::document(found, Detail::Short))
 }
 
 /// A search for capacity as text, with everything that was measured.
 #[must_use]
-pub fn capacity_details(found: &Capacity) -> String {
+pub fn capacity_details(found: &Worded<Capacity>) -> String {
     text::render(&capacity::document(found, Detail::Full))
 }
 
 /// A search for capacity as Markdown.
 #[must_use]
-pub fn capacity_markdown(found: &Capacity) -> String {
+pub fn capacity_markdown(found: &Worded<Capacity>) -> String {
     markdown::render(&capacity::document(found, Detail::Full))
 }
 

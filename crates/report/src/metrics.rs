@@ -69,9 +69,9 @@ const BUCKETS_S: [f64; 17] =
 pub struct LiveFigures {
     /// What is asked.
     pub url: String,
-    /// Whether its window is open: before and after it, nothing is counted.
+    /// Whether its window has begun and not ended; before and after it, nothing is counted.
     pub measuring: bool,
-    /// Requests answered in the seconds of the window that are over.
+    /// Requests answered in the completed seconds of the window.
     pub requests: u64,
     /// Errors in them.
     pub errors: u64,

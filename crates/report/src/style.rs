@@ -5,7 +5,7 @@ use crate::direction::Direction;
 /// How text is dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// Without colour: for pipes, files, and whoever asks for none.
+    /// Without colour: for pipes, for files, and on request.
     #[default]
     Plain,
     /// With the colours of a terminal.

@@ -4,21 +4,27 @@
 //! folder alone, and meets no statistics in it.
 
 mod answers;
+mod capacity;
 mod causes;
 mod claims;
+mod conditions;
 mod gates;
 mod limits;
 pub(crate) mod names;
 mod next;
+mod passes;
 mod seen;
+mod shapes;
 mod stalls;
+mod warnings;
 
 use std::ops::Deref;
 
-use analyse::{AnswersDiffer, CaseFindings, Findings, Grade};
+use analyse::capacity::Capacity;
+use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade};
 use serde::Serialize;
 
-/// Findings with their sentences: nothing else is printed.
+/// Findings with their sentences. Nothing else is printed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Worded<T>(T);
@@ -32,20 +38,20 @@ impl<T> Deref for Worded<T> {
 }
 
 impl<T> Worded<T> {
-    /// The findings, for who reads on in them.
+    /// The findings themselves, for further use.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.0
     }
 }
 
-/// What has sentences that are to be written.
+/// Findings whose sentences can be written.
 pub trait Wording {
-    /// Writes each sentence from what stands beside it; one that has nothing beside it stays as it is.
+    /// Writes each sentence from the data beside it; a sentence without such data stays as it is.
     fn write_sentences(&mut self);
 }
 
-/// `found` with its sentences, to be printed.
+/// Returns `found` with its sentences, ready to be printed.
 #[must_use]
 pub fn worded<T: Wording>(mut found: T) -> Worded<T> {
     found.write_sentences();
@@ -72,13 +78,42 @@ impl Wording for Findings {
         if let Some(next) = &self.proposed {
             self.next = Some(next::sentence(next));
         }
+        for pass in &mut self.passes {
+            if let Some(says) = &pass.says {
+                pass.text = passes::sentence(pass, says);
+            }
+        }
+        for condition in &mut self.fail_if {
+            if let Some(says) = &condition.says {
+                condition.text = conditions::sentence(&condition.arm, says);
+            }
+        }
+        if !self.warned.is_empty() {
+            self.warnings = self.warned.iter().map(warnings::sentence).collect();
+        }
         for arm in &mut self.arms {
             if let Some(limit) = self.limits.get(&arm.name) {
                 arm.limiter = Some(limits::sentence(limit));
             }
-            if let Some(stalls) = arm.stalls.as_mut().filter(|stalls| stalls.text.is_empty()) {
-                stalls.text = stalls::sentence(stalls);
-            }
+            write_of_arm(arm);
+        }
+    }
+}
+
+/// What is said of one arm by itself.
+fn write_of_arm(arm: &mut ArmFindings) {
+    for shape in arm.response_shapes.iter_mut().filter(|shape| shape.text.is_empty()) {
+        shape.text = shapes::sentence(shape);
+    }
+    if let Some(stalls) = arm.stalls.as_mut().filter(|stalls| stalls.text.is_empty()) {
+        stalls.text = stalls::sentence(stalls);
+    }
+}
+
+impl Wording for Capacity {
+    fn write_sentences(&mut self) {
+        if let Some(says) = &self.says {
+            self.text = capacity::sentences(self, says);
         }
     }
 }
@@ -102,7 +137,7 @@ impl Wording for CaseFindings {
     }
 }
 
-/// What differs between the answers of two arms.
+/// Says what differs between the answers of two arms.
 #[must_use]
 pub fn difference(found: &AnswersDiffer) -> String {
     answers::sentence(found)

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Outcome {
     let mut bench = Bench { args, slo, job, config, fleet, interrupt, steps, progress };
     let searched = bench.search();
     bench.progress.finish();
-    let found = capacity(&bench.slo, &bench.steps, &searched?);
+    let found = report::worded(capacity(&bench.slo, &bench.steps, &searched?));
     drop(served);
     crate::print(&match args.format {
         Format::Text if args.details => report::capacity_details(&found),

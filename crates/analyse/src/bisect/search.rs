@@ -13,9 +13,10 @@ use crate::verdicts::{Comparison, Verdict, extend_until};
 pub enum BisectPurpose {
     /// Whether the bad end is slower than the good one.
     Ends,
-    /// Which end a commit is like.
+    /// Which end a commit resembles.
     Step,
-    /// Which end a commit is like, by its parent, which is known to be good: where it is bad, it is found and shown.
+    /// Which end a commit resembles, found by comparing it with its parent, which is known to be good. If it is bad, it is
+    /// both found and proved.
     Closing,
     /// Whether the commit that was found is slower than its parent.
     Last,
@@ -24,34 +25,34 @@ pub enum BisectPurpose {
 /// Two commits to compare, by their places in the history: the good end is at 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BisectAsk {
-    /// What for.
+    /// Why they are compared.
     pub purpose: BisectPurpose,
-    /// The commit that is held against.
+    /// The earlier commit.
     pub before: usize,
-    /// The commit that is asked about.
+    /// The later commit, which the comparison is about.
     pub after: usize,
 }
 
 impl BisectAsk {
-    /// Whether this comparison can be the one that names a commit, so that causes are of use.
+    /// Says whether this comparison can be the one that names a commit. Only then are causes worth looking for.
     #[must_use]
     pub fn can_name(&self) -> bool {
         matches!(self.purpose, BisectPurpose::Closing | BisectPurpose::Last)
     }
 }
 
-/// What is to be done next.
+/// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BisectNext {
     /// Compare two commits.
     Compare(BisectAsk),
-    /// Nothing: the bad end was not shown to be slower.
+    /// Nothing more: the bad end was not shown to be slower.
     NotSlower,
-    /// Nothing: the commit at this place is slower than its parent.
+    /// Nothing more: the commit at this place is slower than its parent.
     Named(usize),
-    /// Nothing: the search led to this commit, which was not shown to be slower than its parent.
+    /// Nothing more: the search led to this commit, but it was not shown to be slower than its parent.
     NotShown(usize),
-    /// Nothing: it is one of these, and those between cannot be told.
+    /// Nothing more: it is one of these commits, and no comparison can tell which.
     Among(Vec<usize>),
 }
 
@@ -75,23 +76,23 @@ pub struct Bisection {
 }
 
 impl Bisection {
-    /// A search through `commits` behind the good end, by one metric.
+    /// Begins a search through `commits` commits after the good end, by one metric.
     #[must_use]
     pub fn new(commits: usize, metric: Metric) -> Self {
         Self { commits, metric, ends: Ends::Unknown, search: HistorySearch::new(commits), last: None }
     }
 
-    /// Recalls what an earlier call found of the ends.
+    /// Restores what an earlier run of the command found out about the ends.
     pub fn recall_ends(&mut self, halfway: Option<Halfway>) {
         self.ends = halfway.map_or(Ends::Alike, Ends::Differ);
     }
 
-    /// Recalls what an earlier call found of the commit at `place`.
+    /// Restores what an earlier run of the command found out about the commit at `place`.
     pub fn recall(&mut self, place: usize, answer: HistoryAnswer) {
         self.search.record(place, answer);
     }
 
-    /// What is to be done next.
+    /// Returns what to do next.
     #[must_use]
     pub fn next(&self) -> BisectNext {
         let compare = |purpose, before, after| BisectNext::Compare(BisectAsk { purpose, before, after });
@@ -111,7 +112,7 @@ impl Bisection {
         }
     }
 
-    /// Commits that it can be.
+    /// Returns how many commits it can still be.
     #[must_use]
     pub fn left(&self) -> usize {
         self.search.left()
@@ -126,13 +127,13 @@ impl Bisection {
         }
     }
 
-    /// The row of a comparison that answers what is asked.
+    /// Returns the row of a comparison that is in the metric of this search.
     #[must_use]
     pub fn row<'a>(&self, rows: &'a [Comparison]) -> Option<&'a Comparison> {
         rows.iter().find(|row| row.metric == self.metric)
     }
 
-    /// Blocks that the run of a comparison should have before its next look; nothing where it tells enough.
+    /// Returns how many blocks the run of a comparison should have before its next look; nothing if it has decided.
     #[must_use]
     pub fn extend_to(&self, ask: BisectAsk, run: &Run) -> Option<u32> {
         // Without the row there is nothing to go on for.
@@ -155,7 +156,8 @@ impl Bisection {
         self.halfway().map_or(HistoryAnswer::Open, |halfway| halfway.side(row))
     }
 
-    /// Takes what a comparison says, nothing where the later commit could not be built or started; gives the answer.
+    /// Records the outcome of a comparison and returns the answer. `row` is absent if the later commit could not be built or
+    /// started.
     pub fn record(&mut self, ask: BisectAsk, row: Option<&Comparison>) -> HistoryAnswer {
         let is_slower = row.is_some_and(|row| row.verdict == Verdict::Slower);
         let shown = if is_slower { HistoryAnswer::Bad } else { HistoryAnswer::Open };

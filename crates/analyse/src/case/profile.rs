@@ -21,7 +21,7 @@ pub struct FunctionCost {
 pub struct InstructionProfile {
     /// The arm.
     pub arm: String,
-    /// Requests that the counts are of.
+    /// Requests over which they were counted.
     pub requests: u64,
     /// Its functions, the dearest first.
     pub functions: Vec<FunctionCost>,
@@ -40,7 +40,7 @@ pub struct PublishedProfile {
     pub instructions_per_request: Option<f64>,
     /// The published lines.
     pub rows: Vec<PublishedProfileRow>,
-    /// Our dearest functions that no published line takes.
+    /// Our dearest functions that belong to no published line.
     pub others: Vec<FunctionCost>,
 }
 

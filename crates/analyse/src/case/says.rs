@@ -6,14 +6,14 @@ use crate::facts::arms::Overload;
 use crate::facts::metric::Metric;
 use crate::gates::Gate;
 
-/// What is said of a claim.
+/// What the sentences on a claim are made from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimSays {
     /// What was published.
     pub published: Published,
     /// What was measured here.
     pub ours: Ours,
-    /// By what reasoning both are the same or not.
+    /// Why the claim counts as reproduced or not.
     pub why: Why,
 }
 
@@ -65,7 +65,7 @@ pub enum Ours {
     Instructions(f64),
 }
 
-/// By what reasoning a claim is repeated or not.
+/// Why a claim counts as reproduced or not.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Why {
     /// It was not run.
@@ -74,23 +74,23 @@ pub enum Why {
     NoFigures(String),
     /// Gates void both metrics.
     Void,
-    /// There is one block alone.
+    /// There is only one block.
     OneBlock,
-    /// So many blocks are too few.
+    /// There are only this many blocks, too few.
     FewBlocks(usize),
-    /// The order is the other way round.
+    /// The order is reversed.
     OtherWay,
-    /// The same side, and so much of the published size.
+    /// The same side, with this share of the published size.
     SameSize(f64),
-    /// The same side, but so much of the published size.
+    /// The same side, but only this share of the published size.
     SameSide(f64),
-    /// The interval is within so much of no effect.
+    /// The interval lies within this distance of no effect.
     NoEffect(f64),
     /// The interval ends below the published size.
     Smaller,
-    /// The interval has both.
+    /// The interval contains both no effect and the published one.
     Open,
-    /// None was published and there is none: the interval is within so much of it.
+    /// No difference was published and there is none: the interval lies within this distance of none.
     NoDifference(f64),
     /// None was published and there is one.
     Differ,

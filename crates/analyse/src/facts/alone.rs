@@ -34,12 +34,12 @@ impl Wait {
     /// As something that a peak of the responses may coincide with. A call on a futex may as well wake another thread, so
     /// that a single wait for a lock has no known length.
     fn clue(&self) -> Option<Clue> {
-        let (id, what) = match self.what {
-            Blocked::Sleep => (CauseId::Sleep, "sleeps"),
-            Blocked::Disk => (CauseId::SyncWrites, "writes forced to the disk"),
+        let id = match self.what {
+            Blocked::Sleep => CauseId::Sleep,
+            Blocked::Disk => CauseId::SyncWrites,
             Blocked::Lock => return None,
         };
-        Some(Clue { id, what, each_ns: self.each_ns? })
+        Some(Clue { id, each_ns: self.each_ns? })
     }
 }
 
@@ -63,7 +63,7 @@ fn collections(mut pauses_ns: Vec<u64>) -> Vec<Clue> {
     let alike = pauses_ns.chunk_by(|shorter, longer| *longer as f64 <= *shorter as f64 * shape::AS_LONG);
     let clue = |pauses: &[u64]| {
         let each_ns = pauses.iter().sum::<u64>() as f64 / pauses.len() as f64;
-        Clue { id: CauseId::Gc, what: "pauses for memory to be collected", each_ns }
+        Clue { id: CauseId::Gc, each_ns }
     };
     alike.filter(|pauses| pauses.len() >= FEW_PAUSES).map(clue).collect()
 }

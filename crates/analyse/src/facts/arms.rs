@@ -25,7 +25,7 @@ pub struct CpuPerRequest {
     pub user: f64,
     /// In the kernel.
     pub system: f64,
-    /// Soft interrupts on the server's CPUs; part of `system` where the kernel charges them to the task.
+    /// Soft interrupts on the server's CPUs; part of `system` if the kernel charges them to the task.
     pub softirq: f64,
 }
 
@@ -38,7 +38,7 @@ pub struct Switches {
     pub involuntary: f64,
 }
 
-/// TCP segments with data per request: 1 and 1 where requests and answers are small and not pipelined.
+/// TCP segments with data per request: one each way if requests and answers are small and not pipelined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segments {
     /// That the server received.
@@ -47,7 +47,7 @@ pub struct Segments {
     pub sent: f64,
 }
 
-/// Response times in nanoseconds: medians over the rounds of each round's percentile.
+/// Response times in nanoseconds: each percentile is the median of the rounds' percentiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Median.
@@ -64,7 +64,7 @@ pub struct Latency {
     pub mean: Option<f64>,
 }
 
-/// What was asked of one arm under one name. It is exploratory: no verdict is given on it.
+/// The requests of one arm that share a name. They are exploratory: there is no verdict on them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamedFindings {
     /// Requests answered in all valid windows of the condition of the findings.
@@ -75,7 +75,7 @@ pub struct NamedFindings {
     pub latency_ns: Latency,
 }
 
-/// An open loop that asks for more than the server can answer: a queue that grows for as long as it is asked.
+/// An open loop that sends more than the server can answer, so that a queue grows for as long as it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overload {
     /// Requests per second asked for.
@@ -84,18 +84,6 @@ pub struct Overload {
     pub answered_per_s: f64,
     /// Requests per second by which the backlog grows.
     pub backlog_per_s: f64,
-}
-
-impl Overload {
-    /// In words.
-    #[must_use]
-    pub fn text(&self) -> String {
-        format!(
-            "overloaded at {:.0} requests/s: the backlog grows by {:.0} requests a second; the latency figures are a \
-             queue's, not the server's",
-            self.asked_per_s, self.backlog_per_s
-        )
-    }
 }
 
 /// The state of a git repository that an arm was built from.
@@ -215,7 +203,7 @@ pub struct ArmFindings {
     pub rounds: u32,
     /// Requests completed in all valid windows.
     pub requests: u64,
-    /// Of them, those that were sent once more, as the server closed their connections.
+    /// Requests among them that were sent again because the server closed their connection.
     #[serde(default)]
     pub resent: u64,
     /// Requests per second.
@@ -256,18 +244,18 @@ pub struct ArmFindings {
     pub rss_peak_bytes: Option<f64>,
     /// What limits it.
     pub limiter: Option<String>,
-    /// How its responses are spread over time, one for each condition at which that was kept.
+    /// How its responses are spread over time, for each condition for which this was kept.
     #[serde(default)]
     pub response_shapes: Vec<ResponseShape>,
-    /// Times in which it answered nobody, where they are a fiftieth of the watched time at least.
+    /// Times in which it answered nobody, if they are at least a fiftieth of the watched time.
     #[serde(default)]
     pub stalls: Option<Stalls>,
-    /// How far a rate asked for is above what it can serve; absent where it kept up.
+    /// How far the rate exceeds what it can serve; absent if it kept up.
     #[serde(default)]
     pub overload: Option<Overload>,
     /// Rounds that began without a steady warm-up.
     pub unsteady_rounds: u32,
-    /// CPUs that it kept busy in the turns of others, when nobody asked it anything; absent where it ran alone.
+    /// CPUs that it kept busy during the turns of other arms, when it had no requests; absent if it ran alone.
     #[serde(default)]
     pub background_cpu_share: Option<f64>,
 }

@@ -19,7 +19,7 @@ const SMALL: f64 = 0.05;
 /// Functions that a sentence names.
 const NAMED: usize = 2;
 
-/// What a service beside uses for a request of an arm, against what it uses for one of the baseline.
+/// CPU time of a service for each request of an arm, compared with that for a request of the baseline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceGap {
     /// The service.
@@ -32,9 +32,9 @@ pub struct ServiceGap {
     pub baseline_ns: f64,
     /// Its CPU time for a request of the arm, in nanoseconds.
     pub arm_ns: f64,
-    /// Ends of the interval of the difference, arm minus baseline, over the blocks; absent where there are fewer than two.
+    /// Interval of the difference, arm minus baseline, over the blocks; absent if there are fewer than two blocks.
     pub interval_ns: Option<[f64; 2]>,
-    /// Its functions that take most more, or less, for a request of the arm, where it could be sampled.
+    /// Its functions that changed most for a request of the arm, if it could be sampled.
     pub functions: Vec<ServiceFunction>,
 }
 

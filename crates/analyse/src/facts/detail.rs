@@ -18,7 +18,7 @@ use super::words::describe_condition;
 pub struct Detail {
     /// Unix time of the run's begin in seconds.
     pub started_unix_s: u64,
-    /// Every round that was begun, void and failed ones too, in the order in which they ran.
+    /// Every round that was begun, in the order in which they ran, including those that are void or failed.
     pub rounds: Vec<RoundDetail>,
     /// One curve for each arm and condition.
     pub latency: Vec<LatencyCurve>,
@@ -52,7 +52,7 @@ pub struct RoundDetail {
 pub struct WindowDetail {
     /// The condition in words.
     pub condition: String,
-    /// What the window says of each metric that it can tell: nanoseconds, bytes or per second.
+    /// The value of each metric that the window can give: nanoseconds, bytes or per second.
     pub values: BTreeMap<Metric, f64>,
     /// Requests completed in each second.
     pub per_s: Vec<u64>,
@@ -110,7 +110,7 @@ pub fn detail(run: &Run) -> Detail {
     }
 }
 
-/// Rounds of a run without its plan: none is judged, and void are those alone that failed.
+/// The rounds of a run whose plan is missing: they are not judged, and only those that failed are void.
 #[must_use]
 pub fn unjudged(rounds: &[RoundRecord]) -> Vec<RoundDetail> {
     rounds.iter().map(round).collect()
@@ -131,7 +131,7 @@ fn unlike<const N: usize>(rows: [(&str, String, String); N]) -> Vec<String> {
     unlike.map(|(what, a, b)| format!("{what}: {a} against {b}")).collect()
 }
 
-/// What differs between two machines, in words; figures from unlike machines are not comparable.
+/// What differs between two machines, in words. Figures from machines that differ are not comparable.
 #[must_use]
 pub fn host_difference(a: &Host, b: &Host) -> Vec<String> {
     let mut differences = machine_difference(a, b);

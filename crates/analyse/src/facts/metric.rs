@@ -32,7 +32,8 @@ impl Metric {
     /// The metrics whose verdicts decide a run; the rest is exploratory.
     pub const PRIMARY: [Self; 2] = [Self::CpuPerRequest, Self::Rate];
 
-    /// The same where the CPU time of an arm is not known. The median of the responses is the percentile that repeats best.
+    /// The primary metrics if the CPU time of an arm is not known. The median is the percentile of the response that varies
+    /// least.
     pub const PRIMARY_UNSEEN: [Self; 2] = [Self::Rate, Self::P50];
 
     /// The metric that the JSON calls `name`; a point stands for an underscore.
@@ -47,7 +48,7 @@ impl Metric {
         Self::PRIMARY.contains(&self)
     }
 
-    /// Whether the metric is a percentile of the response, which is compared at equal rates only.
+    /// Whether the metric is a percentile of the response. Those are compared only at equal rates.
     #[must_use]
     pub fn is_latency(self) -> bool {
         matches!(self, Self::P50 | Self::P90 | Self::P99 | Self::P999)
@@ -76,7 +77,7 @@ impl Metric {
         }
     }
 
-    /// The smallest relative difference that is called slower or faster, however sure it is.
+    /// The smallest relative difference that is reported as slower or faster, however certain it is.
     #[must_use]
     pub fn least(self) -> f64 {
         match self {
@@ -85,7 +86,8 @@ impl Metric {
         }
     }
 
-    /// The metric's value in one slice; absent where a slice cannot tell it: percentiles need the answers of a whole block.
+    /// The metric's value in one slice; absent for metrics that a slice cannot give: percentiles need the answers of a whole
+    /// block.
     #[must_use]
     pub fn of_slice(self, slice: &Slice) -> Option<f64> {
         let value = match self {
@@ -116,7 +118,7 @@ impl Metric {
         }
     }
 
-    /// The metric's value in one window; absent where the window cannot tell it. Nanoseconds, bytes or per second.
+    /// The metric's value in one window, in nanoseconds, bytes or per second; absent if the window cannot give it.
     #[must_use]
     pub fn value_in(self, window: &Window) -> Option<f64> {
         let response = &window.load.response_ns;

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::busy::FULL;
 use super::metric::Metric;
 use super::sheet::Sheet;
-use model::units::percent;
 
 /// What was seen is rejected where the ratio of user to system time, or the switches per request, moved by more.
 const MAX_MOVED: f64 = 0.10;
@@ -42,7 +41,7 @@ pub(crate) fn used<'a>(passes: &'a [PassFindings], arm: &str, kind: PassKind) ->
     passes.iter().find(|pass| pass.arm == arm && pass.kind == kind && pass.used)
 }
 
-/// How much one kind of watching disturbed one arm, over all its diagnostic rounds.
+/// How much one way of watching disturbed one arm, over all its diagnostic rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PassFindings {
     /// The arm.
@@ -53,19 +52,52 @@ pub struct PassFindings {
     pub rounds: u32,
     /// Requests per second while watched.
     pub rate_per_s: f64,
-    /// CPU per request while watched over that untouched; absent where the CPU time was not known.
+    /// CPU per request while watched, over that while not watched; absent if the CPU time is not known.
     pub slowdown: Option<f64>,
-    /// Rate untouched over that while watched.
+    /// Rate while not watched, over that while watched.
     pub rate_slowdown: f64,
     /// Whether what was seen is used.
     pub used: bool,
-    /// Of sampling: CPU time that the samples stand for over that which was used.
+    /// For sampling: the CPU time that the samples stand for, over the CPU time that was used.
     #[serde(default)]
     pub coverage: Option<f64>,
     /// One sentence.
     pub text: String,
     /// What could not be watched and what would allow it.
     pub missing: Vec<String>,
+    /// What the sentence is made from, beside the figures above.
+    #[serde(skip)]
+    pub says: Option<PassSays>,
+}
+
+/// What the sentence on a way of watching is made from, beside how much it slowed the arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassSays {
+    /// Share of the system calls that were counted, 0 to 1.
+    pub counted_share: f64,
+    /// Why what was seen is not used; nothing where it is.
+    pub fault: Option<PassFault>,
+    /// Arms that were faster than this one while not watched and slower while watched, or the other way round.
+    pub turned: Vec<String>,
+}
+
+/// Why what was seen of a watched server is not used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PassFault {
+    /// There is nothing to use.
+    NothingSeen,
+    /// Its samples stand for no more than this share of the CPU time, 0 to 1.
+    FewSamples(f64),
+    /// It answered so many times slower.
+    AnsweredSlower(f64),
+    /// A request took so many times the CPU time.
+    CostlierRequests(f64),
+    /// Context switches per request, untouched and watched.
+    Switches([f64; 2]),
+    /// User time per request in nanoseconds, untouched and watched.
+    UserTime([f64; 2]),
+    /// The ratio of user to system time, untouched and watched.
+    UserToSystem([f64; 2]),
 }
 
 impl PassFindings {
@@ -157,12 +189,12 @@ pub(crate) fn all(sheet: &Sheet) -> Vec<PassFindings> {
         })
         .flatten()
         .collect();
-    say_what_turned(&mut found);
+    note_what_turned(&mut found);
     found
 }
 
-/// Where watching slowed the faster arm so much more that the order of two turned around, that is said.
-fn say_what_turned(found: &mut [PassFindings]) {
+/// Notes where watching slowed the faster arm so much more that the order of two turned around.
+fn note_what_turned(found: &mut [PassFindings]) {
     for kind in KINDS {
         let of_kind: Vec<(usize, [f64; 2], String)> = found
             .iter()
@@ -173,13 +205,12 @@ fn say_what_turned(found: &mut [PassFindings]) {
             })
             .collect();
         for (place, (_, [plain, watched], arm)) in of_kind.iter().enumerate() {
-            for (index, [other_plain, other_watched], other) in &of_kind[place + 1..] {
+            for (index, [other_plain, other_watched], _) in &of_kind[place + 1..] {
                 if (plain - other_plain) * (watched - other_watched) < 0.0
                     && (plain / other_plain).ln().abs() > SAME
                     && (watched / other_watched).ln().abs() > SAME
                 {
-                    let text = format!("; it turns the order of {arm} and {other} around");
-                    found[*index].text.push_str(&text);
+                    found[*index].says.iter_mut().for_each(|says| says.turned.push(arm.clone()));
                 }
             }
         }
@@ -215,21 +246,14 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
     let few_switches = few_switches.max(by_chance(|sums| Some((sums.switches_per_request(), 0.0))));
     let coverage = coverage(of(kind).copied());
     let fault = if of(kind).all(saw_nothing) {
-        Some("nothing was seen".to_owned())
+        Some(PassFault::NothingSeen)
     } else if let Some(share) = coverage.filter(|share| divides(Some(*share)).is_none()) {
-        Some(format!(
-            "its samples stand for {} of the CPU time: threads that live for a millisecond or less are not seen",
-            percent(share)
-        ))
+        Some(PassFault::FewSamples(share))
     } else {
         fault(kind, &plain, &watched, slowdown, few_switches, by_chance)
     };
-    let verdict = fault.as_ref().map_or_else(|| "used".to_owned(), |fault| format!("not used: {fault}"));
     let shares = of(kind).filter_map(|pass| pass.counts.as_ref()).map(|counts| counts.counted_share);
-    let share = shares.fold(1.0, f64::min);
-    let slices =
-        if share < 1.0 { format!(", {} of the system calls counted", percent(share)) } else { String::new() };
-    let cpu = slowdown.map_or_else(String::new, |ratio| format!(" (x{ratio:.2} CPU per request)"));
+    let says = PassSays { counted_share: shares.fold(1.0, f64::min), fault, turned: Vec::new() };
     let mut missing: Vec<String> = of(kind).flat_map(|pass| pass.missing.clone()).collect();
     missing.sort();
     missing.dedup();
@@ -240,16 +264,11 @@ fn weighed(sheet: &Sheet, arm: &str, kind: PassKind, passes: &[&Pass]) -> Option
         rate_per_s: watched.rate() * 1e9,
         slowdown,
         rate_slowdown,
-        used: fault.is_none(),
+        used: says.fault.is_none(),
         coverage,
-        text: match kind {
-            // It was asked for so few: how many it could have answered nobody knows.
-            PassKind::Tracing => {
-                format!("tracing {arm} at {:.0} requests/s; {verdict}", watched.rate() * 1e9)
-            }
-            _ => format!("{} slowed {arm} x{rate_slowdown:.2}{cpu}{slices}; {verdict}", kind.word()),
-        },
+        text: String::new(),
         missing,
+        says: Some(says),
     })
 }
 
@@ -308,17 +327,17 @@ fn by_chance(untouched: impl Iterator<Item = f64>, ours: u32, theirs: u32) -> f6
 }
 
 /// Whether a watched server switched more or less often than the one that was scored.
-fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<String> {
+fn switched(plain: &Sums, watched: &Sums, few: f64) -> Option<PassFault> {
     let (from, to) = (plain.switches_per_request(), watched.switches_per_request());
     let much = (to - from).abs() > few.max(MAX_MOVED * from);
-    much.then(|| format!("context switches went from {from:.2} to {to:.2} a request"))
+    much.then_some(PassFault::Switches([from, to]))
 }
 
 /// Where waits are told it is no matter what that costs the CPU, as long as as many requests are answered: they wait for the
 /// same things.
-fn slowed(plain: &Sums, watched: &Sums) -> Option<String> {
+fn slowed(plain: &Sums, watched: &Sums) -> Option<PassFault> {
     let ratio = plain.rate() / watched.rate();
-    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then(|| format!("it answered {ratio:.2} times slower"))
+    (ratio.ln().abs() > MAX_SLOWDOWN.ln()).then_some(PassFault::AnsweredSlower(ratio))
 }
 
 /// Why a watched server is not the one that was scored; `by_chance` says how far a figure moves by itself.
@@ -329,7 +348,7 @@ fn fault(
     slowdown: Option<f64>,
     few_switches: f64,
     by_chance: impl Fn(Figure) -> f64,
-) -> Option<String> {
+) -> Option<PassFault> {
     if kind == PassKind::Tracing {
         return None;
     }
@@ -337,7 +356,7 @@ fn fault(
         return slowed(plain, watched).or_else(|| switched(plain, watched, few_switches));
     }
     if let Some(ratio) = slowdown.filter(|ratio| ratio.ln().abs() > MAX_SLOWDOWN.ln()) {
-        return Some(format!("a request took {ratio:.2} times the CPU"));
+        return Some(PassFault::CostlierRequests(ratio));
     }
     if let Some(fault) = switched(plain, watched, few_switches) {
         return Some(fault);
@@ -346,13 +365,13 @@ fn fault(
         return None;
     }
     // What counting costs is paid in the kernel, and it is counts that are used: user time must not have moved.
-    let (what, figure): (&str, Figure) = match kind {
-        PassKind::Counting => ("user time per request in ns", Sums::user),
-        _ => ("the ratio of user to system time", Sums::split),
+    let (moved_as, figure): (fn([f64; 2]) -> PassFault, Figure) = match kind {
+        PassKind::Counting => (PassFault::UserTime, Sums::user),
+        _ => (PassFault::UserToSystem, Sums::split),
     };
     let ((before, variance), (after, more)) = figure(plain).zip(figure(watched))?;
     // Ticks are a sample; and a server whose threads queue for each other has more than one state to be found in.
     let chance = (CHANCE * (variance + more).sqrt()).max(by_chance(figure));
     let moved = (after - before).abs() - chance;
-    (moved > MAX_MOVED.ln_1p()).then(|| format!("{what} went from {:.3} to {:.3}", before.exp(), after.exp()))
+    (moved > MAX_MOVED.ln_1p()).then(|| moved_as([before.exp(), after.exp()]))
 }

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use model::plan::CauseId;
 use model::record::Window;
-use model::units::format_ns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::peaks::{self, BUCKETS_PER_OCTAVE, MIN_SHARE, Peak};
-use model::units::percent;
 
 /// Responses that waited for a delayed acknowledgement: the kernel delays by 40 ms, and by up to a timer tick more.
 /// Source: Linux, include/net/tcp.h, TCP_DELACK_MIN (HZ/25).
@@ -20,7 +18,7 @@ pub(crate) const ACKNOWLEDGED: f64 = 0.5;
 /// wait is in them too.
 pub(crate) const AS_LONG: f64 = 1.25;
 
-/// How the responses of an arm at one condition are spread over time, all valid windows together.
+/// How the responses of an arm at one condition are spread over time, with all valid windows taken together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ResponseShape {
     /// The condition.
@@ -29,7 +27,7 @@ pub struct ResponseShape {
     pub windows: u32,
     /// Responses in them.
     pub responses: u64,
-    /// Where responses gather, quickest first: one, or several that valleys lie between.
+    /// The peaks in which responses gather, quickest first, with valleys between them.
     pub peaks: Vec<ResponsePeak>,
     /// One sentence.
     pub text: String,
@@ -40,14 +38,33 @@ pub struct ResponseShape {
 pub struct ResponsePeak {
     /// Where they are densest, in nanoseconds.
     pub at_ns: f64,
-    /// The valleys on both sides, in nanoseconds: from the first on, and below the second.
+    /// Where the peak begins and ends, in nanoseconds: the valleys on either side, or the ends of the histogram.
     pub range_ns: [u64; 2],
     /// Share of the responses, 0 to 1; the shares of all peaks sum to 1.
     pub share: f64,
     /// Windows in which it holds at least 0.5 % of the responses.
     pub windows: u32,
-    /// What was seen to take as long, by the id of the cause that it would be: `delayed_ack`, `sleep` or `sync_writes`.
+    /// The cause that takes as long, if one was seen: `delayed_ack`, `sleep`, `sync_writes` or `gc`.
     pub coincides_with: Option<CauseId>,
+    /// What else there is to say of it.
+    #[serde(skip)]
+    pub remarks: Vec<PeakRemark>,
+}
+
+/// What there is to say of a peak beside its place and share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PeakRemark {
+    /// It lies where delayed acknowledgements do, and this many were sent for each of its responses.
+    DelayedAcks(f64),
+    /// Something takes as long.
+    AsLong {
+        /// The cause that it would be.
+        cause: CauseId,
+        /// How long each takes on average, in nanoseconds.
+        each_ns: f64,
+    },
+    /// It is in no more than half of the windows. A peak that comes and goes is not the shape of a single window.
+    InFewWindows,
 }
 
 /// What a server was seen to do again and again, each time for about as long.
@@ -55,8 +72,6 @@ pub struct ResponsePeak {
 pub(crate) struct Clue {
     /// Id of the cause that it would be.
     pub(crate) id: CauseId,
-    /// What it does, in words.
-    pub(crate) what: &'static str,
     /// How long each takes on average in nanoseconds.
     pub(crate) each_ns: f64,
 }
@@ -127,64 +142,45 @@ pub(crate) fn response_shape(
     let shape = Shape::from_windows(windows);
     let responses = shape.buckets.values().sum();
     let found = peaks::peaks(&shape.buckets);
-    let (peaks, remarks): (Vec<ResponsePeak>, Vec<Option<String>>) =
-        found.iter().map(|peak| weighed(peak, windows, responses, clues)).unzip();
-    let places = peaks.iter().map(|peak| format!("{} ({})", format_ns(peak.at_ns), percent(peak.share)));
-    let places: Vec<String> = places.collect();
-    let number = match &places[..] {
-        [] => return None,
-        [only] => format!("one peak: {only}"),
-        [first, second] => format!("two peaks: {first} and {second}"),
-        [rest @ .., last] => format!("{} peaks: {} and {last}", places.len(), rest.join(", ")),
-    };
-    let remarks: String = remarks.into_iter().flatten().map(|what| format!("; {what}")).collect();
-    let text = format!("responses at {condition} have {number}{remarks}");
-    Some(ResponseShape { condition, windows: windows.len() as u32, responses, peaks, text })
+    let peaks: Vec<ResponsePeak> =
+        found.iter().map(|peak| weighed(peak, windows, responses, clues)).collect();
+    let windows = windows.len() as u32;
+    (!peaks.is_empty()).then(|| ResponseShape { condition, windows, responses, peaks, text: String::new() })
 }
 
-/// A peak with what is said of it beside its place and share, if anything.
-fn weighed(
-    peak: &Peak,
-    windows: &[&Window],
-    responses: u64,
-    clues: &[Clue],
-) -> (ResponsePeak, Option<String>) {
+/// A peak with what there is to say of it.
+fn weighed(peak: &Peak, windows: &[&Window], responses: u64, clues: &[Clue]) -> ResponsePeak {
     let [from, to] = peak.range_ns;
     let has = |window: &&&Window| Shape::from_windows(&[window]).share_of_requests(from, to) >= MIN_SHARE;
-    let holding = windows.iter().filter(has).count() as u32;
-    let clue = acknowledged(peak, windows, responses).or_else(|| as_long(peak, clues));
-    let at = format_ns(peak.at_ns);
-    let what = clue.as_ref().map(|(_, what)| format!("that at {at} {what}"));
-    // What comes and goes from round to round is no shape of a single one.
-    let rare = (2 * holding as usize <= windows.len())
-        .then(|| format!("that at {at} is in {holding} of {} windows", windows.len()));
-    let remarks: Vec<String> = what.into_iter().chain(rare).collect();
-    let peak = ResponsePeak {
+    let holding = windows.iter().filter(has).count();
+    let acks = acknowledged(peak, windows, responses);
+    let alike = acks.map(PeakRemark::DelayedAcks).or_else(|| as_long(peak, clues));
+    let coincides_with = alike.map(|remark| match remark {
+        PeakRemark::AsLong { cause, .. } => cause,
+        _ => CauseId::DelayedAck,
+    });
+    let rare = (2 * holding <= windows.len()).then_some(PeakRemark::InFewWindows);
+    ResponsePeak {
         at_ns: peak.at_ns,
         range_ns: peak.range_ns,
         share: peak.share,
-        windows: holding,
-        coincides_with: clue.map(|(id, _)| id),
-    };
-    (peak, (!remarks.is_empty()).then(|| remarks.join("; ")))
+        windows: holding as u32,
+        coincides_with,
+        remarks: alike.into_iter().chain(rare).collect(),
+    }
 }
 
-/// Delayed acknowledgements, where a peak lies where they do and enough of them were sent.
-fn acknowledged(peak: &Peak, windows: &[&Window], responses: u64) -> Option<(CauseId, String)> {
+/// Delayed acknowledgements for each response of a peak, where it lies where they do and enough of them were sent.
+fn acknowledged(peak: &Peak, windows: &[&Window], responses: u64) -> Option<f64> {
     let [from, to] = DELAYED_ACK_NS.map(|ns| ns as f64);
     let sent: u64 = windows.iter().map(|window| window.server_cpus.tcp.delayed_acks).sum();
     let each = sent as f64 / (responses as f64 * peak.share);
-    let what = "lies where delayed acknowledgements do";
-    ((from..to).contains(&peak.at_ns) && each >= ACKNOWLEDGED)
-        .then(|| (CauseId::DelayedAck, format!("{what} ({each:.2} for each of its responses)")))
+    ((from..to).contains(&peak.at_ns) && each >= ACKNOWLEDGED).then_some(each)
 }
 
 /// What takes as long as the responses of a peak.
-fn as_long(peak: &Peak, clues: &[Clue]) -> Option<(CauseId, String)> {
+fn as_long(peak: &Peak, clues: &[Clue]) -> Option<PeakRemark> {
     let fits = |clue: &&Clue| (1.0 / AS_LONG..AS_LONG).contains(&(peak.at_ns / clue.each_ns));
     let clue = clues.iter().find(fits)?;
-    Some((
-        clue.id,
-        format!("takes as long as its {} ({} each on average)", clue.what, format_ns(clue.each_ns)),
-    ))
+    Some(PeakRemark::AsLong { cause: clue.id, each_ns: clue.each_ns })
 }

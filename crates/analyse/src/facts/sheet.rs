@@ -11,7 +11,7 @@ use super::metric::{Metric, in_window};
 use super::shape::Shape;
 use super::words::describe_condition;
 
-/// What the second copy of the baseline is called: the baseline's name with this behind it.
+/// What is added to the baseline's name to name its second copy.
 pub const SECOND_BASELINE_SUFFIX: &str = "_again";
 
 /// The run as the analysis sees it: which rounds count, and which condition answers which question.
@@ -91,8 +91,8 @@ impl<'a> Sheet<'a> {
         &self.plan().arms[self.plan().baseline].name
     }
 
-    /// Names of all arms that are compared with the baseline. A second copy of it is not: it tells how far equal arms
-    /// are apart.
+    /// Names of the arms that are compared with the baseline. A second copy of the baseline is not among them: it shows how
+    /// far equal arms differ.
     pub(crate) fn others(&self) -> impl Iterator<Item = &'a str> {
         let (plan, baseline) = (self.plan(), self.plan().baseline);
         let second = self.second_baseline();
@@ -104,9 +104,8 @@ impl<'a> Sheet<'a> {
             .filter(move |name| second.as_deref() != Some(*name))
     }
 
-    /// The name of the baseline's second copy, in a run that has one.
-    /// Whether the CPU time of `arm` is known: what was started here always is, a server that ran already where its processes
-    /// were seen.
+    /// Whether the CPU time of `arm` is known. It always is for a server that was started here; for one that was already
+    /// running, only if its processes could be seen.
     pub(crate) fn is_observed(&self, arm: &str) -> bool {
         let runs = self.plan().arms.iter().any(|known| known.name == arm && known.source.running().is_some());
         !runs

@@ -31,7 +31,7 @@ const NAMED: usize = 3;
 pub(crate) const RUNS: &str = "runs";
 pub(crate) const WAITS: &str = "waits";
 
-/// Times in which an arm answered nobody though requests waited, seen in passes that watch what it does.
+/// Times in which an arm answered nobody although requests waited, seen in passes that watch what it does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stalls {
     /// How many.
@@ -42,7 +42,7 @@ pub struct Stalls {
     pub share: f64,
     /// Time that was watched, in nanoseconds.
     pub watched_ns: u64,
-    /// What it does meanwhile far more than at other times; nothing where that was not seen.
+    /// What it does then far more than at other times; empty if that was not seen.
     pub activities: Vec<StallActivity>,
     /// One sentence.
     pub text: String,
@@ -51,7 +51,7 @@ pub struct Stalls {
 /// What a server does during stalls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StallActivity {
-    /// `runs`, by samples of CPU time, or `waits`, by the time that its threads are without a CPU.
+    /// `runs` (seen in samples of CPU time) or `waits` (seen in the time that its threads spend without a CPU).
     pub does: String,
     /// The functions in which it does, each called by the one before.
     pub functions: Vec<String>,
@@ -61,7 +61,7 @@ pub struct StallActivity {
     pub threads_otherwise: f64,
 }
 
-/// Those of the times without an answer that are stalls: far longer than between two `answers` of its window.
+/// Returns the times without an answer that are stalls: far longer than the mean time between two `answers` of the window.
 #[must_use]
 pub fn stalls(silences_ns: &[[u64; 2]], window_ns: u64, answers: u64) -> Vec<[u64; 2]> {
     let between_ns = window_ns as f64 / answers as f64;

@@ -2,7 +2,7 @@
 
 use model::record::Run;
 
-use super::{few, rounds};
+use super::{AskedFigure, Basis, WhyAbsent, few, rounds};
 use crate::facts::arms::{ArmFindings, CpuPerRequest, Switches};
 use crate::facts::calls::{ALL_READS, FUTEX, POLLS, WRITES};
 use crate::facts::metric::Metric;
@@ -93,60 +93,39 @@ impl Figure {
         FIGURES.iter().find(|figure| figure.name == name)
     }
 
-    /// The name for people.
-    pub(super) fn label(&self) -> String {
-        self.metric.map_or_else(|| self.name.replace('_', " "), |metric| metric.label().to_owned())
-    }
-
-    /// A value with its unit.
-    pub(super) fn print(&self, value: f64) -> String {
-        match self.unit {
-            Unit::Number => format!("{value:.3} a request"),
-            unit => unit.print(value),
-        }
-    }
-
-    /// A difference from the baseline with its sign.
-    pub(super) fn difference(&self, value: f64) -> String {
-        let sign = if value < 0.0 { '−' } else { '+' };
-        format!("{sign}{}", self.print(value.abs()))
+    /// What a sentence calls it by.
+    pub(super) fn asked(&self) -> AskedFigure {
+        AskedFigure { name: self.name, unit: self.unit, metric: self.metric }
     }
 
     /// What a value of `arm` rests on.
-    pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> String {
+    pub(super) fn basis(&self, run: &Run, found: &Findings, arm: &ArmFindings) -> Basis {
         if self.watched {
-            let requests = observed::counted_over(&Sheet::new(run), &arm.name, &found.passes);
-            return format!("counted in watched turns behind the blocks, {requests} requests");
+            return Basis::Watched(observed::counted_over(&Sheet::new(run), &arm.name, &found.passes));
         }
         let blocks = rounds(run, &arm.name);
         match self.metric {
-            Some(metric) if metric.is_latency() => {
-                let at = found.latency_condition.as_ref().unwrap_or(&found.condition);
-                format!("median of {blocks} blocks at {at}")
-            }
-            Some(Metric::Rss) => format!("largest resident set, median of {blocks} blocks"),
-            _ => format!("{} requests of {blocks} blocks at {}", arm.requests, found.condition),
+            Some(metric) if metric.is_latency() => Basis::Blocks {
+                blocks,
+                at: found.latency_condition.as_ref().unwrap_or(&found.condition).clone(),
+            },
+            Some(Metric::Rss) => Basis::Resident(blocks),
+            _ => Basis::Requests { requests: arm.requests, blocks, at: found.condition.clone() },
         }
     }
 
     /// Why `arm` has no value.
-    pub(super) fn why_absent(&self, found: &Findings, arm: &str) -> String {
+    pub(super) fn why_absent(&self, found: &Findings, arm: &str) -> WhyAbsent {
         if let Some(error) = found.arms.iter().find(|one| one.name == arm).and_then(|one| one.error.as_ref())
         {
-            return format!("it failed: {error}");
+            return WhyAbsent::Failed(error.clone());
         }
         if self.watched {
             let of_arm = found.passes.iter().filter(|pass| pass.arm == arm);
-            let mut why: Vec<&str> = of_arm.flat_map(|pass| &pass.missing).map(String::as_str).collect();
-            why.dedup();
-            return match why.as_slice() {
-                [] => "there are no watched turns in which system calls were counted".to_owned(),
-                why => why.join("; "),
-            };
+            let mut missing: Vec<String> = of_arm.flat_map(|pass| pass.missing.clone()).collect();
+            missing.dedup();
+            return WhyAbsent::NotCounted(missing);
         }
-        match self.metric {
-            Some(metric) => few(metric).to_owned(),
-            None => "no block has it; see whyslow doctor".to_owned(),
-        }
+        self.metric.map_or(WhyAbsent::NoBlock, few)
     }
 }

@@ -13,11 +13,11 @@ const VERDICTS: [Verdict; 5] =
     [Verdict::Slower, Verdict::Faster, Verdict::Equal, Verdict::Inconclusive, Verdict::Invalid];
 
 impl FailIf {
-    /// The condition that `text` is of a run of `plan`: `ARM VERDICT [in METRIC]`, or `ARM FIGURE > VALUE` with `1.05x` for
-    /// a ratio to the baseline, `+0.1` for a difference from it, and a value of the figure's unit for the figure itself.
+    /// Reads a condition on a run of `plan`: `ARM VERDICT [in METRIC]`, or `ARM FIGURE > VALUE`. A value is `1.05x` for a
+    /// ratio to the baseline, `+0.1` for a difference from it, and otherwise the figure itself in its own unit.
     ///
     /// # Errors
-    /// [`FailIfError`], where a word is not known, or where the run would never tell.
+    /// [`FailIfError`], if a word is not known, or if the run could never decide the condition.
     pub fn parse(text: &str, plan: &Plan) -> Result<Self, FailIfError> {
         let wrong = |reason: String| FailIfError { text: text.to_owned(), reason };
         let (arm, asks) = match Order::split(text) {

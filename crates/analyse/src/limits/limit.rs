@@ -3,10 +3,10 @@
 use crate::attribution::seen::Seen;
 use crate::facts::observed::Blocked;
 
-/// Why an arm does not serve twice as much. Shares are 0 to 1.
+/// Why an arm does not serve more. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
-    /// It is asked no more.
+    /// It is sent no more than this.
     Rate,
     /// Its CPUs are full.
     OwnCpu {
@@ -15,7 +15,7 @@ pub enum Limit {
         /// How many there are.
         cpus: f64,
     },
-    /// One of its threads is, and other CPUs are not.
+    /// One of its threads is full, and other CPUs are not.
     OneThread {
         /// Share of the time in which that thread runs.
         busy: f64,
@@ -24,23 +24,23 @@ pub enum Limit {
         /// CPUs that there are.
         cpus: f64,
     },
-    /// Its CPUs are full, for the most part with services beside.
+    /// Its CPUs are full, mostly with services beside.
     ServicesBeside {
         /// Share that is busy with services.
         beside: f64,
         /// Share that is busy with the arm.
         server: f64,
     },
-    /// Its CPUs are full, and not of the server.
+    /// Its CPUs are full, but not with the server.
     OtherProcesses {
         /// Share that is busy.
         set: f64,
         /// Share that is busy with the arm.
         server: f64,
     },
-    /// Threads that are ready wait for a CPU, this share of the time that they run.
+    /// Ready threads wait for a CPU, for this share of the time that they run.
     RunQueue(f64),
-    /// Responses that all take the same extra time, as long as something that was counted.
+    /// Many responses take the same extra time, as long as something that was counted.
     Stalls {
         /// How long, in nanoseconds.
         at_ns: f64,
@@ -71,27 +71,27 @@ pub enum Limit {
         /// What it carries.
         bytes_per_s: f64,
     },
-    /// Segments are lost and sent again: how many of a request.
+    /// Segments are lost and sent again: this many per request.
     Retransmits(f64),
-    /// The way between two machines.
+    /// The round-trip time between two machines.
     RoundTrip {
         /// There and back, in nanoseconds.
         round_trip_ns: f64,
         /// Mean response in nanoseconds.
         response_ns: f64,
     },
-    /// The generator.
+    /// The generator is the limit.
     Generator {
         /// Share of the time in which its busiest thread runs.
         busy: f64,
         /// Share of the server's CPUs that is busy.
         server: f64,
     },
-    /// The loopback link is full, with this share of what it carries.
+    /// Loopback is full, with this share of what it can carry.
     Link(f64),
     /// A wait that causes name.
     Wait(Vec<Seen>),
-    /// It waits, and nobody knows for what: share of its CPUs that is busy.
+    /// It waits, and the reason is not known. This is the share of its CPUs that is busy.
     Unknown(f64),
 }
 

@@ -16,19 +16,19 @@ pub struct Bound {
     value: f64,
 }
 
-/// Why a text is no bound: one sentence that says how to mend it.
+/// Why a text is not a bound, in one sentence that says how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BoundError(String);
 
-/// What came of a bound.
+/// The outcome of a bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Judged {
     /// The figure lies on the side that the bound names.
     Holds(f64),
-    /// It does not.
+    /// The figure lies on the other side.
     Fails(f64),
-    /// The window had too few requests for the figure, or there is no such figure in this kind of load.
+    /// The window had too few requests for the figure, or this kind of load does not have it.
     Absent,
 }
 
@@ -67,11 +67,16 @@ impl Order {
 
 /// What a figure is measured in: how its value is written and printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// Nanoseconds.
     Time,
+    /// Per second.
     Rate,
+    /// 0 to 1.
     Share,
+    /// A whole number.
     Count,
+    /// Bytes.
     Size,
     /// Bytes each hour.
     SizePerHour,
@@ -223,7 +228,9 @@ impl Unit {
         }
     }
 
-    pub(crate) fn print(self, value: f64) -> String {
+    /// A value with its unit, for people.
+    #[must_use]
+    pub fn print(self, value: f64) -> String {
         match self {
             Self::Time => format_ns(value),
             Self::Rate => format!("{value:.0}/s"),
@@ -278,7 +285,7 @@ impl std::fmt::Display for Bound {
 }
 
 impl Bound {
-    /// Whether the bound holds of `report`.
+    /// Judges the bound on `report`.
     #[must_use]
     pub fn judge(&self, report: &LoadReport) -> Judged {
         match self.figure.read(report) {
@@ -288,13 +295,13 @@ impl Bound {
         }
     }
 
-    /// Whether it is on requests that failed.
+    /// Whether its figure counts requests that failed.
     #[must_use]
     pub fn is_on_errors(&self) -> bool {
         self.text.starts_with("error")
     }
 
-    /// Requests that a window needs for the figure to be told.
+    /// Requests that a window needs for the figure to be known.
     #[must_use]
     pub fn requests_needed(&self) -> u64 {
         match self.figure {
@@ -303,9 +310,9 @@ impl Bound {
         }
     }
 
-    /// The same bound on the service time in the place of the response; nothing where it is not one on the response.
+    /// The same bound on the service time instead of the response time; nothing if the bound is not on the response time.
     ///
-    /// What holds of the service and not of the response was lost before the request left.
+    /// If the bound holds for the service time but not for the response time, the delay arose before the request left.
     #[must_use]
     pub fn of_service(&self) -> Option<Self> {
         match self.figure {
@@ -316,9 +323,15 @@ impl Bound {
         }
     }
 
+    /// What the bound's figure is measured in.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        self.figure.unit()
+    }
+
     /// A value of the bound's figure with its unit, for people.
     #[must_use]
     pub fn print(&self, value: f64) -> String {
-        self.figure.unit().print(value)
+        self.unit().print(value)
     }
 }

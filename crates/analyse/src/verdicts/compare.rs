@@ -15,7 +15,7 @@ use crate::gates::{BiasSource, FLOOR_LEVEL, Gate, biases};
 /// Normal quantile of [`FLOOR_LEVEL`], two-sided.
 const FLOOR_Z: f64 = 1.96;
 
-/// What is said of an arm against the baseline.
+/// The verdict on an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -55,22 +55,22 @@ impl Verdict {
         }
     }
 
-    /// Whether a question was answered.
+    /// Whether the verdict answers the question.
     #[must_use]
     pub fn is_decided(self) -> bool {
         matches!(self, Self::Faster | Self::Slower | Self::Equal)
     }
 }
 
-/// How far something can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`, or
-/// higher by `high`.
+/// How far disturbances can have moved a ratio, as relative differences of at least 0: the true ratio may be lower by `low`,
+/// or higher by `high`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BiasFindings {
-    /// All of it, downwards.
+    /// Total downwards.
     pub low: f64,
-    /// All of it, upwards.
+    /// Total upwards.
     pub high: f64,
-    /// What it is made of.
+    /// The parts of it.
     pub of: Vec<BiasSource>,
 }
 
@@ -89,7 +89,7 @@ pub struct Comparison {
     pub condition: String,
     /// The verdict on `arm`.
     pub verdict: Verdict,
-    /// Arm over baseline, Hodges–Lehmann; absent where there are no pairs.
+    /// Arm over baseline, Hodges–Lehmann; absent if there are no pairs.
     pub ratio: Option<f64>,
     /// Low end of the exact Wilcoxon interval of the ratio.
     pub ci_low: Option<f64>,
@@ -101,7 +101,7 @@ pub struct Comparison {
     pub p_wilcoxon: Option<f64>,
     /// p of the sign-flip test, as a cross-check.
     pub p_sign_flip: Option<f64>,
-    /// Pairs behind it: blocks, or of a percentile for which one block has too few answers, groups of blocks.
+    /// Pairs behind it: blocks, or groups of blocks for a percentile for which one block has too few answers.
     pub blocks: u32,
     /// Standard deviation of the pairs' log-ratios.
     pub paired_sd: Option<f64>,
@@ -116,7 +116,7 @@ pub struct Comparison {
     /// Ratio of each block, in order.
     #[serde(default)]
     pub block_ratios: Vec<f64>,
-    /// How far what disturbed the arms can have moved the ratio; it is inside the interval.
+    /// How far disturbances can have moved the ratio; the interval allows for it.
     #[serde(default)]
     pub bias: BiasFindings,
     /// Log-ratio of each pair in order of blocks; `[block, ln(arm/baseline)]`.

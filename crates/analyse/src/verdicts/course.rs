@@ -13,7 +13,7 @@ const FEWEST: usize = 3;
 /// More points cannot be told apart in a drawing, and each costs the square of its pairs.
 const MOST_POINTS: usize = 60;
 
-/// What the first pairs of a comparison say.
+/// The result from the first pairs of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoursePoint {
     /// Pairs behind it.
@@ -26,13 +26,13 @@ pub struct CoursePoint {
     pub ci_high: f64,
     /// Level of the interval, 0 to 1.
     pub level: f64,
-    /// Whether the interval is exact, as that of a verdict; of fewer pairs it is Student's.
+    /// Whether the interval is exact, like that of a verdict; with fewer pairs it is Student's.
     pub exact: bool,
 }
 
-/// The first three pairs, the first four, and so on to all of them; of very many pairs in even steps.
+/// The results from the first three pairs, the first four, and so on up to all of them; in even steps if there are very many.
 ///
-/// Nothing is concluded on the way: verdicts are given at the planned looks alone, each at its own level.
+/// No conclusion is drawn on the way: verdicts are given only at the planned looks, each at its own level.
 #[must_use]
 pub fn course(row: &Comparison) -> Vec<CoursePoint> {
     let differences: Vec<f64> = row.pairs.iter().map(|(_, difference)| *difference).collect();

@@ -16,7 +16,7 @@ pub struct Figure {
     pub arm: String,
     /// What.
     pub metric: Metric,
-    /// The condition as it was planned: a share stays a share, whatever rate the pilot made of it.
+    /// The condition as it was planned: a share of the slowest arm's rate stays a share, whatever rate the pilot made of it.
     pub condition: String,
     /// Median of the rounds: nanoseconds, bytes or per second.
     pub value: f64,
@@ -28,7 +28,7 @@ pub struct Figure {
     pub rounds: u32,
 }
 
-/// Every figure that the run has; what a gate voids in comparisons is left out.
+/// Every figure that the run has, except those that a gate voids in comparisons.
 #[must_use]
 pub fn figures(run: &Run) -> Vec<Figure> {
     let sheet = Sheet::new(run);

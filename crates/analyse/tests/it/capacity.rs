@@ -41,6 +41,10 @@ fn steps() -> Vec<Step> {
     steps
 }
 
+fn worded(steps: &[Step], searched: &Searched) -> Capacity {
+    report::worded(capacity(&slo(), steps, searched)).into_inner()
+}
+
 fn found(steps: &[Step]) -> Capacity {
     let searched = Searched {
         rate_per_s: Some(9_500.0),
@@ -48,7 +52,7 @@ fn found(steps: &[Step]) -> Capacity {
         failed_at_per_s: Some(10_400.0),
         partial: false,
     };
-    capacity(&slo(), steps, &searched)
+    worded(steps, &searched)
 }
 
 #[test]
@@ -104,13 +108,8 @@ fn what_a_window_cannot_tell_is_not_confirmed() {
     step.report.response_ns.p99 = None;
     assert!(holds(&slo(), Purpose::Search, &step.report), "the search goes on upwards");
     assert!(!holds(&slo(), Purpose::Confirm, &step.report));
-    let text = capacity(
-        &slo(),
-        &[step],
-        &Searched { rate_per_s: None, at_ceiling: false, failed_at_per_s: None, partial: false },
-    )
-    .text
-    .join("\n");
+    let searched = Searched { rate_per_s: None, at_ceiling: false, failed_at_per_s: None, partial: false };
+    let text = worded(&[step], &searched).text.join("\n");
     assert!(text.contains("too few for p99 < 10ms to be judged: give a longer --window"), "{text}");
 }
 

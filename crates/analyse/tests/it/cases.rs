@@ -1,12 +1,10 @@
 //! A case's rules against runs of which the answer is known.
 
-use analyse::{
-    CaseFindings, CaseRun, Findings, FunctionCost, InstructionProfile, Reproduced, analyse, case_findings,
-};
+use analyse::{CaseFindings, CaseRun, Findings, FunctionCost, InstructionProfile, Reproduced, case_findings};
 use model::plan::CaseFile;
 use model::record::Run;
 
-use crate::support::{arm, change, pair, run};
+use crate::support::{analyse, arm, change, pair, run};
 
 /// A case whose published ratio of `pr` to `main` is the quotient of two rates, with one rule.
 fn case(published: f64, rule: &str) -> CaseFile {

@@ -8,7 +8,8 @@ use crate::support::{analyse, arm, change, pair, run};
 /// What comes of `text` on a run.
 fn judge(run: &Run, text: &str) -> FailIfFindings {
     let condition = FailIf::parse(text, &run.manifest.plan).unwrap();
-    analyse(run).judged(run, &[condition]).fail_if.remove(0)
+    let found = analyse(run).judged(run, &[condition]);
+    report::worded(found).into_inner().fail_if.remove(0)
 }
 
 fn outcomes(run: &Run, cases: &[(&str, FailIfOutcome)]) {

@@ -4,7 +4,7 @@ use analyse::{Metric, Ours, Published, Why};
 use model::plan::Bound;
 use model::units::{format_ns, percent};
 
-use super::gates;
+use super::{gates, warnings};
 
 /// What was published.
 pub(super) fn published(published: &Published) -> String {
@@ -31,7 +31,7 @@ pub(super) fn ours(ours: &Ours) -> String {
         }
         Ours::Gate(gate) => gates::text(gate),
         Ours::GateHolds(gate) => format!("gate '{gate}' holds"),
-        Ours::Overload(overload) => overload.text(),
+        Ours::Overload(overload) => warnings::overloaded(overload),
         Ours::Served => "the rate asked for was served".to_owned(),
         Ours::Instructions(percent) => format!("{percent:.1} % of instructions"),
     }

@@ -5,7 +5,7 @@ use model::units::{format_ns, percent};
 
 use super::{answers, joined};
 
-/// A gate; one that has nothing beside its sentences keeps them.
+/// The sentences of a gate; a gate without data for them keeps those it has.
 pub(super) fn text(gate: &Gate) -> String {
     gate.says.as_ref().map_or_else(|| gate.text.clone(), |says| sentence(gate, says))
 }

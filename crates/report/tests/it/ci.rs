@@ -12,7 +12,8 @@ const HOSTILE: &str = "</text>``` <b>&\"'|*\u{1b}[0m\nsecond";
 
 fn condition(outcome: FailIfOutcome) -> FailIfFindings {
     let text = format!("what was seen {HOSTILE}");
-    FailIfFindings { condition: "pr syscalls > 1.05x".to_owned(), arm: "pr".to_owned(), outcome, text }
+    let (condition, arm) = ("pr syscalls > 1.05x".to_owned(), "pr".to_owned());
+    FailIfFindings { condition, arm, outcome, text, says: None }
 }
 
 /// Every kind of findings: with failures, with none, with many arms.

@@ -280,6 +280,7 @@ fn responses_with_several_peaks_are_told_beside_what_limits_their_arm() {
         share: 0.5,
         windows: 10,
         coincides_with: None,
+        remarks: Vec::new(),
     };
     let shape = |text: &str, peaks: &[f64]| analyse::ResponseShape {
         condition: "capacity".to_owned(),

@@ -109,6 +109,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         unattributed_arm: Some(arm.to_owned()),
         rests: Vec::new(),
         warnings: vec!["something that the reader must know".to_owned()],
+        warned: Vec::new(),
         design: analyse::DesignFindings::default(),
         took_ns: 0,
         resources: vec![analyse::ArmResources { arm: arm.to_owned(), rows: use_rows() }],
@@ -252,6 +253,7 @@ fn pass(arm: &str) -> PassFindings {
         coverage: None,
         text: format!("counting slowed {arm} x1.06 (x1.07 CPU per request); used"),
         missing: vec!["no cycles or instructions".to_owned()],
+        says: None,
     }
 }
 

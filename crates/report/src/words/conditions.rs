@@ -1,0 +1,93 @@
+//! What is said of a condition of `--fail-if`.
+
+use analyse::{Against, AskedFigure, Basis, Comparison, FailIfSays, Unit, WhyAbsent};
+
+use super::joined;
+
+/// What came of a condition on `arm`.
+pub(super) fn sentence(arm: &str, says: &FailIfSays) -> String {
+    match says {
+        FailIfSays::Rows(rows) => joined(rows, compared, "; "),
+        FailIfSays::Void { figure, gate } => {
+            format!("{} of '{arm}' is void: gate {gate} failed", label(figure))
+        }
+        FailIfSays::NoRatio { metric, why } => {
+            format!("{} of '{arm}' has no ratio: {}", metric.label(), reason(why))
+        }
+        FailIfSays::Measured { figure, own, against, basis: on } => {
+            let held = held_against(figure, *own, against);
+            format!("{} of '{arm}': {held} ({})", label(figure), basis(on))
+        }
+        FailIfSays::NotMeasured { figure, arm, why } => {
+            format!("{} of '{arm}' was not measured: {}", label(figure), reason(why))
+        }
+    }
+}
+
+fn label(figure: &AskedFigure) -> String {
+    figure.metric.map_or_else(|| figure.name.replace('_', " "), |metric| metric.label().to_owned())
+}
+
+fn print(figure: &AskedFigure, value: f64) -> String {
+    match figure.unit {
+        Unit::Number => format!("{value:.3} a request"),
+        unit => unit.print(value),
+    }
+}
+
+fn held_against(figure: &AskedFigure, own: f64, against: &Against) -> String {
+    let (baseline, base, how) = match against {
+        Against::Itself => return print(figure, own),
+        Against::Times { baseline, base, times } if times.is_finite() => {
+            (baseline, base, format!("{times:.3} times as much"))
+        }
+        Against::Times { baseline, base, .. } => (baseline, base, "where there was none".to_owned()),
+        Against::More { baseline, base, more } => {
+            let sign = if *more < 0.0 { '−' } else { '+' };
+            (baseline, base, format!("{sign}{}", print(figure, more.abs())))
+        }
+    };
+    format!("{} against {} of '{baseline}', {how}", print(figure, own), print(figure, *base))
+}
+
+fn basis(basis: &Basis) -> String {
+    match basis {
+        Basis::Watched(requests) => {
+            format!("counted in watched turns behind the blocks, {requests} requests")
+        }
+        Basis::Blocks { blocks, at } => format!("median of {blocks} blocks at {at}"),
+        Basis::Resident(blocks) => format!("largest resident set, median of {blocks} blocks"),
+        Basis::Requests { requests, blocks, at } => format!("{requests} requests of {blocks} blocks at {at}"),
+    }
+}
+
+fn reason(why: &WhyAbsent) -> String {
+    match why {
+        WhyAbsent::Failed(error) => format!("it failed: {error}"),
+        WhyAbsent::NotCounted(missing) if missing.is_empty() => {
+            "there are no watched turns in which system calls were counted".to_owned()
+        }
+        WhyAbsent::NotCounted(missing) => missing.join("; "),
+        WhyAbsent::FewAnswers => "too few answers in each block for this percentile".to_owned(),
+        WhyAbsent::NoPair => "no block has both arms".to_owned(),
+        WhyAbsent::NoBlock => "no block has it; see whyslow doctor".to_owned(),
+    }
+}
+
+/// A row in one sentence: verdict, ratio, interval, blocks and method.
+fn compared(row: &Comparison) -> String {
+    let (metric, verdict) = (row.metric.label(), row.verdict.word());
+    let blocks = if row.blocks == 1 { "1 block".to_owned() } else { format!("{} blocks", row.blocks) };
+    let void = row.void_by.first().map_or_else(String::new, |gate| format!(", gate {gate} failed"));
+    match (row.ratio, row.ci_low, row.ci_high, row.level) {
+        (Some(ratio), Some(low), Some(high), Some(level)) => format!(
+            "{metric} of '{}' is {ratio:.3} [{low:.3}, {high:.3}] times that of '{}' at {}: {verdict}{void} ({blocks}, \
+             Hodges–Lehmann, exact Wilcoxon interval at {:.1} %)",
+            row.arm,
+            row.baseline,
+            row.condition,
+            level * 100.0
+        ),
+        _ => format!("{metric} of '{}': {verdict}{void}, no ratio ({blocks})", row.arm),
+    }
+}
