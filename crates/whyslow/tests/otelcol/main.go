@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 func factories() (otelcol.Factories, error) {
@@ -20,6 +21,7 @@ func factories() (otelcol.Factories, error) {
 	if all.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory()); err != nil {
 		return all, err
 	}
+	all.Telemetry = otelconftelemetry.NewFactory()
 	all.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](debugexporter.NewFactory())
 	return all, err
 }
@@ -29,7 +31,10 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "otelcol", Description: "OTLP in, text out", Version: "0.165.0"},
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{
-			ResolverSettings: confmap.ResolverSettings{ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}},
+			ResolverSettings: confmap.ResolverSettings{
+				ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
+				DefaultScheme:     "file",
+			},
 		},
 	}
 	if err := otelcol.NewCommand(set).Execute(); err != nil {

@@ -194,6 +194,9 @@ fn check_counters(server: &TestServer, model: Model, connections: u64) {
         ("received_bytes_total", some.clone()),
         ("sent_bytes_total", some.clone()),
         ("accept_pauses_total", 0..=0),
+        ("handed_over_total", 0..=on_coroutines * connections),
+        // Of two shards.
+        ("busy_thousandths", 0..=on_coroutines * 2 * 1_000),
         ("coroutines", 0..=0),
         ("suspensions_total", on_coroutines..=on_coroutines * u64::MAX),
         ("stacks_peak", on_coroutines..=most_stacks),
