@@ -145,16 +145,23 @@ fn servers_too_slow_for_the_usual_connections_are_compared_over_fewer() {
     assert!(said.contains(" instead of 64: the slowest arm does not answer more within a second"), "{said}");
 }
 
+/// Whether the two were compared over one connection, for one of them was seen to hold no more: on a busy machine it may not be both.
+fn is_over_one(said: &str) -> bool {
+    ["a", "b"].iter().any(|name| {
+        said.contains(&format!("1 connection instead of 64: '{name}' answers on no more at a time"))
+    })
+}
+
 #[test]
 fn servers_that_stay_with_one_connection_are_compared_over_fewer() {
     let said = over_the_usual_connections("one-at-a-time");
-    assert!(said.contains("1 connection instead of 64: 'a' answers on no more at a time"), "{said}");
+    assert!(is_over_one(&said), "{said}");
 }
 
 #[test]
 fn servers_that_wait_for_a_connection_before_they_turn_to_another_are_compared_over_fewer() {
     let said = over_the_usual_connections("one-for-a-while");
-    assert!(said.contains("1 connection instead of 64: 'a' answers on no more at a time"), "{said}");
+    assert!(is_over_one(&said), "{said}");
 }
 
 #[test]
