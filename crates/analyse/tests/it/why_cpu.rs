@@ -233,6 +233,35 @@ fn where_no_part_is_sure_the_side_is_said() {
     assert!(left.abs() < 0.1, "{left}: {:?}", findings.causes);
 }
 
+/// The kernel's time goes up and down by more than it differs, and so do its parts.
+#[test]
+fn what_chance_may_make_has_an_interval_and_is_not_unattributed() {
+    let functions = [&["main;serve;render"; 14][..], &["main;serve;send;tcp_sendmsg"]].concat();
+    let mut run = sampled_beside(Plant { user_ns: 9000.0, system_ns: 600.0, ..Plant::NONE }, &functions);
+    scatter(&mut run, 1500.0);
+    let findings = analyse(&run);
+    let rest = &findings.rests[0];
+    assert!(rest.unattributed_share.abs() < 1e-9, "{rest:?} {:?}", findings.causes);
+    let [low, high] = rest.small_between;
+    assert!(
+        low < 0.0 && rest.small_share > 0.02 && rest.small_share < high,
+        "{rest:?} {:?}",
+        findings.causes
+    );
+    assert_eq!(findings.unattributed_share, Some(rest.unattributed_share));
+}
+
+/// System time of the second arm goes up and down from block to block.
+fn scatter(run: &mut Run, each_ns: f64) {
+    for (index, record) in run.rounds.iter_mut().filter(|record| record.arm == "pr").enumerate() {
+        let window = &mut record.windows[0];
+        let more = window.load.requests as f64 * each_ns * [-1.0, 1.0][index % 2];
+        let cpu = &mut window.target.cpu;
+        cpu.system_ns = (cpu.system_ns as f64 + more) as u64;
+        cpu.total_ns = cpu.user_ns + cpu.system_ns;
+    }
+}
+
 #[test]
 fn where_writes_go_is_told_by_what_the_kernel_did_for_them() {
     let writes = Plant { system_ns: 6000.0, calls: &[("write", 3.0)], switches: 2.0, ..Plant::NONE };

@@ -28,6 +28,8 @@ const EXPLAINING: [&str; 9] = [
 ];
 /// The leaves of a tree may miss its CPU time per request by so much of it.
 const TREE: f64 = 0.01;
+/// Share of a gap of which at most nothing was seen.
+const UNATTRIBUTED: f64 = 0.1;
 /// Shares and ratios that differ by less are the same.
 const SAME: f64 = 1e-6;
 
@@ -72,12 +74,16 @@ impl Judged {
         self.place.is_some_and(|place| place <= FIRST)
     }
 
-    /// What no rule may say of it, in a sentence: that the arm with the fault is faster, or parts that are not their whole.
+    /// What no rule may say of it, in a sentence: that the arm with the fault is faster, that nobody knows where much of the gap is, or
+    /// parts that are not their whole.
     pub(super) fn fault(&self) -> Option<String> {
         let name = &self.truth.name;
         let says = |verdict: Verdict| self.primary.iter().any(|row| row.verdict == verdict);
         if says(Verdict::Faster) && !says(Verdict::Slower) {
             return Some(format!("{name}: the arm with the fault is said to be faster"));
+        }
+        if let Some(left) = self.left.filter(|left| left.abs() > UNATTRIBUTED) {
+            return Some(format!("{name}: nothing was seen of {:.0} % of the gap", 100.0 * left));
         }
         let sum = self.tree.filter(|sum| (sum - 1.0).abs() > TREE)?;
         Some(format!("{name}: the leaves of the tree sum to {:.1} % of CPU time per request", 100.0 * sum))
@@ -225,6 +231,8 @@ mod tests {
         assert!(judged(Vec::new(), Some(0.98)).fault().is_some_and(|fault| fault.contains("98.0 %")));
         row.verdict = Verdict::Inconclusive;
         assert_eq!(judged(vec![row], Some(1.001)).fault(), None);
+        let unknown = Judged { left: Some(0.12), ..judged(Vec::new(), None) };
+        assert!(unknown.fault().is_some_and(|fault| fault.contains("12 % of the gap")));
     }
 
     #[test]

@@ -76,14 +76,40 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
 /// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
 /// anything else, whoever then stands in line; or where a request is answered later by as much, by Little's law.
 fn weight(pair: &Pair, more_ns: f64) -> f64 {
-    // A thread that is ready and not yet on an idle CPU comes from a wait: that time is of the waits, as they are.
-    let waits = || pair.slow.waited.iter().filter(|one| one.ended_by != EndedBy::Cpu);
-    let all_ns: f64 = waits().map(|one| one.ns).sum();
-    let caused_ns: f64 = waits().filter(|one| cause_of(one).is_some()).map(|one| one.ns).sum();
-    let occupied = caused_ns / all_ns.max(f64::MIN_POSITIVE);
     let later_ns = pair.more(|arm| arm.response_ns);
     let of_response = if later_ns > 0.0 { more_ns / later_ns } else { 0.0 };
-    occupied.max(of_response).clamp(0.0, 1.0)
+    occupied(&pair.slow.waited).max(of_response).clamp(0.0, 1.0)
+}
+
+/// Waits in one place, in nanoseconds per request.
+#[derive(Default)]
+struct AtPlace {
+    /// All whose end was seen, and those of them that are of a cause.
+    ended_ns: f64,
+    caused_ns: f64,
+    unfinished_ns: f64,
+}
+
+/// Share of the waits that are of a cause. One that had not ended when watching did is as the others in its place.
+fn occupied(waited: &[Waited]) -> f64 {
+    let mut places: BTreeMap<Option<&str>, AtPlace> = BTreeMap::new();
+    // A thread that is ready and not yet on an idle CPU comes from a wait: that time is of the waits, as they are.
+    for one in waited.iter().filter(|one| one.ended_by != EndedBy::Cpu) {
+        let place = places.entry(one.waited_in.as_ref().map(|frame| frame.name.as_str())).or_default();
+        match one.ended_by {
+            EndedBy::Unfinished => place.unfinished_ns += one.ns,
+            _ => place.ended_ns += one.ns,
+        }
+        if cause_of(one).is_some() {
+            place.caused_ns += one.ns;
+        }
+    }
+    let all_ns: f64 = places.values().map(|place| place.ended_ns + place.unfinished_ns).sum();
+    let with_unfinished = |place: &AtPlace| {
+        place.caused_ns * (1.0 + place.unfinished_ns / place.ended_ns.max(f64::MIN_POSITIVE))
+    };
+    let caused_ns: f64 = places.values().filter(|place| place.caused_ns > 0.0).map(with_unfinished).sum();
+    caused_ns / all_ns.max(f64::MIN_POSITIVE)
 }
 
 /// Who ended waits, where the thread waited, and where the one that ended it was.
