@@ -252,9 +252,9 @@ pub(crate) fn start_with_too_few_descriptors() {
     let (before, whole) = (in_use(), getrlimit(Resource::Nofile));
     let (mut failed, mut begun) = (0, 0);
     for room in 0..30 {
-        // Counted each time: on a busy machine some descriptors of the first server are closed late.
+        // Counted each time, for on a busy machine some descriptors of the first server are closed late; one is that of the count.
         let limit = || {
-            let few = Rlimit { current: Some(in_use() + room), maximum: whole.maximum };
+            let few = Rlimit { current: Some(in_use() - 1 + room), maximum: whole.maximum };
             setrlimit(Resource::Nofile, few).unwrap();
         };
         let (address, outcome) = start(&limit);
