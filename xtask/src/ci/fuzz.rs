@@ -1,5 +1,5 @@
-//! The fuzzing tests of the workspace, a minute each, all of them side by side: how long one takes is its own choice, and not the
-//! machine's.
+//! Runs every fuzzing test of the workspace for a minute, all side by side: each stops by the clock, so running them in turn would
+//! only take longer.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,11 +12,11 @@ use crate::shell;
 
 /// For how long each goes on, in seconds.
 const SECONDS: &str = "60";
-/// How the name of each begins, so that the others do not run.
+/// Each of their names begins so; no other test's does.
 const PREFIX: &str = "fuzz_";
-/// Threads of each test program: more than any has fuzzing tests.
+/// Threads of each test program: enough to run all its fuzzing tests at once.
 const THREADS: &str = "--test-threads=16";
-/// Fuzzing tests at least: fewer mean that some are no longer found.
+/// How many there are at least. If fewer run, one was lost by a change of name.
 const FEWEST: usize = 16;
 
 /// A test program, and the folder in which its tests expect to run.

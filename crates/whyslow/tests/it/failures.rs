@@ -145,7 +145,7 @@ fn servers_too_slow_for_the_usual_connections_are_compared_over_fewer() {
     assert!(said.contains(" instead of 64: the slowest arm does not answer more within a second"), "{said}");
 }
 
-/// Whether the two were compared over one connection, for one of them was seen to hold no more: on a busy machine it may not be both.
+/// Whether the two were compared over one connection. Either may be named: on a busy machine only one of them may show that it holds one.
 fn is_over_one(said: &str) -> bool {
     ["a", "b"].iter().any(|name| {
         said.contains(&format!("1 connection instead of 64: '{name}' answers on no more at a time"))

@@ -252,7 +252,7 @@ pub(crate) fn start_with_too_few_descriptors() {
     let (before, whole) = (in_use(), getrlimit(Resource::Nofile));
     let (mut failed, mut begun) = (0, 0);
     for room in 0..30 {
-        // Counted each time, for on a busy machine some descriptors of the first server are closed late; one is that of the count.
+        // Counted each time, since a busy machine closes some descriptors of the first server late. Counting opens one itself.
         let limit = || {
             let few = Rlimit { current: Some(in_use() - 1 + room), maximum: whole.maximum };
             setrlimit(Resource::Nofile, few).unwrap();

@@ -11,7 +11,7 @@ const CONNECTIONS: u32 = 16;
 const STREAMS: u32 = 16;
 /// Most that a request may cost beside one of another generator.
 const BESIDE_OTHERS: f64 = 0.9;
-/// The same for a call of gRPC beside one of ghz, which is made of reflection and garbage collection.
+/// The same for a gRPC call beside one of ghz, which uses reflection and a garbage collector.
 const BESIDE_GHZ: f64 = 0.3;
 /// Most that a request over HTTP/3 may cost beside one over HTTP/2 and TLS: QUIC encrypts and confirms in this process.
 const HTTP3_COST: f64 = 1.5;
