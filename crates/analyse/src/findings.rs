@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::job::Reuse;
-use model::plan::{SentFile, Turns};
+use model::plan::{Placement, Plan, SentFile, Turns};
 use model::record::{FailureKind, Host, RoundRecord, Run, RunStatus, without_values};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,11 +50,17 @@ pub struct Findings {
     pub command: Vec<String>,
     /// What was sent, in words: connections, depth, path, placement.
     pub workload: String,
+    /// What that is made from.
+    #[serde(skip)]
+    pub sent: Option<Sent>,
     /// Files that say what was sent, with their hashes.
     #[serde(default)]
     pub files: Vec<SentFile>,
     /// How far the run got, if it is not complete.
     pub partial: Option<String>,
+    /// What that is made from.
+    #[serde(skip)]
+    pub unfinished: Option<Unfinished>,
     /// Condition under which CPU per request, rate and memory are compared.
     pub condition: String,
     /// Condition under which latency is compared; absent if there was none.
@@ -132,6 +138,30 @@ pub struct Findings {
     /// Rounds that do not count because the arm failed in them.
     #[serde(default)]
     pub void_rounds: Vec<VoidRound>,
+}
+
+/// What was sent, and where from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sent {
+    /// The requests, as the plan names them.
+    pub requests: String,
+    /// Connections.
+    pub connections: u32,
+    /// Requests in flight on each.
+    pub depth: u32,
+    /// How long a connection is kept.
+    pub reuse: Reuse,
+    /// CPUs of server and generator.
+    pub placement: Placement,
+}
+
+/// How far a run got that is not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Whether it was interrupted; otherwise it was killed, or is still running.
+    pub interrupted: bool,
+    /// The block in which it ended; nothing if that was before the first round had ended.
+    pub block: Option<u32>,
 }
 
 /// A round that does not count.
@@ -259,9 +289,11 @@ pub fn analyse(run: &Run) -> Findings {
         seed: plan.seed,
         host: run.host.clone(),
         command: without_values(&run.manifest.command),
-        workload: workload(sheet),
+        workload: String::new(),
+        sent: Some(sent(plan)),
         files: plan.workload.files.clone(),
-        partial: partial(run),
+        partial: None,
+        unfinished: unfinished(run),
         condition: sheet.describe(sheet.main),
         latency_condition: sheet.latency.map(|index| sheet.describe(index)),
         window_ns: plan.timing.window.as_ns(),
@@ -317,32 +349,21 @@ pub fn analyse_each_baseline(run: &Run) -> Vec<Findings> {
         .collect()
 }
 
-fn partial(run: &Run) -> Option<String> {
+fn unfinished(run: &Run) -> Option<Unfinished> {
     let block = run.rounds.iter().map(|record| record.round.block + 1).max();
-    let place =
-        block.map_or_else(|| "before its first round ended".to_owned(), |block| format!("in block {block}"));
-    match run.manifest.status {
-        RunStatus::Complete => None,
-        RunStatus::Partial => Some(format!("interrupted {place}: figures are of what was measured")),
-        RunStatus::Running => Some(format!("not ended (killed, or still running) {place}")),
-    }
+    let interrupted = run.manifest.status == RunStatus::Partial;
+    (run.manifest.status != RunStatus::Complete).then_some(Unfinished { interrupted, block })
 }
 
-fn workload(sheet: &Sheet) -> String {
-    let plan = sheet.plan();
+fn sent(plan: &Plan) -> Sent {
     let job = &plan.workload.job;
-    let depth = if job.depth() > 1 { format!(", {} in flight on each", job.depth()) } else { String::new() };
-    let each = match job.reuse {
-        Reuse::All => String::new(),
-        Reuse::Requests(1) => ", a new one for each request".to_owned(),
-        Reuse::Requests(requests) => format!(", a new one after {requests} requests"),
-    };
-    format!(
-        "{} over {} connections{depth}{each}; {}",
-        plan.workload.describe(),
-        job.connections,
-        plan.placement.describe()
-    )
+    Sent {
+        requests: plan.workload.describe(),
+        connections: job.connections,
+        depth: job.depth(),
+        reuse: job.reuse,
+        placement: plan.placement.clone(),
+    }
 }
 
 /// The design as it was carried out.

@@ -61,8 +61,8 @@ pub use facts::stalls::{StallActivity, Stalls, stalls};
 pub use facts::words::describe_condition;
 pub use fail_if::{Against, AskedFigure, Basis, FailIf, FailIfError, FailIfSays, WhyAbsent};
 pub use findings::{
-    DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, VoidReason,
-    VoidRound, analyse, analyse_each_baseline,
+    DesignFindings, DesignKind, FINDINGS_SCHEMA, FailIfFindings, FailIfOutcome, Findings, Sent, Unfinished,
+    VoidReason, VoidRound, analyse, analyse_each_baseline,
 };
 pub use gates::{
     Answered, AnswersDiffer, BiasSource, Differing, Fault, Gate, GateSays, Stalled, Unlike, difference,
@@ -79,4 +79,4 @@ pub use verdicts::{
     BiasFindings, Comparison, Standing, Verdict, comparisons, extend_to, extend_until, standings,
 };
 pub use warned::Warned;
-pub use watched::{LedgerRow, WatchInput, Watched, WatchedWindow, watched};
+pub use watched::{LedgerRow, WatchInput, WatchNote, Watched, WatchedWindow, WhyUncounted, watched};

@@ -9,10 +9,11 @@ use crate::facts::observed::sampled_ns;
 use crate::facts::passes;
 use crate::facts::resources::{UseInput, UseRow, UseScope, use_table};
 use crate::findings::FINDINGS_SCHEMA;
-use model::units::percent;
 
-/// Connections opened, as a share of the segments counted, from which requests on connections that ended are missed.
-const MANY_OPENED: f64 = 0.05;
+mod notes;
+
+pub use notes::{WatchNote, WhyUncounted};
+
 /// Clock ticks from which on they tell how CPU time divides: with 50, a share is right to within some 7 %.
 const FEW_TICKS: u64 = 50;
 
@@ -95,6 +96,9 @@ pub struct Watched {
     pub waits: Option<ProfileDifference>,
     /// What the reader must know.
     pub notes: Vec<String>,
+    /// What these sentences are made from.
+    #[serde(skip)]
+    pub noted: Vec<WatchNote>,
 }
 
 /// Draws the conclusions from what was seen.
@@ -103,9 +107,6 @@ pub fn watched(input: &WatchInput) -> Watched {
     let seen = &input.plain;
     let (requests, from) = requests(seen);
     let seconds = seconds(seen);
-    let mut notes = input.notes.clone();
-    notes.extend(doubts(seen, requests, from));
-    notes.extend(input.profiles.iter().flat_map(|(profile, taken)| watching(seen, profile, taken)));
     Watched {
         schema: FINDINGS_SCHEMA,
         pid: input.pid,
@@ -121,7 +122,8 @@ pub fn watched(input: &WatchInput) -> Watched {
         resources: resources(input),
         profile: profile(input, ProfileKind::Cpu),
         waits: profile(input, ProfileKind::OffCpu),
-        notes,
+        notes: Vec::new(),
+        noted: notes::notes(input),
     }
 }
 
@@ -152,46 +154,6 @@ fn coverage(taken: &Profile, seen: &WatchedWindow) -> Option<f64> {
     (used_ns > 0.0 && taken.samples > 0).then(|| sampled_ns / used_ns)
 }
 
-/// What is said of one profile: what taking it cost, and what it does not show.
-fn watching(plain: &WatchedWindow, taken: &Profile, seen: &WatchedWindow) -> Vec<String> {
-    let what = match taken.kind {
-        ProfileKind::Cpu => "Sampling its CPU time",
-        ProfileKind::OffCpu => "Recording its waits",
-    };
-    let mut notes = Vec::new();
-    if taken.samples == 0 {
-        notes.push(match taken.kind {
-            ProfileKind::Cpu => "No stack was sampled: it used next to no CPU time.".to_owned(),
-            ProfileKind::OffCpu => "No wait was seen: no thread of it came back to a CPU.".to_owned(),
-        });
-    }
-    let cost_ns = |seen: &WatchedWindow| Some(seen.usage.cpu.total_ns as f64 / requests(seen).0? as f64);
-    if let Some((before, during)) = cost_ns(plain).zip(cost_ns(seen)) {
-        let figures = [before, during].map(model::units::format_ns);
-        notes.push(format!(
-            "{what} was done after the window of the ledger, for {:.1} s; CPU time a request went from {} to {} (x{:.2}).",
-            seconds(seen),
-            figures[0],
-            figures[1],
-            during / before
-        ));
-    }
-    let share = coverage(taken, seen).filter(|_| taken.kind == ProfileKind::Cpu);
-    let used = match passes::divides(share) {
-        None => Some("it is not used"),
-        Some(divides) if divides < 1.0 => Some("that part is divided"),
-        Some(_) => None,
-    };
-    if let Some((share, used)) = share.zip(used) {
-        notes.push(format!(
-            "The samples of the profile stand for {} of the CPU time, and {used}: threads that live for a millisecond or \
-             less are not seen.",
-            percent(share)
-        ));
-    }
-    notes
-}
-
 /// The USE table, without what could not be seen.
 fn resources(input: &WatchInput) -> Vec<UseRow> {
     let mut rows = use_table(&UseInput {
@@ -212,46 +174,6 @@ fn requests(seen: &WatchedWindow) -> (Option<u64>, Option<&'static str>) {
     }
     let segments = seen.resources.sockets.as_ref().map_or(0, |sockets| sockets.server.data_segments_in);
     if segments > 0 { (Some(segments), Some("segments")) } else { (None, None) }
-}
-
-fn doubts(seen: &WatchedWindow, requests: Option<u64>, from: Option<&str>) -> Vec<String> {
-    let mut doubts = Vec::new();
-    doubts.extend(doubt_of_requests(seen, requests, from));
-    if seen.ticks < FEW_TICKS {
-        doubts.push(format!(
-            "Its own code and the kernel for it are not told apart: the clock ticks do that, and of {} (below \
-             {FEW_TICKS}) how they divide is chance; watch for longer (-d).",
-            seen.ticks
-        ));
-    }
-    let opened = seen.cpus.tcp.passive_opens;
-    if from == Some("segments") && opened as f64 > MANY_OPENED * requests.unwrap_or(0) as f64 {
-        doubts.push(format!(
-            "{opened} connections were opened meanwhile: requests on those that ended are missing."
-        ));
-    }
-    doubts
-}
-
-fn doubt_of_requests(seen: &WatchedWindow, requests: Option<u64>, from: Option<&str>) -> Option<String> {
-    Some(match (requests, from, seen.counted) {
-        (None, _, Some([before, now])) if now < before => format!(
-            "Requests could not be counted: the counter ran backwards, from {before} to {now}, as where a server begins \
-             anew or the first number of the answer counts something else."
-        ),
-        (None, _, Some([_, now])) => format!("No request was counted: the counter stood at {now} throughout."),
-        (None, ..) if seen.resources.sockets.is_none() => "Requests could not be counted: the sockets of the server \
-            are not seen from here; name a counter of the server with --counter."
-            .to_owned(),
-        (None, ..) => "Requests could not be counted: no segment with data came in on connections that are still \
-            open; name a counter of the server with --counter."
-            .to_owned(),
-        (Some(_), Some("segments"), _) => "Requests are counted as TCP segments with data that came in: right where \
-            each request is one segment, and too few where several share one (pipelining) or where connections end; \
-            --counter is exact."
-            .to_owned(),
-        _ => return None,
-    })
 }
 
 fn ledger(seen: &WatchedWindow, seconds: f64, requests: Option<u64>) -> Vec<LedgerRow> {

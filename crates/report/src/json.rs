@@ -112,7 +112,7 @@ pub fn load_schema() -> Value {
 
 /// A running server as one JSON object.
 #[must_use]
-pub fn watch_json(watched: &Watched) -> String {
+pub fn watch_json(watched: &Worded<Watched>) -> String {
     pretty(watched)
 }
 

@@ -193,18 +193,18 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
 
 /// A running server as text, with everything that was seen.
 #[must_use]
-pub fn watch_details(watched: &Watched) -> String {
+pub fn watch_details(watched: &Worded<Watched>) -> String {
     text::render(&watch::document(watched, Detail::Full))
 }
 
 /// A running server as text.
 #[must_use]
-pub fn watch_text(watched: &Watched) -> String {
+pub fn watch_text(watched: &Worded<Watched>) -> String {
     text::render(&watch::document(watched, Detail::Short))
 }
 
 /// A running server as Markdown.
 #[must_use]
-pub fn watch_markdown(watched: &Watched) -> String {
+pub fn watch_markdown(watched: &Worded<Watched>) -> String {
     markdown::render(&watch::document(watched, Detail::Full))
 }

@@ -13,15 +13,17 @@ mod limits;
 pub(crate) mod names;
 mod next;
 mod passes;
+mod run;
 mod seen;
 mod shapes;
 mod stalls;
 mod warnings;
+mod watched;
 
 use std::ops::Deref;
 
 use analyse::capacity::Capacity;
-use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade};
+use analyse::{AnswersDiffer, ArmFindings, CaseFindings, Findings, Grade, Watched};
 use serde::Serialize;
 
 /// Findings with their sentences. Nothing else is printed.
@@ -60,6 +62,12 @@ pub fn worded<T: Wording>(mut found: T) -> Worded<T> {
 
 impl Wording for Findings {
     fn write_sentences(&mut self) {
+        if let Some(sent) = &self.sent {
+            self.workload = run::workload(sent);
+        }
+        if let Some(unfinished) = &self.unfinished {
+            self.partial = Some(run::unfinished(unfinished));
+        }
         for cause in &mut self.causes {
             if let Some(says) = &cause.says {
                 cause.text = causes::sentence(says);
@@ -114,6 +122,14 @@ impl Wording for Capacity {
     fn write_sentences(&mut self) {
         if let Some(says) = &self.says {
             self.text = capacity::sentences(self, says);
+        }
+    }
+}
+
+impl Wording for Watched {
+    fn write_sentences(&mut self) {
+        if !self.noted.is_empty() {
+            self.notes = self.noted.iter().map(watched::sentence).collect();
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &WatchArgs) -> Outcome {
         return Err(Stop::usage(anyhow!("a watch of 0 s sees nothing: make it longer, as with -d 10s")));
     }
     let counter = args.counter.as_deref().map(Counter::parse).transpose().map_err(Stop::usage)?;
-    let watched = watch(what.pid()?, counter.as_ref(), args)?;
+    let watched = report::worded(watch(what.pid()?, counter.as_ref(), args)?);
     crate::print(&match args.format {
         Format::Text if args.details => report::watch_details(&watched),
         Format::Text => report::watch_text(&watched),

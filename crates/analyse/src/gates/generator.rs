@@ -1,7 +1,7 @@
 //! The gate that asks who was measured: the server or the generator.
 
 use model::plan::{Condition, GateId};
-use model::record::{GENERATOR_BUSY, MIN_RATE_RATIO, Window, max_send_lag_ns};
+use model::record::{GENERATOR_BUSY, MIN_RATE_RATIO, SendLagTail, Window, max_send_lag_ns};
 
 use super::{Fault, Gate, GateSays, PerArm};
 use crate::facts::busy::{FULL, backlog_per_s, generator_busy, server_busy};
@@ -44,7 +44,7 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
         let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
-        let lag = median(|window| Some(window.load.send_lag_tail()?.ns));
+        let lag = send_lag(sheet, name, index);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
         let fault = fault(ratio, generator, median(backlog_per_s), lag, max_send_lag_ns(response));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
@@ -59,6 +59,15 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     gate.rows(GateSays::Kept { at })
 }
 
+/// How late the latest requests of an arm left: the median over its windows of their p99, or of their p90 where one of them
+/// has too few requests for a p99.
+fn send_lag(sheet: &Sheet, arm: &str, index: usize) -> Option<SendLagTail> {
+    let tails = sheet.windows(arm, index).into_iter().filter_map(|window| window.load.send_lag_tail());
+    let percentile = tails.map(|tail| tail.percentile).min()?;
+    let ns = sheet.median(arm, index, |window| Some(window.load.send_lag_at(percentile)?.ns))?;
+    Some(SendLagTail { percentile, ns })
+}
+
 /// What is wrong with a schedule, if anything is.
 ///
 /// A busy generator is no fault by itself: it explains a lag or a missed rate, and counts alone only where no lag is known.
@@ -66,16 +75,16 @@ fn fault(
     ratio: f64,
     generator: f64,
     backlog_per_s: Option<f64>,
-    lag_ns: Option<f64>,
+    lag: Option<SendLagTail>,
     max_lag_ns: f64,
 ) -> Option<Fault> {
     let missed = ratio < MIN_RATE_RATIO;
-    let may_be_late = lag_ns.is_none_or(|lag_ns| lag_ns > max_lag_ns);
+    let may_be_late = lag.is_none_or(|lag| lag.ns > max_lag_ns);
     if generator > GENERATOR_BUSY && (missed || may_be_late) {
         return Some(Fault::Busy(generator));
     }
     if missed {
         return Some(Fault::Overloaded { answered: ratio, backlog_per_s });
     }
-    lag_ns.filter(|lag_ns| *lag_ns > max_lag_ns).map(Fault::Late)
+    lag.filter(|lag| lag.ns > max_lag_ns).map(Fault::Late)
 }

@@ -1,5 +1,7 @@
 //! What a gate saw, where that is more than its arm, value and limit.
 
+use model::record::SendLagTail;
+
 use super::sameness::Difference;
 use crate::facts::metric::Metric;
 
@@ -174,8 +176,8 @@ pub enum Fault {
         /// By how many requests a second the backlog grows.
         backlog_per_s: Option<f64>,
     },
-    /// Requests left so late, in nanoseconds.
-    Late(f64),
+    /// Requests left so late.
+    Late(SendLagTail),
 }
 
 /// How connections are not served.

@@ -24,7 +24,7 @@ fn starved(window: &mut Window) {
     (window.load.per_connection.min, window.load.per_connection.jain) = (0, 0.89);
 }
 
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 15] = [
     Fault {
         gate: GateId::Errors,
         condition: CAPACITY,
@@ -71,6 +71,16 @@ const FAULTS: [Fault; 14] = [
         condition: EQUAL_RATE,
         spoil: |window| window.load.send_lag_ns.p99 = Some(51_000),
         text: "requests left 51.0 µs late (send lag p99): add connections or --load-cpus",
+        voids: &LATENCIES,
+    },
+    Fault {
+        gate: GateId::Generator,
+        condition: EQUAL_RATE,
+        spoil: |window| {
+            window.load.send_lag_ns.p99 = None;
+            window.load.send_lag_ns.p90 = Some(51_000);
+        },
+        text: "requests left 51.0 µs late (send lag p90): add connections or --load-cpus",
         voids: &LATENCIES,
     },
     Fault {
@@ -342,4 +352,18 @@ fn cpu_per_request_at_a_rate_stands_while_the_rate_was_kept() {
         assert_eq!(row(&findings, "pr", Metric::CpuPerRequest).verdict, verdict);
         assert_eq!(row(&findings, "pr", Metric::P50).verdict, Verdict::Invalid);
     }
+}
+
+#[test]
+fn lag_is_of_one_percentile_even_where_a_window_has_too_few_requests_for_its_p99() {
+    let mut run = pair(1.0);
+    change(&mut run, "pr", EQUAL_RATE, |window| {
+        window.load.send_lag_ns.p90 = Some(51_000);
+        window.load.send_lag_ns.p99 = Some(90_000);
+    });
+    let first = run.rounds.iter_mut().find(|record| record.arm == "pr").unwrap();
+    first.windows[EQUAL_RATE].load.send_lag_ns.p99 = None;
+    let findings = analyse(&run);
+    let late = gates(&findings, GateId::Generator).into_iter().find(|gate| !gate.ok).unwrap();
+    assert!(late.text.contains("left 51.0 µs late (send lag p90)"), "{}", late.text);
 }

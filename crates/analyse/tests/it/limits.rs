@@ -2,10 +2,10 @@
 //! each is told from that arm alone.
 
 use model::record::{
-    Counts, DiagnosticRecord, Frame, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
+    Counts, DiagnosticRecord, Link, Pass, PassKind, Profile, ProfileKind, Run, Stack, Window,
 };
 
-use crate::support::{analyse, change, pair};
+use crate::support::{analyse, change, kernel_frame, pair};
 
 /// Requests a second of the made-up arms at capacity, about.
 const RATE_PER_S: f64 = 98_000.0;
@@ -98,13 +98,6 @@ fn diagnostic(arm: &str, window: &Window, limited: Limited) -> DiagnosticRecord 
 
 /// A second in which so many threads wait in each function, in samples of a microsecond.
 fn waits(functions: &[(&str, f64)]) -> Profile {
-    let frame = |name: &str| Frame {
-        name: name.to_owned(),
-        module: "[kernel]".to_owned(),
-        kernel: true,
-        resolved: true,
-        ..Frame::default()
-    };
     let stack = |(index, (_, threads)): (usize, &(&str, f64))| Stack {
         frames: vec![index as u32],
         samples: (threads * 1e6) as u64,
@@ -118,7 +111,7 @@ fn waits(functions: &[(&str, f64)]) -> Profile {
         kernel: true,
         kernel_symbols: true,
         callers: true,
-        frames: functions.iter().map(|(name, _)| frame(name)).collect(),
+        frames: functions.iter().map(|(name, _)| kernel_frame(name)).collect(),
         stacks,
         ..Profile::default()
     }

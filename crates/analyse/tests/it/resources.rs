@@ -1,6 +1,6 @@
 //! USE tables and watched servers from known readings.
 
-use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, WatchedWindow, use_table, watched};
+use analyse::{UseInput, UseLevel, UseRow, UseScope, WatchInput, Watched, WatchedWindow, use_table};
 use model::record::{
     CpuTimes, Disk, Files, Frame, HostUsage, Listener, Memory, Network, Pressure, Profile, ProfileKind,
     Resources, SocketCounters, Sockets, Stack, TcpCounters, Usage,
@@ -167,6 +167,11 @@ fn frame_of(module: &str) -> Frame {
 
 fn seen() -> WatchedWindow {
     WatchedWindow { usage: usage(), ticks: 400, cpus: cpus(), resources: resources(), counted: None }
+}
+
+/// What follows from what was seen, with its sentences.
+fn watched(input: &WatchInput) -> Watched {
+    report::worded(analyse::watched(input)).into_inner()
 }
 
 fn input(plain: WatchedWindow) -> WatchInput {

@@ -3,8 +3,8 @@
 use analyse::{Comparison, Findings, Gate, Metric};
 use model::plan::{Blocks, Condition, GateId, Plan, SplitMix64, Turns};
 use model::record::{
-    Answer, CpuTimes, Fairness, Fitted, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run, RunStatus,
-    SCHEMA_VERSION, Slice, Usage, Warmup, Window,
+    Answer, CpuTimes, Fairness, Fitted, Frame, Host, HostUsage, LoadReport, Manifest, RoundRecord, Run,
+    RunStatus, SCHEMA_VERSION, Slice, Usage, Warmup, Window,
 };
 use model::units::Rate;
 
@@ -202,4 +202,15 @@ pub(crate) fn gates(findings: &Findings, id: GateId) -> Vec<&Gate> {
 /// The row of `arm` in `metric`.
 pub(crate) fn row<'a>(findings: &'a Findings, arm: &str, metric: Metric) -> &'a Comparison {
     findings.comparisons.iter().find(|row| row.arm == arm && row.metric == metric).unwrap()
+}
+
+/// A function of the kernel, as a profile has it.
+pub(crate) fn kernel_frame(name: &str) -> Frame {
+    Frame {
+        name: name.to_owned(),
+        module: "[kernel]".to_owned(),
+        kernel: true,
+        resolved: true,
+        ..Frame::default()
+    }
 }

@@ -3,7 +3,7 @@
 use analyse::Grade;
 use model::record::{Counts, Frame, Pass, PassKind, Profile, Run, Stack, Usage, Window};
 
-use crate::support::{analyse, change};
+use crate::support::{analyse, change, kernel_frame};
 use crate::why::{Plant, named, planted};
 
 /// Beginnings of the names of the kernel's functions.
@@ -325,17 +325,10 @@ fn inside(plant: Plant, entry: &str) -> Run {
 /// The same, in a function of the kernel.
 fn within(plant: Plant, entry: &str, within: &str) -> Run {
     let mut run = planted(plant);
-    let frame = |name: &str| Frame {
-        name: name.to_owned(),
-        module: "[kernel]".to_owned(),
-        kernel: true,
-        resolved: true,
-        ..Frame::default()
-    };
     for record in &mut run.diagnostics {
         let mut profile = Profile { period_ns: 1_000_000, callers: true, kernel: true, ..Profile::default() };
-        profile.frames = ["do_syscall_64", entry, within, "__x64_sys_sendto"].map(frame).to_vec();
-        profile.frames.push(Frame { kernel: false, module: "server".to_owned(), ..frame("serve") });
+        profile.frames = ["do_syscall_64", entry, within, "__x64_sys_sendto"].map(kernel_frame).to_vec();
+        profile.frames.push(Frame { kernel: false, module: "server".to_owned(), ..kernel_frame("serve") });
         profile.stacks =
             vec![Stack { frames: vec![0, 3], samples: 700 }, Stack { frames: vec![4], samples: 300 }];
         if record.arm == "pr" {

@@ -194,8 +194,8 @@ fn send_lag(report: &LoadReport, _: &Measured) -> Option<Warning> {
     warning(
         "send_lag",
         format!(
-            "{:.0} % of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
-            lag.share * 100.0,
+            "{} % of the requests were sent {} or more after they were due: {why}. Response times are charged with it; {remedy}.",
+            lag.percentile.later_percent(),
             format_ns(lag.ns)
         ),
     )

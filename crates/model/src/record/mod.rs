@@ -49,8 +49,8 @@ pub use resources::{Disk, Files, Listener, Memory, Network, Pressure, Resources,
 pub use round::{Answer, Background, Failure, FailureKind, Fairness, RoundRecord, Slice, Warmup, Window};
 pub use shard::ShardRecord;
 pub use sound::{
-    GENERATOR_BUSY, MANY_RESENT, MAX_LITTLE, MIN_JAIN, MIN_RATE_RATIO, SMALL_SEND_LAG_NS, SendLagTail,
-    max_send_lag_ns,
+    GENERATOR_BUSY, LagPercentile, MANY_RESENT, MAX_LITTLE, MIN_JAIN, MIN_RATE_RATIO, SMALL_SEND_LAG_NS,
+    SendLagTail, max_send_lag_ns,
 };
 pub use unit_costs::UnitCosts;
 pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};

@@ -24,11 +24,40 @@ pub fn max_send_lag_ns(median_response_ns: f64) -> f64 {
     SMALL_SEND_LAG_NS.max(median_response_ns * SEND_LAG_SHARE)
 }
 
+/// The percentile of send lag that a schedule is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LagPercentile {
+    /// Nine of ten requests left earlier.
+    P90,
+    /// 99 of a hundred did.
+    P99,
+}
+
+impl LagPercentile {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+        }
+    }
+
+    /// Percentage of the requests that left at least this late.
+    #[must_use]
+    pub const fn later_percent(self) -> u32 {
+        match self {
+            Self::P90 => 10,
+            Self::P99 => 1,
+        }
+    }
+}
+
 /// How late the latest of the requests left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SendLagTail {
-    /// Share of the requests that left at least this late, 0 to 1.
-    pub share: f64,
+    /// The percentile.
+    pub percentile: LagPercentile,
     /// How late, in nanoseconds.
     pub ns: f64,
 }
@@ -38,8 +67,17 @@ impl LoadReport {
     /// either.
     #[must_use]
     pub fn send_lag_tail(&self) -> Option<SendLagTail> {
-        let at = |share: f64, percentile: Option<u64>| Some(SendLagTail { share, ns: percentile? as f64 });
-        at(0.01, self.send_lag_ns.p99).or(at(0.1, self.send_lag_ns.p90))
+        self.send_lag_at(LagPercentile::P99).or_else(|| self.send_lag_at(LagPercentile::P90))
+    }
+
+    /// Returns one percentile of send lag; nothing where the window has too few requests for it.
+    #[must_use]
+    pub fn send_lag_at(&self, percentile: LagPercentile) -> Option<SendLagTail> {
+        let lag_ns = match percentile {
+            LagPercentile::P90 => self.send_lag_ns.p90,
+            LagPercentile::P99 => self.send_lag_ns.p99,
+        };
+        Some(SendLagTail { percentile, ns: lag_ns? as f64 })
     }
 
     /// Whether requests left when they were due and as many were answered as were due; nothing in a closed loop, or where there

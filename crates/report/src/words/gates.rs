@@ -88,9 +88,11 @@ fn fault_words(fault: Fault) -> String {
                 percent(answered)
             )
         }
-        Fault::Late(ns) => {
-            format!("requests left {} late (send lag p99): add connections or --load-cpus", format_ns(ns))
-        }
+        Fault::Late(lag) => format!(
+            "requests left {} late (send lag {}): add connections or --load-cpus",
+            format_ns(lag.ns),
+            lag.percentile.name()
+        ),
     }
 }
 

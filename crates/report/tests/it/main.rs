@@ -9,3 +9,4 @@ mod metrics;
 mod pages;
 mod screen;
 mod support;
+mod watch;

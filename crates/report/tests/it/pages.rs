@@ -1,7 +1,8 @@
 //! Text and Markdown.
 
-use analyse::{Findings, Metric, Verdict};
-use model::plan::GateId;
+use analyse::{Findings, Metric, Sent, Verdict};
+use model::job::Reuse;
+use model::plan::{GateId, Machines, Placement};
 use report::{TEXT_COLUMNS, load_details, load_markdown, load_text};
 
 use crate::support::{about, findings, findings_details, findings_markdown, headline};
@@ -61,6 +62,32 @@ fn a_load_reports_text_fits_too() {
     report.warnings = vec![model::record::Warning { id: "x".to_owned(), text: "why ".repeat(80) }];
     all_fit(&load_details(&report));
     all_fit(&load_text(&report));
+}
+
+#[test]
+fn a_run_says_what_was_sent_over_which_connections() {
+    let placement = "server on CPU 0, generator on CPU 1";
+    for (depth, reuse, words) in [
+        (1, Reuse::All, ""),
+        (8, Reuse::Requests(1), ", 8 in flight on each, a new one for each request"),
+        (1, Reuse::Requests(100), ", a new one after 100 requests"),
+    ] {
+        let sent = Sent {
+            requests: "GET /".to_owned(),
+            connections: 64,
+            depth,
+            reuse,
+            placement: Placement {
+                server: "0".parse().unwrap(),
+                load: "1".parse().unwrap(),
+                shared: false,
+                polls: false,
+                machines: Machines::default(),
+            },
+        };
+        let found = report::worded(Findings { sent: Some(sent), ..findings() });
+        assert_eq!(found.workload, format!("GET / over 64 connections{words}; {placement}"));
+    }
 }
 
 #[test]

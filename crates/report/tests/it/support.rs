@@ -76,7 +76,9 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
             .map(str::to_owned)
             .to_vec(),
         workload: "GET / over 64 connections; server on CPU 0, generator on CPU 1".to_owned(),
+        sent: None,
         partial: None,
+        unfinished: None,
         condition: "capacity".to_owned(),
         latency_condition: Some("20000 requests/s".to_owned()),
         window_ns: 10_000_000_000,
