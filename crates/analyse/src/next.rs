@@ -119,7 +119,11 @@ pub(crate) fn next(
         (_, true) => (Advice::TakeOut, None),
     };
     let reason = NextReason::Cause { id: first.id, slower: slower(first).clone(), advice };
-    Some(again.after(reason, added.as_slice()))
+    // Only what can be taken away from outside is a command; the same one again would say the same.
+    Some(match &added {
+        Some(flag) => again.after(reason, std::slice::from_ref(flag)),
+        None => Next { reason, command: None },
+    })
 }
 
 /// The arm that a cause makes slower.

@@ -130,13 +130,14 @@ fn trust(findings: &Findings) -> Vec<String> {
         deciding.filter(|row| Direction::from_comparison(row) != Direction::Void && row.ci_low.is_some());
     // The least exact of them.
     facts.extend(decided.max_by(|a, b| half_width(a).total_cmp(&half_width(b))).map(precision));
-    facts.extend(counted(findings.warnings.len(), "warning"));
     let failed = failed(findings);
+    let warnings = counted(findings.warnings.len(), "warning");
     if failed.is_empty() && !findings.gates.is_empty() && done > 0 {
         let held = match counted(notes(findings), "note") {
             None => "everything checked held".to_owned(),
             Some(notes) => format!("no check voids a figure, {notes}"),
         };
+        let held = warnings.into_iter().chain([held]).collect::<Vec<String>>().join("; ");
         let facts = facts.join(", ");
         let line = format!("{facts}; {held}");
         return if line.chars().count() <= below_width() {
@@ -145,6 +146,7 @@ fn trust(findings: &Findings) -> Vec<String> {
             under("Trust", &[facts, held])
         };
     }
+    facts.extend(warnings);
     let gates: Vec<String> =
         failed.iter().map(|gate| gate_words(gate, is_in_a_verdict_line(findings, gate))).collect();
     // What is said of a partial run takes the place of one.

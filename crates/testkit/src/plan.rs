@@ -24,6 +24,7 @@ pub fn plan(arms: Vec<Arm>) -> Plan {
             warmup: Span::from_secs(3),
             warmup_jit: Span::from_secs(20),
             warmup_cap: Span::from_secs(120),
+            warmup_cap_jit: None,
             ready_limit: Span::from_secs(60),
         },
         design: Design {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::job::summary::masked_query;
-use crate::plan::{Arm, Intervention, Placement, PlanError, START_S, Service, Workload};
+use crate::plan::{Arm, Intervention, Placement, PlanError, Service, WarmupClass, Workload};
 
 /// Most blocks of one run: the interval narrows with the square root, so that more than this buys little.
 pub const MOST_BLOCKS: u32 = 500;
@@ -144,6 +144,10 @@ pub struct Timing {
     /// Longest warm-up; a target still moving then is recorded as without steady state.
     #[schemars(with = "String")]
     pub warmup_cap: Span,
+    /// The same of a target with a just-in-time compiler, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub warmup_cap_jit: Option<Span>,
     /// Longest wait for a target's first right answer.
     #[schemars(with = "String")]
     pub ready_limit: Span,
@@ -272,8 +276,7 @@ impl Plan {
     /// A slice of arms that are fast enough for it.
     #[must_use]
     pub fn usual_slice(&self) -> Span {
-        let compiles = self.arms.iter().any(|arm| arm.warmup == crate::plan::WarmupClass::Jit);
-        if compiles { SLICE_OF_JIT } else { USUAL_SLICE }
+        self.arms.iter().map(|arm| arm.warmup.usual_slice()).max().unwrap_or(USUAL_SLICE)
     }
 
     /// Whether this is a quick run: its blocks are fitted to the time there is for them.
@@ -287,7 +290,7 @@ impl Plan {
     #[must_use]
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
-        if let Some(split) = self.split(self.starts_s(), Some(slice)) {
+        if let Some(split) = self.split(self.begin_s(), Some(slice)) {
             return split.cycles;
         }
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
@@ -304,33 +307,41 @@ impl Plan {
     /// Blocks that are run in any case, as far as is known before the pilot.
     #[must_use]
     pub fn usual_blocks(&self) -> u32 {
-        self.split(self.starts_s(), self.slice()).map_or(self.design.blocks.first(), |split| split.blocks)
+        self.split(self.begin_s(), self.slice()).map_or(self.design.blocks.first(), |split| split.blocks)
     }
 
     /// Seconds that one block takes if every arm is steady at once.
     #[must_use]
     pub fn block_seconds(&self) -> f64 {
-        self.seconds_of(self.starts_s(), self.cycles(self.turn()), self.slice())
+        self.seconds_of(self.begin_s(), self.cycles(self.turn()), self.slice())
     }
 
     /// A slice, where arms take turns.
     fn slice(&self) -> Option<Span> {
         matches!(self.design.turns, Turns::Slices { .. }).then(|| self.turn())
     }
+}
 
-    fn starts_s(&self) -> f64 {
-        START_S * self.arms.len() as f64
+impl WarmupClass {
+    /// A slice of an arm of this class that is fast enough for it.
+    #[must_use]
+    pub fn usual_slice(self) -> Span {
+        match self {
+            Self::Native => USUAL_SLICE,
+            Self::Jit => SLICE_OF_JIT,
+        }
     }
 }
 
 impl Timing {
-    /// The shortest warm-up for a class of target.
+    /// The shortest and the longest warm-up for a class of target.
     #[must_use]
-    pub fn warmup_of(&self, class: crate::plan::WarmupClass) -> Span {
-        match class {
-            crate::plan::WarmupClass::Native => self.warmup,
-            crate::plan::WarmupClass::Jit => self.warmup_jit,
-        }
+    pub fn warmup_of(&self, class: WarmupClass) -> [Span; 2] {
+        let [least, most] = match class {
+            WarmupClass::Native => [self.warmup, self.warmup_cap],
+            WarmupClass::Jit => [self.warmup_jit, self.warmup_cap_jit.unwrap_or(self.warmup_cap)],
+        };
+        [least, most.max(least)]
     }
 }
 

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Arm, Blocks, Plan, WarmupClass};
+use super::{Blocks, Plan, WarmupClass};
 use crate::units::Span;
 
 /// Seconds of all blocks for each arm at most.
@@ -43,14 +43,15 @@ pub struct Split {
 }
 
 impl Plan {
-    /// The best split of a quick run's time where starting and stopping all arms once takes `start_s` seconds and a slice is as long as
-    /// `slice`, or arms run alone; nothing of another run. An even number of cycles lets each arm come first as often as last.
+    /// The best split of a quick run's time where a block takes `begin_s` seconds beside its cycles (start, warm-up and stop of all arms)
+    /// and a slice is as long as `slice`, or arms run alone; nothing of another run. An even number of cycles lets each arm come first as
+    /// often as last.
     #[must_use]
-    pub fn split(&self, start_s: f64, slice: Option<Span>) -> Option<Split> {
+    pub fn split(&self, begin_s: f64, slice: Option<Span>) -> Option<Split> {
         let Blocks::Fitted { fewest, most } = self.design.blocks else { return None };
         let time_s = ARM_S * self.arms.len() as f64;
         let split = |cycles: u32| {
-            let block_s = self.seconds_of(start_s, cycles, slice);
+            let block_s = self.seconds_of(begin_s, cycles, slice);
             let blocks = ((time_s / block_s) as u32).clamp(fewest, most);
             (Split { blocks, cycles, block_s }, f64::from(blocks) * block_s <= time_s)
         };
@@ -59,10 +60,15 @@ impl Plan {
             Some(slice) if slice <= self.usual_slice() => (FEWEST, MOST),
             Some(_) => (FEWEST_LONG, MOST),
         };
-        let longer = (least + 2..=most_cycles).step_by(2).map(split);
-        let fitting = longer.filter(|(_, fits)| *fits);
-        let all = std::iter::once(split(least)).chain(fitting).map(|(split, _)| split);
-        all.min_by(|a, b| a.variance().total_cmp(&b.variance()))
+        let all: Vec<(Split, bool)> = (least..=most_cycles).step_by(2).map(split).collect();
+        let some_fit = all.iter().any(|(_, fits)| *fits);
+        let worst = |(split, fits): &(Split, bool)| match (some_fit, fits) {
+            (true, true) => split.variance(),
+            (true, false) => f64::INFINITY,
+            // The fewest blocks take longer in any case: that time is spent as well as can be.
+            (false, _) => split.variance() * split.block_s,
+        };
+        all.into_iter().min_by(|a, b| worst(a).total_cmp(&worst(b))).map(|(split, _)| split)
     }
 
     /// Seconds that all of a quick run may take, from the first pilot to the end of the diagnosis; nothing of another run.
@@ -85,18 +91,29 @@ impl Plan {
     }
 
     /// Seconds of a block of so many cycles under the first condition, of slices of this length or of windows of arms alone.
-    pub(super) fn seconds_of(&self, start_s: f64, cycles: u32, slice: Option<Span>) -> f64 {
-        let turn_s = |span: Span| span.0.as_secs_f64() + TURN_OVERHEAD_S;
+    pub(super) fn seconds_of(&self, begin_s: f64, cycles: u32, slice: Option<Span>) -> f64 {
         let conditions = 0..self.workload.conditions.len();
         let turns = f64::from(conditions.map(|index| self.cycles_under(index, cycles)).sum::<u32>());
-        let measured_s = turns * turn_s(slice.unwrap_or(self.timing.window));
-        let warming = slice.unwrap_or_else(|| self.usual_slice());
-        let warm_s = |arm: &Arm| {
-            let least = self.timing.warmup_of(arm.warmup).0.as_secs_f64() / warming.0.as_secs_f64();
-            least.ceil().max(STEADY_TURNS[usize::from(arm.warmup == WarmupClass::Jit)]) * turn_s(warming)
-        };
-        start_s + self.arms.iter().map(|arm| warm_s(arm) + measured_s).sum::<f64>()
+        begin_s + self.arms.len() as f64 * turns * turn_s(slice.unwrap_or(self.timing.window))
     }
+
+    /// Seconds from the begin of a block to its first cycle, and after its last, before a pilot has told.
+    pub(super) fn begin_s(&self) -> f64 {
+        self.arms.iter().map(|arm| START_S + self.warming_s(arm.warmup)).sum()
+    }
+
+    /// Seconds in which an arm of this class is warm at the soonest.
+    #[must_use]
+    pub fn warming_s(&self, class: WarmupClass) -> f64 {
+        let slice = class.usual_slice();
+        let [least, _] = self.timing.warmup_of(class);
+        let least = least.0.as_secs_f64() / slice.0.as_secs_f64();
+        least.ceil().max(STEADY_TURNS[usize::from(class == WarmupClass::Jit)]) * turn_s(slice)
+    }
+}
+
+fn turn_s(span: Span) -> f64 {
+    span.0.as_secs_f64() + TURN_OVERHEAD_S
 }
 
 impl Split {

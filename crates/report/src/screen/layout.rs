@@ -64,6 +64,13 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if line == indent {
         line = text.chars().take(width - 1).collect();
     }
+    // Half of what stands in brackets says nothing.
+    if let Some((whole, half)) = line.rsplit_once(" (")
+        && !half.contains(')')
+        && !whole.trim().is_empty()
+    {
+        return whole.trim_end().to_owned();
+    }
     line.trim_end().trim_end_matches([',', ';', ':']).to_owned() + "…"
 }
 

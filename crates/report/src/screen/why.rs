@@ -57,8 +57,17 @@ fn not_it(findings: &Findings, arms: &[&str]) -> Option<String> {
     }
     // What people would suspect first is what can be counted.
     ids.sort_by_key(|id| counted_by(*id).is_empty());
-    let words: Vec<&str> = ids.iter().map(|id| cause_words(*id)).collect();
-    (!words.is_empty()).then(|| cut(&format!("   not it: {}", words.join(", ")), SCREEN_COLUMNS))
+    // As many as have room; the details have all.
+    let mut line = "   not it:".to_owned();
+    let mut first = true;
+    for words in ids.iter().map(|id| cause_words(*id)) {
+        if line.chars().count() + words.chars().count() + 2 <= SCREEN_COLUMNS {
+            line += if first { " " } else { ", " };
+            line += words;
+            first = false;
+        }
+    }
+    (!first).then_some(line)
 }
 
 /// The difference of one arm in what a request takes.

@@ -116,11 +116,11 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) window: Option<Span>,
     /// Shortest warm-up of an arm, counting only its own turns [default: 1s, or 5s with a just-in-time compiler; with --quick 150ms or
-    /// 2s]
+    /// 1s]
     #[arg(long)]
     pub(crate) warmup: Option<Span>,
     /// Longest warm-up; the report names an arm that is not steady by then [default: 10s, or 1m with a just-in-time compiler; with --quick
-    /// 2s or 20s]
+    /// 2s or 6s]
     #[arg(long)]
     pub(crate) warmup_cap: Option<Span>,
     /// Longest wait for a server's first correct answer

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use analyse::warm_up::{self, Course};
+use analyse::warm_up::Course;
 use model::plan::{Condition, Round, SplitMix64, Turns};
 use model::record::{Background, Fitted, HostUsage, RoundRecord, Slice, Usage, Warmup, Window};
 use observe::ResourceSnapshot;
@@ -185,20 +185,12 @@ impl Block<'_> {
         let timing = self.bench.plan.timing;
         // At capacity where that is asked for at all: it warms soonest.
         let condition = conditions[analyse::main_condition(self.bench.plan)];
-        let mut courses: Vec<Course> = self.records.iter().map(|_| Course::default()).collect();
-        let limits = |record: &RoundRecord| {
-            let class = self.bench.plan.arms[record.round.arm].warmup;
-            warm_up::Limits {
-                least: timing.warmup_of(class).0,
-                most: timing.warmup_cap.0.max(timing.warmup_of(class).0),
-                class,
-            }
-        };
-        let limits: Vec<warm_up::Limits> = self.records.iter().map(limits).collect();
+        let class = |record: &RoundRecord| self.bench.plan.arms[record.round.arm].warmup;
+        let mut courses: Vec<Course> = self.records.iter().map(|record| Course::of(class(record))).collect();
         loop {
             let mut cold = false;
             for index in 0..self.records.len() {
-                if !self.works(index) || courses[index].is_over(&limits[index]) {
+                if !self.works(index) || courses[index].is_over(&timing) {
                     continue;
                 }
                 cold = true;
@@ -217,7 +209,7 @@ impl Block<'_> {
             self.records[index].warmup = Warmup {
                 per_turn: course.per_turn(),
                 took_ns: nanoseconds(begun.elapsed()),
-                steady: course.is_steady(&limits[index]),
+                steady: course.is_steady(),
             };
         }
         Ok(())

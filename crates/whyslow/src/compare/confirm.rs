@@ -176,6 +176,7 @@ fn timing(whole: &Timing) -> Timing {
     Timing {
         window: whole.window.min(LONGEST_WINDOW),
         warmup_cap: whole.warmup.max(whole.warmup_jit),
+        warmup_cap_jit: None,
         ..*whole
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use model::plan::{Condition, LONGEST_SLICE, Round, Turns};
+use analyse::warm_up::Course;
+use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
 use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage};
 use model::units::Span;
 use rustix::system::sysinfo;
@@ -14,6 +15,8 @@ use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
+/// The same of an arm that compiles while it runs, at most: its rate is then of the right size.
+const WARM_JIT: Duration = Duration::from_secs(3);
 /// Load from which the rate is read: it only has to be right within some percent.
 const LOAD: Duration = Duration::from_millis(300);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
@@ -56,6 +59,10 @@ pub(super) struct Piloted {
     pub(super) per_s: f64,
     /// How long it took to start, to be connected to, and to stop.
     start: Duration,
+    /// How long it was loaded until it was warm, or as warm as a pilot asks for.
+    warm: Duration,
+    /// Whether it compiles while it runs, as its target says or as was seen.
+    class: WarmupClass,
     /// How long the services beside took to start.
     services: Duration,
     /// Largest resident set.
@@ -85,6 +92,8 @@ impl Bench<'_> {
             images: Vec::new(),
             per_s: 0.0,
             start: Duration::ZERO,
+            warm: Duration::ZERO,
+            class: self.plan.arms[round.arm].warmup,
             services,
             rss_bytes: 0,
             background: 0.0,
@@ -146,7 +155,7 @@ impl Bench<'_> {
         let mut together = Together::begin(*self, vec![server], connections, &log)?;
         piloted.start += begun.elapsed();
         let depth = self.plan.workload.job.depth();
-        let outcome = look(&mut together, connections, depth, piloted);
+        let outcome = look(&mut together, connections, depth, &self.warming(), piloted);
         let ended = Instant::now();
         together.end();
         piloted.start += ended.elapsed();
@@ -156,6 +165,18 @@ impl Bench<'_> {
                 Ok(())
             }
             other => other,
+        }
+    }
+
+    /// How long a pilot warms its arm up.
+    fn warming(&self) -> Timing {
+        let jit = Span(WARM_JIT).min(self.plan.timing.warmup_of(WarmupClass::Jit)[1]);
+        Timing {
+            warmup: Span(WARM),
+            warmup_cap: Span(WARM),
+            warmup_jit: Span(WARM),
+            warmup_cap_jit: Some(jit),
+            ..self.plan.timing
         }
     }
 
@@ -174,16 +195,19 @@ impl Bench<'_> {
                     false => ANSWERS / slowest,
                 };
                 let needed = Duration::from_secs_f64(needed_s.min(LONGEST_SLICE.0.as_secs_f64()));
-                nanoseconds(needed.max(self.plan.usual_slice().0))
+                let usual = working().map(|piloted| piloted.class.usual_slice()).max();
+                nanoseconds(needed.max(usual.unwrap_or_else(|| self.plan.usual_slice()).0))
             }
         };
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
         // Those that run on were started by the first pilot.
         let services = pilots.last().map(|last| last.services).unwrap_or_default();
-        let start: Duration = working().map(|piloted| piloted.start).sum();
-        let start_s = (services + start).as_secs_f64();
-        let split = self.plan.split(start_s, together.then(|| Span(Duration::from_nanos(turn_ns))));
+        let begin_s = |piloted: &Piloted| {
+            piloted.start.as_secs_f64() + piloted.warm.as_secs_f64().max(self.plan.warming_s(piloted.class))
+        };
+        let begin_s = services.as_secs_f64() + working().map(begin_s).sum::<f64>();
+        let split = self.plan.split(begin_s, together.then(|| Span(Duration::from_nanos(turn_ns))));
         Fitted { alone, turn_ns, connections: None, split }
     }
 
@@ -274,12 +298,27 @@ impl Piloted {
     }
 }
 
-fn look(together: &mut Together, connections: u32, depth: u32, piloted: &mut Piloted) -> Result<(), Early> {
+fn look(
+    together: &mut Together,
+    connections: u32,
+    depth: u32,
+    timing: &Timing,
+    piloted: &mut Piloted,
+) -> Result<(), Early> {
     // What comes later shows that there are too many connections, and need not be waited for.
     let one_answer_s = (1.0 / piloted.per_s).min(LONGEST_SLICE.0.as_secs_f64());
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
     let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
-    let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
+    let begun = Instant::now();
+    let mut course = Course::of(piloted.class);
+    let warmed = loop {
+        let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
+        course.add(&warmed.slice, &warmed.observed.target);
+        if course.is_over(timing) {
+            break warmed;
+        }
+    };
+    (piloted.class, piloted.warm) = (course.class(), begun.elapsed());
     let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
     let report = &taken.report;
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();

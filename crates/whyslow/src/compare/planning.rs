@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use model::job::{Request, Requests, Reuse, fill};
 use model::plan::{
     Arm, ArmSource, Blocks, Condition, Design, Expect, Placement, Plan, ReadyBy, Same, Service, Timing,
-    Turns, WarmupClass, Workload,
+    Turns, Workload,
 };
 use model::units::{CpuSet, Rate, Span};
 
@@ -30,7 +30,7 @@ const WARMUP: [Span; 2] = [Span::from_secs(1), Span::from_secs(10)];
 const QUICK_WARMUP: [Span; 2] = [Span(Duration::from_millis(150)), Span::from_secs(2)];
 /// The same where an arm has a just-in-time compiler.
 const WARMUP_JIT: [Span; 2] = [Span::from_secs(5), Span::from_secs(60)];
-const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(2), Span::from_secs(20)];
+const QUICK_WARMUP_JIT: [Span; 2] = [Span::from_secs(1), Span::from_secs(6)];
 /// When a request is given up where no flag says: longer than any turn with its drain.
 const TIMEOUT: Span = Span::from_secs(60);
 /// Connections where nobody says how many.
@@ -64,13 +64,12 @@ pub(super) fn placed(args: &CompareArgs, placement: Placement) -> anyhow::Result
         let again = format!("{}{}", arms[baseline].name, analyse::SECOND_BASELINE_SUFFIX);
         arms.push(Arm { name: again, ..arms[baseline].clone() });
     }
-    let jit = arms.iter().any(|arm| arm.warmup == WarmupClass::Jit);
     let plan = Plan {
         case: "compare".to_owned(),
         seed: args.seed.unwrap_or_else(fresh_seed),
         baseline,
         workload,
-        timing: timing(args, jit),
+        timing: timing(args),
         design: Design {
             blocks: blocks(args),
             turns: turns(args)?,
@@ -194,18 +193,19 @@ fn conditions(args: &CompareArgs) -> anyhow::Result<Vec<Condition>> {
     Ok(conditions)
 }
 
-fn timing(args: &CompareArgs, jit: bool) -> Timing {
-    let (window, [warmup, cap], [warmup_jit, cap_jit]) = match quick(args) {
+fn timing(args: &CompareArgs) -> Timing {
+    let (window, [warmup, cap_native], [warmup_jit, cap_jit]) = match quick(args) {
         true => (QUICK_WINDOW, QUICK_WARMUP, QUICK_WARMUP_JIT),
         false => (WINDOW, WARMUP, WARMUP_JIT),
     };
-    let cap = if jit { cap_jit } else { cap };
+    // Who asks for a longer warm-up than usual need not ask for a longer longest one, too.
+    let cap = |usual: Span| args.warmup_cap.unwrap_or(usual.max(args.warmup.unwrap_or(usual)));
     Timing {
         window: args.window.unwrap_or(window),
         warmup: args.warmup.unwrap_or(warmup),
         warmup_jit: args.warmup.unwrap_or(warmup_jit),
-        // Who asks for a longer warm-up than usual need not ask for a longer longest one, too.
-        warmup_cap: args.warmup_cap.unwrap_or(cap.max(args.warmup.unwrap_or(cap))),
+        warmup_cap: cap(cap_native),
+        warmup_cap_jit: Some(cap(cap_jit)),
         ready_limit: args.ready_limit,
     }
 }

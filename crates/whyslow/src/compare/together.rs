@@ -208,12 +208,14 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// CPUs that server number `index` keeps busy while nobody asks anything, watched for `time`.
+    /// CPUs that server number `index` keeps busy while nobody asks anything, watched for `time`. What compiles has an end, and does not
+    /// count.
     pub(super) fn idle_share(&mut self, index: usize, time: Duration) -> Result<f64, Early> {
         let before = self.read(index)?;
         std::thread::sleep(time);
         let used = self.since(index, &before)?.target;
-        Ok(used.cpu.total_ns as f64 / used.wall_ns.max(1) as f64)
+        let lasting_ns = used.cpu.total_ns.saturating_sub(analyse::warm_up::compiling_ns(&used));
+        Ok(lasting_ns as f64 / used.wall_ns.max(1) as f64)
     }
 
     /// Stops everything.
