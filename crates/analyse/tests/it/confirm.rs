@@ -109,9 +109,9 @@ fn the_next_command_puts_the_first_cause_to_the_test_once() {
     run.manifest.command.insert(2, "--confirm".to_owned());
     let next = analyse(&run).next.unwrap();
     assert!(next.starts_with("take 'sleep' out of pr by hand and measure again"), "{next}");
-    assert_eq!(next.matches("--confirm").count(), 1, "{next}");
+    assert!(!next.contains('\n'), "the same command once more shows nothing new: {next}");
     run.interventions.push(tried("it", &["sleep"], true, [SLEEPS, Plant::NONE]));
     let next = analyse(&run).next.unwrap();
     assert!(next.starts_with("mend 'sleep' in pr, without which the gap was seen to fall"), "{next}");
-    assert!(next.contains("\nwhyslow compare --confirm "), "{next}");
+    assert!(!next.contains('\n'), "{next}");
 }
