@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use model::plan::{Timing, WarmupClass};
-use model::record::{Slice, Usage};
+use model::record::{Slice, Usage, Warming};
 
 /// Turns that must agree.
 const TURNS: usize = 3;
 /// How far the cost of a request may move between those turns and the ones before them, or between one another.
 const STEADY: f64 = 0.03;
+/// The same in standard errors of their difference. Of a steady fall it is 3.7 of them.
+const ERRORS: f64 = 2.0;
+/// A request costs so many times what it costs in the end while a server is not warm: a host's clock moves by less.
+const SETTLED: f64 = 1.3;
+/// A server that takes so long to settle compiles while it runs, or does what comes to the same.
+const SLOW: Duration = Duration::from_millis(400);
 /// Share of a CPU that the compiler of a warm virtual machine uses at most.
 const COMPILING: f64 = 0.02;
 /// How the compiler threads of virtual machines call themselves, without the number behind it: of the JVM and of .NET.
@@ -25,6 +31,7 @@ pub fn compiling_ns(used: &Usage) -> u64 {
 #[derive(Debug, Clone)]
 pub struct Course {
     class: WarmupClass,
+    least: Duration,
     turns: Vec<Turn>,
     loaded: Duration,
 }
@@ -36,19 +43,34 @@ struct Turn {
     cost_ns: f64,
     /// Share of a CPU that compilers used.
     compiling: f64,
+    /// For how long requests were sent.
+    length: Duration,
 }
 
 impl Course {
     /// The warm-up of a server of which this is known beforehand.
     #[must_use]
-    pub fn of(class: WarmupClass) -> Self {
-        Self { class, turns: Vec::new(), loaded: Duration::ZERO }
+    pub fn of(known: Warming) -> Self {
+        let least = Duration::from_nanos(known.settled_ns);
+        Self { class: known.class, least, turns: Vec::new(), loaded: Duration::ZERO }
     }
 
-    /// Whether the server compiles while it runs, as was known or has been seen.
+    /// What is known of the server now. An interpreter costs the same for a while before its compiler begins, so that three turns that
+    /// agree say nothing: what took so much longer to settle is warmed up as what compiles.
     #[must_use]
-    pub fn class(&self) -> WarmupClass {
-        self.class
+    pub fn warming(&self) -> Warming {
+        let last = &self.turns[self.turns.len().saturating_sub(TURNS)..];
+        let settled = mean(last, |turn| turn.cost_ns) * SETTLED;
+        let (mut loaded, mut until) = (Duration::ZERO, Duration::ZERO);
+        for turn in &self.turns {
+            loaded += turn.length;
+            if turn.cost_ns > settled {
+                until = loaded;
+            }
+        }
+        let compiles = until >= SLOW || self.class == WarmupClass::Jit;
+        let class = if compiles { WarmupClass::Jit } else { WarmupClass::Native };
+        Warming { class, settled_ns: u64::try_from(until.as_nanos()).unwrap_or(u64::MAX) }
     }
 
     /// Adds one more turn.
@@ -61,6 +83,7 @@ impl Course {
             requests: slice.requests,
             cost_ns: slice.cpu_ns as f64 / slice.requests.max(1) as f64,
             compiling: compiling as f64 / slice.wall_ns.max(1) as f64,
+            length: Duration::from_nanos(slice.length_ns),
         });
         self.loaded += Duration::from_nanos(slice.length_ns);
     }
@@ -69,7 +92,7 @@ impl Course {
     #[must_use]
     pub fn is_over(&self, timing: &Timing) -> bool {
         let [least, most] = timing.warmup_of(self.class);
-        self.loaded >= most.0 || (self.loaded >= least.0 && self.is_steady())
+        self.loaded >= most.0 || (self.loaded >= least.0.max(self.least) && self.is_steady())
     }
 
     /// Whether a request cost the same in the last turns as in those before, and no compiler was at work.
@@ -84,8 +107,10 @@ impl Course {
         }
         // The first of these turns against the others: of a server that still gets faster it is the dearest.
         let (before, after) = last.split_at(needed / 2);
-        let (before, after) = (mean(before, |turn| turn.cost_ns), mean(after, |turn| turn.cost_ns));
-        before > 0.0 && (after / before - 1.0).abs() < STEADY
+        let [mean_before, mean_after] = [before, after].map(|turns| mean(turns, |turn| turn.cost_ns));
+        // What a turn with few requests tells is uncertain by more; a steady fall is still told from that.
+        let error = (error_of_mean(before).powi(2) + error_of_mean(after).powi(2)).sqrt();
+        mean_before > 0.0 && (mean_after - mean_before).abs() < (STEADY * mean_before).max(ERRORS * error)
     }
 
     /// Requests of each turn.
@@ -93,6 +118,13 @@ impl Course {
     pub fn per_turn(&self) -> Vec<u64> {
         self.turns.iter().map(|turn| turn.requests).collect()
     }
+}
+
+/// Standard error of the mean cost of a request; 0 of a single turn.
+fn error_of_mean(turns: &[Turn]) -> f64 {
+    let (all, mean) = (turns.len() as f64, mean(turns, |turn| turn.cost_ns));
+    let squares: f64 = turns.iter().map(|turn| (turn.cost_ns - mean).powi(2)).sum();
+    (squares / (all - 1.0).max(1.0) / all.max(1.0)).sqrt()
 }
 
 fn mean(turns: &[Turn], figure: impl Fn(&Turn) -> f64) -> f64 {
@@ -116,7 +148,7 @@ mod tests {
 
     /// `compiling` is the share of a CPU that a compiler used, if there was one.
     fn course(class: WarmupClass, costs_ns: &[u64], compiling: Option<f64>) -> Course {
-        let mut course = Course::of(class);
+        let mut course = Course::of(Warming { class, settled_ns: 0 });
         for cost_ns in costs_ns {
             let (wall_ns, requests) = (200_000_000, 10_000);
             let slice = Slice {
@@ -143,6 +175,9 @@ mod tests {
             (native, &[9_000, 9_000, 9_100], None, true),
             (native, &[20_000, 12_000, 9_000], None, false),
             (jit, &[9_000; 3], None, false),
+            (jit, &[12_000, 11_000, 10_000, 9_000, 8_000, 7_000], None, false),
+            // Few requests in each turn.
+            (jit, &[40_000, 90_000, 62_000, 75_000, 48_000, 80_000], None, true),
             (jit, &[9_000; 6], None, true),
             (jit, &[9_000; 6], Some(0.3), false),
             // Nothing says of it that it compiles, and it does.
@@ -158,5 +193,25 @@ mod tests {
             let is_over = course(class, costs, compiling).is_over(&TIMING);
             assert_eq!(is_over, over, "{class:?} {costs:?} {compiling:?}");
         }
+    }
+
+    #[test]
+    fn what_settles_late_is_known_to_compile() {
+        let (native, jit) = (WarmupClass::Native, WarmupClass::Jit);
+        let rows = [
+            (&[9_000; 8][..], (native, 0)),
+            // Cold caches, and a host that slows down for a moment.
+            (&[14_000, 9_000, 9_000, 10_500, 9_000, 9_000, 9_000], (native, 200)),
+            // The interpreter's plateau, and then the compiler.
+            (&[30_000, 30_000, 30_000, 20_000, 12_000, 10_000, 10_000, 10_000], (jit, 800)),
+        ];
+        for (costs, (class, settled_ms)) in rows {
+            let warming = course(native, costs, None).warming();
+            assert_eq!(warming, Warming { class, settled_ns: settled_ms * 1_000_000 }, "{costs:?}");
+        }
+        let known = Warming { class: native, settled_ns: 900_000_000 };
+        let mut course = Course { turns: course(native, &[9_000; 4], None).turns, ..Course::of(known) };
+        course.loaded = Duration::from_millis(800);
+        assert!(!course.is_over(&TIMING), "it is steady, and was seen to take longer");
     }
 }

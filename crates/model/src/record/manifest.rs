@@ -4,7 +4,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Arm, Plan, Split, short_id};
+use crate::plan::{Arm, Plan, Split, WarmupClass, short_id};
 use crate::units::Span;
 
 /// How far a run came.
@@ -102,6 +102,18 @@ pub struct Fitted {
     /// Blocks and cycles of a quick run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// How long each arm takes to become warm, in the order of the plan; empty where no pilot has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warming: Vec<Warming>,
+}
+
+/// How long an arm takes to become warm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Warming {
+    /// Whether it compiles while it runs: its target says so, its compiler was seen, or its requests cost far less after a while.
+    pub class: WarmupClass,
+    /// How long it was loaded until a request cost about what it cost at the end of its pilot, in nanoseconds.
+    pub settled_ns: u64,
 }
 
 impl Fitted {
@@ -111,6 +123,13 @@ impl Fitted {
         let slice = Span(Duration::from_nanos(self.turn_ns));
         let cycles = self.split.map_or_else(|| plan.cycles(slice), |split| split.cycles);
         plan.cycles_under(index, cycles)
+    }
+
+    /// How long arm number `arm` of `plan` takes to become warm.
+    #[must_use]
+    pub fn warming_of(&self, plan: &Plan, arm: usize) -> Warming {
+        let unknown = Warming { class: plan.arms[arm].warmup, settled_ns: 0 };
+        self.warming.get(arm).copied().unwrap_or(unknown)
     }
 
     /// Blocks of `plan` that are run in any case.

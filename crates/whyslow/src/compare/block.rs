@@ -185,8 +185,8 @@ impl Block<'_> {
         let timing = self.bench.plan.timing;
         // At capacity where that is asked for at all: it warms soonest.
         let condition = conditions[analyse::main_condition(self.bench.plan)];
-        let class = |record: &RoundRecord| self.bench.plan.arms[record.round.arm].warmup;
-        let mut courses: Vec<Course> = self.records.iter().map(|record| Course::of(class(record))).collect();
+        let known = |record: &RoundRecord| self.fitted.warming_of(self.bench.plan, record.round.arm);
+        let mut courses: Vec<Course> = self.records.iter().map(|record| Course::of(known(record))).collect();
         loop {
             let mut cold = false;
             for index in 0..self.records.len() {

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use analyse::warm_up::Course;
 use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
-use model::record::{AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage};
+use model::record::{
+    AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Warming,
+};
 use model::units::Span;
 use rustix::system::sysinfo;
 
@@ -15,7 +17,9 @@ use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
-/// The same of an arm that compiles while it runs, at most: its rate is then of the right size.
+/// How long it is watched whether a request gets cheaper.
+const WATCH: Duration = Duration::from_millis(1500);
+/// Longest such load of an arm that compiles while it runs: its rate is then of the right size.
 const WARM_JIT: Duration = Duration::from_secs(3);
 /// Load from which the rate is read: it only has to be right within some percent.
 const LOAD: Duration = Duration::from_millis(300);
@@ -59,10 +63,8 @@ pub(super) struct Piloted {
     pub(super) per_s: f64,
     /// How long it took to start, to be connected to, and to stop.
     start: Duration,
-    /// How long it was loaded until it was warm, or as warm as a pilot asks for.
-    warm: Duration,
-    /// Whether it compiles while it runs, as its target says or as was seen.
-    class: WarmupClass,
+    /// How long it takes to become warm.
+    warming: Warming,
     /// How long the services beside took to start.
     services: Duration,
     /// Largest resident set.
@@ -92,8 +94,7 @@ impl Bench<'_> {
             images: Vec::new(),
             per_s: 0.0,
             start: Duration::ZERO,
-            warm: Duration::ZERO,
-            class: self.plan.arms[round.arm].warmup,
+            warming: Warming { class: self.plan.arms[round.arm].warmup, settled_ns: 0 },
             services,
             rss_bytes: 0,
             background: 0.0,
@@ -195,7 +196,7 @@ impl Bench<'_> {
                     false => ANSWERS / slowest,
                 };
                 let needed = Duration::from_secs_f64(needed_s.min(LONGEST_SLICE.0.as_secs_f64()));
-                let usual = working().map(|piloted| piloted.class.usual_slice()).max();
+                let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
                 nanoseconds(needed.max(usual.unwrap_or_else(|| self.plan.usual_slice()).0))
             }
         };
@@ -204,11 +205,15 @@ impl Bench<'_> {
         // Those that run on were started by the first pilot.
         let services = pilots.last().map(|last| last.services).unwrap_or_default();
         let begin_s = |piloted: &Piloted| {
-            piloted.start.as_secs_f64() + piloted.warm.as_secs_f64().max(self.plan.warming_s(piloted.class))
+            let settled_s = piloted.warming.settled_ns as f64 / 1e9;
+            piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class))
         };
         let begin_s = services.as_secs_f64() + working().map(begin_s).sum::<f64>();
         let split = self.plan.split(begin_s, together.then(|| Span(Duration::from_nanos(turn_ns))));
-        Fitted { alone, turn_ns, connections: None, split }
+        let mut warming: Vec<Warming> =
+            self.plan.arms.iter().map(|arm| Warming { class: arm.warmup, settled_ns: 0 }).collect();
+        pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
+        Fitted { alone, turn_ns, connections: None, split, warming }
     }
 
     fn reason_to_be_alone(&self, pilots: &[Piloted]) -> Option<AloneReason> {
@@ -310,15 +315,15 @@ fn look(
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
     let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
     let begun = Instant::now();
-    let mut course = Course::of(piloted.class);
+    let mut course = Course::of(piloted.warming);
     let warmed = loop {
         let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
         course.add(&warmed.slice, &warmed.observed.target);
-        if course.is_over(timing) {
+        if begun.elapsed() >= WATCH && course.is_over(timing) {
             break warmed;
         }
     };
-    (piloted.class, piloted.warm) = (course.class(), begun.elapsed());
+    piloted.warming = course.warming();
     let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
     let report = &taken.report;
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();

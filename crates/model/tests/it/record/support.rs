@@ -56,7 +56,13 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
             images: Vec::new(),
         }],
         changes: Vec::new(),
-        fitted: Fitted { alone: None, turn_ns: 200_000_000, connections: Some(8), split: None },
+        fitted: Fitted {
+            alone: None,
+            turn_ns: 200_000_000,
+            connections: Some(8),
+            split: None,
+            warming: Vec::new(),
+        },
         pilot_per_s: vec![1.5e5, 0.0],
     }
 }
