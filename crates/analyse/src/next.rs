@@ -92,7 +92,7 @@ pub(crate) fn next(
     }
     let plan = &manifest.plan;
     let words = without_values(&manifest.command);
-    let again = Again { words: &words, plan };
+    let again = Again { words: &words, plan, late_s: manifest.fitted.late_s(plan) };
     let primary = || comparisons.iter().filter(|row| row.primary);
     let decided = |arm: &str| {
         primary().any(|row| row.arm == arm && matches!(row.verdict, Verdict::Slower | Verdict::Faster))
@@ -139,7 +139,7 @@ fn undecided(open: &[&Comparison], again: &Again) -> Next {
     if needed <= u64::from(model::plan::MOST_BLOCKS) {
         let blocks = Blocks::Fixed { blocks: u32::try_from(needed).unwrap_or(u32::MAX) };
         let longer = Plan { design: Design { blocks, ..again.plan.design }, ..again.plan.clone() };
-        let minutes = (needed as f64 * longer.block_seconds() / 60.0).ceil();
+        let minutes = (needed as f64 * (longer.block_seconds() + again.late_s) / 60.0).ceil();
         return again.with_blocks(NextReason::MoreBlocks { blocks: needed, minutes }, needed);
     }
     let (flag, value) = match again.plan.design.turns {
@@ -165,6 +165,8 @@ fn plan_minimum() -> u32 {
 struct Again<'a> {
     words: &'a [String],
     plan: &'a Plan,
+    /// Seconds by which warming up takes longer in a block than the plan tells.
+    late_s: f64,
 }
 
 impl Again<'_> {
@@ -190,7 +192,7 @@ impl Again<'_> {
         let added = vec!["--blocks".to_owned(), blocks.to_string()];
         let fewer =
             OF_BLOCKS.iter().fold(self.words.to_vec(), |words, (flag, value)| without(&words, flag, *value));
-        Again { words: &fewer, plan: self.plan }.after(reason, &added)
+        Again { words: &fewer, ..*self }.after(reason, &added)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gates on where the arms ran.
 
-use model::plan::{Arm, GateId, Running};
+use model::plan::{Arm, GateId, Running, WarmupClass};
 use stats::noise::Noise;
 
 use super::{Differing, Gate, GateSays, holds};
@@ -89,11 +89,13 @@ fn differences(sheet: &Sheet) -> Vec<Differing> {
     let arms = &sheet.plan().arms;
     let differs = |same: fn(&Arm, &Arm) -> bool| arms.windows(2).any(|pair| !same(&pair[0], &pair[1]));
     let builds = &sheet.run.manifest.builds;
+    let warmup = |index| sheet.run.manifest.fitted.warming_of(sheet.plan(), index).class;
+    let warmups: Vec<WarmupClass> = (0..arms.len()).map(warmup).collect();
     let all = [
         (builds.windows(2).any(|pair| pair[0].sha256 != pair[1].sha256), Differing::Executable),
         (differs(|a, b| a.run == b.run), Differing::Command),
         (differs(|a, b| a.env == b.env), Differing::Environment),
-        (differs(|a, b| a.warmup == b.warmup), Differing::Warmup),
+        (warmups.windows(2).any(|pair| pair[0] != pair[1]), Differing::Warmup),
     ];
     all.into_iter().filter(|(differ, _)| *differ).map(|(_, what)| what).collect()
 }

@@ -290,7 +290,7 @@ impl Plan {
     #[must_use]
     pub fn cycles(&self, slice: Span) -> u32 {
         let Turns::Slices { cycles, .. } = self.design.turns else { return 1 };
-        if let Some(split) = self.split(self.begin_s(), Some(slice)) {
+        if let Some(split) = self.split(self.begin_s(), Some(slice), self.usual_slice()) {
             return split.cycles;
         }
         let as_long = f64::from(CYCLES) * USUAL_SLICE.0.as_secs_f64() / slice.0.as_secs_f64();
@@ -307,7 +307,8 @@ impl Plan {
     /// Blocks that are run in any case, as far as is known before the pilot.
     #[must_use]
     pub fn usual_blocks(&self) -> u32 {
-        self.split(self.begin_s(), self.slice()).map_or(self.design.blocks.first(), |split| split.blocks)
+        self.split(self.begin_s(), self.slice(), self.usual_slice())
+            .map_or(self.design.blocks.first(), |split| split.blocks)
     }
 
     /// Seconds that one block takes if every arm is steady at once.

@@ -44,10 +44,10 @@ pub struct Split {
 
 impl Plan {
     /// The best split of a quick run's time where a block takes `begin_s` seconds beside its cycles (start, warm-up and stop of all arms)
-    /// and a slice is as long as `slice`, or arms run alone; nothing of another run. An even number of cycles lets each arm come first as
-    /// often as last.
+    /// and a slice is as long as `slice`, where `usual` is that of arms which are fast enough for it, or arms run alone; nothing of another
+    /// run. An even number of cycles lets each arm come first as often as last.
     #[must_use]
-    pub fn split(&self, begin_s: f64, slice: Option<Span>) -> Option<Split> {
+    pub fn split(&self, begin_s: f64, slice: Option<Span>, usual: Span) -> Option<Split> {
         let Blocks::Fitted { fewest, most } = self.design.blocks else { return None };
         let time_s = ARM_S * self.arms.len() as f64;
         let split = |cycles: u32| {
@@ -57,7 +57,7 @@ impl Plan {
         };
         let (least, most_cycles) = match slice {
             None => (1, 1),
-            Some(slice) if slice <= self.usual_slice() => (FEWEST, MOST),
+            Some(slice) if slice <= usual => (FEWEST, MOST),
             Some(_) => (FEWEST_LONG, MOST),
         };
         let all: Vec<(Split, bool)> = (least..=most_cycles).step_by(2).map(split).collect();
@@ -99,13 +99,12 @@ impl Plan {
 
     /// Seconds from the begin of a block to its first cycle, and after its last, before a pilot has told.
     pub(super) fn begin_s(&self) -> f64 {
-        self.arms.iter().map(|arm| START_S + self.warming_s(arm.warmup)).sum()
+        self.arms.iter().map(|arm| START_S + self.warming_s(arm.warmup, self.usual_slice())).sum()
     }
 
-    /// Seconds in which an arm of this class is warm at the soonest.
+    /// Seconds in which an arm of this class is warm at the soonest, loaded in turns of one slice each.
     #[must_use]
-    pub fn warming_s(&self, class: WarmupClass) -> f64 {
-        let slice = class.usual_slice();
+    pub fn warming_s(&self, class: WarmupClass, slice: Span) -> f64 {
         let [least, _] = self.timing.warmup_of(class);
         let least = least.0.as_secs_f64() / slice.0.as_secs_f64();
         least.ceil().max(STEADY_TURNS[usize::from(class == WarmupClass::Jit)]) * turn_s(slice)

@@ -132,6 +132,16 @@ impl Fitted {
         self.warming.get(arm).copied().unwrap_or(unknown)
     }
 
+    /// Seconds by which warming up takes longer in a block of `plan` than its arms' classes tell.
+    #[must_use]
+    pub fn late_s(&self, plan: &Plan) -> f64 {
+        let seconds = |class| plan.warming_s(class, plan.usual_slice());
+        let late = self.warming.iter().zip(&plan.arms).map(|(warming, arm)| {
+            (warming.settled_ns as f64 / 1e9).max(seconds(warming.class)) - seconds(arm.warmup)
+        });
+        late.sum::<f64>().max(0.0)
+    }
+
     /// Blocks of `plan` that are run in any case.
     #[must_use]
     pub fn blocks(&self, plan: &Plan) -> u32 {

@@ -69,7 +69,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
         && !half.contains(')')
         && !whole.trim().is_empty()
     {
-        return whole.trim_end().to_owned();
+        return whole.trim_end().to_owned() + "…";
     }
     line.trim_end().trim_end_matches([',', ';', ':']).to_owned() + "…"
 }

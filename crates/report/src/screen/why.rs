@@ -58,16 +58,12 @@ fn not_it(findings: &Findings, arms: &[&str]) -> Option<String> {
     // What people would suspect first is what can be counted.
     ids.sort_by_key(|id| counted_by(*id).is_empty());
     // As many as have room; the details have all.
-    let mut line = "   not it:".to_owned();
-    let mut first = true;
-    for words in ids.iter().map(|id| cause_words(*id)) {
-        if line.chars().count() + words.chars().count() + 2 <= SCREEN_COLUMNS {
-            line += if first { " " } else { ", " };
-            line += words;
-            first = false;
-        }
-    }
-    (!first).then_some(line)
+    let all: Vec<&str> = ids.iter().map(|id| cause_words(*id)).collect();
+    let line = |most: usize| {
+        let left_out = if most < all.len() { ", …" } else { "" };
+        format!("   not it: {}{left_out}", all[..most].join(", "))
+    };
+    (1..=all.len()).rev().map(line).find(|line| line.chars().count() <= SCREEN_COLUMNS)
 }
 
 /// The difference of one arm in what a request takes.

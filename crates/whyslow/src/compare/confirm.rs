@@ -172,11 +172,11 @@ impl Trial {
 }
 
 fn timing(whole: &Timing) -> Timing {
-    // No longer than the shortest warm-up: both sides of a pair have the same.
+    // No longer than the shortest warm-up of each class.
     Timing {
         window: whole.window.min(LONGEST_WINDOW),
-        warmup_cap: whole.warmup.max(whole.warmup_jit),
-        warmup_cap_jit: None,
+        warmup_cap: whole.warmup,
+        warmup_cap_jit: Some(whole.warmup_jit),
         ..*whole
     }
 }

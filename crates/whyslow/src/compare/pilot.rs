@@ -13,7 +13,7 @@ use rustix::system::sysinfo;
 use super::Early;
 use super::holding;
 use super::server::{Bench, Purpose, Server};
-use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched, nanoseconds};
+use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched};
 
 /// Load of a pilot that no figure refers to.
 const WARM: Duration = Duration::from_millis(200);
@@ -185,35 +185,38 @@ impl Bench<'_> {
     pub(super) fn fit(&self, pilots: &[Piloted], connections: u32) -> Fitted {
         let working = || pilots.iter().filter(|piloted| piloted.record.failure.is_none());
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
-        let turn_ns = match self.plan.design.turns {
-            Turns::Slices { slice: Some(slice), .. } => slice.as_ns(),
-            _ => {
-                let in_flight = f64::from(connections) * f64::from(self.plan.workload.job.depth());
-                let needed_s = match self.plan.is_quick() {
-                    true => {
-                        (QUICK_ANSWERS / slowest).min(QUICK_SLICE_S).max(ONE_ANSWER * in_flight / slowest)
-                    }
-                    false => ANSWERS / slowest,
-                };
-                let needed = Duration::from_secs_f64(needed_s.min(LONGEST_SLICE.0.as_secs_f64()));
-                let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
-                nanoseconds(needed.max(usual.unwrap_or_else(|| self.plan.usual_slice()).0))
-            }
-        };
+        let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
+        let usual = usual.unwrap_or_else(|| self.plan.usual_slice());
+        let slice = self.slice(slowest, connections, usual);
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
         // Those that run on were started by the first pilot.
         let services = pilots.last().map(|last| last.services).unwrap_or_default();
         let begin_s = |piloted: &Piloted| {
             let settled_s = piloted.warming.settled_ns as f64 / 1e9;
-            piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class))
+            piloted.start.as_secs_f64() + settled_s.max(self.plan.warming_s(piloted.warming.class, slice))
         };
         let begin_s = services.as_secs_f64() + working().map(begin_s).sum::<f64>();
-        let split = self.plan.split(begin_s, together.then(|| Span(Duration::from_nanos(turn_ns))));
+        let split = self.plan.split(begin_s, together.then_some(slice), usual);
         let mut warming: Vec<Warming> =
             self.plan.arms.iter().map(|arm| Warming { class: arm.warmup, settled_ns: 0 }).collect();
         pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
-        Fitted { alone, turn_ns, connections: None, split, warming }
+        Fitted { alone, turn_ns: slice.as_ns(), connections: None, split, warming }
+    }
+
+    /// How long requests are sent in one turn, where the slowest arm answers so many a second; `usual` where all are fast enough for it.
+    fn slice(&self, slowest_per_s: f64, connections: u32, usual: Span) -> Span {
+        if let Turns::Slices { slice: Some(slice), .. } = self.plan.design.turns {
+            return slice;
+        }
+        let in_flight = f64::from(connections) * f64::from(self.plan.workload.job.depth());
+        let needed_s = match self.plan.is_quick() {
+            true => {
+                (QUICK_ANSWERS / slowest_per_s).min(QUICK_SLICE_S).max(ONE_ANSWER * in_flight / slowest_per_s)
+            }
+            false => ANSWERS / slowest_per_s,
+        };
+        usual.max(Span(Duration::from_secs_f64(needed_s.min(LONGEST_SLICE.0.as_secs_f64()))))
     }
 
     fn reason_to_be_alone(&self, pilots: &[Piloted]) -> Option<AloneReason> {

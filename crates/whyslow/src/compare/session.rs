@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     fn seconds_left(&self) -> f64 {
         let (plan, fitted) = (self.plan(), &self.manifest.fitted);
         let blocks_s = fitted.split.map_or_else(
-            || f64::from(plan.usual_blocks()) * plan.block_seconds(),
+            || f64::from(plan.usual_blocks()) * (plan.block_seconds() + fitted.late_s(plan)),
             |split| f64::from(split.blocks) * split.block_s,
         );
         blocks_s + self.diagnosis_s()
@@ -348,7 +348,8 @@ impl<'a> Session<'a> {
         let Some(wanted) = (self.extend)(&run).filter(|wanted| *wanted > blocks) else {
             return Ok(blocks);
         };
-        let seconds = f64::from(wanted - blocks) * self.plan().block_seconds();
+        let block_s = self.plan().block_seconds() + self.manifest.fitted.late_s(self.plan());
+        let seconds = f64::from(wanted - blocks) * block_s;
         self.progress.say(&format!(
             "undecided after {blocks} blocks: going on to {wanted}, about {seconds:.0} seconds more"
         ));

@@ -87,7 +87,9 @@ fn a_search_for_capacity_sends_messages() {
         ["--window", "200ms", "--warmup", "50ms", "--slo", "p50 < 1s", "--from", "200", "--max-rate", "400"];
     let head = ["capacity", &arm(&folder, "main", "calm"), "--ws", "-c", "4", "--format", "json"];
     let printed = run(&folder, &[&head[..], &search].concat());
-    assert_eq!(printed.code, Some(0), "{printed:?}");
+    // On a crowded machine the generator may have been late in a window of 200 ms, and says so.
+    let late = printed.code == Some(5) && printed.out.contains("the generator, not the server");
+    assert!(printed.code == Some(0) || late, "{printed:?}");
     let logs = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let lines: usize = logs
         .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
