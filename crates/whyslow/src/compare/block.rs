@@ -189,15 +189,15 @@ impl Block<'_> {
         let mut courses: Vec<Course> = self.records.iter().map(|record| Course::of(known(record))).collect();
         loop {
             let mut cold = false;
-            for index in 0..self.records.len() {
-                if !self.works(index) || courses[index].is_over(&timing) {
+            for (index, course) in courses.iter_mut().enumerate() {
+                if !self.works(index) || course.is_over(&timing) {
                     continue;
                 }
                 cold = true;
                 let asking = self.asking(condition, u64::MAX, None);
                 let taken = self.together.turn(index, 0, &asking, &mut Unwatched);
                 if let Some(taken) = self.kept(taken)? {
-                    courses[index].add(&taken.slice, &taken.observed.target);
+                    course.add(&taken.slice, &taken.observed.target);
                 }
             }
             progress.tick();
