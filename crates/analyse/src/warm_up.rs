@@ -51,7 +51,7 @@ struct Turn {
 impl Course {
     /// The warm-up of a server of which this is known beforehand.
     #[must_use]
-    pub fn of(known: Warming) -> Self {
+    pub fn new(known: Warming) -> Self {
         let least = Duration::from_nanos(known.settled_ns);
         Self { class: known.class, least, turns: Vec::new(), loaded: Duration::ZERO }
     }
@@ -144,7 +144,7 @@ mod tests {
 
     /// `compiling` is the share of a CPU that a compiler used, if there was one.
     fn course(class: WarmupClass, costs_ns: &[u64], compiling: Option<f64>) -> Course {
-        let mut course = Course::of(Warming { class, settled_ns: 0 });
+        let mut course = Course::new(Warming { class, settled_ns: 0 });
         for cost_ns in costs_ns {
             let (wall_ns, requests) = (200_000_000, 10_000);
             let slice = Slice {
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(warming, Warming { class, settled_ns: settled_ms * 1_000_000 }, "{costs:?}");
         }
         let known = Warming { class: native, settled_ns: 900_000_000 };
-        let mut course = Course { turns: course(native, &[9_000; 4], None).turns, ..Course::of(known) };
+        let mut course = Course { turns: course(native, &[9_000; 4], None).turns, ..Course::new(known) };
         course.loaded = Duration::from_millis(800);
         assert!(!course.is_over(&TIMING), "it is steady, and was seen to take longer");
     }

@@ -186,7 +186,7 @@ impl Block<'_> {
         // At capacity where that is asked for at all: it warms soonest.
         let condition = conditions[analyse::main_condition(self.bench.plan)];
         let known = |record: &RoundRecord| self.fitted.warming_of(self.bench.plan, record.round.arm);
-        let mut courses: Vec<Course> = self.records.iter().map(|record| Course::of(known(record))).collect();
+        let mut courses: Vec<Course> = self.records.iter().map(|record| Course::new(known(record))).collect();
         loop {
             let mut cold = false;
             for (index, course) in courses.iter_mut().enumerate() {

@@ -318,7 +318,7 @@ fn look(
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
     let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
     let begun = Instant::now();
-    let mut course = Course::of(piloted.warming);
+    let mut course = Course::new(piloted.warming);
     let warmed = loop {
         let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
         course.add(&warmed.slice, &warmed.observed.target);
