@@ -18,16 +18,6 @@ const SETTLED: f64 = 1.3;
 const SLOW: Duration = Duration::from_millis(400);
 /// Share of a CPU that the compiler of a warm virtual machine uses at most.
 const COMPILING: f64 = 0.02;
-/// How the compiler threads of virtual machines call themselves, without the number behind it: of the JVM and of .NET.
-const COMPILERS: [&str; 4] = ["C1 CompilerThre", "C2 CompilerThre", "JVMCI CompilerT", ".NET Tiered Com"];
-
-/// CPU time of compiler threads in nanoseconds.
-#[must_use]
-pub fn compiling_ns(used: &Usage) -> u64 {
-    let compilers = used.threads_ns.iter().filter(|(name, _)| COMPILERS.contains(&name.as_str()));
-    compilers.map(|(_, ns)| ns).sum()
-}
-
 /// The turns of one server's warm-up so far.
 #[derive(Debug, Clone)]
 pub struct Course {
@@ -71,7 +61,7 @@ impl Course {
 
     /// Adds one more turn.
     pub fn add(&mut self, slice: &Slice, used: &Usage) {
-        let compiling = compiling_ns(used);
+        let compiling = used.compiling_ns();
         if compiling > 0 {
             self.class = WarmupClass::Jit;
         }

@@ -53,7 +53,7 @@ pub use sound::{
     SendLagTail, max_send_lag_ns,
 };
 pub use unit_costs::UnitCosts;
-pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage};
+pub use usage::{CpuTimes, HostUsage, TcpCounters, Usage, is_compiler};
 pub use waits::{EndedBy, WaitLeaf, Waits};
 
 /// Version of everything in a run directory; a reader refuses a newer one by name.

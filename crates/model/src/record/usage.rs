@@ -104,7 +104,22 @@ pub struct HostUsage {
     pub tcp: TcpCounters,
 }
 
+/// Beginnings of the names of threads that compile, of the JVM and of .NET. Sources: HotSpot, `Thread::name`; the .NET runtime.
+const COMPILERS: [&str; 4] = ["C1 Compiler", "C2 Compiler", "JVMCI Compiler", ".NET Tiered Com"];
+
+/// Whether a thread of this name compiles while its server runs.
+#[must_use]
+pub fn is_compiler(thread: &str) -> bool {
+    COMPILERS.iter().any(|name| thread.starts_with(name))
+}
+
 impl Usage {
+    /// CPU time of the threads that compile, in nanoseconds.
+    #[must_use]
+    pub fn compiling_ns(&self) -> u64 {
+        self.threads_ns.iter().filter(|(thread, _)| is_compiler(thread)).map(|(_, ns)| ns).sum()
+    }
+
     /// Adds what the same group used in a later stretch of time: counters add up, levels are those of the later one.
     pub fn add_later(&mut self, later: &Self) {
         self.wall_ns += later.wall_ns;

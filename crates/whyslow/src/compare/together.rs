@@ -214,7 +214,7 @@ impl<'a> Together<'a> {
         let before = self.read(index)?;
         std::thread::sleep(time);
         let used = self.since(index, &before)?.target;
-        let lasting_ns = used.cpu.total_ns.saturating_sub(analyse::warm_up::compiling_ns(&used));
+        let lasting_ns = used.cpu.total_ns.saturating_sub(used.compiling_ns());
         Ok(lasting_ns as f64 / used.wall_ns.max(1) as f64)
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::CauseId;
+use model::record::is_compiler;
 
 use super::evidence::Evidence;
 use super::gap::Pair;
@@ -13,8 +14,6 @@ use crate::attribution::seen::{Ending, Seen};
 
 /// Beginnings of the names of threads that collect garbage: HotSpot's. Source: HotSpot, `Thread::name`.
 const COLLECTORS: [&str; 6] = ["GC Thread", "G1 ", "VM Thread", "ZWorker", "ZDriver", "Shenandoah"];
-/// Beginnings of the names of threads that compile.
-const COMPILERS: [&str; 2] = ["C1 Compiler", "C2 Compiler"];
 
 /// Time of threads by the beginnings of their names; absent where there is no such thread.
 fn time_of(threads: &BTreeMap<String, f64>, names: &[&str]) -> Option<f64> {
@@ -54,7 +53,7 @@ pub(super) fn gc(pair: &Pair) -> Vec<Suspect> {
 
 /// Whether the slower arm is a virtual machine without a compiler, and the other one has one.
 pub(super) fn is_interpreted(pair: &Pair) -> bool {
-    let compiles = |evidence: &Evidence| time_of(&evidence.threads_ns, &COMPILERS).is_some();
+    let compiles = |evidence: &Evidence| evidence.threads_ns.keys().any(|thread| is_compiler(thread));
     let is_vm = time_of(&pair.slow.threads_ns, &COLLECTORS).is_some();
     is_vm && !compiles(pair.slow) && compiles(pair.fast)
 }
