@@ -301,6 +301,10 @@ fn summary(args: &Args, found: &[Found]) -> String {
         median(found.iter().map(|one| one.took_s).collect()),
         found.iter().map(|one| one.took_s).fold(0.0, f64::max),
     );
+    if args.question == Question::Aa {
+        let named = found.iter().filter(|one| !one.named.is_empty()).count();
+        write!(text, "Sessions in which a cause was named: {named}\n\n").expect("writing to a string cannot fail");
+    }
     text.push_str(
         "| session | verdict | ratio | interval | truth | sd of a pair | blocks | took |\n|--:|---|--:|--:|--:|--:|--:|--:|\n",
     );

@@ -3,10 +3,13 @@
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
-use hdrhistogram::Histogram;
+use hdrhistogram::{Counter, Histogram};
 
 /// Latencies in nanoseconds.
 pub type Latencies = Histogram<u64>;
+
+/// Latencies of one second in nanoseconds: none of its counts needs more than 32 bits, and it takes half the memory.
+pub type SecondLatencies = Histogram<u32>;
 
 /// Longest latency that is kept apart from longer ones: a day.
 const HIGHEST_NS: u64 = 24 * 3600 * 1_000_000_000;
@@ -16,7 +19,18 @@ const DIGITS: u8 = 3;
 /// An empty histogram: 1 ns to 24 h at 3 digits, 300 KiB of which only the pages written to are ever resident.
 #[must_use]
 pub fn latencies() -> Latencies {
+    empty()
+}
+
+fn empty<C: Counter>() -> Histogram<C> {
     Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS).expect("the bounds are constants that fit")
+}
+
+/// Adds the latencies of a second to those of a longer time.
+pub fn add_second(sum: &mut Latencies, second: &SecondLatencies) {
+    for step in second.iter_recorded() {
+        sum.saturating_record_n(step.value_iterated_to(), u64::from(step.count_at_value()));
+    }
 }
 
 /// An empty histogram all of whose pages are there already, for recording on a path that must not wait.
@@ -24,15 +38,15 @@ pub fn latencies() -> Latencies {
 /// The first touch of a page is a fault, and on a virtual machine whose host took the free memory back one that waits
 /// for the host: up to milliseconds.
 #[must_use]
-pub(crate) fn resident() -> Latencies {
-    let mut histogram = black_box(latencies());
+pub(crate) fn resident<C: Counter>() -> Histogram<C> {
+    let mut histogram = black_box(empty());
     histogram.reset();
     histogram
 }
 
-/// Histograms that were recorded to and read, for recording again.
+/// Histograms of seconds that were recorded to and read, for recording again.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(Mutex<Vec<Latencies>>);
+pub(crate) struct Pool(Mutex<Vec<SecondLatencies>>);
 
 impl Pool {
     /// A pool of so many.
@@ -41,13 +55,13 @@ impl Pool {
     }
 
     /// An empty one: one that was given back, if there is one.
-    pub(crate) fn take(&self) -> Latencies {
+    pub(crate) fn take(&self) -> SecondLatencies {
         let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
         given.unwrap_or_else(resident)
     }
 
     /// Empties one and keeps it.
-    pub(crate) fn give(&self, mut histogram: Latencies) {
+    pub(crate) fn give(&self, mut histogram: SecondLatencies) {
         histogram.reset();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(histogram);
     }
@@ -56,6 +70,20 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_is_added_value_by_value() {
+        let values = [1, 2_047, 2_048, 1_000_003, 86_400_000_000_000, u64::MAX];
+        let (mut second, mut whole) = (empty::<u32>(), latencies());
+        for (count, value) in (1..).zip(values) {
+            second.saturating_record_n(value, count);
+            whole.saturating_record_n(value, u64::from(count));
+        }
+        let mut sum = latencies();
+        add_second(&mut sum, &second);
+        assert_eq!(sum, whole);
+        assert_eq!((sum.min(), sum.max(), sum.len()), (whole.min(), whole.max(), 21));
+    }
 
     #[test]
     fn what_is_given_back_is_lent_empty_and_not_made_anew() {

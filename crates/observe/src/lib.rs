@@ -55,6 +55,7 @@ pub use resources::{ResourceSnapshot, listening_process};
 pub use sampler::{Observed, Reading, Sampler};
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;
+pub use sys::code::give_back_code;
 pub use tracer::Tracer;
 pub use unit_costs::unit_costs;
 pub use waits::WakerWatch;

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod code;
 pub(crate) mod perf;
 pub(crate) mod ptrace;
 

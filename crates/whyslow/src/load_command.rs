@@ -183,6 +183,7 @@ fn measure(
         watch.follow(&event);
         note(&event);
     };
+    observe::give_back_code();
     let measured = match supplies {
         Some(supplies) => load::run_fed(config, supplies, interrupt.flag(), &mut follow),
         None => load::run(config, interrupt.flag(), &mut follow),

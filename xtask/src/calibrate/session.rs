@@ -41,8 +41,11 @@ pub(super) struct Found {
     pub(super) paired_sd: f64,
     /// Blocks behind the interval.
     blocks: u64,
-    /// Seconds from the command to its verdict.
+    /// Seconds from the command to its end: the diagnosis, too, where the same server is compared with itself.
     pub(super) took_s: f64,
+    /// Causes that were named.
+    #[serde(default)]
+    pub(super) named: Vec<String>,
 }
 
 impl Found {
@@ -119,6 +122,7 @@ impl Session<'_> {
             paired_sd: figure("paired_sd").unwrap_or(f64::NAN),
             blocks: row["blocks"].as_u64().unwrap_or(0),
             took_s,
+            named: named(&findings),
         })
     }
 }
@@ -133,7 +137,10 @@ fn compare(session: &Session<'_>, words: &[&str], dir: &Path) -> anyhow::Result<
     };
     let (base, arm) = (format!("base={base}"), format!("arm={arm}"));
     let mut argv = vec![session.program, "compare", &base, &arm];
-    argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--no-why", "--format", "json", "--out"]);
+    argv.extend(["--path", "/plaintext", "--equal-rates", "none", "--format", "json"]);
+    // Whether a cause is named where there is nothing to explain is asked; what explains a planted share is asked by `why`.
+    argv.extend(session.percent.map(|_| "--no-why"));
+    argv.push("--out");
     argv.push(dir.to_str().context("the workspace has a name that is not text")?);
     argv.extend(words);
     let output = command(&argv).output().context("cannot run whyslow")?;
@@ -141,6 +148,13 @@ fn compare(session: &Session<'_>, words: &[&str], dir: &Path) -> anyhow::Result<
         bail!("whyslow compare failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     serde_json::from_slice(&output.stdout).context("whyslow compare printed no JSON")
+}
+
+/// Causes that were not ruled out.
+fn named(findings: &Value) -> Vec<String> {
+    let causes = findings["causes"].as_array().into_iter().flatten();
+    let named = causes.filter(|cause| cause["grade"] != "ruled_out").map(|cause| &cause["id"]);
+    named.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 fn cpu_row(findings: &Value) -> anyhow::Result<&Value> {

@@ -271,7 +271,7 @@ impl<'a> Conductor<'a> {
                 if let Some((index, second, response)) = self.gathered.second(second, &self.crews[crew].pool)
                 {
                     (self.events)(Event::Second { index, second, response: &response });
-                    self.crews[crew].pool.give(response);
+                    self.gathered.give_back(response);
                 }
             }
             Message::Done(report) => self.done.push(*report),

@@ -55,7 +55,7 @@ pub use tally::{LabelTally, SecondTally, Span, Split, Tally};
 pub use users::{Next, User, Users};
 pub use websocket::{FrameError, Upgrade, message};
 
-use crate::histogram::Latencies;
+use crate::histogram::SecondLatencies;
 use crate::schedule::{AT_ONCE, Pace, Part};
 use answer::{Answer, Heads, Reader};
 use dispatch::{Dispatcher, NEVER};
@@ -543,7 +543,7 @@ impl Session {
     }
 
     /// Lends an empty histogram for the second after the current one.
-    pub fn lend(&mut self, spare: Latencies) {
+    pub fn lend(&mut self, spare: SecondLatencies) {
         self.tally.lend(spare);
     }
 

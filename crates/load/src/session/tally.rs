@@ -9,7 +9,7 @@ use super::pairs::Pairs;
 use super::ring::Stamp;
 use super::silence::Silences;
 use super::users::Users;
-use crate::histogram::{Latencies, latencies, resident};
+use crate::histogram::{Latencies, SecondLatencies, latencies, resident};
 
 /// Length of a tick in nanoseconds: wrk samples the rate of its threads as often.
 const TICK_NS: u64 = SECOND_NS / TICKS;
@@ -45,11 +45,11 @@ pub struct SecondTally {
     /// Errors.
     pub errors: u64,
     /// done − intended.
-    pub response: Latencies,
+    pub response: SecondLatencies,
 }
 
 impl SecondTally {
-    fn new(index: u32, response: Latencies) -> Self {
+    fn new(index: u32, response: SecondLatencies) -> Self {
         Self { index, requests: 0, errors: 0, response }
     }
 }
@@ -90,7 +90,7 @@ pub struct Tally {
     pub late_ns: Vec<u64>,
     second: SecondTally,
     /// For the responses of the next second.
-    spare: Option<Latencies>,
+    spare: Option<SecondLatencies>,
     second_end_ns: u64,
     tick_end_ns: u64,
     /// Answers at the end of the last tick.
@@ -154,11 +154,9 @@ impl Tally {
 
     /// One that nothing is counted in, for the time between two windows.
     pub(crate) fn silent() -> Self {
-        let second = SecondTally::new(
-            0,
-            Latencies::new_with_bounds(1, 2, 0).expect("the bounds are constants that fit"),
-        );
-        let censored = second.response.clone();
+        const FIT: &str = "the bounds are constants that fit";
+        let second = SecondTally::new(0, SecondLatencies::new_with_bounds(1, 2, 0).expect(FIT));
+        let censored = Latencies::new_with_bounds(1, 2, 0).expect(FIT);
         Self {
             span: None,
             due_inside: false,
@@ -231,7 +229,7 @@ impl Tally {
     }
 
     /// Lends an empty histogram for the second after this one: to make one then would take time from it.
-    pub(crate) fn lend(&mut self, spare: Latencies) {
+    pub(crate) fn lend(&mut self, spare: SecondLatencies) {
         self.spare = Some(spare);
     }
 

@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second, UserFigures, status_name};
 
 use crate::Scenario;
 use crate::driver::{Phases, Report};
-use crate::histogram::{Latencies, Pool, latencies, resident};
+use crate::histogram::{Latencies, Pool, add_second, latencies, resident};
 use crate::session::{
     Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, Users, of_both,
 };
@@ -13,9 +13,20 @@ use crate::session::{
 #[derive(Debug)]
 pub(crate) struct Gathered {
     workers: usize,
-    /// Seconds that some workers have ended, with how many.
-    pending: BTreeMap<u32, (usize, SecondTally)>,
+    /// Seconds that some workers have ended.
+    pending: BTreeMap<u32, Pending>,
+    /// A histogram for the next of them.
+    spare: Option<Latencies>,
     seconds: Vec<Second>,
+    response: Latencies,
+}
+
+/// A second that some workers have ended.
+#[derive(Debug)]
+struct Pending {
+    workers: usize,
+    requests: u64,
+    errors: u64,
     response: Latencies,
 }
 
@@ -183,31 +194,33 @@ impl Measured {
 
 impl Gathered {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { workers, pending: BTreeMap::new(), seconds: Vec::new(), response: resident() }
+        let response = resident();
+        Self { workers, pending: BTreeMap::new(), spare: Some(resident()), seconds: Vec::new(), response }
     }
 
-    /// Takes one worker's second; returns that second once it is complete. Histograms that are added up go to `pool`.
+    /// Takes one worker's second; returns that second once it is complete. Its histogram goes to `pool`.
     pub(crate) fn second(&mut self, second: SecondTally, pool: &Pool) -> Option<(u32, Second, Latencies)> {
         let index = second.index;
-        let count = match self.pending.get_mut(&index) {
-            None => {
-                self.pending.insert(index, (1, second));
-                1
-            }
-            Some((count, sum)) => {
-                *count += 1;
-                sum.requests += second.requests;
-                sum.errors += second.errors;
-                add(&mut sum.response, &second.response);
-                pool.give(second.response);
-                *count
-            }
-        };
-        (count == self.workers).then(|| self.complete(index)).flatten()
+        let sum = self.pending.entry(index).or_insert_with(|| {
+            let response = self.spare.take().unwrap_or_else(resident);
+            Pending { workers: 0, requests: 0, errors: 0, response }
+        });
+        sum.workers += 1;
+        sum.requests += second.requests;
+        sum.errors += second.errors;
+        add_second(&mut sum.response, &second.response);
+        pool.give(second.response);
+        (sum.workers == self.workers).then(|| self.complete(index)).flatten()
+    }
+
+    /// Takes back the histogram of a second, for another.
+    pub(crate) fn give_back(&mut self, mut response: Latencies) {
+        response.reset();
+        self.spare = Some(response);
     }
 
     fn complete(&mut self, index: u32) -> Option<(u32, Second, Latencies)> {
-        let (_, sum) = self.pending.remove(&index)?;
+        let sum = self.pending.remove(&index)?;
         add(&mut self.response, &sum.response);
         let second = second(sum.requests, sum.errors, &sum.response);
         self.seconds.push(second);

@@ -223,13 +223,20 @@ impl<'a> Gap<'a> {
         self.columns(ns, Some(ns / self.whole_ns()), &part.words, part.grade)
     }
 
+    /// The parts that have no row of their own as one sum.
     fn others(&self, parts: &[&Part]) -> String {
-        let goes_with = |part: &&&Part| part.ns * self.ns >= 0.0;
-        let with: f64 = parts.iter().filter(goes_with).map(|part| self.carried(part)).sum();
-        let against: f64 = parts.iter().filter(|part| !goes_with(part)).map(|part| part.ns.abs()).sum();
-        let names = names(parts.iter().copied());
-        let ns = with - against;
-        self.columns(ns, (against <= 0.0).then_some(ns / self.whole_ns()), &and(&names), "")
+        let (with, against): (Vec<&Part>, Vec<&Part>) =
+            parts.iter().copied().partition(|part| part.ns * self.ns >= 0.0);
+        let with_ns: f64 = with.iter().map(|part| self.carried(part)).sum();
+        let against_ns: f64 = against.iter().map(|part| part.ns.abs()).sum();
+        let [with, against] = [with, against].map(|parts| and(&names(parts)));
+        let words = match (with.is_empty(), against.is_empty()) {
+            (false, false) if with_ns >= against_ns => format!("{with}, less {against}"),
+            (false, false) => format!("{against}, less {with}"),
+            _ => with + &against,
+        };
+        let ns = with_ns - against_ns;
+        self.columns(ns, (against_ns <= 0.0).then_some(ns / self.whole_ns()), &words, "")
     }
 
     fn columns(&self, ns: f64, share: Option<f64>, words: &str, grade: &str) -> String {
