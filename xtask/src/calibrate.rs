@@ -303,7 +303,8 @@ fn summary(args: &Args, found: &[Found]) -> String {
     );
     if args.question == Question::Aa {
         let named = found.iter().filter(|one| !one.named.is_empty()).count();
-        write!(text, "Sessions in which a cause was named: {named}\n\n").expect("writing to a string cannot fail");
+        write!(text, "Sessions in which a cause was named: {named}\n\n")
+            .expect("writing to a string cannot fail");
     }
     text.push_str(
         "| session | verdict | ratio | interval | truth | sd of a pair | blocks | took |\n|--:|---|--:|--:|--:|--:|--:|--:|\n",

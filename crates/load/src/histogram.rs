@@ -26,10 +26,10 @@ fn empty<C: Counter>() -> Histogram<C> {
     Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS).expect("the bounds are constants that fit")
 }
 
-/// Adds the latencies of a second to those of a longer time.
-pub fn add_second(sum: &mut Latencies, second: &SecondLatencies) {
-    for step in second.iter_recorded() {
-        sum.saturating_record_n(step.value_iterated_to(), u64::from(step.count_at_value()));
+/// Adds latencies, of a second or of a longer time. Only those pages of `sum` are touched that have something to count.
+pub fn add_latencies<C: Counter>(sum: &mut Latencies, more: &Histogram<C>) {
+    for step in more.iter_recorded() {
+        sum.saturating_record_n(step.value_iterated_to(), step.count_at_value().as_u64());
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
             whole.saturating_record_n(value, u64::from(count));
         }
         let mut sum = latencies();
-        add_second(&mut sum, &second);
+        add_latencies(&mut sum, &second);
         assert_eq!(sum, whole);
         assert_eq!((sum.min(), sum.max(), sum.len()), (whole.min(), whole.max(), 21));
     }

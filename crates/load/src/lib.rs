@@ -41,7 +41,7 @@ pub mod wrk;
 pub use config::{Config, Idle, MAX_CONNECTIONS, MAX_PIPELINE, MAX_SLACK, MAX_THREADS, Shard, Warmup};
 pub use driver::{Event, Outcome, Phases, Turns, ask, check_job, run, run_fed, serve};
 pub use error::LoadError;
-pub use histogram::{Latencies, SecondLatencies, add_second, latencies};
+pub use histogram::{Latencies, SecondLatencies, add_latencies, latencies};
 pub use list::{JobRequests, List, MAX_ENTRIES, logged};
 pub use merge::{MergeError, Merged, hlog, merge, second_line, shard_log};
 pub use repeat::in_turn;

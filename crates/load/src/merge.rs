@@ -9,7 +9,7 @@ use crate::driver::Phases;
 use crate::export::{Interval, LogError, Logged, decode, hlog_header, hlog_line, parse_hlog};
 use crate::session::{Events, SLICES, Slice, Span};
 use crate::summary::{Facts, Measured, outcome, second};
-use crate::{Latencies, Outcome, latencies};
+use crate::{Latencies, Outcome, add_latencies, latencies};
 
 /// Tag of the responses of one second.
 const SECOND: &str = "second";
@@ -236,7 +236,7 @@ fn merge_seconds(
         for log in logs {
             for entry in log.seconds.iter().filter(|entry| Log::index(entry) == index) {
                 let part = decode(entry).map_err(|source| MergeError::Log { shard: log.shard, source })?;
-                add(&mut response, &part);
+                add_latencies(&mut response, &part);
             }
         }
         let parts = || records.iter().filter_map(|record| record.report.seconds.get(index));
@@ -246,10 +246,6 @@ fn merge_seconds(
         lines.push(second_line(index as u32, &response));
     }
     Ok((seconds, lines))
-}
-
-fn add(sum: &mut Latencies, more: &Latencies) {
-    sum.add(more).expect("a log is read into histograms of one shape");
 }
 
 /// The sums over all shards.
@@ -289,10 +285,10 @@ pub(crate) fn add_times(
     response: &Latencies,
     [service, send_lag]: [Option<&Latencies>; 2],
 ) {
-    add(&mut sum.response, response);
+    add_latencies(&mut sum.response, response);
     for (part, whole) in [(service, &mut sum.service), (send_lag, &mut sum.send_lag)] {
         if let Some(part) = part {
-            add(whole.get_or_insert_with(latencies), part);
+            add_latencies(whole.get_or_insert_with(latencies), part);
         }
     }
 }

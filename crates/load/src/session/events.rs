@@ -5,7 +5,7 @@ use memchr::memchr2;
 use super::answer::{Answer, Body, Malformed};
 use super::protocol::{End, Protocol, Sending};
 use super::{Fate, Session};
-use crate::histogram::{Latencies, latencies, resident};
+use crate::histogram::{Latencies, add_latencies, latencies, resident};
 
 /// Field whose presence makes an event of what stands between two blank lines.
 const DATA: &[u8] = b"data";
@@ -39,7 +39,7 @@ impl Events {
     pub(crate) fn add(&mut self, more: &Self) {
         self.count += more.count;
         for (sum, more) in [(&mut self.first, &more.first), (&mut self.gap, &more.gap)] {
-            sum.add(more).expect("all histograms here have one shape");
+            add_latencies(sum, more);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::ring::Stamp;
-use crate::histogram::{Latencies, latencies};
+use crate::histogram::{Latencies, add_latencies, latencies};
 
 /// Answers whose first byte was read before their last. Of every other answer both came with one read, so that only these
 /// cost anything: the first bytes of all are the last bytes of all, with these in the place of those.
@@ -30,7 +30,7 @@ impl InPieces {
     /// Adds what others counted.
     pub(crate) fn add(&mut self, more: &Self) {
         for (sum, more) in [(&mut self.first, &more.first), (&mut self.last, &more.last)] {
-            sum.add(more).expect("all histograms here have one shape");
+            add_latencies(sum, more);
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::dispatch::NEVER;
 use super::ring::Stamp;
 use super::{Session, Source};
-use crate::histogram::{Latencies, latencies};
+use crate::histogram::{Latencies, add_latencies, latencies};
 
 /// A user under way, by a number that is free again when the user has ended.
 pub type User = u32;
@@ -66,7 +66,7 @@ impl Users {
         self.finished += more.finished;
         self.failed += more.failed;
         self.under_way += more.under_way;
-        self.took.add(&more.took).expect("all histograms here have one shape");
+        add_latencies(&mut self.took, &more.took);
         for (value, count) in &more.missing {
             *self.missing.entry(*value).or_default() += count;
         }

@@ -4,7 +4,7 @@ use model::record::{Errors, Pieces, Second, UserFigures, status_name};
 
 use crate::Scenario;
 use crate::driver::{Phases, Report};
-use crate::histogram::{Latencies, Pool, add_second, latencies, resident};
+use crate::histogram::{Latencies, Pool, add_latencies, latencies, resident};
 use crate::session::{
     Events, InPieces, LabelTally, Malformed, SLICES, SecondTally, Slice, Span, Split, Users, of_both,
 };
@@ -175,10 +175,10 @@ impl Measured {
 
     /// Adds phases.
     pub(crate) fn add_phases(&mut self, phases: &Phases) {
-        add(&mut self.phases.connect, &phases.connect);
-        add(&mut self.phases.tls, &phases.tls);
+        add_latencies(&mut self.phases.connect, &phases.connect);
+        add_latencies(&mut self.phases.tls, &phases.tls);
         if let Some(more) = &phases.first_byte {
-            add(self.phases.first_byte.get_or_insert_with(latencies), more);
+            add_latencies(self.phases.first_byte.get_or_insert_with(latencies), more);
         }
     }
 
@@ -188,7 +188,7 @@ impl Measured {
         let sum = self.by_name.entry(name.to_owned()).or_insert_with(empty);
         sum.requests += requests;
         sum.errors += errors;
-        add(&mut sum.response, response);
+        add_latencies(&mut sum.response, response);
     }
 }
 
@@ -208,7 +208,7 @@ impl Gathered {
         sum.workers += 1;
         sum.requests += second.requests;
         sum.errors += second.errors;
-        add_second(&mut sum.response, &second.response);
+        add_latencies(&mut sum.response, &second.response);
         pool.give(second.response);
         (sum.workers == self.workers).then(|| self.complete(index)).flatten()
     }
@@ -221,7 +221,7 @@ impl Gathered {
 
     fn complete(&mut self, index: u32) -> Option<(u32, Second, Latencies)> {
         let sum = self.pending.remove(&index)?;
-        add(&mut self.response, &sum.response);
+        add_latencies(&mut self.response, &sum.response);
         let second = second(sum.requests, sum.errors, &sum.response);
         self.seconds.push(second);
         Some((index, second, sum.response))
@@ -245,7 +245,7 @@ impl Gathered {
         for report in reports {
             add_report(&mut measured, report);
         }
-        add(&mut measured.response, &self.response);
+        add_latencies(&mut measured.response, &self.response);
         measured.seconds = self.seconds;
         let last_byte = measured.service.as_ref().unwrap_or(&measured.response);
         measured.phases.first_byte = measured.in_pieces.first_of_all(last_byte);
@@ -262,13 +262,13 @@ pub(crate) fn second(requests: u64, errors: u64, response: &Latencies) -> Second
 fn add_report(sum: &mut Measured, report: Report) {
     let finished = report.finished;
     let tally = finished.tally;
-    add(&mut sum.response, &tally.censored);
+    add_latencies(&mut sum.response, &tally.censored);
     *sum.in_time.get_or_insert_default() += tally.in_time();
     sum.late_ns.extend(&tally.late_ns);
     sum.thread_rates_per_s.extend(tally.rates_per_s());
     if let Some(Split { service, send_lag }) = tally.split {
-        add(sum.service.get_or_insert_with(latencies), &service);
-        add(sum.send_lag.get_or_insert_with(latencies), &send_lag);
+        add_latencies(sum.service.get_or_insert_with(latencies), &service);
+        add_latencies(sum.send_lag.get_or_insert_with(latencies), &send_lag);
     }
     add_labels(&mut sum.labels, tally.labels);
     if let Some(events) = tally.events {
@@ -281,8 +281,8 @@ fn add_report(sum: &mut Measured, report: Report) {
     sum.pieces += tally.pieces;
     tally.in_pieces.iter().for_each(|pieces| sum.in_pieces.add(pieces));
     if let Some(opening) = report.opening {
-        add(&mut sum.phases.connect, &opening.connect);
-        add(&mut sum.phases.tls, &opening.tls);
+        add_latencies(&mut sum.phases.connect, &opening.connect);
+        add_latencies(&mut sum.phases.tls, &opening.tls);
     }
     sum.errors += tally.errors;
     sum.add_statuses(tally.by_status.iter().map(|(status, count)| (status_name(*status), *count)));
@@ -319,12 +319,8 @@ fn add_labels(sums: &mut Vec<LabelTally>, labels: Vec<LabelTally>) {
             Some(sum) => {
                 sum.requests += label.requests;
                 sum.errors += label.errors;
-                add(&mut sum.response, &label.response);
+                add_latencies(&mut sum.response, &label.response);
             }
         }
     }
-}
-
-fn add(sum: &mut Latencies, more: &Latencies) {
-    sum.add(more).expect("all histograms here have one shape");
 }

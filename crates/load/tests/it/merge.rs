@@ -20,7 +20,7 @@ fn responses(parts: &[Finished]) -> Latencies {
     let mut all = latencies();
     for finished in parts {
         all.add(&finished.tally.censored).unwrap();
-        finished.tally.full.iter().for_each(|second| load::add_second(&mut all, &second.response));
+        finished.tally.full.iter().for_each(|second| load::add_latencies(&mut all, &second.response));
     }
     all
 }

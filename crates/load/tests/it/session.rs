@@ -10,7 +10,7 @@ use crate::simulation::{MILLI, ORIGIN, SECOND, constant, simulate, spec};
 
 fn response(finished: &Finished) -> Latencies {
     let mut all = finished.tally.censored.clone();
-    finished.tally.full.iter().for_each(|second| load::add_second(&mut all, &second.response));
+    finished.tally.full.iter().for_each(|second| load::add_latencies(&mut all, &second.response));
     all
 }
 

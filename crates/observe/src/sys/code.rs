@@ -35,7 +35,10 @@ mod tests {
     fn only_code_that_nobody_writes_to_is_given_back() {
         let rows = [
             ("55d0c000-55d0d000 r-xp 00755000 fe:00 9987342                    /usr/bin/whyslow", true),
-            ("55d0c000-55d0d000 r-xp 00755000 fe:00 9987342                    /a folder/whyslow (deleted)", true),
+            (
+                "55d0c000-55d0d000 r-xp 00755000 fe:00 9987342                    /a folder/whyslow (deleted)",
+                true,
+            ),
             ("55d0c000-55d0d000 r--p 00000000 fe:00 9987342                    /usr/bin/whyslow", false),
             ("55d0c000-55d0d000 rwxp 00000000 fe:00 9987342                    /usr/bin/whyslow", false),
             ("55d0c000-55d0d000 r-xs 00000000 fe:00 9987342                    /usr/bin/whyslow", false),

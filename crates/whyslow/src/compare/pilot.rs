@@ -92,7 +92,8 @@ impl Bench<'_> {
         let mut piloted = self.pilot_once(round, connections)?;
         if piloted.only_slow {
             let again = self.pilot_once(round, connections)?;
-            let sooner = again.record.failure.is_none() && again.warming.settled_ns < piloted.warming.settled_ns;
+            let sooner =
+                again.record.failure.is_none() && again.warming.settled_ns < piloted.warming.settled_ns;
             piloted.warming = if sooner { again.warming } else { piloted.warming };
         }
         Ok(piloted)
