@@ -114,7 +114,7 @@ pub(crate) fn next(
     let first = attribution.causes.iter().find(|cause| named.contains(&cause.grade))?;
     let (advice, added) = match (first.grade, plan.design.confirm) {
         (Grade::ConfirmedBy, _) => (Advice::MendProved, None),
-        (_, false) if !first.id.can_be_taken_away() => (Advice::Mend, None),
+        _ if !first.id.can_be_taken_away() => (Advice::Mend, None),
         (_, false) => (Advice::TakeAway, Some("--confirm".to_owned())),
         (_, true) => (Advice::TakeOut, None),
     };

@@ -363,9 +363,8 @@ fn page(found: &[Named]) -> String {
         "# Explanation accuracy\n\nPlanted causes, each against the same server without it: the right cause is named first in {} of {all} \
          sessions ({:.0} %), among the first three in {} ({:.0} %); {confirmed} causes \
          confirmed by taking them away (`--confirm`), {wrong} of them wrongly; a server against itself names no cause \
-         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, {BLOCKS} blocks of \
-         1 s windows at capacity over 64 connections, and a diagnostic round of each arm (two in \
-         sessions of one arm). Repeat with `cargo xtask calibrate why`.\n\n",
+         in {} of {} sessions.\n\nEach session: `whyslow compare BASELINE ARM…`, up to {ARMS_TOGETHER} arms with the same baseline, {BLOCKS} blocks at \
+         capacity over 64 connections, and the diagnosis of each arm. Repeat with `cargo xtask calibrate why`.\n\n",
         placed(1),
         percent(placed(1)),
         placed(3),

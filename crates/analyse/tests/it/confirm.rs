@@ -102,16 +102,16 @@ fn the_next_command_puts_the_first_cause_to_the_test_once() {
     run.manifest.command =
         ["whyslow", "compare", "main=./a {port}", "--", "pr=./b {port}"].map(str::to_owned).to_vec();
     let next = analyse(&run).next.unwrap();
-    assert!(next.starts_with("take 'sleep' away from both"), "{next}");
+    assert!(next.starts_with("take 'sleeps' away from both"), "{next}");
     // What follows a `--` is no flag.
     assert!(next.ends_with("\nwhyslow compare 'main=./a {port}' --confirm -- 'pr=./b {port}'"), "{next}");
     run.manifest.plan.design.confirm = true;
     run.manifest.command.insert(2, "--confirm".to_owned());
     let next = analyse(&run).next.unwrap();
-    assert!(next.starts_with("take 'sleep' out of pr by hand and measure again"), "{next}");
+    assert!(next.starts_with("take 'sleeps' out of pr by hand and measure again"), "{next}");
     assert!(!next.contains('\n'), "the same command once more shows nothing new: {next}");
     run.interventions.push(tried("it", &["sleep"], true, [SLEEPS, Plant::NONE]));
     let next = analyse(&run).next.unwrap();
-    assert!(next.starts_with("mend 'sleep' in pr, without which the gap was seen to fall"), "{next}");
+    assert!(next.starts_with("mend 'sleeps' in pr, without which the gap was seen to fall"), "{next}");
     assert!(!next.contains('\n'), "{next}");
 }

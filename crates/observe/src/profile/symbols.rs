@@ -191,6 +191,34 @@ struct Names {
     jit: HashMap<u32, Vec<JitSymbol>>,
 }
 
+/// Bytes before an address at which its line is looked for, where it has none of its own: of one, two and more instructions.
+const BEFORE: [u64; 3] = [4, 8, 16];
+
+/// Gives addresses without a line the one of the same function so many bytes before: an instruction that a compiler made for no line
+/// belongs to what comes before it.
+fn lines_before(
+    addresses: &[u64],
+    found: &mut [Vec<Frame>],
+    back: u64,
+    frames: &impl Fn(&[u64]) -> Option<Vec<Vec<Frame>>>,
+) {
+    let lacks_line =
+        |frames: &Vec<Frame>| frames.last().is_some_and(|frame| frame.file.is_some() && frame.line.is_none());
+    let open: Vec<usize> = (0..found.len()).filter(|index| lacks_line(&found[*index])).collect();
+    let places: Vec<u64> = open.iter().map(|index| addresses[*index].saturating_sub(back)).collect();
+    if places.is_empty() {
+        return;
+    }
+    for (index, before) in open.into_iter().zip(frames(&places).unwrap_or_default()) {
+        let same = before.last().zip(found[index].last()).is_some_and(|(before, frame)| {
+            before.name == frame.name && before.module == frame.module && before.line.is_some()
+        });
+        if same {
+            found[index] = before;
+        }
+    }
+}
+
 impl Names {
     /// Looks up every address of `chains`, process by process.
     fn new(chains: &Chains) -> Self {
@@ -242,11 +270,16 @@ impl Names {
 
     /// Debug information names inlined functions too; one file of it that does not read must not cost the others theirs.
     fn symbols(&self, pid: u32, addresses: &[u64]) -> Option<Vec<Vec<Frame>>> {
-        let found = [true, false].into_iter().find_map(|debug| {
+        [true, false].into_iter().find_map(|debug| {
             let source = source(pid, self.kernel_symbols, debug)?;
-            self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()
-        })?;
-        Some(found.iter().map(|symbol| functions_at(symbol, pid == 0)).collect())
+            let frames = |addresses: &[u64]| -> Option<Vec<Vec<Frame>>> {
+                let found = self.symbolizer.symbolize(&source, Input::AbsAddr(addresses)).ok()?;
+                Some(found.iter().map(|symbol| functions_at(symbol, pid == 0)).collect())
+            };
+            let mut found = frames(addresses)?;
+            BEFORE.iter().for_each(|back| lines_before(addresses, &mut found, *back, &frames));
+            Some(found)
+        })
     }
 
     /// What has no name is told by its place; nothing where no code can be.

@@ -4,6 +4,7 @@ use analyse::{Advice, Next, NextReason};
 use model::plan::CauseId;
 
 use super::gates;
+use super::names::cause_words;
 
 /// What to run next, and why.
 pub(super) fn sentence(next: &Next) -> String {
@@ -40,16 +41,17 @@ fn reason(reason: &NextReason) -> String {
 }
 
 fn about_cause(id: CauseId, slower: &str, advice: Advice) -> String {
+    let cause = cause_words(id);
     match advice {
         Advice::MendProved => {
-            format!("mend '{id}' in {slower}, without which the gap was seen to fall, and measure again")
+            format!("mend '{cause}' in {slower}, without which the gap was seen to fall, and measure again")
         }
         Advice::Mend => format!(
-            "mend what costs {slower} most ('{id}': the page has functions and lines), and measure again"
+            "mend what costs {slower} most ('{cause}': the page has functions and lines), and measure again"
         ),
         Advice::TakeAway => format!(
-            "take '{id}' away from both, where that can be done from outside, and measure again (--confirm)"
+            "take '{cause}' away from both, where that can be done from outside, and measure again (--confirm)"
         ),
-        Advice::TakeOut => format!("take '{id}' out of {slower} by hand and measure again"),
+        Advice::TakeOut => format!("take '{cause}' out of {slower} by hand and measure again"),
     }
 }

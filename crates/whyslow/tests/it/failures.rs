@@ -145,23 +145,26 @@ fn servers_too_slow_for_the_usual_connections_are_compared_over_fewer() {
     assert!(said.contains(" instead of 64: the slowest arm does not answer more within a second"), "{said}");
 }
 
-/// Whether the two were compared over one connection. Either may be named: on a busy machine only one of them may show that it holds one.
-fn is_over_one(said: &str) -> bool {
-    ["a", "b"].iter().any(|name| {
-        said.contains(&format!("1 connection instead of 64: '{name}' answers on no more at a time"))
-    })
+/// Sees that the two are compared over one connection. Either may be named, and it may take a second try: on a busy machine a pilot may
+/// not show it.
+fn are_compared_over_one(fault: &str) {
+    let is_over_one = |said: &str| {
+        ["a", "b"].iter().any(|name| {
+            said.contains(&format!("1 connection instead of 64: '{name}' answers on no more at a time"))
+        })
+    };
+    let said = over_the_usual_connections(fault);
+    assert!(is_over_one(&said) || is_over_one(&over_the_usual_connections(fault)), "{said}");
 }
 
 #[test]
 fn servers_that_stay_with_one_connection_are_compared_over_fewer() {
-    let said = over_the_usual_connections("one-at-a-time");
-    assert!(is_over_one(&said), "{said}");
+    are_compared_over_one("one-at-a-time");
 }
 
 #[test]
 fn servers_that_wait_for_a_connection_before_they_turn_to_another_are_compared_over_fewer() {
-    let said = over_the_usual_connections("one-for-a-while");
-    assert!(is_over_one(&said), "{said}");
+    are_compared_over_one("one-for-a-while");
 }
 
 #[test]

@@ -417,7 +417,9 @@ const USER: Table = &[
         Category::Gc,
         "^runtime.gc ^runtime.scan ^runtime.greyobject ^runtime.markroot ^runtime.wbBuf ^runtime.bgsweep \
          ^runtime.sweep ^runtime.(*gc ^runtime.(*sweep ^runtime.tryDeferToSpanScan ^runtime.findObject \
-         ^runtime.spanOf ^runtime.typePointers ^runtime.(*spanSet) ^runtime.(*spanInlineMarkBits) G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
+         ^runtime.spanOf ^runtime.typePointers ^runtime.(*spanSet) ^runtime.(*spanInlineMarkBits) ^runtime.spanInline \
+         ^runtime.(*spanScanOwnership) ^runtime.spanSetScans ^runtime.(*spanQueue) ^runtime.(*spanSPMC) ^runtime.makeObjPtr ^runtime.objptr \
+         ^runtime.getGCMask ^runtime.(*scavenge ^internal/runtime/gc G1 ^Shenandoah ^ZBarrier ^ZMark ^ZRelocate ^PSScavenge \
          ^PSPromotion ^DefNew ^SerialHeap ^GenCollected ^VM_Gen VM_Collect DefNewScanClosure ^GC_ \
          ^v8::internal::Heap ^v8::internal::Scaveng ^v8::internal::Mark ^v8::internal::MinorMark \
          ^v8::internal::Sweeper ^heap::base:: \
