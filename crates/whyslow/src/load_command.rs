@@ -183,13 +183,11 @@ fn measure(
         watch.follow(&event);
         note(&event);
     };
-    // What only the start needed, and at the end what only sending did.
     observe::give_back_code();
     let measured = match supplies {
         Some(supplies) => load::run_fed(config, supplies, interrupt.flag(), &mut follow),
         None => load::run(config, interrupt.flag(), &mut follow),
     };
-    observe::give_back_code();
     watch.finish();
     measured.map_err(refused)
 }

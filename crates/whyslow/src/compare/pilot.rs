@@ -65,7 +65,7 @@ pub(super) struct Piloted {
     start: Duration,
     /// How long it takes to become warm.
     warming: Warming,
-    /// Whether that alone says that it compiles: no compiler was seen.
+    /// Whether only its cost says that it compiles.
     only_slow: bool,
     /// How long the services beside took to start.
     services: Duration,
@@ -86,8 +86,7 @@ pub(super) struct Piloted {
 impl Bench<'_> {
     /// Starts the arm of `round`, keeps its answer, and finds its rate with so many connections.
     ///
-    /// One that seems to compile, and in which no compiler was seen, is started once more: what a machine does to one start, which
-    /// then is slow for a while, it hardly does to two.
+    /// One that only its cost makes a server that compiles is started once more: a machine seldom slows down two starts.
     pub(super) fn pilot(&self, round: &Round, connections: u32) -> Result<Piloted, Early> {
         let mut piloted = self.pilot_once(round, connections)?;
         if piloted.only_slow {
