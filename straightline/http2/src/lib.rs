@@ -8,6 +8,7 @@
 //! | [`hpack`] | fields to and from their compressed form (RFC 7541) |
 //! | [`frame`] | frames: kinds, flags, how they are written |
 //! | [`limits`] | what a client may ask for |
+//! | [`settings`] | what a peer says that it takes |
 //!
 //! "Needs more bytes" is never an error: it is [`Event::Partial`].
 #![forbid(unsafe_code)]
@@ -18,7 +19,7 @@ pub mod frame;
 mod head;
 pub mod hpack;
 pub mod limits;
-mod settings;
+pub mod settings;
 mod stream;
 mod streams;
 

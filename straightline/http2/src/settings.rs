@@ -1,35 +1,51 @@
-//! What the client takes, as far as it matters to a server.
+//! What the peer takes.
+//!
+//! Source: RFC 9113, section 6.5.2.
 
 use crate::frame::{ErrorCode, PAYLOAD_BYTES, WINDOW_BEGINS, WINDOW_MAX};
 
-pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
-const ENABLE_PUSH: u16 = 2;
-pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
-pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
+/// Size of the table for compressed fields, in bytes.
+pub const HEADER_TABLE_SIZE: u16 = 1;
+/// Whether answers may come that nobody asked for.
+pub const ENABLE_PUSH: u16 = 2;
+/// Streams that may be open at a time.
+pub const MAX_CONCURRENT_STREAMS: u16 = 3;
+/// Window that each stream begins with, in bytes.
+pub const INITIAL_WINDOW_SIZE: u16 = 4;
+/// Longest payload of a frame, in bytes.
 const MAX_FRAME_SIZE: u16 = 5;
-pub(crate) const MAX_HEADER_LIST_SIZE: u16 = 6;
+/// Longest list of fields, in bytes.
+pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 /// Length of one setting in bytes.
-pub(crate) const SETTING_BYTES: usize = 6;
+pub const SETTING_BYTES: usize = 6;
 
-/// The client's settings. Frames longer than those that every client takes are never sent, and nothing is pushed.
+/// The peer's settings. Frames longer than those that every peer takes are never sent, and nothing is pushed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) table_bytes: u32,
+pub struct Settings {
+    /// Size of the table for compressed fields, in bytes.
+    pub table_bytes: u32,
     /// Window that each stream begins with, in bytes.
-    pub(crate) window_bytes: i64,
+    pub window_bytes: i64,
+    /// Streams that may be open at a time; a server, whose answers nobody gets unasked, opens none.
+    pub streams: u32,
 }
 
 impl Settings {
     /// Those that hold before any came.
-    pub(crate) const BEGIN: Self = Self { table_bytes: 4096, window_bytes: WINDOW_BEGINS };
+    pub const BEGIN: Self = Self { table_bytes: 4096, window_bytes: WINDOW_BEGINS, streams: u32::MAX };
 
     /// Takes note of those in a payload.
-    pub(crate) fn note(&mut self, payload: &[u8]) -> Result<(), (ErrorCode, &'static str)> {
+    ///
+    /// # Errors
+    ///
+    /// The code and the reason with which the connection is to end, if one has a value that it cannot have.
+    pub fn note(&mut self, payload: &[u8]) -> Result<(), (ErrorCode, &'static str)> {
         for [a, b, value @ ..] in payload.as_chunks::<SETTING_BYTES>().0 {
             let value = u32::from_be_bytes(*value);
             match u16::from_be_bytes([*a, *b]) {
                 HEADER_TABLE_SIZE => self.table_bytes = value,
+                MAX_CONCURRENT_STREAMS => self.streams = value,
                 ENABLE_PUSH if value > 1 => {
                     return Err((ErrorCode::ProtocolError, "ENABLE_PUSH is neither 0 nor 1"));
                 }
@@ -48,7 +64,7 @@ impl Settings {
 }
 
 /// Appends one setting to a payload.
-pub(crate) fn push(payload: &mut Vec<u8>, setting: u16, value: u32) {
+pub fn push(payload: &mut Vec<u8>, setting: u16, value: u32) {
     payload.extend_from_slice(&setting.to_be_bytes());
     payload.extend_from_slice(&value.to_be_bytes());
 }

@@ -17,7 +17,6 @@ use super::target::{Cpus, Server};
 use super::whyslow::Instrument;
 use bar::{Bar, leading_number};
 use tool::{Load, Ran, Tool};
-use wire::Wire;
 
 /// The server that all tools load: it copies a fixed answer, so that it is never the limit before them.
 const SERVER: &str = "epoll-limit";
@@ -225,8 +224,8 @@ impl Bench {
             Row::Scenario => self.scenario(),
             Row::Endpoints => self.endpoints(),
             Row::Tls => protocols::tls(self),
-            Row::Http2 => protocols::http2(self, "HTTP/2", Wire::Http2),
-            Row::Http2Tls => protocols::http2(self, "HTTP/2 over TLS", Wire::Http2Tls),
+            Row::Http2 => protocols::http2(self),
+            Row::Http2Tls => protocols::http2_tls(self),
             Row::Http3 => protocols::http3(self),
             Row::Grpc => protocols::grpc(self),
             Row::Websocket => protocols::websocket(self),

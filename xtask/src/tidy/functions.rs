@@ -28,6 +28,11 @@ fn functions_of(source: &Source) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     for (start, line) in lines.iter().enumerate() {
         let Some(indent) = function_indent(line) else { continue };
+        // A declaration on several lines has no body.
+        let end_of_head = lines[start..].iter().find(|line| line.ends_with(['{', ';']));
+        if end_of_head.is_some_and(|line| line.ends_with(';')) {
+            continue;
+        }
         let closing = format!("{}}}", " ".repeat(indent));
         let Some(length) = lines[start..].iter().position(|later| **later == closing) else { continue };
         found.push(Function { path: &source.path, line: start + 1, length: length + 1 });

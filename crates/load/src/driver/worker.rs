@@ -127,7 +127,7 @@ pub(crate) fn work(setup: Setup<'_>) {
             speak(setup, streams);
         }
         Spoken::Http2(streams) => {
-            let http2 = http2(&setup, streams);
+            let http2 = http2(&setup, streams, false);
             speak(setup, http2);
         }
         Spoken::Http3(streams) => {
@@ -136,15 +136,15 @@ pub(crate) fn work(setup: Setup<'_>) {
             speak(setup, http3);
         }
         Spoken::Grpc(streams) => {
-            let grpc = http2(&setup, streams).of_grpc();
+            let grpc = http2(&setup, streams, true);
             speak(setup, grpc);
         }
     }
 }
 
-fn http2(setup: &Setup<'_>, streams: u32) -> Http2 {
+fn http2(setup: &Setup<'_>, streams: u32, grpc: bool) -> Http2 {
     let alike = setup.feed.is_none().then_some(setup.spec.request.as_slice());
-    Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some())
+    Http2::new(setup.spec.lanes, streams, alike, setup.tls.is_some(), grpc)
 }
 
 fn speak<P: Protocol>(setup: Setup<'_>, protocol: P) {

@@ -1,5 +1,5 @@
+use super::fields::FieldsError;
 use super::grpc::GrpcError;
-use super::http3::Http3Error;
 use super::websocket::{FrameError, Frames};
 use http1::HeadLimits;
 use http1::chunked::{ChunkError, ChunkedDecoder, Event};
@@ -31,9 +31,9 @@ pub enum Malformed {
     /// An answer of gRPC.
     #[error(transparent)]
     Grpc(#[from] GrpcError),
-    /// An answer of HTTP/3.
+    /// An answer of HTTP/2 or HTTP/3.
     #[error(transparent)]
-    Http3(#[from] Http3Error),
+    Fields(#[from] FieldsError),
     /// A frame of WebSocket.
     #[error(transparent)]
     Frame(#[from] FrameError),

@@ -6,6 +6,12 @@
 const OF_HTTP1: [&str; 7] =
     ["connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "expect"];
 
+/// Whether it may be the name of a field or a method. Source: RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte))
+}
+
 /// What a request says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Translated<'a> {
@@ -25,9 +31,15 @@ impl<'a> Translated<'a> {
         let mut lines = std::str::from_utf8(&bytes[..end]).ok()?.split("\r\n");
         let mut words = lines.next()?.split(' ');
         let (method, path) = (words.next()?, words.next()?);
+        if !is_token(method) || !path.bytes().all(|byte| byte > b' ' && byte != 0x7f) {
+            return None;
+        }
         let (mut authority, mut fields) = (None, Vec::new());
         for line in lines {
             let (name, value) = line.split_once(':')?;
+            if !is_token(name) || value.contains(['\0', '\r', '\n']) {
+                return None;
+            }
             let (name, value) = (name.to_ascii_lowercase(), value.trim());
             if name == "host" {
                 authority = Some(value);

@@ -60,6 +60,12 @@ impl Decoder {
         Ok(())
     }
 
+    /// How often the blocks so far have changed the table. A block that changes nothing stands for the same fields until
+    /// another does.
+    pub fn changes(&self) -> u64 {
+        self.table.changes()
+    }
+
     fn resize<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], HpackError> {
         let (size, after) = integer::read(bytes, 5).ok_or(HpackError)?;
         if size > self.granted_bytes {

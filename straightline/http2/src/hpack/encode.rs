@@ -63,6 +63,17 @@ impl Encoder {
         self.resized = Some((least, bytes));
     }
 
+    /// How often the blocks so far, or leave of the peer, have changed the table. A block that changes nothing, and says of no
+    /// change, stands for the same fields until another does.
+    pub fn changes(&self) -> u64 {
+        self.table.changes()
+    }
+
+    /// Whether the next block has to say that the table's size changed.
+    pub fn is_resized(&self) -> bool {
+        self.resized.is_some()
+    }
+
     /// Begins a block: says how the table's size changed.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         self.place = 0;

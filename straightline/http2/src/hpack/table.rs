@@ -57,11 +57,17 @@ pub(super) struct Table {
     added: u64,
     bytes: usize,
     most_bytes: usize,
+    /// How often it was changed.
+    changes: u64,
 }
 
 impl Table {
     pub(super) const fn new(most_bytes: usize) -> Self {
-        Self { entries: VecDeque::new(), added: 0, bytes: 0, most_bytes }
+        Self { entries: VecDeque::new(), added: 0, bytes: 0, most_bytes, changes: 0 }
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub(super) fn most_bytes(&self) -> usize {
@@ -70,6 +76,7 @@ impl Table {
 
     pub(super) fn resize(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
+        self.changes += 1;
         self.evict(0);
     }
 
@@ -90,6 +97,7 @@ impl Table {
 
     /// Adds a field that was made of a line; its number, if it was kept.
     pub(super) fn add_of_line(&mut self, name: &[u8], value: &[u8], line: &[u8]) -> Option<u64> {
+        self.changes += 1;
         let field_bytes = name.len() + value.len();
         let entry = (field_bytes + ENTRY_BYTES <= self.most_bytes).then(|| Entry {
             text: [name, value, line].concat().into(),

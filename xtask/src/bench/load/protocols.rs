@@ -6,6 +6,8 @@ use super::{Bench, Cpus, Server, Taken, page};
 
 /// Speaks all of them on one port.
 pub(super) const SERVER: &str = "protocols";
+/// Debian's, which answers what it has read at once.
+const OTHER_SERVER: &str = "h2o";
 /// Connections where each has several requests in flight, and how many.
 const CONNECTIONS: u32 = 16;
 const STREAMS: u32 = 16;
@@ -19,6 +21,7 @@ const HTTP3_COST: f64 = 1.5;
 /// What is compared: the title, what of it is ours, what it is held against, and the most that it may cost.
 struct Pair {
     title: &'static str,
+    server: &'static str,
     ours: Tool,
     theirs: Tool,
     most: f64,
@@ -31,11 +34,11 @@ pub(super) const BESIDE: [&str; 5] =
 impl Pair {
     /// Measures it in turns, as `load` says, and writes its section.
     fn section(&self, bench: &Bench, load: &Load, note: &str) -> anyhow::Result<String> {
-        let Self { title, ours, theirs, most } = self;
+        let Self { title, server, ours, theirs, most } = self;
         let taken: Taken = bench.tools(load, &[*ours, *theirs])?;
         let table = page::table(&BESIDE, &taken.rows_beside(*ours));
         let note = format!(
-            " {} connections with {} in flight on each; the server is `{SERVER}`.{note}{}",
+            " {} connections with {} in flight on each; the server is `{server}`.{note}{}",
             load.connections,
             load.pipeline,
             taken.missing_note()
@@ -44,10 +47,13 @@ impl Pair {
     }
 }
 
-/// The same bench with the server that speaks these protocols.
-fn on_server(bench: &Bench) -> anyhow::Result<Bench> {
+/// The same bench with another server. CPUs may go idle, as they may where a generator is run by itself: what keeps them awake is
+/// another process, and to change between processes costs more than to sleep, which only a generator pays that has time to.
+fn on_server(bench: &mut Bench, name: &str) -> anyhow::Result<Bench> {
     let cpus = Cpus::halves()?;
-    let server = Server::of_target(SERVER, &cpus)?;
+    let mut server = Server::of_target(name, &cpus)?;
+    bench.server.let_cpus_idle();
+    server.let_cpus_idle();
     Ok(Bench { cpus, server, blocks: bench.blocks, window_s: bench.window_s })
 }
 
@@ -56,43 +62,64 @@ fn with_streams(bench: &Bench) -> Load {
 }
 
 /// HTTP/1.1 over TLS.
-pub(super) fn tls(bench: &Bench) -> anyhow::Result<String> {
-    let bench = on_server(bench)?;
+pub(super) fn tls(bench: &mut Bench) -> anyhow::Result<String> {
+    let bench = on_server(bench, SERVER)?;
     let (ours, theirs) = (Tool::Over(Wire::Tls), Tool::H2loadOver(Wire::Tls));
-    let pair = Pair { title: "HTTP/1.1 over TLS", ours, theirs, most: BESIDE_OTHERS };
+    let pair = Pair { title: "HTTP/1.1 over TLS", server: SERVER, ours, theirs, most: BESIDE_OTHERS };
     pair.section(&bench, &Load::closed(bench.window_s), "")
 }
 
-/// HTTP/2, by prior knowledge or over TLS.
-pub(super) fn http2(bench: &Bench, title: &'static str, wire: Wire) -> anyhow::Result<String> {
-    let bench = on_server(bench)?;
-    let (ours, theirs) = (Tool::Over(wire), Tool::H2loadOver(wire));
-    let pair = Pair { title, ours, theirs, most: BESIDE_OTHERS };
+/// HTTP/2 by prior knowledge: with a server that answers together what it has read together, and with one that writes each answer
+/// by itself.
+pub(super) fn http2(bench: &mut Bench) -> anyhow::Result<String> {
+    let titles = [(OTHER_SERVER, "HTTP/2"), (SERVER, "HTTP/2, each answer in a write of its own")];
+    let sections = titles.map(|(server, title)| {
+        let bench = on_server(bench, server)?;
+        let (ours, theirs) = (Tool::Over(Wire::Http2), Tool::H2loadOver(Wire::Http2));
+        let pair = Pair { title, server, ours, theirs, most: BESIDE_OTHERS };
+        pair.section(&bench, &with_streams(&bench), "")
+    });
+    Ok(sections.into_iter().collect::<anyhow::Result<Vec<_>>>()?.join("\n"))
+}
+
+/// HTTP/2 over TLS.
+pub(super) fn http2_tls(bench: &mut Bench) -> anyhow::Result<String> {
+    let bench = on_server(bench, SERVER)?;
+    let (ours, theirs) = (Tool::Over(Wire::Http2Tls), Tool::H2loadOver(Wire::Http2Tls));
+    let title = "HTTP/2 over TLS, each answer in a write of its own";
+    let pair = Pair { title, server: SERVER, ours, theirs, most: BESIDE_OTHERS };
     pair.section(&bench, &with_streams(&bench), "")
 }
 
 /// Our own two protocols with streams over encrypted transport.
-pub(super) fn http3(bench: &Bench) -> anyhow::Result<String> {
-    let bench = on_server(bench)?;
+pub(super) fn http3(bench: &mut Bench) -> anyhow::Result<String> {
+    let bench = on_server(bench, SERVER)?;
     let (ours, theirs) = (Tool::Over(Wire::Http3), Tool::Over(Wire::Http2Tls));
-    let pair = Pair { title: "HTTP/3 beside HTTP/2 over TLS", ours, theirs, most: HTTP3_COST };
+    let pair =
+        Pair { title: "HTTP/3 beside HTTP/2 over TLS", server: SERVER, ours, theirs, most: HTTP3_COST };
     pair.section(&bench, &with_streams(&bench), " h2load of Debian 12 has no HTTP/3, so that both are ours.")
 }
 
 /// Unary calls.
-pub(super) fn grpc(bench: &Bench) -> anyhow::Result<String> {
-    let bench = on_server(bench)?;
-    let pair =
-        Pair { title: "Calls of gRPC", ours: Tool::Over(Wire::Grpc), theirs: Tool::Ghz, most: BESIDE_GHZ };
+pub(super) fn grpc(bench: &mut Bench) -> anyhow::Result<String> {
+    let bench = on_server(bench, SERVER)?;
+    let pair = Pair {
+        title: "Calls of gRPC",
+        server: SERVER,
+        ours: Tool::Over(Wire::Grpc),
+        theirs: Tool::Ghz,
+        most: BESIDE_GHZ,
+    };
     let note = " ghz is Go's: `go install github.com/bojand/ghz/cmd/ghz@latest`.";
     pair.section(&bench, &with_streams(&bench), note)
 }
 
 /// Messages that are sent back.
-pub(super) fn websocket(bench: &Bench) -> anyhow::Result<String> {
-    let bench = on_server(bench)?;
+pub(super) fn websocket(bench: &mut Bench) -> anyhow::Result<String> {
+    let bench = on_server(bench, SERVER)?;
     let pair = Pair {
         title: "Messages of WebSocket",
+        server: SERVER,
         ours: Tool::Over(Wire::WebSocket),
         theirs: Tool::K6,
         most: BESIDE_OTHERS,

@@ -1,333 +1,339 @@
-//! One connection of HTTP/2.
-//!
-//! The `h2` crate is written for an executor. Here its futures are polled by hand, after every step that may move them:
-//! its connection reads and writes a pair of buffers, and a flag for each stream says which of them is to be polled.
+//! One connection of HTTP/2: which stream is whose, what may be sent on it, and what came.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 
-use bytes::Bytes;
-use h2::RecvStream;
-use h2::client::{self, Builder, ResponseFuture, SendRequest};
+use http2::frame::{self, ErrorCode, PAYLOAD_BYTES, STREAM_MASK, WINDOW_BEGINS};
+use http2::settings::{self, Settings};
+use http2::{PREFACE, frame::FrameHead};
 
-use super::pipe::{End, Pipe, pipe};
+use super::answer::{Answer, Blocks};
+use super::request::{Request, Writer};
+use crate::session::fields::FIELDS_BYTES;
+use crate::session::multiplexed::{Came, Carrier};
+use crate::session::{Heard, Malformed};
 
-use crate::session::grpc::{Messages, is_grpc, status};
-use crate::session::places::{Came, Carrier};
-use crate::session::{Body, GrpcError, Heard, Malformed};
+/// Window of one stream and of the connection, in bytes: a server must not wait for us to read, which we do at once.
+pub(super) const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Size of the table in which a server's fields are kept, in bytes: that which every server begins with.
+const TABLE_BYTES: usize = 4096;
+/// Streams that are opened at a time before the server has said how many it takes: the least that any should.
+///
+/// Source: RFC 9113, section 6.5.2.
+const UNTOLD_STREAMS: u32 = 100;
 
-/// Flow-control window of one stream and of the connection: a server must not wait for us to read, which we do at once.
-const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
-/// Longest list of fields of an answer, as for HTTP/1.1 the longest head.
-const FIELDS_BYTES: u32 = 64 * 1024;
-
-/// Field that says how a call went.
-const GRPC_STATUS: &str = "grpc-status";
-
-/// The connection cannot be used any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lost {
-    /// Whether the server broke the protocol.
-    pub(super) malformed: bool,
+/// What all connections of a session have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// Whether TLS is spoken below.
+    pub(super) secure: bool,
+    /// Whether answers are those of gRPC.
+    pub(super) grpc: bool,
 }
 
-impl Lost {
-    /// It ended, or was ended.
-    pub(super) const BROKEN: Self = Self { malformed: false };
+/// What the server did that ends the connection, in the words that it is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault(pub(super) ErrorCode, pub(super) &'static str);
 
-    fn by(error: &h2::Error) -> Self {
-        // An error that h2 found itself, and told the server of.
-        Self { malformed: !error.is_io() && !error.is_remote() && (error.is_go_away() || error.is_library()) }
-    }
+/// The body of a request of which not all is sent.
+#[derive(Debug)]
+struct Unsent {
+    body: Arc<[u8]>,
+    from: usize,
 }
 
-/// One connection of HTTP/2.
-pub(super) struct Connection {
-    connection: client::Connection<Pipe, Bytes>,
-    sender: SendRequest<Bytes>,
-    /// The other end of what the connection reads and writes.
-    end: End,
-    flag: Arc<Flag>,
-    streams: Vec<Stream>,
-    active: usize,
-    /// Streams that have a request and no room for it.
-    waiting: VecDeque<u32>,
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("active", &self.active).finish_non_exhaustive()
-    }
-}
-
-/// Says that something is to be polled.
 #[derive(Debug, Default)]
-struct Flag(AtomicBool);
-
-impl Flag {
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
-    }
-}
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-#[derive(Default)]
-struct Stream {
-    flag: Arc<Flag>,
-    state: State,
+pub(super) struct Lane {
+    /// The stream that is under way; 0 if none is.
+    pub(super) stream: u32,
+    pub(super) bodiless: bool,
+    pub(super) answer: Answer,
     /// The answer as it comes, where somebody wants to hear it.
-    heard: Option<Box<Heard>>,
-    /// How its body is read, where gRPC is spoken.
-    messages: Option<Messages>,
+    pub(super) heard: Option<Box<Heard>>,
+    /// Bytes that came since the server was given leave to send more.
+    pub(super) came: u32,
+    /// Bytes that may still be sent; below zero where the server took leave back.
+    pub(super) may_send: i64,
+    unsent: Option<Unsent>,
 }
 
-#[derive(Default)]
-enum State {
-    #[default]
-    Idle,
-    Sent(ResponseFuture),
-    /// The body comes; with the status, where it does not follow the body.
-    Reading(Option<u16>, RecvStream),
+/// Fields that are not whole yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) stream: u32,
+    pub(super) ends: bool,
+    pub(super) block: Vec<u8>,
+}
+
+/// A frame of a body of which not all has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Whose it is, if anyone wants it.
+    pub(super) lane: Option<u32>,
+    /// Bytes that are still to come.
+    pub(super) left: usize,
+    pub(super) ends: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) grpc: bool,
+    pub(super) out: Vec<u8>,
+    /// The begin of a frame that is not there whole.
+    stash: Vec<u8>,
+    pub(super) part: Option<Part>,
+    pub(super) pending: Option<Pending>,
+    pub(super) lanes: Box<[Lane]>,
+    /// Which lane a stream is probably of, by the last bits of its number.
+    guesses: Box<[u32]>,
+    /// Lanes whose answers have begun in what is read now.
+    pub(super) begun: Vec<(u32, u32)>,
+    pub(super) active: u32,
+    /// The number of the next stream.
+    next: u32,
+    /// Lanes with a body that the windows did not let through.
+    held_back: VecDeque<u32>,
+    pub(super) blocks: Blocks,
+    pub(super) writer: Writer,
+    pub(super) settings: Settings,
+    /// Whether the server has said what it takes.
+    pub(super) told: bool,
+    /// Whether the server takes no more streams.
+    pub(super) leaving: bool,
+    pub(super) came: u32,
+    pub(super) may_send: i64,
 }
 
 impl Connection {
-    /// Begins with room for `streams` requests at a time; what it has to say first is in [`Carrier::outgoing`].
-    /// With `hears` answers are kept for [`Carrier::take_heard`], with `grpc` they are those of gRPC.
-    pub(super) fn new(streams: u32, hears: bool, grpc: bool) -> Result<Self, Lost> {
-        let (pipe, end) = pipe();
-        let mut handshake = Box::pin(
-            Builder::new()
-                .enable_push(false)
-                .initial_window_size(WINDOW_BYTES)
-                .initial_connection_window_size(WINDOW_BYTES)
-                .max_header_list_size(FIELDS_BYTES)
-                .handshake(pipe),
-        );
-        let mut cx = Context::from_waker(Waker::noop());
-        // It only writes, and what it writes to takes everything.
-        let Poll::Ready(Ok((sender, connection))) = handshake.as_mut().poll(&mut cx) else {
-            return Err(Lost::BROKEN);
-        };
-        let mut new = Self {
-            connection,
-            sender,
-            end,
-            flag: Arc::default(),
-            streams: (0..streams)
-                .map(|_| Stream {
-                    heard: hears.then(Box::default),
-                    messages: grpc.then(Messages::default),
-                    ..Stream::default()
-                })
-                .collect(),
-            active: 0,
-            waiting: VecDeque::new(),
-        };
-        new.turn().map(|()| new)
+    /// The lane of a stream that is under way.
+    #[inline]
+    pub(super) fn lane_of(&self, stream: u32) -> Option<u32> {
+        let guess = self.guesses[(stream >> 1) as usize & (self.guesses.len() - 1)];
+        if self.lanes[guess as usize].stream == stream {
+            return Some(guess);
+        }
+        self.lanes.iter().position(|lane| lane.stream == stream).map(|lane| lane as u32)
     }
 
-    /// Whether the server takes requests at all.
-    pub(super) fn is_open(&mut self) -> Result<(), Lost> {
-        match self.sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
-            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+    /// Whether nothing was asked on a stream yet, or never can be.
+    #[inline]
+    pub(super) fn is_idle(&self, stream: u32) -> bool {
+        stream >= self.next || stream.is_multiple_of(2)
+    }
+
+    /// Nothing more is to be said on the stream of a lane.
+    #[inline]
+    pub(super) fn forget(&mut self, lane: u32) {
+        let place = &mut self.lanes[lane as usize];
+        if place.unsent.take().is_some() {
+            self.held_back.retain(|other| *other != lane);
+        }
+        place.stream = 0;
+        self.active -= 1;
+    }
+
+    /// The stream of a lane is answered.
+    #[inline]
+    pub(super) fn end(&mut self, lane: u32) {
+        let place = &self.lanes[lane as usize];
+        if place.unsent.is_some() {
+            // The rest of its body is not wanted.
+            frame::reset(&mut self.out, place.stream, ErrorCode::Cancel);
+        }
+        self.forget(lane);
+    }
+
+    /// Ends the stream of a lane before its time.
+    #[cold]
+    pub(super) fn break_off(&mut self, lane: u32, code: ErrorCode) {
+        frame::reset(&mut self.out, self.lanes[lane as usize].stream, code);
+        if let Some(part) = self.part.as_mut().filter(|part| part.lane == Some(lane)) {
+            part.lane = None;
+        }
+        self.forget(lane);
+    }
+
+    /// The answer of a lane is none.
+    #[cold]
+    pub(super) fn refuse(&mut self, lane: u32, malformed: Malformed, report: &mut impl FnMut(u32, Came)) {
+        self.break_off(lane, ErrorCode::ProtocolError);
+        report(lane, Came::Malformed(malformed));
+    }
+
+    /// Sends as much of a body as the windows allow; whether that is all.
+    fn send_body(&mut self, lane: u32) -> bool {
+        let place = &mut self.lanes[lane as usize];
+        let Some(Unsent { body, from }) = &mut place.unsent else { return true };
+        while *from < body.len() {
+            let room = place.may_send.min(self.may_send).min(PAYLOAD_BYTES as i64);
+            if room <= 0 {
+                return false;
+            }
+            let piece = &body[*from..body.len().min(*from + room as usize)];
+            *from += piece.len();
+            let flags = if *from == body.len() { frame::END_STREAM } else { 0 };
+            frame::whole(&mut self.out, frame::DATA, flags, place.stream, piece);
+            place.may_send -= piece.len() as i64;
+            self.may_send -= piece.len() as i64;
+        }
+        place.unsent = None;
+        true
+    }
+
+    /// Windows have grown: bodies go on, those that waited longest first.
+    pub(super) fn send_more(&mut self) {
+        for _ in 0..self.held_back.len() {
+            let Some(lane) = self.held_back.pop_front() else { return };
+            if !self.send_body(lane) {
+                self.held_back.push_back(lane);
+            }
         }
     }
 
-    /// Whether the server takes another stream now.
-    pub(super) fn has_room(&self) -> bool {
-        self.active < self.sender.current_max_send_streams()
-    }
-
-    /// The request of `slot` waits until there is room.
-    pub(super) fn wait(&mut self, slot: u32) {
-        self.waiting.push_back(slot);
-    }
-
-    /// Begins a stream.
-    pub(super) fn ask(&mut self, slot: u32, request: http::Request<()>, body: Bytes) -> Result<(), Lost> {
-        let (response, mut stream) =
-            self.sender.send_request(request, body.is_empty()).map_err(|error| Lost::by(&error))?;
-        if !body.is_empty() {
-            stream.send_data(body, true).map_err(|error| Lost::by(&error))?;
-        }
-        let place = &mut self.streams[slot as usize];
-        place.state = State::Sent(response);
-        place.flag.0.store(true, Ordering::Relaxed);
-        self.active += 1;
-        Ok(())
-    }
-
-    /// Takes in bytes from the server.
-    pub(super) fn receive(&mut self, bytes: &[u8]) {
-        self.end.feed(bytes);
-    }
-
-    /// Goes as far as it can; `report` is called with what came of each stream.
-    pub(super) fn advance(&mut self, mut report: impl FnMut(u32, Came)) -> Result<(), Lost> {
+    /// Deals with all frames that are whole, and with parts of bodies.
+    fn take(&mut self, mut bytes: &[u8], report: &mut impl FnMut(u32, Came)) -> Result<(), Fault> {
         loop {
-            let turned = self.turn();
-            let malformed = turned.is_err_and(|lost| lost.malformed);
-            // What the server broke was not reset: whoever loses the connection counts it.
-            let moved = self.poll_streams(&mut |slot, how| {
-                if how != Came::Reset || !malformed {
-                    report(slot, how);
+            if let Some(part) = self.part.take() {
+                let (now, rest) = bytes.split_at(bytes.len().min(part.left));
+                self.body(part, now, report);
+                if self.part.is_some() {
+                    return Ok(());
                 }
-            });
-            turned?;
-            if !moved && !self.flag.take() {
+                bytes = rest;
+            }
+            if self.is_over() {
                 return Ok(());
             }
-        }
-    }
-
-    /// Lets the connection read and write once.
-    fn turn(&mut self) -> Result<(), Lost> {
-        let waker = Waker::from(Arc::clone(&self.flag));
-        match Pin::new(&mut self.connection).poll(&mut Context::from_waker(&waker)) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Ok(())) => Err(Lost::BROKEN),
-            Poll::Ready(Err(error)) => Err(Lost::by(&error)),
-        }
-    }
-
-    /// Polls the streams that were woken; true if any moved.
-    fn poll_streams(&mut self, report: &mut impl FnMut(u32, Came)) -> bool {
-        let mut moved = false;
-        for slot in 0..self.streams.len() {
-            if !self.streams[slot].flag.take() {
+            let Some(head) = FrameHead::read(bytes) else { break };
+            self.check_order(&head)?;
+            let after = &bytes[frame::HEAD_BYTES..];
+            if head.kind == frame::DATA && !head.has(frame::PADDED) {
+                self.part = Some(self.begin_data(&head, head.length)?);
+                bytes = after;
                 continue;
             }
-            moved = true;
-            let sent = matches!(self.streams[slot].state, State::Sent(_));
-            if let Some(how) = self.streams[slot].poll() {
-                self.streams[slot].state = State::Idle;
-                self.active -= 1;
-                report(slot as u32, how);
-            } else if sent && matches!(self.streams[slot].state, State::Reading(..)) {
-                report(slot as u32, Came::Begun);
-            }
+            let Some((payload, rest)) = after.split_at_checked(head.length) else { break };
+            self.take_frame(&head, payload, report)?;
+            bytes = rest;
         }
-        moved
+        self.stash.extend_from_slice(bytes);
+        Ok(())
     }
 }
 
 impl Carrier for Connection {
+    const NAME: &'static str = "HTTP/2";
+    const TIMED: bool = false;
+    type Common = Manner;
+    type Request = Request;
+    type Fault = Fault;
+
+    fn open(manner: &Manner, lanes: u32, hears: bool) -> Self {
+        let mut payload = Vec::new();
+        settings::push(&mut payload, settings::ENABLE_PUSH, 0);
+        settings::push(&mut payload, settings::INITIAL_WINDOW_SIZE, WINDOW_BYTES);
+        settings::push(&mut payload, settings::MAX_HEADER_LIST_SIZE, FIELDS_BYTES as u32);
+        let mut out = PREFACE.to_vec();
+        frame::whole(&mut out, frame::SETTINGS, 0, 0, &payload);
+        frame::window_update(&mut out, 0, WINDOW_BYTES - WINDOW_BEGINS as u32);
+        Self {
+            grpc: manner.grpc,
+            out,
+            stash: Vec::new(),
+            part: None,
+            pending: None,
+            lanes: (0..lanes).map(|_| Lane { heard: hears.then(Box::default), ..Lane::default() }).collect(),
+            guesses: vec![0; lanes.next_power_of_two() as usize].into(),
+            begun: Vec::new(),
+            active: 0,
+            next: 1,
+            held_back: VecDeque::new(),
+            blocks: Blocks::new(TABLE_BYTES, manner.grpc),
+            writer: Writer::default(),
+            settings: Settings { streams: UNTOLD_STREAMS, ..Settings::BEGIN },
+            told: false,
+            leaving: false,
+            came: 0,
+            may_send: WINDOW_BEGINS,
+        }
+    }
+
+    fn request(manner: &Manner, bytes: &[u8]) -> Option<Request> {
+        Request::read(bytes, manner.secure)
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.active < self.settings.streams && !self.leaving
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.leaving && self.active == 0
+    }
+
+    #[inline]
+    fn ask(&mut self, lane: u32, request: &Request, alike: bool) {
+        let stream = self.next;
+        self.next += 2;
+        // Numbers are not used twice, so that another connection must follow.
+        self.leaving |= self.next > STREAM_MASK;
+        let has_body = !request.body.is_empty();
+        frame::fields(&mut self.out, stream, !has_body, self.writer.block(request, alike));
+        let place = &mut self.lanes[lane as usize];
+        (place.stream, place.bodiless, place.answer) = (stream, request.head, Answer::default());
+        (place.came, place.may_send) = (0, self.settings.window_bytes);
+        self.active += 1;
+        let guess = (stream >> 1) as usize & (self.guesses.len() - 1);
+        self.guesses[guess] = lane;
+        if has_body {
+            place.unsent = Some(Unsent { body: Arc::clone(&request.body), from: 0 });
+            if !self.send_body(lane) {
+                self.held_back.push_back(lane);
+            }
+        }
+    }
+
+    fn cancel(&mut self, lane: u32) {
+        if self.lanes[lane as usize].stream != 0 {
+            self.break_off(lane, ErrorCode::Cancel);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        _: &mut Manner,
+        received: &[u8],
+        bytes: &mut usize,
+        mut report: impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        *bytes += received.len();
+        let taken = if self.stash.is_empty() {
+            self.take(received, &mut report)
+        } else {
+            let mut whole = std::mem::take(&mut self.stash);
+            whole.extend_from_slice(received);
+            self.take(&whole, &mut report)
+        };
+        for (lane, stream) in self.begun.drain(..) {
+            if self.lanes[lane as usize].stream == stream {
+                report(lane, Came::Begun);
+            }
+        }
+        taken
+    }
+
+    fn close(&mut self, fault: Option<Fault>) {
+        let Fault(code, why) = fault.unwrap_or(Fault(ErrorCode::NoError, ""));
+        frame::goaway(&mut self.out, 0, code, why);
+    }
+
     fn outgoing(&mut self) -> &mut Vec<u8> {
-        self.end.outgoing()
+        &mut self.out
     }
 
-    fn take_heard(&mut self, stream: u32) -> Option<Heard> {
-        self.streams[stream as usize].heard.as_deref_mut().map(std::mem::take)
+    fn take_heard(&mut self, lane: u32) -> Option<Heard> {
+        self.lanes[lane as usize].heard.as_deref_mut().map(std::mem::take)
     }
-
-    fn next_waiting(&mut self) -> Option<u32> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
-    }
-
-    fn cancel(&mut self, stream: u32) {
-        let given_up = &mut self.streams[stream as usize];
-        if !matches!(std::mem::take(&mut given_up.state), State::Idle) {
-            self.active -= 1;
-        }
-        self.waiting.retain(|other| *other != stream);
-    }
-}
-
-impl Stream {
-    fn poll(&mut self) -> Option<Came> {
-        let waker = Waker::from(Arc::clone(&self.flag));
-        let mut cx = Context::from_waker(&waker);
-        if let State::Sent(response) = &mut self.state {
-            match Pin::new(response).poll(&mut cx) {
-                Poll::Pending => return None,
-                Poll::Ready(Err(_)) => return Some(Came::Reset),
-                Poll::Ready(Ok(response)) => {
-                    if let Some(heard) = &mut self.heard {
-                        heard.begin(response.status().as_u16(), &head(&response));
-                    }
-                    let early = self.messages.as_mut().map(|messages| begin_call(messages, &response));
-                    self.state = match early.transpose() {
-                        Err(malformed) => return Some(Came::Malformed(malformed)),
-                        Ok(early) => {
-                            let status = early.unwrap_or(Some(response.status().as_u16()));
-                            State::Reading(status, response.into_body())
-                        }
-                    };
-                }
-            }
-        }
-        let State::Reading(status, body) = &mut self.state else { return None };
-        loop {
-            match body.poll_data(&mut cx) {
-                Poll::Pending => return None,
-                Poll::Ready(None) => break,
-                Poll::Ready(Some(Err(_))) => return Some(Came::Reset),
-                Poll::Ready(Some(Ok(bytes))) => {
-                    self.heard.iter_mut().for_each(|heard| heard.more(&bytes));
-                    if let Some(Err(error)) = self.messages.as_mut().map(|messages| messages.take(&bytes)) {
-                        return Some(Came::Malformed(error.into()));
-                    }
-                    // It can only fail for more than was received.
-                    let _ = body.flow_control().release_capacity(bytes.len());
-                }
-            }
-        }
-        match body.poll_trailers(&mut cx) {
-            Poll::Pending => None,
-            Poll::Ready(Ok(trailers)) => {
-                let status = status.map_or_else(|| end_call(self.messages, trailers.as_ref()), Ok);
-                if let (Some(heard), Ok(status)) = (&mut self.heard, status) {
-                    heard.status = status;
-                }
-                Some(status.map_or_else(|error| Came::Malformed(error.into()), Came::Answered))
-            }
-            Poll::Ready(Err(_)) => Some(Came::Reset),
-        }
-    }
-}
-
-/// An answer to a call begins: its status, where that is known already; an error of HTTP is one.
-fn begin_call(
-    messages: &mut Messages,
-    response: &http::Response<RecvStream>,
-) -> Result<Option<u16>, Malformed> {
-    *messages = Messages::default();
-    let fields = response.headers();
-    let field = |name: &str| fields.get(name).map(http::HeaderValue::as_bytes);
-    match field(GRPC_STATUS) {
-        Some(value) => Ok(Some(status(Some(value))?)),
-        None if response.status() != http::StatusCode::OK => Ok(Some(response.status().as_u16())),
-        None if is_grpc(field("content-type")) => Ok(None),
-        None => Err(GrpcError::ContentType.into()),
-    }
-}
-
-/// An answer to a call ends with these fields.
-fn end_call(messages: Option<Messages>, trailers: Option<&http::HeaderMap>) -> Result<u16, GrpcError> {
-    let field = trailers.and_then(|trailers| trailers.get(GRPC_STATUS)).map(http::HeaderValue::as_bytes);
-    let status = status(field)?;
-    messages.unwrap_or_default().end().map(|()| status)
-}
-
-/// Status and fields as HTTP/1.1 writes them, which is how answers are heard.
-fn head(response: &http::Response<RecvStream>) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {} \r\n", response.status().as_u16()).into_bytes();
-    for (name, value) in response.headers() {
-        head.extend_from_slice(name.as_str().as_bytes());
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
-    head.extend_from_slice(b"\r\n");
-    head
 }

@@ -3,49 +3,22 @@
 //! Source: RFC 9114, sections 4.1 to 4.3.
 
 use super::control::{DATA, HEADERS, PUSH_PROMISE, is_of_control, is_of_http2};
-use super::qpack::{self, FIELDS_BYTES};
-use super::{code, varint};
+use super::{code, qpack, varint};
+use crate::session::fields::{FIELDS_BYTES, Fields, FieldsError, Head};
 use crate::session::{Body, Heard};
-
-/// Why what came on a stream is no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Http3Error {
-    /// A field that HTTP/3 must not have, or not there.
-    #[error("the answer has a field that HTTP/3 does not allow, or one where it does not")]
-    Field,
-    /// No status, or none of three digits, or one that only HTTP/1.1 has.
-    #[error("the answer has no status that HTTP/3 knows")]
-    Status,
-    /// Too many or too long fields.
-    #[error("the fields of the answer come to more than 64 KiB")]
-    TooLong,
-    /// More or less of a body than was said.
-    #[error("the body of the answer is not as long as its content-length says")]
-    Length,
-    /// The stream ended before the answer was complete.
-    #[error("the answer ends before its status has come")]
-    Incomplete,
-}
 
 /// Why a stream cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// What came is no answer, and the others are untouched.
-    Answer(Http3Error),
+    Answer(FieldsError),
     /// The connection is over, with this code.
     Connection(u64),
 }
 
-/// What the head of an answer says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Head {
-    status: u16,
-    length: Option<u64>,
-}
-
 /// Decodes heads, and knows the last one by its bytes: a server that says the same again costs a comparison.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub struct Heads {
     block: Vec<u8>,
     head: Head,
 }
@@ -55,7 +28,7 @@ impl Heads {
         if heard.is_none() && !self.block.is_empty() && self.block == block {
             return Ok(self.head);
         }
-        let head = read_head(block, heard)?;
+        let head = read_fields(block, Fields::of_head(heard.is_some()), heard)?;
         self.block.clear();
         self.block.extend_from_slice(block);
         self.head = head;
@@ -158,7 +131,7 @@ impl Answer {
     fn part_of(&self, kind: u64, length: u64) -> Result<Part, Wrong> {
         match kind {
             HEADERS if self.trailed => Err(Wrong::Connection(code::FRAME_UNEXPECTED)),
-            HEADERS if length > FIELDS_BYTES as u64 => Err(Wrong::Answer(Http3Error::TooLong)),
+            HEADERS if length > FIELDS_BYTES as u64 => Err(Wrong::Answer(FieldsError::TooLong)),
             HEADERS => Ok(Part::Fields(length)),
             DATA if self.head.status == 0 || self.trailed => Err(Wrong::Connection(code::FRAME_UNEXPECTED)),
             DATA => Ok(rest_of(length, 0, Part::Body)),
@@ -199,40 +172,23 @@ impl Answer {
         heads: &mut Heads,
         heard: Option<&mut Heard>,
     ) -> Result<(), Wrong> {
-        const SWITCHING_PROTOCOLS: u16 = 101;
         if self.head.status != 0 {
             self.trailed = true;
-            return read_trailers(block);
+            return read_fields(block, Fields::of_trailers(), None).map(|_| ());
         }
         let head = heads.read(block, heard)?;
-        match head.status {
-            SWITCHING_PROTOCOLS => Err(Wrong::Answer(Http3Error::Status)),
-            // Another head follows.
-            0..200 => Ok(()),
-            _ => {
-                self.head = head;
-                Ok(())
-            }
+        if !head.is_interim().map_err(Wrong::Answer)? {
+            self.head = head;
         }
+        Ok(())
     }
 
     /// The stream has ended.
     fn end(&self, bodiless: bool) -> Result<u16, Wrong> {
-        const WITHOUT_BODY: [u16; 2] = [204, 304];
         if self.part != Part::Frame || !self.stash.is_empty() {
             return Err(Wrong::Connection(code::FRAME_ERROR));
         }
-        let Head { status, length } = self.head;
-        if status == 0 {
-            return Err(Wrong::Answer(Http3Error::Incomplete));
-        }
-        let without = bodiless || WITHOUT_BODY.contains(&status);
-        let right = match length {
-            _ if without => self.came == 0,
-            Some(length) => self.came == length,
-            None => true,
-        };
-        if right { Ok(status) } else { Err(Wrong::Answer(Http3Error::Length)) }
+        self.head.end(self.came, bodiless).map_err(Wrong::Answer)
     }
 }
 
@@ -253,86 +209,10 @@ fn frame_head(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     Some((kind, length, kind_bytes + length_bytes))
 }
 
-/// Reads the head of an answer. `heard` gets it as HTTP/1.1 writes it, which is how answers are heard.
-fn read_head(block: &[u8], heard: Option<&mut Heard>) -> Result<Head, Wrong> {
-    let (mut head, mut regular, mut wrong) = (Head::default(), false, None);
-    let mut text = heard.is_some().then(Vec::new);
-    let decoded = qpack::decode(block, |name, value| {
-        let read = if name.first() == Some(&b':') {
-            pseudo(name, value, regular, &mut head)
-        } else {
-            regular = true;
-            field(name, value, &mut head)
-        };
-        wrong = wrong.or(read.err());
-        if let Some(text) = text.as_mut().filter(|_| regular) {
-            [name, b": ", value, b"\r\n"].iter().for_each(|part| text.extend_from_slice(part));
-        }
-    });
-    whether(decoded, wrong)?;
-    if head.status == 0 {
-        return Err(Wrong::Answer(Http3Error::Status));
-    }
-    if let (Some(heard), Some(text)) = (heard, text) {
-        let line = format!("HTTP/1.1 {} \r\n", head.status).into_bytes();
-        heard.begin(head.status, &[&line[..], &text, b"\r\n"].concat());
-    }
-    Ok(head)
-}
-
-/// Reads the fields after a body: nothing in them is for us.
-fn read_trailers(block: &[u8]) -> Result<(), Wrong> {
-    let mut wrong = None;
-    let decoded = qpack::decode(block, |name, value| {
-        let mut ignored = Head::default();
-        wrong = wrong.or(field(name, value, &mut ignored).err());
-    });
-    whether(decoded, wrong)
-}
-
-fn whether(decoded: Result<(), qpack::Wrong>, wrong: Option<Http3Error>) -> Result<(), Wrong> {
-    match (decoded, wrong) {
-        (Err(qpack::Wrong::Code(code)), _) => Err(Wrong::Connection(code)),
-        (Err(qpack::Wrong::TooMany), _) => Err(Wrong::Answer(Http3Error::TooLong)),
-        (Ok(()), Some(error)) => Err(Wrong::Answer(error)),
-        (Ok(()), None) => Ok(()),
-    }
-}
-
-/// The only field of its kind is the status, once, before all others.
-fn pseudo(name: &[u8], value: &[u8], late: bool, head: &mut Head) -> Result<(), Http3Error> {
-    if name != b":status" || late || head.status != 0 {
-        return Err(Http3Error::Field);
-    }
-    match value {
-        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
-            head.status = value.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
-            Ok(())
-        }
-        _ => Err(Http3Error::Status),
-    }
-}
-
-fn field(name: &[u8], value: &[u8], head: &mut Head) -> Result<(), Http3Error> {
-    // Fields that speak of one connection of HTTP/1.1. Source: RFC 9114, section 4.2.
-    const OF_HTTP1: [&[u8]; 5] =
-        [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
-    let token = |byte: &u8| {
-        byte.is_ascii_graphic() && !byte.is_ascii_uppercase() && !b"()<>@,;:\\\"/[]?={}".contains(byte)
-    };
-    let fine = |byte: &u8| !matches!(byte, 0 | b'\r' | b'\n');
-    if name.is_empty() || !name.iter().all(token) || !value.iter().all(fine) || OF_HTTP1.contains(&name) {
-        return Err(Http3Error::Field);
-    }
-    if name == b"content-length" {
-        let length = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-        let length = length.and_then(|text| text.parse().ok()).ok_or(Http3Error::Field)?;
-        if head.length.is_some_and(|before| before != length) {
-            return Err(Http3Error::Length);
-        }
-        head.length = Some(length);
-    }
-    Ok(())
+/// Reads a block of fields. `heard` gets a head as HTTP/1.1 writes it, which is how answers are heard.
+fn read_fields(block: &[u8], mut fields: Fields, heard: Option<&mut Heard>) -> Result<Head, Wrong> {
+    qpack::decode(block, |name, value| fields.push(name, value)).map_err(Wrong::Connection)?;
+    fields.end(heard).map_err(Wrong::Answer)
 }
 
 #[cfg(test)]
@@ -407,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_told_from_what_breaks_the_connection() {
-        use Http3Error as E;
+        use FieldsError as E;
         let answer = |error| Err(Wrong::Answer(error));
         let connection = |code| Err(Wrong::Connection(code));
         let body = frame(DATA, b"hello");

@@ -6,9 +6,9 @@ use super::answer::{Answer, Heads, Wrong};
 use super::code;
 use super::control::{Inbound, Server, ours};
 use super::piece::Piece;
-use super::request::Framed;
+use super::request::{Framed, framed};
 use crate::session::Heard;
-use crate::session::places::{Came, Carrier};
+use crate::session::multiplexed::{Came, Carrier};
 
 /// Our control stream: the first that a client begins in one direction. Source: RFC 9000, section 2.1.
 const CONTROL_STREAM: u64 = 2;
@@ -21,18 +21,14 @@ pub(crate) const MOST_INBOUND: u32 = 16;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub struct Connection {
     /// What is to be sent, as pieces.
-    pub(super) out: Vec<u8>,
-    /// Bytes of streams that have come, for the caller to take.
-    pub(super) came: usize,
+    out: Vec<u8>,
     lanes: Box<[Lane]>,
     /// The lane of each stream that is under way.
     of_stream: HashMap<u64, u32>,
     /// Streams that may be begun.
     rooms: VecDeque<u64>,
-    /// Lanes that have a request and no stream for it.
-    waiting: VecDeque<u32>,
     inbound: HashMap<u64, Inbound>,
     server: Server,
 }
@@ -50,101 +46,11 @@ struct Lane {
 }
 
 impl Connection {
-    /// Begins with so many lanes. With `hears` answers are kept for [`Carrier::take_heard`].
-    pub(super) fn new(lanes: u32, hears: bool) -> Self {
-        let mut out = Vec::new();
-        Piece::Data { stream: CONTROL_STREAM, bytes: &ours(), last: false }.write(&mut out);
-        Self {
-            out,
-            came: 0,
-            lanes: (0..lanes).map(|_| Lane { heard: hears.then(Box::default), ..Lane::default() }).collect(),
-            of_stream: HashMap::new(),
-            rooms: VecDeque::new(),
-            waiting: VecDeque::new(),
-            inbound: HashMap::new(),
-            server: Server::default(),
-        }
-    }
-
-    /// Whether the server takes another request now.
-    pub(super) fn has_room(&self) -> bool {
-        self.server.leaves_at.is_none() && !self.rooms.is_empty()
-    }
-
-    /// Whether the server has said farewell and answered what it was to answer.
-    pub(super) fn is_over(&self) -> bool {
-        self.server.leaves_at.is_some() && self.of_stream.is_empty()
-    }
-
-    /// The request of `lane` waits until there is room.
-    pub(super) fn wait(&mut self, lane: u32) {
-        self.waiting.push_back(lane);
-    }
-
-    /// Begins a stream, for which there is room.
-    pub(super) fn ask(&mut self, lane: u32, request: &Framed) {
-        let Some(stream) = self.rooms.pop_front() else { return };
-        Piece::Data { stream, bytes: &request.bytes, last: true }.write(&mut self.out);
-        self.of_stream.insert(stream, lane);
-        let place = &mut self.lanes[lane as usize];
-        (place.stream, place.begun, place.bodiless) = (Some(stream), false, request.head);
-        place.answer = Answer::default();
-    }
-
     fn give_up(&mut self, lane: u32, code: u64) {
         if let Some(stream) = self.lanes[lane as usize].stream.take() {
             self.of_stream.remove(&stream);
             Piece::Reset { stream, code }.write(&mut self.out);
         }
-    }
-
-    /// Says why the connection is to be closed, and nothing else any more.
-    pub(super) fn close(&mut self, code: u64) {
-        Piece::Close { code }.write(&mut self.out);
-    }
-
-    /// Takes in pieces; `report` is called with what came of each stream of ours.
-    ///
-    /// # Errors
-    /// The code with which the connection is over.
-    pub(super) fn receive(
-        &mut self,
-        mut bytes: &[u8],
-        heads: &mut Heads,
-        mut report: impl FnMut(u32, Came),
-    ) -> Result<(), u64> {
-        while let Some(piece) = Piece::next(&mut bytes) {
-            if let Piece::Data { bytes, .. } = piece {
-                self.came += bytes.len();
-            }
-            match piece {
-                Piece::Room { stream } => self.rooms.push_back(stream),
-                Piece::Data { stream, bytes, last } if stream & KIND == OURS => {
-                    if let Some((lane, how)) = self.answered(stream, bytes, last, heads)? {
-                        report(lane, how);
-                    }
-                }
-                Piece::Data { stream, bytes, last } if stream & KIND == OF_SERVER => {
-                    self.take_server_stream(stream, bytes, last, &mut report)?;
-                }
-                // We have allowed no such stream.
-                Piece::Data { .. } => return Err(code::STREAM_CREATION),
-                Piece::Reset { stream, .. } if stream & KIND == OURS => {
-                    if let Some(lane) = self.of_stream.remove(&stream) {
-                        self.lanes[lane as usize].stream = None;
-                        report(lane, Came::Reset);
-                    }
-                }
-                Piece::Reset { stream, .. } => {
-                    let inbound = self.inbound.remove(&stream);
-                    if inbound.is_some_and(|inbound| !inbound.may_be_reset()) {
-                        return Err(code::CLOSED_CRITICAL_STREAM);
-                    }
-                }
-                Piece::Close { .. } => {}
-            }
-        }
-        Ok(())
     }
 
     /// More of an answer has come: to which lane, and what that means where it means anything.
@@ -213,20 +119,101 @@ impl Connection {
 }
 
 impl Carrier for Connection {
+    const NAME: &'static str = "HTTP/3";
+    const TIMED: bool = true;
+    type Common = Heads;
+    type Request = Framed;
+    type Fault = u64;
+
+    fn open(_: &Heads, lanes: u32, hears: bool) -> Self {
+        let mut out = Vec::new();
+        Piece::Data { stream: CONTROL_STREAM, bytes: &ours(), last: false }.write(&mut out);
+        Self {
+            out,
+            lanes: (0..lanes).map(|_| Lane { heard: hears.then(Box::default), ..Lane::default() }).collect(),
+            of_stream: HashMap::new(),
+            rooms: VecDeque::new(),
+            inbound: HashMap::new(),
+            server: Server::default(),
+        }
+    }
+
+    fn request(_: &Heads, bytes: &[u8]) -> Option<Framed> {
+        framed(bytes)
+    }
+
+    fn has_room(&self) -> bool {
+        self.server.leaves_at.is_none() && !self.rooms.is_empty()
+    }
+
+    fn is_over(&self) -> bool {
+        self.server.leaves_at.is_some() && self.of_stream.is_empty()
+    }
+
+    fn ask(&mut self, lane: u32, request: &Framed, _: bool) {
+        let Some(stream) = self.rooms.pop_front() else { return };
+        Piece::Data { stream, bytes: &request.bytes, last: true }.write(&mut self.out);
+        self.of_stream.insert(stream, lane);
+        let place = &mut self.lanes[lane as usize];
+        (place.stream, place.begun, place.bodiless) = (Some(stream), false, request.head);
+        place.answer = Answer::default();
+    }
+
+    fn cancel(&mut self, lane: u32) {
+        self.give_up(lane, code::REQUEST_CANCELLED);
+    }
+
+    /// Takes in pieces. A fault is the code with which the connection is over.
+    fn receive(
+        &mut self,
+        heads: &mut Heads,
+        mut received: &[u8],
+        bytes_of_streams: &mut usize,
+        mut report: impl FnMut(u32, Came),
+    ) -> Result<(), u64> {
+        while let Some(piece) = Piece::next(&mut received) {
+            if let Piece::Data { bytes, .. } = piece {
+                *bytes_of_streams += bytes.len();
+            }
+            match piece {
+                Piece::Room { stream } => self.rooms.push_back(stream),
+                Piece::Data { stream, bytes, last } if stream & KIND == OURS => {
+                    if let Some((lane, how)) = self.answered(stream, bytes, last, heads)? {
+                        report(lane, how);
+                    }
+                }
+                Piece::Data { stream, bytes, last } if stream & KIND == OF_SERVER => {
+                    self.take_server_stream(stream, bytes, last, &mut report)?;
+                }
+                // We have allowed no such stream.
+                Piece::Data { .. } => return Err(code::STREAM_CREATION),
+                Piece::Reset { stream, .. } if stream & KIND == OURS => {
+                    if let Some(lane) = self.of_stream.remove(&stream) {
+                        self.lanes[lane as usize].stream = None;
+                        report(lane, Came::Reset);
+                    }
+                }
+                Piece::Reset { stream, .. } => {
+                    let inbound = self.inbound.remove(&stream);
+                    if inbound.is_some_and(|inbound| !inbound.may_be_reset()) {
+                        return Err(code::CLOSED_CRITICAL_STREAM);
+                    }
+                }
+                Piece::Close { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, fault: Option<u64>) {
+        Piece::Close { code: fault.unwrap_or(code::NO_ERROR) }.write(&mut self.out);
+    }
+
     fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
     fn take_heard(&mut self, lane: u32) -> Option<Heard> {
         self.lanes[lane as usize].heard.as_deref_mut().map(std::mem::take)
-    }
-
-    fn next_waiting(&mut self) -> Option<u32> {
-        if self.has_room() { self.waiting.pop_front() } else { None }
-    }
-
-    fn cancel(&mut self, lane: u32) {
-        self.give_up(lane, code::REQUEST_CANCELLED);
-        self.waiting.retain(|other| *other != lane);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::code;
 use super::varint;
+use crate::session::fields::FIELDS_BYTES;
 
 /// Kinds of streams.
 const CONTROL: u64 = 0;
@@ -21,7 +22,7 @@ const GOAWAY: u64 = 7;
 const MAX_PUSH_ID: u64 = 13;
 
 /// Settings of ours: no table, no stream that waits for it, and the most fields that we take.
-const OURS: [(u64, u64); 3] = [(0x01, 0), (0x07, 0), (0x06, super::qpack::FIELDS_BYTES as u64)];
+const OURS: [(u64, u64); 3] = [(0x01, 0), (0x07, 0), (0x06, FIELDS_BYTES as u64)];
 /// Settings that HTTP/2 has and HTTP/3 must not. Source: RFC 9114, section 7.2.4.1.
 const OF_HTTP2: std::ops::RangeInclusive<u64> = 0x02..=0x05;
 /// Most bytes of a frame on the control stream that we keep: settings have a dozen of entries.

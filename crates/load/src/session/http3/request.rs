@@ -4,7 +4,7 @@ use crate::session::Translated;
 
 /// A request as its stream carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Framed {
+pub struct Framed {
     /// All frames.
     pub(super) bytes: Vec<u8>,
     /// Whether it is HEAD, whose answer has no body.

@@ -1,0 +1,226 @@
+//! One answer: its fields, its body, and for a call of gRPC how it went.
+
+use http2::hpack::{Decoder, HpackError};
+
+use crate::session::fields::{Fields, FieldsError, Head};
+use crate::session::grpc::{Messages, is_grpc, status};
+use crate::session::{Body, GrpcError, Heard, Malformed};
+
+/// Field that says how a call went.
+const GRPC_STATUS: &[u8] = b"grpc-status";
+/// Status of HTTP of every answer to a call that has reached its service.
+const OK: u16 = 200;
+
+/// What a head says.
+#[derive(Debug, Clone, Copy, Default)]
+struct Said {
+    head: Head,
+    /// How a call went, where that is not to come after the body.
+    call: Option<u16>,
+}
+
+/// What a block of fields stands for, as long as nothing changes the table of its connection.
+#[derive(Debug, Default)]
+struct Known<T> {
+    block: Vec<u8>,
+    changes: u64,
+    said: T,
+}
+
+impl<T: Copy> Known<T> {
+    #[inline]
+    fn find(&self, block: &[u8], changes: u64) -> Option<T> {
+        (self.changes == changes && self.block == block && !block.is_empty()).then_some(self.said)
+    }
+
+    fn keep(&mut self, block: &[u8], before: u64, changes: u64, said: T) {
+        self.block.clear();
+        if before == changes {
+            self.block.extend_from_slice(block);
+        }
+        (self.changes, self.said) = (changes, said);
+    }
+}
+
+/// Reads the blocks of fields of one connection, in their order. What a server says again costs a comparison.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    decoder: Decoder,
+    grpc: bool,
+    head: Known<Said>,
+    trailers: Known<Option<u16>>,
+}
+
+/// Fields that were read, or why those of one answer are none; an error of the outer kind ends the connection.
+type Read<T> = Result<Result<T, Malformed>, HpackError>;
+
+impl Blocks {
+    pub(super) fn new(table_bytes: usize, grpc: bool) -> Self {
+        Self { decoder: Decoder::new(table_bytes), grpc, head: Known::default(), trailers: Known::default() }
+    }
+
+    #[inline]
+    fn head(&mut self, block: &[u8], heard: Option<&mut Heard>) -> Read<Said> {
+        match self.head.find(block, self.decoder.changes()) {
+            Some(said) if heard.is_none() => Ok(Ok(said)),
+            _ => self.read_head(block, heard),
+        }
+    }
+
+    fn read_head(&mut self, block: &[u8], heard: Option<&mut Heard>) -> Read<Said> {
+        let before = self.decoder.changes();
+        let mut fields = Fields::of_head(heard.is_some());
+        let (mut call, mut is_call) = (None, false);
+        self.decoder.decode(block, |name, value| {
+            fields.push(name, value);
+            match name {
+                GRPC_STATUS => call = Some(status(Some(value))),
+                b"content-type" => is_call = is_grpc(Some(value)),
+                _ => {}
+            }
+        })?;
+        let head = match fields.end(heard) {
+            Ok(head) => head,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let call = match call.filter(|_| self.grpc).transpose() {
+            Err(error) => return Ok(Err(error.into())),
+            Ok(None) if self.grpc && head.status >= OK => match (head.status, is_call) {
+                (OK, true) => None,
+                (OK, false) => return Ok(Err(GrpcError::ContentType.into())),
+                (status, _) => Some(status),
+            },
+            Ok(call) => call,
+        };
+        let said = Said { head, call };
+        self.head.keep(block, before, self.decoder.changes(), said);
+        Ok(Ok(said))
+    }
+
+    /// How a call went, as the fields after its answer say.
+    #[inline]
+    fn trailers(&mut self, block: &[u8]) -> Read<Option<u16>> {
+        match self.trailers.find(block, self.decoder.changes()) {
+            Some(call) => Ok(Ok(call)),
+            None => self.read_trailers(block),
+        }
+    }
+
+    fn read_trailers(&mut self, block: &[u8]) -> Read<Option<u16>> {
+        let before = self.decoder.changes();
+        let (mut fields, mut call) = (Fields::of_trailers(), None);
+        self.decoder.decode(block, |name, value| {
+            fields.push(name, value);
+            if name == GRPC_STATUS {
+                call = Some(status(Some(value)));
+            }
+        })?;
+        if let Err(error) = fields.end(None) {
+            return Ok(Err(error.into()));
+        }
+        let call = match call.filter(|_| self.grpc).transpose() {
+            Err(error) => return Ok(Err(error.into())),
+            Ok(call) => call,
+        };
+        self.trailers.keep(block, before, self.decoder.changes(), call);
+        Ok(Ok(call))
+    }
+
+    /// Reads fields that are for nobody, because others are compressed by them.
+    pub(super) fn pass(&mut self, block: &[u8]) -> Result<(), HpackError> {
+        self.decoder.decode(block, |_, _| {})
+    }
+}
+
+/// An answer as it comes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Answer {
+    said: Said,
+    /// Bytes of the body so far.
+    came: u64,
+    /// How the body of a call is read.
+    messages: Messages,
+    /// How a call went, once the fields after its body have said so.
+    call: Option<u16>,
+}
+
+impl Answer {
+    /// Takes in fields; whether they are of a head that begins the answer.
+    pub(super) fn fields(
+        &mut self,
+        block: &[u8],
+        ends: bool,
+        blocks: &mut Blocks,
+        heard: Option<&mut Heard>,
+    ) -> Read<bool> {
+        if self.said.head.status != 0 {
+            return Ok(match blocks.trailers(block)? {
+                Ok(_) if !ends => Err(FieldsError::Order.into()),
+                Ok(call) => {
+                    self.call = call;
+                    Ok(false)
+                }
+                Err(error) => Err(error),
+            });
+        }
+        let said = match blocks.head(block, heard)? {
+            Ok(said) => said,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(match said.head.is_interim() {
+            Err(error) => Err(error.into()),
+            Ok(true) if ends => Err(FieldsError::Incomplete.into()),
+            Ok(true) => Ok(false),
+            Ok(false) => {
+                self.said = said;
+                Ok(true)
+            }
+        })
+    }
+
+    /// Takes in bytes of the body.
+    #[inline]
+    pub(super) fn body(
+        &mut self,
+        bytes: &[u8],
+        grpc: bool,
+        heard: Option<&mut Heard>,
+    ) -> Result<(), Malformed> {
+        if self.said.head.status == 0 {
+            return Err(FieldsError::Order.into());
+        }
+        self.came += bytes.len() as u64;
+        if let Some(heard) = heard {
+            heard.more(bytes);
+        }
+        if grpc && !bytes.is_empty() {
+            self.messages.take(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: the status that counts.
+    #[inline]
+    pub(super) fn end(
+        &self,
+        bodiless: bool,
+        grpc: bool,
+        heard: Option<&mut Heard>,
+    ) -> Result<u16, Malformed> {
+        let mut counted = self.said.head.end(self.came, bodiless)?;
+        if grpc {
+            counted = match self.said.call {
+                Some(early) => early,
+                None => {
+                    let call = self.call.ok_or(GrpcError::NoStatus)?;
+                    self.messages.end()?;
+                    call
+                }
+            };
+        }
+        if let Some(heard) = heard {
+            heard.status = counted;
+        }
+        Ok(counted)
+    }
+}

@@ -1,0 +1,322 @@
+//! Frames of the server, one by one.
+
+use http2::frame::{self, ErrorCode, FrameHead, PAYLOAD_BYTES, STREAM_MASK, WINDOW_MAX};
+use http2::settings::SETTING_BYTES;
+
+use super::connection::{Connection, Fault, Part, Pending, WINDOW_BYTES};
+use crate::session::fields::FIELDS_BYTES;
+use crate::session::multiplexed::Came;
+
+/// Length of the priority in a frame of fields, in bytes.
+const PRIORITY_BYTES: usize = 5;
+/// Longest block of compressed fields, in bytes. They are shorter than what they stand for, but for a few that are small.
+const BLOCK_BYTES: usize = 2 * FIELDS_BYTES;
+
+const fn protocol(why: &'static str) -> Fault {
+    Fault(ErrorCode::ProtocolError, why)
+}
+
+const fn size(why: &'static str) -> Fault {
+    Fault(ErrorCode::FrameSizeError, why)
+}
+
+const UNDECODABLE: Fault = Fault(ErrorCode::CompressionError, "the compressed fields stand for nothing");
+
+/// A payload without its padding.
+fn unpadded<'p>(head: &FrameHead, payload: &'p [u8]) -> Result<&'p [u8], Fault> {
+    if !head.has(frame::PADDED) {
+        return Ok(payload);
+    }
+    let (padding, rest) = payload.split_first().ok_or(size("a padded frame is empty"))?;
+    let length = rest.len().checked_sub(usize::from(*padding));
+    length.map(|length| &rest[..length]).ok_or(protocol("the padding is longer than its frame"))
+}
+
+/// Leave that is to be given, where half of the window is used up.
+#[inline]
+fn leave(came: &mut u32) -> Option<u32> {
+    (*came >= WINDOW_BYTES / 2).then(|| std::mem::take(came))
+}
+
+impl Connection {
+    /// What is wrong with a frame before its payload is there.
+    #[inline]
+    pub(super) fn check_order(&self, head: &FrameHead) -> Result<(), Fault> {
+        if head.length > PAYLOAD_BYTES {
+            return Err(size("a frame is longer than it may be"));
+        }
+        if !self.told && (head.kind != frame::SETTINGS || head.has(frame::ACK)) {
+            return Err(protocol("the first frame is not SETTINGS"));
+        }
+        let wanted = self.pending.as_ref().map(|pending| pending.stream);
+        let given = (head.kind == frame::CONTINUATION).then_some(head.stream);
+        match wanted == given {
+            true => Ok(()),
+            false => Err(protocol("fields are to be continued, or are continued though they are whole")),
+        }
+    }
+
+    /// Every frame but those of bodies, which come in parts unless they are padded.
+    pub(super) fn take_frame(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        match head.kind {
+            frame::DATA => {
+                let data = unpadded(head, payload)?;
+                let part = self.begin_data(head, data.len())?;
+                self.body(part, data, report);
+                Ok(())
+            }
+            frame::HEADERS => self.headers(head, payload, report),
+            frame::CONTINUATION => self.continuation(head, payload, report),
+            frame::RST_STREAM => self.rst_stream(head, payload, report),
+            frame::SETTINGS => self.settings(head, payload),
+            frame::PUSH_PROMISE => Err(protocol("what was not asked for was not allowed either")),
+            frame::PING => self.ping(head, payload),
+            frame::GOAWAY => self.goaway(head, payload, report),
+            frame::WINDOW_UPDATE => self.window_update(head, payload, report),
+            // Priorities, and what nobody knows.
+            _ => Ok(()),
+        }
+    }
+
+    /// A frame of a body begins, of which `content` bytes are no padding.
+    #[inline]
+    pub(super) fn begin_data(&mut self, head: &FrameHead, content: usize) -> Result<Part, Fault> {
+        if self.is_idle(head.stream) {
+            return Err(protocol("data came on a stream without a request"));
+        }
+        let length = head.length as u32;
+        let lane = self.lane_of(head.stream);
+        let of_lane = lane.map_or(0, |lane| self.lanes[lane as usize].came);
+        if self.came + length > WINDOW_BYTES || of_lane + length > WINDOW_BYTES {
+            return Err(Fault(ErrorCode::FlowControlError, "more data came than the windows allowed"));
+        }
+        let ends = head.has(frame::END_STREAM);
+        self.came += length;
+        if let Some(more) = leave(&mut self.came) {
+            frame::window_update(&mut self.out, 0, more);
+        }
+        if let Some(lane) = lane {
+            let place = &mut self.lanes[lane as usize];
+            place.came += length;
+            if let Some(more) = leave(&mut place.came).filter(|_| !ends) {
+                frame::window_update(&mut self.out, head.stream, more);
+            }
+        }
+        Ok(Part { lane, left: content, ends })
+    }
+
+    /// Bytes of a body, and perhaps its end.
+    #[inline]
+    pub(super) fn body(&mut self, part: Part, bytes: &[u8], report: &mut impl FnMut(u32, Came)) {
+        let left = part.left - bytes.len();
+        self.part = (left > 0).then_some(Part { left, ..part });
+        let Some(lane) = part.lane else { return };
+        let place = &mut self.lanes[lane as usize];
+        if let Err(error) = place.answer.body(bytes, self.grpc, place.heard.as_deref_mut()) {
+            return self.refuse(lane, error, report);
+        }
+        if left == 0 && part.ends {
+            self.answered(lane, report);
+        }
+    }
+
+    /// The stream of a lane has ended.
+    #[inline]
+    fn answered(&mut self, lane: u32, report: &mut impl FnMut(u32, Came)) {
+        let place = &mut self.lanes[lane as usize];
+        match place.answer.end(place.bodiless, self.grpc, place.heard.as_deref_mut()) {
+            Ok(status) => {
+                self.end(lane);
+                report(lane, Came::Answered(status));
+            }
+            Err(error) => self.refuse(lane, error, report),
+        }
+    }
+
+    fn headers(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        if self.is_idle(head.stream) {
+            return Err(protocol("an answer came on a stream without a request"));
+        }
+        let mut block = unpadded(head, payload)?;
+        if head.has(frame::PRIORITIZED) {
+            block = block.get(PRIORITY_BYTES..).ok_or(size("a priority is cut off"))?;
+        }
+        let ends = head.has(frame::END_STREAM);
+        if head.has(frame::END_HEADERS) {
+            return self.fields(head.stream, ends, block, report);
+        }
+        self.pending = Some(Pending { stream: head.stream, ends, block: block.to_vec() });
+        Ok(())
+    }
+
+    fn continuation(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        let Some(mut pending) = self.pending.take() else { return Err(protocol("nothing is continued")) };
+        pending.block.extend_from_slice(payload);
+        if pending.block.len() > BLOCK_BYTES {
+            return Err(Fault(ErrorCode::EnhanceYourCalm, "the fields of one answer go on for too long"));
+        }
+        if head.has(frame::END_HEADERS) {
+            return self.fields(pending.stream, pending.ends, &pending.block, report);
+        }
+        self.pending = Some(pending);
+        Ok(())
+    }
+
+    /// Whole fields: of an answer, of what comes after its body, or of what was given up.
+    fn fields(
+        &mut self,
+        stream: u32,
+        ends: bool,
+        block: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        let Some(lane) = self.lane_of(stream) else {
+            return self.blocks.pass(block).map_err(|_| UNDECODABLE);
+        };
+        let place = &mut self.lanes[lane as usize];
+        let read = place.answer.fields(block, ends, &mut self.blocks, place.heard.as_deref_mut());
+        match read.map_err(|_| UNDECODABLE)? {
+            Err(error) => self.refuse(lane, error, report),
+            Ok(_) if ends => self.answered(lane, report),
+            Ok(true) => self.begun.push((lane, stream)),
+            Ok(false) => {}
+        }
+        Ok(())
+    }
+
+    fn rst_stream(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        if self.is_idle(head.stream) {
+            return Err(protocol("a stream was broken off that was never opened"));
+        }
+        if payload.len() != 4 {
+            return Err(size("a reset has another length"));
+        }
+        if let Some(lane) = self.lane_of(head.stream) {
+            self.forget(lane);
+            report(lane, Came::Reset);
+        }
+        Ok(())
+    }
+
+    fn settings(&mut self, head: &FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        if head.stream != 0 {
+            return Err(protocol("settings are those of the connection"));
+        }
+        if head.has(frame::ACK) {
+            return if payload.is_empty() { Ok(()) } else { Err(size("an answer has settings")) };
+        }
+        if !payload.len().is_multiple_of(SETTING_BYTES) {
+            return Err(size("a setting is cut off"));
+        }
+        if !std::mem::replace(&mut self.told, true) {
+            // What it does not limit is not limited.
+            self.settings.streams = u32::MAX;
+        }
+        let before = self.settings.window_bytes;
+        self.settings.note(payload).map_err(|(code, why)| Fault(code, why))?;
+        self.writer.grant(self.settings.table_bytes as usize);
+        let more = self.settings.window_bytes - before;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.stream != 0) {
+            lane.may_send += more;
+            if lane.may_send > WINDOW_MAX {
+                return Err(Fault(ErrorCode::FlowControlError, "the window of a stream is too large"));
+            }
+        }
+        frame::whole(&mut self.out, frame::SETTINGS, frame::ACK, 0, &[]);
+        self.send_more();
+        Ok(())
+    }
+
+    fn ping(&mut self, head: &FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        match payload.len() {
+            _ if head.stream != 0 => Err(protocol("a ping is for the connection")),
+            8 => {
+                if !head.has(frame::ACK) {
+                    frame::whole(&mut self.out, frame::PING, frame::ACK, 0, payload);
+                }
+                Ok(())
+            }
+            _ => Err(size("a ping has another length")),
+        }
+    }
+
+    /// The server takes no more streams, and answers none after the last that it names.
+    fn goaway(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        let Some(last) = payload.first_chunk().filter(|_| payload.len() >= 8) else {
+            return Err(size("an end is cut off"));
+        };
+        if head.stream != 0 {
+            return Err(protocol("the end is that of the connection"));
+        }
+        self.leaving = true;
+        let last = u32::from_be_bytes(*last) & STREAM_MASK;
+        for lane in 0..self.lanes.len() as u32 {
+            if self.lanes[lane as usize].stream > last {
+                self.forget(lane);
+                report(lane, Came::Reset);
+            }
+        }
+        Ok(())
+    }
+
+    fn window_update(
+        &mut self,
+        head: &FrameHead,
+        payload: &[u8],
+        report: &mut impl FnMut(u32, Came),
+    ) -> Result<(), Fault> {
+        let Ok(bytes) = <[u8; 4]>::try_from(payload) else { return Err(size("leave has another length")) };
+        let more = i64::from(u32::from_be_bytes(bytes) & STREAM_MASK);
+        if head.stream == 0 {
+            self.may_send += more;
+            if more == 0 {
+                return Err(protocol("leave to send nothing"));
+            }
+            if self.may_send > WINDOW_MAX {
+                let why = "the window of the connection is too large";
+                return Err(Fault(ErrorCode::FlowControlError, why));
+            }
+        } else if self.is_idle(head.stream) {
+            return Err(protocol("leave came for a stream without a request"));
+        } else if let Some(lane) = self.lane_of(head.stream) {
+            let place = &mut self.lanes[lane as usize];
+            place.may_send += more;
+            let code = match place.may_send {
+                _ if more == 0 => Some(ErrorCode::ProtocolError),
+                ..=WINDOW_MAX => None,
+                _ => Some(ErrorCode::FlowControlError),
+            };
+            if let Some(code) = code {
+                self.break_off(lane, code);
+                report(lane, Came::Reset);
+            }
+        }
+        self.send_more();
+        Ok(())
+    }
+}
