@@ -38,7 +38,7 @@ impl Pair {
         let taken: Taken = bench.tools(load, &[*ours, *theirs])?;
         let table = page::table(&BESIDE, &taken.rows_beside(*ours));
         let note = format!(
-            " {} connections with {} in flight on each; the server is `{server}`.{note}{}",
+            " {} connections with {} in flight on each; the server is `{server}`, and CPUs may go idle.{note}{}",
             load.connections,
             load.pipeline,
             taken.missing_note()
