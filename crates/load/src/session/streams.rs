@@ -29,6 +29,13 @@ impl Session {
         self.malformed(lane, malformed, at)
     }
 
+    /// The request of `lane` was not looked at: it is sent on another connection.
+    pub fn stream_refused(&mut self, lane: u32, at: u64) -> Fate {
+        self.tally.resent(at);
+        self.abandon(lane, at);
+        Fate::Replace
+    }
+
     /// The connection of `lane` is over; `malformed` says that the server did not speak the protocol. Whether a request failed by
     /// that.
     pub fn stream_lost(&mut self, lane: u32, malformed: bool, at: u64) -> bool {

@@ -101,6 +101,8 @@ pub struct Connection {
     pub(super) told: bool,
     /// Whether the server takes no more streams.
     pub(super) leaving: bool,
+    /// Whether it has answered any: one that only ever refuses fails.
+    pub(super) proven: bool,
     pub(super) came: u32,
     pub(super) may_send: i64,
 }
@@ -254,6 +256,7 @@ impl Carrier for Connection {
             settings: Settings { streams: UNTOLD_STREAMS, ..Settings::BEGIN },
             told: false,
             leaving: false,
+            proven: false,
             came: 0,
             may_send: WINDOW_BEGINS,
         }

@@ -131,6 +131,7 @@ impl Connection {
         let place = &mut self.lanes[lane as usize];
         match place.answer.end(place.bodiless, self.grpc, place.heard.as_deref_mut()) {
             Ok(status) => {
+                self.proven = true;
                 self.end(lane);
                 report(lane, Came::Answered(status));
             }
@@ -213,9 +214,15 @@ impl Connection {
         }
         if let Some(lane) = self.lane_of(head.stream) {
             self.forget(lane);
-            report(lane, Came::Reset);
+            let refused = payload == (ErrorCode::RefusedStream as u32).to_be_bytes();
+            report(lane, if refused { self.refused() } else { Came::Reset });
         }
         Ok(())
+    }
+
+    /// What comes of a stream that the server has not looked at.
+    fn refused(&self) -> Came {
+        if self.proven { Came::Refused } else { Came::Reset }
     }
 
     fn settings(&mut self, head: &FrameHead, payload: &[u8]) -> Result<(), Fault> {
@@ -278,7 +285,7 @@ impl Connection {
         for lane in 0..self.lanes.len() as u32 {
             if self.lanes[lane as usize].stream > last {
                 self.forget(lane);
-                report(lane, Came::Reset);
+                report(lane, self.refused());
             }
         }
         Ok(())
