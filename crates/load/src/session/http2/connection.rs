@@ -42,6 +42,35 @@ struct Unsent {
     from: usize,
 }
 
+impl Unsent {
+    /// Sends as much as the windows of stream and connection allow; whether that is all.
+    fn send(&mut self, out: &mut Vec<u8>, stream: u32, [of_stream, of_all]: [&mut i64; 2]) -> bool {
+        while self.from < self.body.len() {
+            let room = (*of_stream).min(*of_all).min(PAYLOAD_BYTES as i64);
+            if room <= 0 {
+                return false;
+            }
+            let piece = &self.body[self.from..self.body.len().min(self.from + room as usize)];
+            self.from += piece.len();
+            let flags = if self.from == self.body.len() { frame::END_STREAM } else { 0 };
+            frame::whole(out, frame::DATA, flags, stream, piece);
+            *of_stream -= piece.len() as i64;
+            *of_all -= piece.len() as i64;
+        }
+        true
+    }
+}
+
+/// A stream that was answered before all of its body was sent: it goes on until the server has all, or says that it wants no more.
+///
+/// Source: RFC 9113, section 8.1.
+#[derive(Debug)]
+pub(super) struct Ebb {
+    pub(super) stream: u32,
+    pub(super) may_send: i64,
+    unsent: Unsent,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     /// The stream that is under way; 0 if none is.
@@ -94,6 +123,7 @@ pub struct Connection {
     next: u32,
     /// Lanes with a body that the windows did not let through.
     held_back: VecDeque<u32>,
+    pub(super) ebbing: VecDeque<Ebb>,
     pub(super) blocks: Blocks,
     pub(super) writer: Writer,
     pub(super) settings: Settings,
@@ -138,12 +168,25 @@ impl Connection {
     /// The stream of a lane is answered.
     #[inline]
     pub(super) fn end(&mut self, lane: u32) {
-        let place = &self.lanes[lane as usize];
-        if place.unsent.is_some() {
-            // The rest of its body is not wanted.
-            frame::reset(&mut self.out, place.stream, ErrorCode::Cancel);
+        if self.lanes[lane as usize].unsent.is_some() {
+            self.let_ebb(lane);
         }
         self.forget(lane);
+    }
+
+    /// The rest of a body is no lane's any more. There are no more of these than lanes: the oldest is ended.
+    #[cold]
+    fn let_ebb(&mut self, lane: u32) {
+        let place = &mut self.lanes[lane as usize];
+        if let Some(unsent) = place.unsent.take() {
+            self.ebbing.push_back(Ebb { stream: place.stream, may_send: place.may_send, unsent });
+            self.held_back.retain(|other| *other != lane);
+        }
+        if self.ebbing.len() > self.lanes.len()
+            && let Some(oldest) = self.ebbing.pop_front()
+        {
+            frame::reset(&mut self.out, oldest.stream, ErrorCode::Cancel);
+        }
     }
 
     /// Ends the stream of a lane before its time.
@@ -163,24 +206,15 @@ impl Connection {
         report(lane, Came::Malformed(malformed));
     }
 
-    /// Sends as much of a body as the windows allow; whether that is all.
+    /// Sends as much of the body of a lane as the windows allow; whether that is all.
     fn send_body(&mut self, lane: u32) -> bool {
         let place = &mut self.lanes[lane as usize];
-        let Some(Unsent { body, from }) = &mut place.unsent else { return true };
-        while *from < body.len() {
-            let room = place.may_send.min(self.may_send).min(PAYLOAD_BYTES as i64);
-            if room <= 0 {
-                return false;
-            }
-            let piece = &body[*from..body.len().min(*from + room as usize)];
-            *from += piece.len();
-            let flags = if *from == body.len() { frame::END_STREAM } else { 0 };
-            frame::whole(&mut self.out, frame::DATA, flags, place.stream, piece);
-            place.may_send -= piece.len() as i64;
-            self.may_send -= piece.len() as i64;
+        let Some(unsent) = &mut place.unsent else { return true };
+        let all = unsent.send(&mut self.out, place.stream, [&mut place.may_send, &mut self.may_send]);
+        if all {
+            place.unsent = None;
         }
-        place.unsent = None;
-        true
+        all
     }
 
     /// Windows have grown: bodies go on, those that waited longest first.
@@ -191,6 +225,8 @@ impl Connection {
                 self.held_back.push_back(lane);
             }
         }
+        let (out, all) = (&mut self.out, &mut self.may_send);
+        self.ebbing.retain_mut(|ebb| !ebb.unsent.send(out, ebb.stream, [&mut ebb.may_send, all]));
     }
 
     /// Deals with all frames that are whole, and with parts of bodies.
@@ -251,6 +287,7 @@ impl Carrier for Connection {
             active: 0,
             next: 1,
             held_back: VecDeque::new(),
+            ebbing: VecDeque::new(),
             blocks: Blocks::new(TABLE_BYTES, manner.grpc),
             writer: Writer::default(),
             settings: Settings { streams: UNTOLD_STREAMS, ..Settings::BEGIN },
@@ -268,7 +305,7 @@ impl Carrier for Connection {
 
     #[inline]
     fn has_room(&self) -> bool {
-        self.active < self.settings.streams && !self.leaving
+        self.active + (self.ebbing.len() as u32) < self.settings.streams && !self.leaving
     }
 
     #[inline]

@@ -216,6 +216,8 @@ impl Connection {
             self.forget(lane);
             let refused = payload == (ErrorCode::RefusedStream as u32).to_be_bytes();
             report(lane, if refused { self.refused() } else { Came::Reset });
+        } else {
+            self.ebbing.retain(|ebb| ebb.stream != head.stream);
         }
         Ok(())
     }
@@ -249,6 +251,7 @@ impl Connection {
                 return Err(Fault(ErrorCode::FlowControlError, "the window of a stream is too large"));
             }
         }
+        self.ebbing.iter_mut().for_each(|ebb| ebb.may_send += more);
         frame::whole(&mut self.out, frame::SETTINGS, frame::ACK, 0, &[]);
         self.send_more();
         Ok(())
@@ -322,6 +325,8 @@ impl Connection {
                 self.break_off(lane, code);
                 report(lane, Came::Reset);
             }
+        } else if let Some(ebb) = self.ebbing.iter_mut().find(|ebb| ebb.stream == head.stream) {
+            ebb.may_send = (ebb.may_send + more).min(WINDOW_MAX);
         }
         self.send_more();
         Ok(())
