@@ -1,9 +1,9 @@
 //! HTTP/2: what is sent on streams is counted, and waiting for one is charged to the response.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use load::schedule::{Arrival, Pace};
@@ -146,6 +146,58 @@ fn what_a_server_has_not_looked_at_is_asked_again() {
     let report =
         drive(address, 4, |config| (config.connections, config.requests) = (1, Some(40))).unwrap().report;
     assert_eq!((report.requests, report.errors.total()), (40, 0), "{:?}", report.errors);
+}
+
+/// Answers each request at its fields, and then says that it wants no body.
+#[test]
+fn a_request_that_is_answered_before_its_body_is_there_is_not_broken_off() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let resets = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&resets);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || answer_early(stream, &seen));
+        }
+    });
+    let outcome = drive(address, 4, |config| {
+        (config.connections, config.requests) = (1, Some(200));
+        config.request.method = "POST".into();
+        config.request.body = vec![b'x'; 100_000];
+    });
+    let report = outcome.unwrap().report;
+    assert_eq!((report.requests, report.errors.total()), (200, 0), "{:?}", report.errors);
+    assert_eq!(resets.load(Ordering::SeqCst), 0, "streams that the generator broke off");
+}
+
+fn answer_early(mut stream: TcpStream, resets: &AtomicUsize) -> Option<()> {
+    const NO_ERROR: [u8; 4] = [0; 4];
+    stream.write_all(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00").ok()?;
+    stream.read_exact(&mut [0; 24]).ok()?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).ok()?;
+        let [a, b, c, kind, _, id @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        stream.read_exact(&mut payload).ok()?;
+        match kind {
+            0 => {
+                // Its window is given back.
+                let more = (payload.len() as u32).to_be_bytes();
+                stream.write_all(&[&[0, 0, 4, 8, 0, 0, 0, 0, 0], &more[..]].concat()).ok()?;
+            }
+            1 => {
+                let answer = [&[0, 0, 1, 1, 5][..], &id, &[0x88]].concat();
+                let enough = [&[0, 0, 4, 3, 0][..], &id, &NO_ERROR].concat();
+                stream.write_all(&[answer, enough].concat()).ok()?;
+            }
+            3 => {
+                resets.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
 }
 
 #[test]
