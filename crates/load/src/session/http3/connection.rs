@@ -31,6 +31,8 @@ pub struct Connection {
     rooms: VecDeque<u64>,
     inbound: HashMap<u64, Inbound>,
     server: Server,
+    /// Whether it has answered anything: one that only ever refuses fails.
+    proven: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +70,7 @@ impl Connection {
         match place.answer.take(bytes, last, place.bodiless, heads, place.heard.as_deref_mut()) {
             Ok(None) => Ok((!std::mem::replace(&mut place.begun, true)).then_some((lane, Came::Begun))),
             Ok(Some(status)) => {
+                self.proven = true;
                 place.stream = None;
                 self.of_stream.remove(&stream);
                 Ok(Some((lane, Came::Answered(status))))
@@ -113,7 +116,7 @@ impl Connection {
         refused.sort_unstable();
         for (_, lane) in refused {
             self.give_up(lane, code::REQUEST_CANCELLED);
-            report(lane, Came::Reset);
+            report(lane, if self.proven { Came::Refused } else { Came::Reset });
         }
     }
 }
@@ -135,6 +138,7 @@ impl Carrier for Connection {
             rooms: VecDeque::new(),
             inbound: HashMap::new(),
             server: Server::default(),
+            proven: false,
         }
     }
 
