@@ -108,6 +108,22 @@ impl FrameHead {
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
+
+    /// Its payload without the padding.
+    ///
+    /// # Errors
+    ///
+    /// The code and the reason with which the connection is to end, if the padding does not fit.
+    pub fn unpadded<'p>(&self, payload: &'p [u8]) -> Result<&'p [u8], (ErrorCode, &'static str)> {
+        if !self.has(PADDED) {
+            return Ok(payload);
+        }
+        let (padding, rest) =
+            payload.split_first().ok_or((ErrorCode::FrameSizeError, "a padded frame is empty"))?;
+        let length = rest.len().checked_sub(usize::from(*padding));
+        let too_long = (ErrorCode::ProtocolError, "the padding is longer than its frame");
+        length.map(|length| &rest[..length]).ok_or(too_long)
+    }
 }
 
 /// Appends the head of a frame.

@@ -17,16 +17,6 @@ const fn size(why: &'static str) -> Fault {
     Fault::Connection(ErrorCode::FrameSizeError, why)
 }
 
-/// A payload without its padding.
-fn unpadded<'p>(head: &FrameHead, payload: &'p [u8]) -> Result<&'p [u8], Fault> {
-    if !head.has(frame::PADDED) {
-        return Ok(payload);
-    }
-    let (padding, rest) = payload.split_first().ok_or(size("a padded frame is empty"))?;
-    let length = rest.len().checked_sub(usize::from(*padding));
-    length.map(|length| &rest[..length]).ok_or(protocol("the padding is longer than its frame"))
-}
-
 /// The stream that a priority says another is to wait for.
 fn depends_on(priority: &[u8]) -> Option<u32> {
     priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & STREAM_MASK)
@@ -82,7 +72,7 @@ impl Connection {
             let why = "more data came than the window of the connection allowed";
             return Err(Fault::Connection(ErrorCode::FlowControlError, why));
         }
-        let data = unpadded(head, payload)?;
+        let data = head.unpadded(payload).map_err(|(code, why)| Fault::Connection(code, why))?;
         let ended = head.has(frame::END_STREAM);
         if data.is_empty() && !ended {
             self.control(now_ns)?;
@@ -146,7 +136,7 @@ impl Connection {
         if id.is_multiple_of(2) {
             return Err(protocol("a request came on a stream that a client cannot open"));
         }
-        let mut block = unpadded(head, payload)?;
+        let mut block = head.unpadded(payload).map_err(|(code, why)| Fault::Connection(code, why))?;
         let mut circular = false;
         if head.has(frame::PRIORITIZED) {
             circular = depends_on(block) == Some(id);

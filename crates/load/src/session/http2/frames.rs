@@ -22,16 +22,6 @@ const fn size(why: &'static str) -> Fault {
 
 const UNDECODABLE: Fault = Fault(ErrorCode::CompressionError, "the compressed fields stand for nothing");
 
-/// A payload without its padding.
-fn unpadded<'p>(head: &FrameHead, payload: &'p [u8]) -> Result<&'p [u8], Fault> {
-    if !head.has(frame::PADDED) {
-        return Ok(payload);
-    }
-    let (padding, rest) = payload.split_first().ok_or(size("a padded frame is empty"))?;
-    let length = rest.len().checked_sub(usize::from(*padding));
-    length.map(|length| &rest[..length]).ok_or(protocol("the padding is longer than its frame"))
-}
-
 /// Leave that is to be given, where half of the window is used up.
 #[inline]
 fn leave(came: &mut u32) -> Option<u32> {
@@ -65,7 +55,7 @@ impl Connection {
     ) -> Result<(), Fault> {
         match head.kind {
             frame::DATA => {
-                let data = unpadded(head, payload)?;
+                let data = head.unpadded(payload).map_err(|(code, why)| Fault(code, why))?;
                 let part = self.begin_data(head, data.len())?;
                 self.body(part, data, report);
                 Ok(())
@@ -148,7 +138,7 @@ impl Connection {
         if self.is_idle(head.stream) {
             return Err(protocol("an answer came on a stream without a request"));
         }
-        let mut block = unpadded(head, payload)?;
+        let mut block = head.unpadded(payload).map_err(|(code, why)| Fault(code, why))?;
         if head.has(frame::PRIORITIZED) {
             block = block.get(PRIORITY_BYTES..).ok_or(size("a priority is cut off"))?;
         }
