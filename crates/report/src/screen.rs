@@ -7,7 +7,7 @@ mod why;
 
 use std::collections::HashSet;
 
-use analyse::{BiasSource, Comparison, Findings, Gate, Metric};
+use analyse::{BiasSource, Comparison, Findings, Gate, GateSays, Metric, Stalled};
 use model::units::format_ns;
 
 use crate::compare::{others, shell_words};
@@ -200,7 +200,10 @@ fn gate_words(gate: &Gate, in_verdict: bool) -> String {
     }
     let arm = gate.arm.as_ref().map_or_else(String::new, |arm| format!(" of {}", short(arm)));
     let voids = voids(gate);
-    format!("check {}{arm} {voids}: {}", gate.id, remedy(gate.id))
+    let full =
+        matches!(gate.says, Some(GateSays::Stalled { how: Stalled::Starved { refused: 1.., .. }, .. }));
+    let remedy = if full { "its listen queue was full: raise listen()'s backlog" } else { remedy(gate.id) };
+    format!("check {}{arm} {voids}: {remedy}", gate.id)
 }
 
 /// What a gate that failed voids, percentiles together.

@@ -116,36 +116,47 @@ fn a_connection_that_ends_in_good_order_is_replaced_without_an_error() {
 /// Settings, then an answer to every second request and a farewell that names it as the last; what was asked after it is not looked at.
 #[test]
 fn what_a_server_has_not_looked_at_is_asked_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || {
-                stream.write_all(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00").unwrap();
-                // The last connection is asked less.
-                stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-                let (mut bytes, mut buf) = (Vec::new(), [0; 4096]);
-                // Fields of a request, at least twice: 1 and 5 are kind and flags of their frames.
-                while bytes.windows(2).filter(|two| *two == b"\x01\x05").count() < 4 {
-                    match stream.read(&mut buf) {
-                        Ok(read @ 1..) => bytes.extend_from_slice(&buf[..read]),
-                        Ok(_) => return,
-                        Err(_) => break,
-                    }
-                }
-                for id in [1, 3] {
-                    stream.write_all(&[0, 0, 1, 1, 5, 0, 0, 0, id, 0x88]).unwrap();
-                }
-                stream
-                    .write_all(b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00")
-                    .unwrap();
-                let _ = std::io::copy(&mut stream, &mut std::io::sink());
-            });
+    for farewell_first in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || answer_two(stream, farewell_first));
+            }
+        });
+        let report =
+            drive(address, 4, |config| (config.connections, config.requests) = (1, Some(40))).unwrap().report;
+        assert_eq!(
+            (report.requests, report.errors.total()),
+            (40, 0),
+            "{farewell_first}: {:?}",
+            report.errors
+        );
+    }
+}
+
+/// Answers the first two requests, and says that it looks at no others.
+fn answer_two(mut stream: TcpStream, farewell_first: bool) {
+    const FAREWELL: &[u8] = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00";
+    let answers = [1, 3].map(|id| [0, 0, 1, 1, 5, 0, 0, 0, id, 0x88]).concat();
+    stream.write_all(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00").unwrap();
+    // The last connection is asked less.
+    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let (mut bytes, mut buf) = (Vec::new(), [0; 4096]);
+    // Fields of a request, at least twice: 1 and 5 are kind and flags of their frames.
+    while bytes.windows(2).filter(|two| *two == b"\x01\x05").count() < 4 {
+        match stream.read(&mut buf) {
+            Ok(read @ 1..) => bytes.extend_from_slice(&buf[..read]),
+            Ok(_) => return,
+            Err(_) => break,
         }
-    });
-    let report =
-        drive(address, 4, |config| (config.connections, config.requests) = (1, Some(40))).unwrap().report;
-    assert_eq!((report.requests, report.errors.total()), (40, 0), "{:?}", report.errors);
+    }
+    let mut parts = [&answers[..], FAREWELL];
+    if farewell_first {
+        parts.reverse();
+    }
+    stream.write_all(&parts.concat()).unwrap();
+    let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 
 /// Answers each request at its fields, and then says that it wants no body.

@@ -162,6 +162,21 @@ fn a_connection_that_ends_in_good_order_is_replaced() {
     assert!(report.errors.read <= 4 * count.connections() as u64, "{:?}", report.errors);
 }
 
+/// Of four requests at a time, two are answered before the server says farewell.
+#[test]
+fn what_a_farewell_has_refused_is_asked_again() {
+    let script = Script {
+        streams: vec![vec![0, 4, 0]],
+        answer: Some(vec![1, 3, 0, 0, 0xc0 | 25]),
+        farewell_after: Some(2),
+        ..Script::default()
+    };
+    let (address, requests) = say(identity(), script);
+    let report = drive(address, 4, |config| config.requests = Some(40)).unwrap().report;
+    assert_eq!((report.requests, report.errors.total()), (40, 0), "{:?}", report.errors);
+    assert!(requests.load(Ordering::SeqCst) > 40, "nothing was asked twice");
+}
+
 #[test]
 fn lists_are_sent_on_streams() {
     let (address, count) = serve(identity(), Conduct::default());
@@ -198,7 +213,8 @@ fn what_is_no_answer_and_what_breaks_the_protocol_are_errors_of_parsing() {
         (vec![SETTINGS.to_vec()], &[1, 2, 9, 9], false),
     ];
     for (streams, answer, ends) in breaks {
-        let script = Script { streams: streams.clone(), answer: Some(answer.to_vec()), ends, endless: false };
+        let script =
+            Script { streams: streams.clone(), answer: Some(answer.to_vec()), ends, ..Script::default() };
         let (address, _) = say(identity(), script);
         match drive(address, 1, |config| {
             (config.requests, config.window) = (None, Duration::from_secs(2));

@@ -37,6 +37,8 @@ pub(crate) struct Script {
     pub(crate) ends: bool,
     /// Whether it goes on for ever with the last of them.
     pub(crate) endless: bool,
+    /// How many requests of a connection it answers before it says so on the first of them, and answers no more.
+    pub(crate) farewell_after: Option<u8>,
 }
 
 /// Says on streams of QUIC what `script` tells it to; gives how many requests there were, too.
@@ -149,15 +151,24 @@ async fn recite(connection: Connection, script: &Script, requests: &AtomicUsize)
     if let Some(stream) = begun.last_mut().filter(|_| script.endless) {
         while stream.write_all(&[0x21; 4096]).await.is_ok() {}
     }
+    let mut left = script.farewell_after;
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         let _ = receive.read_to_end(1 << 20).await;
         requests.fetch_add(1, Ordering::SeqCst);
-        match &script.answer {
+        match script.answer.as_ref().filter(|_| left != Some(0)) {
             Some(answer) => {
                 let _ = send.write_all(answer).await;
                 let _ = send.finish();
             }
             None => std::mem::forget(send),
+        }
+        if let Some(left) = left.as_mut().filter(|left| **left > 0) {
+            *left -= 1;
+            if *left == 0 {
+                // GOAWAY with the first stream that it does not look at. Source: RFC 9114, section 7.2.6.
+                let first = 4 * script.farewell_after?;
+                let _ = begun[0].write_all(&[7, 1, first]).await;
+            }
         }
     }
     Some(())

@@ -21,6 +21,7 @@ const OPPOSED: f64 = 0.05;
 const SAME_GAP: f64 = 0.05;
 /// What is left of a gap: what was measured in small parts, and what is not known.
 const SMALLER: &str = "smaller differences (--details)";
+const SMALLER_ONES: &str = "smaller differences";
 const UNKNOWN: &str = "not explained";
 /// Columns of words in a row, before the grade.
 const WORDS: usize = 72;
@@ -125,32 +126,50 @@ impl<'a> Gap<'a> {
         self.parts[1].iter().map(|part| part.ns.abs()).sum()
     }
 
-    /// What rows are shares of: the gap, and as much again as goes the other way.
+    /// What rows are shares of: all that goes the way of the gap. That is the gap and as much again as goes the other way; nodes of the
+    /// tree may hold more, where smaller ones take some of it back.
     fn whole_ns(&self) -> f64 {
-        self.ns.abs() + self.opposed_ns()
+        let whole = self.ns.abs() + self.opposed_ns();
+        let held = self.parts[0].iter().map(|part| part.ns.abs()).sum::<f64>();
+        if self.from_tree { whole.max(held) } else { whole }
     }
 
     fn lines(&self, most: usize) -> Vec<String> {
         let mut lines = vec![cut(&self.title(), SCREEN_COLUMNS)];
-        let whole = self.whole_ns();
-        let parts: Vec<&Part> = self.parts.iter().flatten().collect();
-        lines.extend(self.under_new_function(parts.first()));
-        let shown = if parts.len() > most { most - 1 } else { most };
-        lines.extend(parts.iter().take(shown).map(|part| self.row(part)));
-        if let Some(more) = parts.get(shown..).filter(|more| !more.is_empty()) {
-            lines.push(self.others(more));
-        }
-        let carried: f64 = self.parts[0].iter().map(|part| self.carried(part)).sum();
-        let rest = whole - carried;
-        let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
-        if rest >= SMALL * whole {
-            lines.push(self.columns(rest, Some(rest / whole), left, ""));
-        } else if rest <= -SMALL * whole && self.from_tree {
-            lines.push(self.columns(rest, None, left, ""));
-        } else if rest <= -SMALL * whole {
-            lines.push("   these overlap: together they are more than the difference".to_owned());
-        }
+        let [with, against] = &self.parts;
+        lines.extend(self.under_new_function(with.first().or(against.first())));
+        let shown = if with.len() + against.len() > most { most - 1 } else { most };
+        let (with_row, with_together) = with.split_at(shown.min(with.len()));
+        let (against_row, against_together) = against.split_at((shown - with_row.len()).min(against.len()));
+        lines.extend(with_row.iter().chain(against_row).map(|part| self.row(part)));
+        // Sums of both directions would be one row too many: the second of them goes with what is left.
+        let (sum, beside) = match with_together {
+            [] => (against_together, &[][..]),
+            _ => (with_together, against_together),
+        };
+        lines.extend(self.together(sum));
+        let carried: f64 = with.iter().map(|part| self.carried(part)).sum();
+        let rest = self.ns.abs() + self.opposed_ns() - carried;
+        lines.extend(self.left(rest, beside));
         lines
+    }
+
+    /// What is left of the gap, and parts that have no row.
+    fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
+        let least = SMALL * self.whole_ns();
+        let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
+        if !beside.is_empty() {
+            let mut words = names(beside);
+            words.extend((rest.abs() >= least).then_some(left));
+            let ns = rest + beside.iter().map(|part| self.figure(part)).sum::<f64>();
+            Some(self.columns(ns, &and(&words), ""))
+        } else if rest >= least || (rest <= -least && self.from_tree) {
+            Some(self.columns(rest, left, ""))
+        } else if rest <= -least {
+            Some("   these overlap: together they are more than the difference".to_owned())
+        } else {
+            None
+        }
     }
 
     /// Whether most of what is left was measured, in parts that are too small or unsure to be told.
@@ -179,7 +198,7 @@ impl<'a> Gap<'a> {
     }
 
     /// Under which function most of it is that was seen in one arm alone, unless the first row says so.
-    fn under_new_function(&self, first: Option<&&Part>) -> Option<String> {
+    fn under_new_function(&self, first: Option<&Part>) -> Option<String> {
         let mut functions = self.findings.new_functions.iter();
         let found = functions.find(|function| function.arm == self.arm).filter(|_| !self.idle)?;
         let is_said = first.is_some_and(|part| part.words.contains(&short_function(&found.function)));
@@ -188,12 +207,16 @@ impl<'a> Gap<'a> {
 
     /// That something is saved and something paid.
     fn both_ways(&self) -> Option<String> {
-        let (with, against) = if self.parts[1].is_empty() {
-            self.sides()?
-        } else {
-            // Rows say of what the larger part is made; a part of it may not be explained.
-            let names = names(&self.parts[1]);
-            ((self.whole_ns(), String::new()), (self.opposed_ns(), and(&names)))
+        // Rows say of what the larger part is made; a part of it may not be explained.
+        let [whole, opposed] = [self.whole_ns(), self.opposed_ns()];
+        let paid = whole - self.ns.abs();
+        let mut places = names(&self.parts[1]);
+        if paid - opposed >= SMALL * whole {
+            places.push(SMALLER_ONES);
+        }
+        let (with, against) = match places.is_empty() {
+            true => self.sides()?,
+            false => ((whole, String::new()), (paid, and(&places))),
         };
         if against.0 < OPPOSED * self.ns.abs() {
             return None;
@@ -216,33 +239,30 @@ impl<'a> Gap<'a> {
     }
 
     fn row(&self, part: &Part) -> String {
-        if part.ns * self.ns < 0.0 {
-            return self.columns(-part.ns.abs(), None, &part.words, part.grade);
+        self.columns(self.figure(part), &part.words, part.grade)
+    }
+
+    /// A part as its row has it: below 0 where it goes the other way.
+    fn figure(&self, part: &Part) -> f64 {
+        if part.ns * self.ns < 0.0 { -part.ns.abs() } else { self.carried(part) }
+    }
+
+    /// Parts that have no row of their own, all of one direction, as one sum.
+    fn together(&self, parts: &[Part]) -> Option<String> {
+        match parts {
+            [] => None,
+            [part] => Some(self.row(part)),
+            parts => {
+                let ns = parts.iter().map(|part| self.figure(part)).sum();
+                Some(self.columns(ns, &and(&names(parts)), ""))
+            }
         }
-        let ns = self.carried(part);
-        self.columns(ns, Some(ns / self.whole_ns()), &part.words, part.grade)
     }
 
-    /// The parts that have no row of their own as one sum.
-    fn others(&self, parts: &[&Part]) -> String {
-        let (with, against): (Vec<&Part>, Vec<&Part>) =
-            parts.iter().copied().partition(|part| part.ns * self.ns >= 0.0);
-        let with_ns: f64 = with.iter().map(|part| self.carried(part)).sum();
-        let against_ns: f64 = against.iter().map(|part| part.ns.abs()).sum();
-        let [with, against] = [with, against].map(|parts| and(&names(parts)));
-        let words = match (with.is_empty(), against.is_empty()) {
-            (false, false) if with_ns >= against_ns => format!("{with}, less {against}"),
-            (false, false) => format!("{against}, less {with}"),
-            _ => with + &against,
-        };
-        let ns = with_ns - against_ns;
-        self.columns(ns, (against_ns <= 0.0).then_some(ns / self.whole_ns()), &words, "")
-    }
-
-    fn columns(&self, ns: f64, share: Option<f64>, words: &str, grade: &str) -> String {
-        let ns = part_of(ns, self.ns);
-        let share = share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
-        let words = cut(words, WORDS);
+    /// A row; what goes the other way has no share.
+    fn columns(&self, ns: f64, words: &str, grade: &str) -> String {
+        let share = if ns < 0.0 { String::new() } else { format!("{:.0} %", ns / self.whole_ns() * 100.0) };
+        let (ns, words) = (part_of(ns, self.ns), cut(words, WORDS));
         format!("   {ns:>8}  {share:>5}  {words:WORDS$}  {grade}").trim_end().to_owned()
     }
 }

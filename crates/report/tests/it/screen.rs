@@ -426,8 +426,8 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
     ];
     let text = findings_text(&found, Style::Plain);
     let lines = [
-        "Why pr saves 3.3 µs a request: saves 3.9 µs, pays 0.6 µs in its own code",
-        "     4.0 µs  103 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
+        "Why pr saves 3.3 µs a request: saves 4.0 µs, pays 0.7 µs in its own code and smaller differences",
+        "     4.0 µs  100 %  writev on TCP for flush, 1.00 → 0.070 a request                           proved",
         "    −0.6 µs         own code in flush                                                         likely",
         "    −0.1 µs         smaller differences (--details)",
     ];
@@ -443,6 +443,31 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
         vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];
     let text = findings_text(&found, Style::Plain);
     assert!(text.contains("answers sent in several writes"), "{text}");
+}
+
+/// Of several arms each has two rows of causes: what goes the other way has none, and is not taken off what goes with the gap.
+#[test]
+fn parts_that_go_both_ways_are_not_one_sum() {
+    let arms = ["pr", "other"].map(|arm| (arm, 7_100.0, [0.683, 0.67, 0.69], Verdict::Faster));
+    let mut found = run(&arms);
+    found.causes = vec![of_gap("pr", "context_switches", Grade::ConsistentWith, -3300.0, -3300.0)];
+    found.said = vec![
+        node(&["kernel", "futex", "switch"], -3500.0, "context_switches", None),
+        node(&["kernel", "writev", "TCP"], -800.0, "small_writes", None),
+        node(&["user", "own code"], 800.0, "own_code", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let lines = [
+        "Why pr saves 3.3 µs a request: saves 4.3 µs, pays 1.0 µs in its own code and smaller differences",
+        "     3.5 µs   81 %  futex on switch for flush                                                 likely",
+        "     0.8 µs   19 %  writev on TCP for flush                                                   likely",
+        "    −1.0 µs         its own code and smaller differences (--details)",
+    ];
+    assert!(text.contains(&lines.join("\n")), "{text}");
+    // Those of one direction are.
+    found.said[2].delta_ns = -200.0;
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains("     1.0 µs   22 %  answers sent in several writes and its own code\n"), "{text}");
 }
 
 #[test]
@@ -501,6 +526,21 @@ fn own_code_and_kernel_in_opposite_directions_are_said() {
         ),
         "{text}"
     );
+}
+
+/// A check that saw why connections starved says what to do about that.
+#[test]
+fn a_full_listen_queue_is_said_where_a_check_failed() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    for (refused, words) in
+        [(0, "times (block 1): some were starved"), (6, "its listen queue was full: raise")]
+    {
+        let how = analyse::Stalled::Starved { min: 3, max: 9, refused };
+        let says = Some(GateSays::Stalled { how, block: 1 });
+        found.gates = vec![analyse::Gate { says, ..gate(GateId::Stall, false, &[Metric::Rate]) }];
+        let text = findings_text(&found, Style::Plain);
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]

@@ -205,16 +205,16 @@ impl Connection {
         if let Some(lane) = self.lane_of(head.stream) {
             self.forget(lane);
             let refused = payload == (ErrorCode::RefusedStream as u32).to_be_bytes();
-            report(lane, if refused { self.refused() } else { Came::Reset });
+            report(lane, if refused { self.refused(false) } else { Came::Reset });
         } else {
             self.ebbing.retain(|ebb| ebb.stream != head.stream);
         }
         Ok(())
     }
 
-    /// What comes of a stream that the server has not looked at.
-    fn refused(&self) -> Came {
-        if self.proven { Came::Refused } else { Came::Reset }
+    /// What comes of a stream that the server has not looked at; `looks` is whether it goes on with another.
+    fn refused(&self, looks: bool) -> Came {
+        if self.proven || looks { Came::Refused } else { Came::Reset }
     }
 
     fn settings(&mut self, head: &FrameHead, payload: &[u8]) -> Result<(), Fault> {
@@ -275,10 +275,11 @@ impl Connection {
         }
         self.leaving = true;
         let last = u32::from_be_bytes(*last) & STREAM_MASK;
+        let looks = self.lanes.iter().any(|lane| (1..=last).contains(&lane.stream));
         for lane in 0..self.lanes.len() as u32 {
             if self.lanes[lane as usize].stream > last {
                 self.forget(lane);
-                report(lane, self.refused());
+                report(lane, self.refused(looks));
             }
         }
         Ok(())

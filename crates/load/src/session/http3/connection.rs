@@ -112,11 +112,14 @@ impl Connection {
         let from = self.server.leaves_at.unwrap_or(u64::MAX);
         let mut refused: Vec<(u64, u32)> =
             self.of_stream.iter().map(|(stream, lane)| (*stream, *lane)).collect();
+        let open = refused.len();
         refused.retain(|(stream, _)| *stream >= from);
         refused.sort_unstable();
+        // Streams have no order among each other: what it goes on with may be answered only after the farewell.
+        let looks = refused.len() < open;
         for (_, lane) in refused {
             self.give_up(lane, code::REQUEST_CANCELLED);
-            report(lane, if self.proven { Came::Refused } else { Came::Reset });
+            report(lane, if self.proven || looks { Came::Refused } else { Came::Reset });
         }
     }
 }
