@@ -42,6 +42,8 @@ struct ArmMedians<'a> {
     /// Share of the set that the arm itself used, that it used with the interrupts there, and that anything used.
     own: f64,
     server: f64,
+    /// Share of the time in which it answers anybody.
+    answering: f64,
     set: f64,
     /// Share of it that services beside used.
     beside: f64,
@@ -66,8 +68,9 @@ struct ArmMedians<'a> {
 type Look = fn(&ArmMedians) -> Option<Limit>;
 
 /// All limits that are known, in the order in which they are looked for: the first that holds is named.
-const LIMITS: [Look; 14] = [
+const LIMITS: [Look; 15] = [
     own_cpu,
+    stops,
     one_thread,
     beside,
     others,
@@ -120,6 +123,7 @@ impl<'a> ArmMedians<'a> {
             cpus,
             own: busy / cpus.max(1.0),
             server: median(with_interrupts)?,
+            answering: sheet.answering(arm),
             set: median(|window| set_busy(&window.server_cpus))?,
             beside: median(|window| {
                 let used: u64 = window.services.values().sum();
@@ -147,6 +151,12 @@ impl<'a> ArmMedians<'a> {
 
 fn own_cpu(seen: &ArmMedians) -> Option<Limit> {
     (seen.server >= FULL).then_some(Limit::OwnCpu { busy: seen.server, cpus: seen.cpus })
+}
+
+/// CPUs that are full but for the time in which nobody is answered.
+fn stops(seen: &ArmMedians) -> Option<Limit> {
+    let full = seen.answering < 1.0 && seen.server / seen.answering >= FULL;
+    full.then_some(Limit::Stops { busy: seen.server, share: 1.0 - seen.answering })
 }
 
 /// CPUs that are full, with services beside for the most part.

@@ -21,6 +21,7 @@ mod server;
 mod services;
 mod session;
 mod several;
+mod stopping;
 mod together;
 mod tracing;
 pub(crate) mod verify;

@@ -77,7 +77,8 @@ pub(crate) fn alone(sheet: &Sheet, arm: &str, passes: &[PassFindings]) -> Alone 
     let conditions = 0..sheet.plan().workload.conditions.len();
     let shape_of = |index| shape::response_shape(&sheet.windows(arm, index), sheet.describe(index), &clues);
     let shapes = conditions.filter_map(shape_of).collect();
-    let stalls = stalls::stalls_in_passes(sheet, arm, passes);
+    let in_passes = stalls::stalls_in_passes(sheet, arm, passes);
+    let stalls = in_passes.or_else(|| sheet.stops(arm).map(Stalls::in_pilot));
     Alone { waits, shapes, stalls, longest_peak: longest_peak(&sheet.windows(arm, sheet.main), &clues) }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::{Condition, Plan};
-use model::record::{RoundRecord, Run, Slice, Window};
+use model::record::{RoundRecord, Run, Slice, Stops, Window};
 use stats::cycles::BlockValue;
 use stats::looks;
 use stats::paired::min_pairs;
@@ -266,6 +266,17 @@ impl<'a> Sheet<'a> {
         let requests: u64 = windows.iter().map(|window| window.load.requests).sum();
         let counted: f64 = windows.iter().map(|window| in_window(window, count(window))).sum();
         (requests > 0).then(|| counted / requests as f64)
+    }
+
+    /// How `arm` stopped for everybody in its pilot, if it did so more than another.
+    pub(crate) fn stops(&self, arm: &str) -> Option<Stops> {
+        let mut stopping = self.run.manifest.fitted.stopping.iter();
+        stopping.find(|one| one.arm == arm).map(|one| one.stops)
+    }
+
+    /// Share of the time in which `arm` answers, 0 to 1: there is nothing to be busy with while it stops.
+    pub(crate) fn answering(&self, arm: &str) -> f64 {
+        1.0 - self.stops(arm).map_or(0.0, |stops| stops.share())
     }
 
     /// Median over the valid rounds of `arm` of a figure of its window under the condition at `index`.

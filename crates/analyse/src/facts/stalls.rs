@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::record::{Frame, PassKind, Profile, Stack};
+use model::record::{Frame, PassKind, Profile, Stack, Stops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Stalls {
     pub watched_ns: u64,
     /// What it does then far more than at other times; empty if that was not seen.
     pub activities: Vec<StallActivity>,
+    /// Whether what it does was watched, too; if not, all this is of the pilot.
+    pub is_watched: bool,
     /// One sentence.
     pub text: String,
 }
@@ -59,6 +61,21 @@ pub struct StallActivity {
     pub threads: f64,
     /// The same at other times.
     pub threads_otherwise: f64,
+}
+
+impl Stalls {
+    /// Those of a pilot, which did not watch what the server does.
+    pub(crate) fn in_pilot(stops: Stops) -> Self {
+        Self {
+            count: stops.count,
+            mean_ns: stops.stopped_ns as f64 / stops.count.max(1) as f64,
+            share: stops.share(),
+            watched_ns: stops.watched_ns,
+            activities: Vec::new(),
+            is_watched: false,
+            text: String::new(),
+        }
+    }
 }
 
 /// Returns the times without an answer that are stalls: far longer than the mean time between two `answers` of the window.
@@ -87,7 +104,7 @@ pub(crate) fn stalls_in_passes(sheet: &Sheet, arm: &str, passes: &[PassFindings]
         [activity(RUNS, &sampled), activity(WAITS, &waiting)].into_iter().flatten().collect();
     let count = lengths_ns.len() as u64;
     let mean_ns = stalled_ns as f64 / count as f64;
-    Some(Stalls { count, mean_ns, share, watched_ns, activities, text: String::new() })
+    Some(Stalls { count, mean_ns, share, watched_ns, activities, is_watched: true, text: String::new() })
 }
 
 /// One function in all stacks.

@@ -26,7 +26,8 @@ fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
     let mut gate = PerArm::new(GateId::Generator, FULL, false);
     for arm in &sheet.plan().arms {
         let name = &arm.name;
-        let Some(server) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
+        let Some(busy) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
+        let server = (busy / sheet.answering(name)).min(1.0);
         let generator = sheet.median(name, index, |window| Some(generator_busy(window))).unwrap_or(0.0);
         let waits = generator <= GENERATOR_BUSY;
         // A server that is not full, driven by a generator with time to spare, waits for something of its own.
@@ -42,7 +43,11 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
     for arm in &sheet.plan().arms {
         let name = &arm.name;
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
-        let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
+        // A turn that ends in a stop leaves requests behind, of a server that keeps up.
+        let left = 1.0 - sheet.answering(name);
+        let Some(ratio) = median(|window| window.load.rate_ratio).map(|ratio| (ratio + left).min(1.0)) else {
+            continue;
+        };
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
         let lag = send_lag(sheet, name, index);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);

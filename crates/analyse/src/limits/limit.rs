@@ -80,6 +80,13 @@ pub enum Limit {
         /// Mean response in nanoseconds.
         response_ns: f64,
     },
+    /// Times in which it answers nobody; otherwise its CPUs are full.
+    Stops {
+        /// Share of its CPUs that is busy.
+        busy: f64,
+        /// Share of the time in which it answers nobody.
+        share: f64,
+    },
     /// The generator is the limit.
     Generator {
         /// Share of the time in which its busiest thread runs.

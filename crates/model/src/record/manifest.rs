@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Arm, Plan, Split, WarmupClass, short_id};
-use crate::units::Span;
+use crate::units::{Span, format_ns};
 
 /// How far a run came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,6 +97,9 @@ pub struct Fitted {
     pub alone: Option<AloneReason>,
     /// For how long requests are sent in one turn, in nanoseconds; 0 where no pilot has ended.
     pub turn_ns: u64,
+    /// Arms that stop for everybody more than another does: turns are long enough to hold some of their stops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopping: Vec<Stopping>,
     /// Connections, where there are fewer than asked for: the slowest arm would not have answered them within a turn.
     pub connections: Option<u32>,
     /// Blocks and cycles of a quick run.
@@ -105,6 +108,48 @@ pub struct Fitted {
     /// How long each arm takes to become warm, in the order of the plan; empty where no pilot has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warming: Vec<Warming>,
+}
+
+/// An arm that stops for everybody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stopping {
+    /// Which.
+    pub arm: String,
+    /// How it stops.
+    #[serde(flatten)]
+    pub stops: Stops,
+}
+
+impl fmt::Display for Stopping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (share, every) = (self.stops.share() * 100.0, format_ns(self.stops.every_ns()));
+        write!(f, "'{}' answers nobody {share:.0} % of the time, once in {every}", self.arm)
+    }
+}
+
+/// How a server stopped for everybody while it was loaded all the time, at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stops {
+    /// How often.
+    pub count: u64,
+    /// Time of all stops, in nanoseconds.
+    pub stopped_ns: u64,
+    /// Time in which it was watched, in nanoseconds.
+    pub watched_ns: u64,
+}
+
+impl Stops {
+    /// From one stop to the next, in nanoseconds.
+    #[must_use]
+    pub fn every_ns(&self) -> f64 {
+        self.watched_ns as f64 / self.count as f64
+    }
+
+    /// Share of the time, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.stopped_ns as f64 / self.watched_ns.max(1) as f64
+    }
 }
 
 /// How long an arm takes to become warm.

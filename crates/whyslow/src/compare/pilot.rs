@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use analyse::warm_up::Course;
 use model::plan::{Condition, LONGEST_SLICE, Round, Timing, Turns, WarmupClass};
 use model::record::{
-    AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Warming,
+    AloneReason, Failure, FailureKind, Fitted, RequestAnswers, RoundRecord, ServiceImage, Stops, Warming,
 };
 use model::units::Span;
 use rustix::system::sysinfo;
@@ -13,6 +13,7 @@ use rustix::system::sysinfo;
 use super::Early;
 use super::holding;
 use super::server::{Bench, Purpose, Server};
+use super::stopping::{self, Watched};
 use super::together::{Asking, EXIT_PATIENCE, Together, Unwatched};
 
 /// Load of a pilot that no figure refers to.
@@ -23,6 +24,10 @@ const WATCH: Duration = Duration::from_millis(1500);
 const WARM_JIT: Duration = Duration::from_secs(3);
 /// Load from which the rate is read: it only has to be right within some percent.
 const LOAD: Duration = Duration::from_millis(300);
+/// Longest turn of a quick run for the stops of a server.
+const QUICK_TURN: Span = Span::from_secs(1);
+/// Load that tells how often a server stops which has stopped.
+const STOPPED: Duration = Duration::from_secs(2);
 /// How long a server is watched while nobody asks it anything, after it was loaded and had time to settle.
 const IDLE: Duration = Duration::from_millis(300);
 /// How long a server may tidy up after a load before it counts as working on its own.
@@ -81,6 +86,8 @@ pub(super) struct Piloted {
     held: Option<u32>,
     /// Whether it used all of its CPUs.
     full: bool,
+    /// How it stops for everybody, if it does.
+    stops: Option<Stops>,
 }
 
 impl Bench<'_> {
@@ -118,6 +125,7 @@ impl Bench<'_> {
             sending_per_s: 0.0,
             held: None,
             full: false,
+            stops: None,
         };
         let begun = Instant::now();
         match self.start(Purpose::Pilot, &mut piloted.record) {
@@ -203,7 +211,11 @@ impl Bench<'_> {
         let slowest = working().map(|piloted| piloted.per_s).fold(f64::INFINITY, f64::min);
         let usual = working().map(|piloted| piloted.warming.class.usual_slice()).max();
         let usual = usual.unwrap_or_else(|| self.plan.usual_slice());
-        let slice = self.slice(slowest, connections, usual);
+        let stops: Vec<(&str, Option<Stops>)> =
+            working().map(|piloted| (piloted.record.arm.as_str(), piloted.stops)).collect();
+        let stopping = stopping::apart(&stops);
+        let usual_or_stops = stopping.iter().map(|one| self.turn_of(one.stops)).fold(usual, Span::max);
+        let slice = self.slice(slowest, connections, usual_or_stops);
         let alone = self.reason_to_be_alone(pilots);
         let together = alone.is_none() && self.plan.design.turns != Turns::Alone;
         // Those that run on were started by the first pilot.
@@ -217,7 +229,13 @@ impl Bench<'_> {
         let mut warming: Vec<Warming> =
             self.plan.arms.iter().map(|arm| Warming { class: arm.warmup, settled_ns: 0 }).collect();
         pilots.iter().for_each(|piloted| warming[piloted.record.round.arm] = piloted.warming);
-        Fitted { alone, turn_ns: slice.as_ns(), connections: None, split, warming }
+        Fitted { alone, turn_ns: slice.as_ns(), stopping, connections: None, split, warming }
+    }
+
+    /// How long a turn is that holds some of these stops.
+    fn turn_of(&self, stops: Stops) -> Span {
+        let longest = if self.plan.is_quick() { QUICK_TURN } else { LONGEST_SLICE };
+        stopping::turn(stops).min(longest)
     }
 
     /// How long requests are sent in one turn, where the slowest arm answers so many a second; `usual` where all are fast enough for it.
@@ -332,11 +350,14 @@ fn look(
     // What comes later shows that there are too many connections, and need not be waited for.
     let one_answer_s = (1.0 / piloted.per_s).min(LONGEST_SLICE.0.as_secs_f64());
     together.drain = Duration::from_secs_f64(LONGEST_QUEUE_S + SLOWEST_ANSWERS * one_answer_s);
-    let asking = |length| Asking { condition: Condition::Capacity, length, seed: 1, pool: None };
+    let asking = |length, pool| Asking { condition: Condition::Capacity, length, seed: 1, pool };
     let begun = Instant::now();
     let mut course = Course::new(piloted.warming);
+    // Whatever it does at its first requests alone is no stop.
+    let mut pool = None;
     let warmed = loop {
-        let warmed = together.turn(0, 0, &asking(WARM), &mut Unwatched)?;
+        let warmed = together.turn(0, 0, &asking(WARM, pool), &mut Unwatched)?;
+        pool = Some(0);
         course.add(&warmed.slice, &warmed.observed.target);
         if begun.elapsed() >= WATCH && course.is_over(timing) {
             break warmed;
@@ -344,7 +365,15 @@ fn look(
     };
     piloted.warming = course.warming();
     piloted.only_slow = piloted.warming.class != course.class();
-    let taken = together.turn(0, 0, &asking(LOAD), &mut Unwatched)?;
+    let taken = together.turn(0, 0, &asking(LOAD, pool), &mut Unwatched)?;
+    let mut watched = Watched::default();
+    watched.add(&together.pooled(0, 0, None)?);
+    if watched.is_suspect() {
+        watched = Watched::default();
+        together.turn(0, 0, &asking(STOPPED, pool), &mut Unwatched)?;
+        watched.add(&together.pooled(0, 0, None)?);
+    }
+    piloted.stops = watched.stops();
     let report = &taken.report;
     let busy_s = Duration::from_nanos(report.quiet_ns.saturating_sub(report.start_ns)).as_secs_f64();
     piloted.per_s = report.requests as f64 / busy_s.max(LOAD.as_secs_f64());

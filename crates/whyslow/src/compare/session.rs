@@ -10,6 +10,7 @@ use model::plan::{Arm, Condition, Plan, fill};
 use model::record::{
     ArmAnswers, Build, Failure, Fitted, Manifest, RoundRecord, Run, RunDir, RunStatus, SCHEMA_VERSION,
 };
+use model::units::format_ns;
 
 use super::Early;
 use super::block::turn;
@@ -213,6 +214,10 @@ impl<'a> Session<'a> {
         }
         if let Some(reason) = &self.manifest.fitted.alone {
             crate::say(&format!("one arm at a time: {reason}"));
+        }
+        for stopping in &self.manifest.fitted.stopping {
+            let turn = format_ns(self.manifest.fitted.turn_ns as f64);
+            crate::say(&format!("turns of {turn}: {stopping}"));
         }
     }
 

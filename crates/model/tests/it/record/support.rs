@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use model::plan::{Arm, Blocks, Condition, Plan, Round};
 use model::record::{
     Answer, Background, Build, Counts, DiagnosticRecord, Failure, FailureKind, Fairness, Fitted, Host,
-    HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, UnitCosts, Usage,
-    Warmup, Window, Writes, Written,
+    HostUsage, Manifest, Pass, PassKind, RoundRecord, RunStatus, SCHEMA_VERSION, Slice, Stopping, Stops,
+    UnitCosts, Usage, Warmup, Window, Writes, Written,
 };
 
 /// A folder of its own for each call, empty.
@@ -59,6 +59,10 @@ pub(crate) fn manifest(status: RunStatus) -> Manifest {
         fitted: Fitted {
             alone: None,
             turn_ns: 200_000_000,
+            stopping: vec![Stopping {
+                arm: "main".to_owned(),
+                stops: Stops { count: 7, stopped_ns: 200_000_000, watched_ns: 1_700_000_000 },
+            }],
             connections: Some(8),
             split: None,
             warming: Vec::new(),

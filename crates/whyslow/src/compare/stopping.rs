@@ -1,0 +1,121 @@
+//! Servers that stop for everybody now and then: to collect garbage, to write a snapshot, to read something anew.
+//!
+//! A turn that is shorter than the time between two stops holds one or none. A median over turns passes over those that hold one; what
+//! falls due while nobody asks is paid before the turn that counts; and a short block ends before a server has stopped at all. So a pilot
+//! looks for stops while its server is loaded all the time, and turns are made long enough for some of them.
+
+use std::time::Duration;
+
+use model::record::{Stopping, Stops};
+use model::units::Span;
+
+use super::generator::Pooled;
+
+/// Share of the time from which on stops count, of what one arm stops more than another: below, they are the latency tail's.
+const LEAST_SHARE: f64 = 0.02;
+/// Of the longest stop, how long another is at least: shorter ones are of another kind.
+const AS_LONG: f64 = 0.5;
+/// Answers that slip in between divide a stop that goes on within this time, in nanoseconds.
+const SAME_NS: u64 = 1_000_000;
+/// Times between two stops in a turn. What stops when a time has passed, and somebody asks, does so as soon as the turn begins: a little
+/// less than two hold two stops, a little more would hold three.
+const TIMES: f64 = 1.95;
+
+/// What was seen of one server under load.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// Begin and end of each stop.
+    stops_ns: Vec<[u64; 2]>,
+    watched_ns: u64,
+}
+
+impl Watched {
+    pub(super) fn add(&mut self, pooled: &Pooled) {
+        self.add_stops(&pooled.stalls(), pooled.load.window_ns);
+    }
+
+    fn add_stops(&mut self, stops_ns: &[[u64; 2]], watched_ns: u64) {
+        for &[begin, end] in stops_ns {
+            match self.stops_ns.last_mut() {
+                Some(last) if begin.saturating_sub(last[1]) < SAME_NS => last[1] = end,
+                _ => self.stops_ns.push([begin, end]),
+            }
+        }
+        self.watched_ns += watched_ns;
+    }
+
+    /// Whether it stopped for so long that it is to be watched without a pause: after each, a server may stop at once.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.stops().is_some_and(|stops| stops.share() >= LEAST_SHARE)
+    }
+
+    /// How it stopped; nothing where it did not. Of several stops the time counts from the first to the one after the last.
+    pub(super) fn stops(&self) -> Option<Stops> {
+        let count = self.long().count() as u64;
+        let (first, last) = (self.long().next()?, self.long().last()?);
+        let watched_ns = if count > 1 { (last[0] - first[0]) * count / (count - 1) } else { self.watched_ns };
+        Some(Stops { count, stopped_ns: self.long().map(|[begin, end]| end - begin).sum(), watched_ns })
+    }
+
+    fn long(&self) -> impl Iterator<Item = [u64; 2]> {
+        let length = |[begin, end]: &[u64; 2]| end.saturating_sub(*begin) as f64;
+        let longest = self.stops_ns.iter().map(length).fold(0.0, f64::max);
+        self.stops_ns.iter().copied().filter(move |stop| length(stop) >= AS_LONG * longest)
+    }
+}
+
+/// The arms that stop for more of the time than another does.
+pub(super) fn apart(all: &[(&str, Option<Stops>)]) -> Vec<Stopping> {
+    let share = |stops: Option<Stops>| stops.map_or(0.0, |stops| stops.share());
+    let least = all.iter().map(|(_, stops)| share(*stops)).fold(f64::INFINITY, f64::min);
+    let stopping = |(arm, stops): &(&str, Option<Stops>)| {
+        let stops = stops.filter(|stops| stops.share() - least >= LEAST_SHARE)?;
+        Some(Stopping { arm: (*arm).to_owned(), stops })
+    };
+    all.iter().filter_map(stopping).collect()
+}
+
+/// How long turns are that hold some of these stops.
+pub(super) fn turn(stops: Stops) -> Span {
+    Span(Duration::from_secs_f64(stops.every_ns() * TIMES / 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn watched<const N: usize>(ms: [[u64; 2]; N], all_ms: u64) -> Watched {
+        let mut watched = Watched::default();
+        watched.add_stops(&ms.map(|stop| stop.map(|ms| ms * MS)), all_ms * MS);
+        watched
+    }
+
+    #[test]
+    fn stops_are_counted_that_are_nearly_as_long_as_the_longest() {
+        let stops =
+            watched([[100, 130], [200, 202], [350, 380], [600, 612], [612, 630]], 1000).stops().unwrap();
+        assert_eq!(stops, Stops { count: 3, stopped_ns: 90 * MS, watched_ns: 750 * MS });
+        assert_eq!(watched([], 1000).stops(), None);
+        assert_eq!(turn(stops), Span(Duration::from_micros(487_500)));
+    }
+
+    #[test]
+    fn who_stops_for_long_is_watched_without_a_pause() {
+        assert!(watched([[100, 150]], 1000).is_suspect());
+        assert!(!watched([[100, 105]], 1000).is_suspect());
+        assert!(!watched([], 1000).is_suspect());
+    }
+
+    #[test]
+    fn what_all_arms_share_is_of_the_machine() {
+        let stops = |ms| Some(Stops { count: 2, stopped_ns: ms * MS, watched_ns: 1000 * MS });
+        let found = |all: &[(&str, Option<Stops>)]| {
+            apart(all).into_iter().map(|one| one.arm).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(found(&[("a", stops(50)), ("b", stops(60))]), "");
+        assert_eq!(found(&[("a", stops(10)), ("b", stops(60))]), "b");
+        assert_eq!(found(&[("a", stops(90)), ("b", stops(60)), ("c", None)]), "a b");
+    }
+}
