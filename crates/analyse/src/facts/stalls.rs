@@ -44,8 +44,9 @@ pub struct Stalls {
     pub watched_ns: u64,
     /// What it does then far more than at other times; empty if that was not seen.
     pub activities: Vec<StallActivity>,
-    /// Whether what it does was watched, too; if not, all this is of the pilot.
-    pub is_watched: bool,
+    /// Whether all this is of the pilot, which does not watch what a server does.
+    #[serde(default)]
+    pub in_pilot: bool,
     /// One sentence.
     pub text: String,
 }
@@ -72,7 +73,7 @@ impl Stalls {
             share: stops.share(),
             watched_ns: stops.watched_ns,
             activities: Vec::new(),
-            is_watched: false,
+            in_pilot: true,
             text: String::new(),
         }
     }
@@ -104,7 +105,7 @@ pub(crate) fn stalls_in_passes(sheet: &Sheet, arm: &str, passes: &[PassFindings]
         [activity(RUNS, &sampled), activity(WAITS, &waiting)].into_iter().flatten().collect();
     let count = lengths_ns.len() as u64;
     let mean_ns = stalled_ns as f64 / count as f64;
-    Some(Stalls { count, mean_ns, share, watched_ns, activities, is_watched: true, text: String::new() })
+    Some(Stalls { count, mean_ns, share, watched_ns, activities, in_pilot: false, text: String::new() })
 }
 
 /// One function in all stacks.

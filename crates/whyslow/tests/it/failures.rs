@@ -167,6 +167,22 @@ fn servers_that_wait_for_a_connection_before_they_turn_to_another_are_compared_o
     are_compared_over_one("one-for-a-while");
 }
 
+/// What falls due while an arm has no turn is done before the turn that counts, and a median passes over what is in few turns.
+#[test]
+fn turns_are_long_enough_for_what_a_server_stops_for() {
+    let (folder, none, stops) = (fresh_folder(), arm("none", "none"), arm("stops", "stops"));
+    let head = ["compare", &none, &stops, "--equal-rates", "none", "--no-why", "--out", "run"];
+    let short = ["--blocks", "1", "--cycles", "1", "--warmup", "50ms", "--warmup-cap", "100ms"];
+    let said = whyslow_in(&folder, &[&head[..], &short].concat());
+    assert!(said.err.contains("'stops' answers nobody "), "{said:?}");
+    let manifest = RunDir::open(&folder.join("run")).read().unwrap().manifest;
+    let [stopping] = &manifest.fitted.stopping[..] else { panic!("{said:?}") };
+    assert_eq!(stopping.arm, "stops");
+    // 60 of 200 ms, and on a busy machine more of them.
+    assert!(stopping.stops.share() > 0.2, "{stopping:?}");
+    assert!(manifest.fitted.turn_ns > 300_000_000, "{:?}", manifest.fitted);
+}
+
 #[test]
 fn servers_whose_answers_take_longer_than_a_turn_keep_their_connections() {
     let said = over_the_usual_connections("sleep-long");
