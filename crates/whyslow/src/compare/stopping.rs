@@ -13,6 +13,8 @@ use super::generator::Pooled;
 
 /// Share of the time from which on stops count, of what one arm stops more than another: below, they are the latency tail's.
 const LEAST_SHARE: f64 = 0.02;
+/// Shortest stop, in nanoseconds: other processes on its CPUs keep a server waiting for some milliseconds at a time.
+const SHORTEST_NS: u64 = 10_000_000;
 /// Of the longest stop, how long another is at least: shorter ones are of another kind.
 const AS_LONG: f64 = 0.5;
 /// Answers that slip in between divide a stop that goes on within this time, in nanoseconds.
@@ -58,9 +60,10 @@ impl Watched {
     }
 
     fn long(&self) -> impl Iterator<Item = [u64; 2]> {
-        let length = |[begin, end]: &[u64; 2]| end.saturating_sub(*begin) as f64;
-        let longest = self.stops_ns.iter().map(length).fold(0.0, f64::max);
-        self.stops_ns.iter().copied().filter(move |stop| length(stop) >= AS_LONG * longest)
+        let length = |[begin, end]: &[u64; 2]| end.saturating_sub(*begin);
+        let longest = self.stops_ns.iter().map(length).max().unwrap_or(0);
+        let least = SHORTEST_NS.max((AS_LONG * longest as f64) as u64);
+        self.stops_ns.iter().copied().filter(move |stop| length(stop) >= least)
     }
 }
 
@@ -104,7 +107,8 @@ mod tests {
     #[test]
     fn who_stops_for_long_is_watched_without_a_pause() {
         assert!(watched([[100, 150]], 1000).is_suspect());
-        assert!(!watched([[100, 105]], 1000).is_suspect());
+        assert!(!watched([[100, 115]], 1000).is_suspect());
+        assert!(!watched([[100, 109], [300, 309], [500, 509]], 1000).is_suspect());
         assert!(!watched([], 1000).is_suspect());
     }
 
