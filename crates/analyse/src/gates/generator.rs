@@ -26,12 +26,13 @@ fn at_capacity(sheet: &Sheet, index: usize) -> Vec<Gate> {
     let mut gate = PerArm::new(GateId::Generator, FULL, false);
     for arm in &sheet.plan().arms {
         let name = &arm.name;
-        let Some(busy) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
-        let server = (busy / sheet.answering(name)).min(1.0);
+        let Some(server) = sheet.median(name, index, |window| Some(server_busy(window))) else { continue };
         let generator = sheet.median(name, index, |window| Some(generator_busy(window))).unwrap_or(0.0);
         let waits = generator <= GENERATOR_BUSY;
-        // A server that is not full, driven by a generator with time to spare, waits for something of its own.
-        let value = if waits { server.max(FULL) } else { server };
+        // A server that is not full, driven by a generator with time to spare, waits for something of its own; one that is full
+        // whenever it answers anybody is the limit, too.
+        let full = server / sheet.answering(name) >= FULL;
+        let value = if waits || full { server.max(FULL) } else { server };
         gate.add(name, value, &[Metric::Rate], || GateSays::GeneratorLimits { server, generator });
     }
     gate.rows(GateSays::ServersLimit)
@@ -45,18 +46,20 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let median = |figure: fn(&Window) -> Option<f64>| sheet.median(name, index, figure);
         // A turn that ends in a stop leaves requests behind, of a server that keeps up.
         let left = 1.0 - sheet.answering(name);
-        let Some(ratio) = median(|window| window.load.rate_ratio).map(|ratio| (ratio + left).min(1.0)) else {
-            continue;
-        };
+        let Some(ratio) = median(|window| window.load.rate_ratio) else { continue };
+        let missed = ratio < MIN_RATE_RATIO - left;
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
         let lag = send_lag(sheet, name, index);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
-        let fault = fault(ratio, generator, median(backlog_per_s), lag, max_send_lag_ns(response));
+        let fault = fault((ratio, missed), generator, median(backlog_per_s), lag, max_send_lag_ns(response));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
-        let value = if fault.is_some() { ratio.min(MIN_RATE_RATIO - f64::EPSILON) } else { ratio };
+        let value = match fault {
+            Some(_) => ratio.min(MIN_RATE_RATIO - f64::EPSILON),
+            None => ratio.max(MIN_RATE_RATIO),
+        };
         let mut voids = vec![Metric::P50, Metric::P90, Metric::P99, Metric::P999];
         // What a request costs the server does not depend on when exactly it was sent, but on how many there were.
-        if index == sheet.main && ratio < MIN_RATE_RATIO {
+        if index == sheet.main && missed {
             voids.push(Metric::CpuPerRequest);
         }
         gate.add(name, value, &voids, || GateSays::NotKept { at: at.clone(), fault });
@@ -77,13 +80,12 @@ fn send_lag(sheet: &Sheet, arm: &str, index: usize) -> Option<SendLagTail> {
 ///
 /// A busy generator is no fault by itself: it explains a lag or a missed rate, and counts alone only where no lag is known.
 fn fault(
-    ratio: f64,
+    (ratio, missed): (f64, bool),
     generator: f64,
     backlog_per_s: Option<f64>,
     lag: Option<SendLagTail>,
     max_lag_ns: f64,
 ) -> Option<Fault> {
-    let missed = ratio < MIN_RATE_RATIO;
     let may_be_late = lag.is_none_or(|lag| lag.ns > max_lag_ns);
     if generator > GENERATOR_BUSY && (missed || may_be_late) {
         return Some(Fault::Busy(generator));
