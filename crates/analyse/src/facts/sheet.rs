@@ -276,7 +276,7 @@ impl<'a> Sheet<'a> {
 
     /// Share of the time in which `arm` answers, 0 to 1: there is nothing to be busy with while it stops.
     pub(crate) fn answering(&self, arm: &str) -> f64 {
-        1.0 - self.stops(arm).map_or(0.0, |stops| stops.share())
+        (1.0 - self.stops(arm).map_or(0.0, |stops| stops.share())).max(f64::EPSILON)
     }
 
     /// Median over the valid rounds of `arm` of a figure of its window under the condition at `index`.

@@ -51,7 +51,7 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
         let generator = median(|window| Some(generator_busy(window))).unwrap_or(0.0);
         let lag = send_lag(sheet, name, index);
         let response = median(|window| window.load.response_ns.p50.map(|ns| ns as f64)).unwrap_or(0.0);
-        let fault = fault((ratio, missed), generator, median(backlog_per_s), lag, max_send_lag_ns(response));
+        let fault = fault(ratio, missed, generator, median(backlog_per_s), lag, max_send_lag_ns(response));
         // The limit is on the ratio; a late or full generator is shown as a ratio that was not reached.
         let value = match fault {
             Some(_) => ratio.min(MIN_RATE_RATIO - f64::EPSILON),
@@ -80,7 +80,8 @@ fn send_lag(sheet: &Sheet, arm: &str, index: usize) -> Option<SendLagTail> {
 ///
 /// A busy generator is no fault by itself: it explains a lag or a missed rate, and counts alone only where no lag is known.
 fn fault(
-    (ratio, missed): (f64, bool),
+    ratio: f64,
+    missed: bool,
     generator: f64,
     backlog_per_s: Option<f64>,
     lag: Option<SendLagTail>,

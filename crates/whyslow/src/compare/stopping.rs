@@ -15,6 +15,9 @@ use super::generator::Pooled;
 const LEAST_SHARE: f64 = 0.02;
 /// Shortest stop, in nanoseconds: other processes on its CPUs keep a server waiting for some milliseconds at a time.
 const SHORTEST_NS: u64 = 10_000_000;
+/// How many times as long as most responses a stop is, at least: where each request waits, all do at the same time, and nobody is answered
+/// meanwhile.
+const RESPONSES: u64 = 3;
 /// Of the longest stop, how long another is at least: shorter ones are of another kind.
 const AS_LONG: f64 = 0.5;
 /// Answers that slip in between divide a stop that goes on within this time, in nanoseconds.
@@ -33,11 +36,13 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn add(&mut self, pooled: &Pooled) {
-        self.add_stops(&pooled.stalls(), pooled.load.window_ns);
+        let usual_ns = pooled.load.response_ns.p50.unwrap_or(0);
+        self.add_stops(&pooled.stalls(), pooled.load.window_ns, usual_ns);
     }
 
-    fn add_stops(&mut self, stops_ns: &[[u64; 2]], watched_ns: u64) {
-        for &[begin, end] in stops_ns {
+    fn add_stops(&mut self, stops_ns: &[[u64; 2]], watched_ns: u64, usual_ns: u64) {
+        let far = |[begin, end]: &&[u64; 2]| end.saturating_sub(*begin) >= RESPONSES * usual_ns;
+        for &[begin, end] in stops_ns.iter().filter(far) {
             match self.stops_ns.last_mut() {
                 Some(last) if begin.saturating_sub(last[1]) < SAME_NS => last[1] = end,
                 _ => self.stops_ns.push([begin, end]),
@@ -91,7 +96,7 @@ mod tests {
 
     fn watched<const N: usize>(ms: [[u64; 2]; N], all_ms: u64) -> Watched {
         let mut watched = Watched::default();
-        watched.add_stops(&ms.map(|stop| stop.map(|ms| ms * MS)), all_ms * MS);
+        watched.add_stops(&ms.map(|stop| stop.map(|ms| ms * MS)), all_ms * MS, MS);
         watched
     }
 
@@ -110,6 +115,13 @@ mod tests {
         assert!(!watched([[100, 115]], 1000).is_suspect());
         assert!(!watched([[100, 109], [300, 309], [500, 509]], 1000).is_suspect());
         assert!(!watched([], 1000).is_suspect());
+    }
+
+    #[test]
+    fn requests_that_wait_together_are_no_stop() {
+        let mut watched = Watched::default();
+        watched.add_stops(&[[0, 50 * MS], [51 * MS, 101 * MS]], 110 * MS, 50 * MS);
+        assert_eq!(watched.stops(), None);
     }
 
     #[test]
