@@ -123,7 +123,7 @@ pub struct Stopping {
 impl fmt::Display for Stopping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (share, every) = (self.stops.share() * 100.0, format_ns(self.stops.every_ns()));
-        write!(f, "'{}' answers nobody {share:.0} % of the time, once in {every}", self.arm)
+        write!(f, "'{}' answers nobody {share:.0} % of the time, once every {every}", self.arm)
     }
 }
 

@@ -45,11 +45,7 @@ pub(super) fn sentence(limit: &Limit) -> String {
             format_ns(response_ns)
         ),
         Limit::Stops { busy, share } => {
-            format!(
-                "its stops ({} of the time nobody is answered; its CPU {} busy)",
-                percent(share),
-                percent(busy)
-            )
+            format!("its stops: it answers nobody {} of the time ({} busy)", percent(share), percent(busy))
         }
         Limit::Generator { busy, server } => {
             format!("the generator ({} busy; the server {})", percent(busy), percent(server))
