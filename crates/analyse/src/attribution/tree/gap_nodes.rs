@@ -167,23 +167,28 @@ struct Candidate<'a, 'b> {
     node: &'b Node<'a>,
 }
 
-/// What is said of one arm: from the root down as long as one node holds most of the change, then the next largest beside
-/// it, until enough of the gap is said.
+/// What is said of one arm: from the root down as long as one node holds most of the change, then beside it the largest that
+/// brings the sum of what is said nearer to the gap, until enough of the gap is said: where what was saved was paid for in
+/// another place, both are said.
 pub(crate) fn gap_nodes(arm: &str, rows: &[&AttributionRow]) -> Vec<GapNode> {
     let root = root(rows);
     let gap = root.delta();
-    let below = |node: &Candidate<'_, '_>| node.node.delta().abs();
     let mut open: Vec<Candidate> = children(&[], &root);
     let (mut found, mut sum) = (Vec::new(), 0.0);
     while found.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
-        let Some(largest) = (0..open.len()).max_by(|a, b| below(&open[*a]).total_cmp(&below(&open[*b])))
+        let left = gap - sum;
+        let weight = |candidate: &Candidate| match candidate.node.delta() {
+            delta if found.is_empty() => delta.abs(),
+            delta => delta * left.signum(),
+        };
+        let Some(largest) = (0..open.len()).max_by(|a, b| weight(&open[*a]).total_cmp(&weight(&open[*b])))
         else {
             break;
         };
-        let candidate = open.swap_remove(largest);
-        if below(&candidate) < LEAST * gap.abs() {
+        if weight(&open[largest]) < LEAST * gap.abs() {
             break;
         }
+        let candidate = open.swap_remove(largest);
         let candidate = descend(candidate, &mut open);
         let parts = worth_saying(&candidate, gap);
         if !parts.is_empty() {

@@ -292,6 +292,18 @@ fn the_node_that_holds_most_is_said_then_the_next_beside_it_until_enough_is() {
         changes(&saved_and_paid),
         ["kernel/write/TCP -4000", "user/own code/a/f +700", "user/compiler/c/g +600"]
     );
+    // Where the two largest are more than the gap, a third of what is saved says less than what is paid.
+    let paid_in_one = [
+        row("user/own code/a/f", 3000.0, 0.0),
+        row("user/compiler/c/g", 2500.0, 0.0),
+        row("user/allocation/c/g", 2000.0, 0.0),
+        row("kernel/write/TCP/copy", 0.0, 1900.0),
+        row("kernel/read/TCP/copy", 0.0, 1500.0),
+    ];
+    assert_eq!(
+        changes(&paid_in_one),
+        ["user/own code/a/f -3000", "user/compiler/c/g -2500", "kernel/write/TCP/copy +1900"]
+    );
     // Within three standard errors nothing is said.
     assert!(changes(&[row("user/own code/a/f", 10.0, 12.0)]).is_empty());
 }
