@@ -1,7 +1,7 @@
 //! The gate that asks who was measured: the server or the generator.
 
 use model::plan::{Condition, GateId};
-use model::record::{GENERATOR_BUSY, MIN_RATE_RATIO, SendLagTail, Window, max_send_lag_ns};
+use model::record::{GENERATOR_BUSY, LagPercentile, MIN_RATE_RATIO, SendLagTail, Window, max_send_lag_ns};
 
 use super::{Fault, Gate, GateSays, PerArm};
 use crate::facts::busy::{FULL, backlog_per_s, generator_busy, server_busy};
@@ -69,9 +69,15 @@ fn at_equal_rate(sheet: &Sheet, index: usize) -> Vec<Gate> {
 
 /// How late the latest requests of an arm left: the median over its windows of their p99, or of their p90 where one of them
 /// has too few requests for a p99.
+///
+/// Where a server stops for everybody, what is due meanwhile finds no free connection and leaves after the stop, and what is due next
+/// waits behind that: by the server's doing, and charged to it. There the median tells of the generator.
 fn send_lag(sheet: &Sheet, arm: &str, index: usize) -> Option<SendLagTail> {
-    let tails = sheet.windows(arm, index).into_iter().filter_map(|window| window.load.send_lag_tail());
-    let percentile = tails.map(|tail| tail.percentile).min()?;
+    let windows = sheet.windows(arm, index).into_iter();
+    let percentile = match sheet.stops(arm) {
+        Some(_) => LagPercentile::P50,
+        None => windows.filter_map(|window| Some(window.load.send_lag_tail()?.percentile)).min()?,
+    };
     let ns = sheet.median(arm, index, |window| Some(window.load.send_lag_at(percentile)?.ns))?;
     Some(SendLagTail { percentile, ns })
 }

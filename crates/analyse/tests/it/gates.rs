@@ -2,7 +2,7 @@
 
 use analyse::{Metric, Verdict};
 use model::plan::GateId;
-use model::record::{Run, Window};
+use model::record::{Run, Stopping, Stops, Window};
 
 use crate::support::{analyse, change, gates, pair, row};
 
@@ -366,4 +366,20 @@ fn lag_is_of_one_percentile_even_where_a_window_has_too_few_requests_for_its_p99
     let findings = analyse(&run);
     let late = gates(&findings, GateId::Generator).into_iter().find(|gate| !gate.ok).unwrap();
     assert!(late.text.contains("left 51.0 µs late (send lag p90)"), "{}", late.text);
+}
+
+#[test]
+fn what_a_stop_of_the_server_makes_late_is_not_the_generators() {
+    let mut run = pair(1.0);
+    change(&mut run, "pr", EQUAL_RATE, |window| {
+        (window.load.send_lag_ns.p90, window.load.send_lag_ns.p99) = (Some(40_000_000), Some(60_000_000));
+    });
+    let late = |run: &Run| gates(&analyse(run), GateId::Generator).iter().any(|gate| !gate.ok);
+    assert!(late(&run));
+    let stops = Stops { count: 8, stopped_ns: 400_000_000, watched_ns: 2_000_000_000 };
+    run.manifest.fitted.stopping = vec![Stopping { arm: "pr".to_owned(), stops }];
+    assert!(!late(&run), "{:?}", gates(&analyse(&run), GateId::Generator));
+    // A generator that is late with most requests is so beside any stop.
+    change(&mut run, "pr", EQUAL_RATE, |window| window.load.send_lag_ns.p50 = Some(51_000));
+    assert!(late(&run));
 }

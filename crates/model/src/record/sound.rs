@@ -27,6 +27,8 @@ pub fn max_send_lag_ns(median_response_ns: f64) -> f64 {
 /// The percentile of send lag that a schedule is judged by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LagPercentile {
+    /// Half of the requests left earlier.
+    P50,
     /// Nine of ten requests left earlier.
     P90,
     /// 99 of a hundred did.
@@ -38,6 +40,7 @@ impl LagPercentile {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::P50 => "p50",
             Self::P90 => "p90",
             Self::P99 => "p99",
         }
@@ -47,6 +50,7 @@ impl LagPercentile {
     #[must_use]
     pub const fn later_percent(self) -> u32 {
         match self {
+            Self::P50 => 50,
             Self::P90 => 10,
             Self::P99 => 1,
         }
@@ -74,6 +78,7 @@ impl LoadReport {
     #[must_use]
     pub fn send_lag_at(&self, percentile: LagPercentile) -> Option<SendLagTail> {
         let lag_ns = match percentile {
+            LagPercentile::P50 => self.send_lag_ns.p50,
             LagPercentile::P90 => self.send_lag_ns.p90,
             LagPercentile::P99 => self.send_lag_ns.p99,
         };
