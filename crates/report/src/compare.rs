@@ -12,6 +12,7 @@ use model::units::format_ns;
 use crate::direction::{Direction, Times};
 use crate::document::{Block, Document};
 use crate::resources::{self, Detail};
+use crate::screen::deciding;
 use crate::words::names::gate_names;
 use crate::{tree, waits};
 
@@ -83,9 +84,7 @@ pub(crate) fn headlines(findings: &Findings) -> impl Iterator<Item = String> {
 /// One arm against the baseline in one sentence.
 pub(crate) fn headline(findings: &Findings, arm: &str) -> String {
     let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
-    let decided = rows().find(|row| row.verdict.is_decided());
-    let open = rows().find(|row| row.verdict != Verdict::Invalid);
-    let text = match decided.or(open).or_else(|| rows().next()) {
+    let text = match deciding(findings, arm) {
         Some(row) => {
             let other = rows().find(|other| says_something_else(row, other));
             sentence(row, findings) + &other.map(also).unwrap_or_default()

@@ -11,10 +11,17 @@ use crate::words::names::remedy;
 /// Percentiles that the first screen speaks of; the others are among the details.
 const PERCENTILES: [Metric; 2] = [Metric::P50, Metric::P99];
 
-/// The row that decides about an arm: a difference in CPU or rate, else that there is none, else what is open.
+/// How many times as far apart as in CPU time the arms must be in rate for the rate to be said first: requests then wait for something
+/// that costs no CPU time.
+const FARTHER: f64 = 2.0;
+
+/// The row that decides about an arm: a difference in CPU or rate, else that there is none, else what is open. Of two differences it
+/// is that in CPU time, unless the other is much larger.
 pub(crate) fn deciding<'a>(findings: &'a Findings, arm: &str) -> Option<&'a Comparison> {
     let rows = || findings.comparisons.iter().filter(|row| row.primary && row.arm == arm);
-    let differs = rows().find(|row| Direction::from_comparison(row).differs());
+    let far = |row: &Comparison| row.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    let farther = |first, next| if far(next) > FARTHER * far(first) { next } else { first };
+    let differs = rows().filter(|row| Direction::from_comparison(row).differs()).reduce(farther);
     let same = rows().find(|row| Direction::from_comparison(row) == Direction::Same);
     let open = rows().find(|row| Direction::from_comparison(row) == Direction::Open);
     differs.or(same).or(open).or_else(|| rows().next())
@@ -253,15 +260,21 @@ fn rates(findings: &Findings) -> Option<String> {
     Some(format!("rate at {condition}{figures}{words}{void}"))
 }
 
-/// What the rate says that the verdict line does not.
+/// What the rate says that the verdict line does not; where that is of the rate, what CPU time says.
 fn rate_words(findings: &Findings, row: &Comparison) -> Option<String> {
     let first = deciding(findings, &row.arm)?;
-    let same_line = first.metric == Metric::Rate;
-    let direction = Direction::from_comparison(row);
-    if same_line || !direction.differs() || !says_something_else(first, row) {
+    let (other, what) = match first.metric {
+        Metric::Rate => {
+            let mut of_cpu = compared(findings, Metric::CpuPerRequest).into_iter();
+            (of_cpu.find(|cpu| cpu.primary && cpu.arm == row.arm)?, " in CPU per request")
+        }
+        _ => (row, ""),
+    };
+    let direction = Direction::from_comparison(other);
+    if !direction.differs() || !says_something_else(first, other) {
         return None;
     }
-    Some(differs(findings, row, direction))
+    Some(differs(findings, other, direction) + what)
 }
 
 fn differs(findings: &Findings, row: &Comparison, direction: Direction) -> String {

@@ -586,3 +586,19 @@ fn other_load_is_noted_where_it_makes_up_a_part_of_an_interval_that_matters() {
         assert_eq!(text.contains("everything checked held"), !note, "{text}");
     }
 }
+
+#[test]
+fn a_rate_that_is_much_farther_apart_than_cpu_time_is_said_first() {
+    let mut found = run(&[("pr", 11_900.0, [1.144, 1.13, 1.16], Verdict::Slower)]);
+    for (ratio, begins, beside) in [
+        (0.8, "pr  1.14x dearer than threads  [1.13, 1.16]", "(1.25x slower)"),
+        (0.02, "pr  50.0x slower than threads  [49.5, 50.5]", "(1.14x dearer in CPU per request)"),
+    ] {
+        found.comparisons[1] =
+            compared("pr", Metric::Rate, Verdict::Slower, [ratio, 0.99 * ratio, 1.01 * ratio]);
+        let text = findings_text(&found, Style::Plain);
+        let mut lines = text.lines();
+        assert!(lines.next().is_some_and(|line| line.starts_with(begins)), "{text}");
+        assert!(lines.next().is_some_and(|line| line.contains(beside)), "{text}");
+    }
+}
