@@ -48,6 +48,7 @@ pub mod noise;
 pub mod paired;
 pub mod quantile;
 pub mod rng;
+pub mod serial;
 pub mod signed_rank;
 pub mod special;
 pub mod trend;

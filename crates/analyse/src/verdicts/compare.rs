@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stats::looks::{self, blocks_needed};
 use stats::noise::Noise;
 use stats::verdict::{Bias, Question, decide};
-use stats::{Estimate, Interval, Rng, descriptive, holm, paired};
+use stats::{Estimate, Interval, Rng, descriptive, holm, paired, serial};
 
 use crate::facts::metric::Metric;
 use crate::facts::sheet::Sheet;
@@ -209,7 +209,8 @@ fn open_row(sheet: &Sheet, arm: &str, metric: Metric) -> Comparison {
         noise_floor: floor.as_ref().map(|floor| floor.value),
         noise_floor_from: floor.map(|floor| floor.from.to_owned()),
         delta: metric.delta(),
-        blocks_needed: sd.and_then(|sd| blocks_needed(sd, metric.delta()).ok()),
+        blocks_needed: sd
+            .and_then(|sd| blocks_needed(sd * serial::widening(&differences), metric.delta()).ok()),
         block_ratios: differences.iter().map(|difference| difference.exp()).collect(),
         bias: bias(sheet, arm, metric),
         pairs,
@@ -223,11 +224,20 @@ fn works(sheet: &Sheet, arm: &str) -> bool {
     rounds.peek().is_none() || rounds.any(|record| record.failure.is_none())
 }
 
+impl BiasFindings {
+    fn add(&mut self, sources: impl IntoIterator<Item = BiasSource>) {
+        for source in sources {
+            self.low += source.low;
+            self.high += source.high;
+            self.of.push(source);
+        }
+    }
+}
+
 fn bias(sheet: &Sheet, arm: &str, metric: Metric) -> BiasFindings {
-    let of = biases(sheet, arm, metric);
-    // Not `sum`: that of nothing is −0.
-    let sum = |side: fn(&BiasSource) -> f64| of.iter().map(side).fold(0.0, |all, one| all + one);
-    BiasFindings { low: sum(|source| source.low), high: sum(|source| source.high), of }
+    let mut bias = BiasFindings::default();
+    bias.add(biases(sheet, arm, metric));
+    bias
 }
 
 fn values(pairs: &[(u32, f64)]) -> Vec<f64> {
@@ -273,7 +283,8 @@ fn judge(row: &mut Comparison, level: f64) {
         }
         return;
     };
-    // What disturbed the arms is part of what is not known.
+    // What disturbed the arms is part of what is not known, and so is what changed so slowly that neighbouring blocks have it in common.
+    row.bias.add(slow_changes(&estimate, serial::widening(&differences)));
     let estimate = estimate.widened(Bias { low: row.bias.low, high: row.bias.high });
     show(row, &estimate);
     row.verdict = match (row.void_by.is_empty(), estimate.interval.level >= SHOWABLE_LEVEL) {
@@ -281,6 +292,17 @@ fn judge(row: &mut Comparison, level: f64) {
         (true, false) => Verdict::Inconclusive,
         (true, true) => decide(&estimate, &question(row)).into(),
     };
+}
+
+/// By how much an interval must be wider on either side to be so many times as wide.
+fn slow_changes(estimate: &Estimate, times: f64) -> Option<BiasSource> {
+    let more = times - 1.0;
+    let Interval { low, high, .. } = estimate.interval;
+    (more > 0.0).then(|| BiasSource {
+        what: "slow changes".to_owned(),
+        low: (estimate.value - low) * more,
+        high: (high - estimate.value) * more,
+    })
 }
 
 /// Below this level an interval is printed but decides nothing: five pairs attain 93.75 %, six 96.9 %.

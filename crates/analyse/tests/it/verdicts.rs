@@ -228,3 +228,22 @@ fn a_round_in_which_an_arm_failed_is_listed_with_its_reason() {
     assert_eq!((&found[0].arm, found[0].block, found[0].reason.gate), (&name, block, FailureKind::Crashed));
     assert_eq!(found[0].reason.text, "it ended with signal 9");
 }
+
+#[test]
+fn an_interval_is_wider_where_neighbouring_blocks_go_together() {
+    let half = |dear: fn(u32) -> bool| {
+        let mut run = run(1, 24, &two(1.0, 0.002));
+        for record in run.rounds.iter_mut().filter(|record| record.arm == "pr" && dear(record.round.block)) {
+            let cpu = &mut record.windows[0].target.cpu;
+            cpu.total_ns = cpu.total_ns / 100 * 103;
+        }
+        let findings = analyse(&run);
+        let row = row(&findings, "pr", Metric::CpuPerRequest);
+        (row.half_width().unwrap(), row.bias.of.iter().map(|source| source.what.clone()).collect::<Vec<_>>())
+    };
+    // Half of the blocks 3 % dearer: now and then, or all those of the second half.
+    let (scattered, nothing) = half(|block| (block * 5) % 8 < 4);
+    let (slow, changes) = half(|block| block >= 12);
+    assert_eq!((nothing.len(), changes), (0, vec!["slow changes".to_owned()]));
+    assert!(slow > 1.8 * scattered, "{slow} {scattered}");
+}

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "the figures behind a pass or a failure are worth reading")]
 
 use stats::verdict::{HigherIs, Question, Verdict, decide};
-use stats::{Estimate, Rng, looks, paired, signed_rank};
+use stats::{Estimate, Rng, looks, paired, serial, signed_rank};
 
 use crate::host::{CALM, HOSTS, Host, NOISY, ROUGH};
 
@@ -292,5 +292,42 @@ fn several_comparisons_together_raise_false_alarms_as_documented() {
             );
             assert!((share - documented).abs() <= room(documented, SESSIONS) + 0.05, "{what}: {share} %");
         }
+    }
+}
+
+/// Values each of which keeps a share of the one before, of unit variance.
+fn keeping(share: f64, number: usize, random: &mut Rng) -> Vec<f64> {
+    let mut last = random.normal();
+    let mut next = || {
+        let value = last;
+        last = share.mul_add(last, (1.0 - share * share).sqrt() * random.normal());
+        value
+    };
+    (0..number).map(|_| next()).collect()
+}
+
+#[test]
+fn blocks_that_go_together_get_a_wider_interval() {
+    let (blocks, _) = QUICK;
+    for (share, usual, wider) in
+        [(0.0, [94.0, 96.0], 94.0), (0.4, [78.0, 85.0], 88.0), (0.6, [65.0, 73.0], 86.0)]
+    {
+        let all: Vec<Vec<f64>> =
+            (0..SESSIONS).map(|number| keeping(share, blocks, &mut Rng::stream(SEED, number))).collect();
+        let covers = |values: &Vec<f64>, times: f64| {
+            let Estimate { value, interval, .. } = only_look(values);
+            let low = value - (value - interval.low) * times;
+            let high = value + (interval.high - value) * times;
+            low <= 0.0 && 0.0 <= high
+        };
+        let as_is = per_cent(&all, |values| covers(values, 1.0));
+        let widened = per_cent(&all, |values| covers(values, serial::widening(values)));
+        let times = all.iter().map(|values| serial::widening(values)).sum::<f64>() / SESSIONS as f64;
+        println!(
+            "{share} kept: {as_is:.1} % cover, {widened:.1} % where {times:.2} times as wide on average"
+        );
+        assert!((usual[0]..=usual[1]).contains(&as_is), "{share}: {as_is} %");
+        assert!(widened >= wider, "{share}: {widened} %");
+        assert!(share > 0.0 || times < 1.06, "{times}");
     }
 }
