@@ -233,11 +233,8 @@ fn precision(row: &Comparison) -> String {
         ([], Some(floor)) => format!("noise floor {:.1} %", floor * 100.0),
         ([], None) => format!("interval ±{:.1} %", half_width(row) * 100.0),
         (_, _) => {
-            let who = if let [one] = of.as_slice() { &one.what } else { "others" };
-            format!(
-                "interval ±{:.1} %, of which ±{bias:.1} % for {who} on these CPUs",
-                half_width(row) * 100.0
-            )
+            let who = if let [one] = of.as_slice() { &one.what } else { "several disturbances" };
+            format!("interval ±{:.1} %, of which ±{bias:.1} % for {who}", half_width(row) * 100.0)
         }
     }
 }

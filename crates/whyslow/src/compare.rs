@@ -210,7 +210,9 @@ fn host(plan: &Plan) -> model::record::Host {
 
 /// About how long a run of `plan` takes, in seconds, diagnostic rounds included.
 pub(crate) fn seconds(plan: &Plan) -> f64 {
-    f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan, plan.turn().0)
+    let turn_ns = u64::try_from(plan.turn().0.as_nanos()).unwrap_or(u64::MAX);
+    let unfitted = model::record::Fitted { turn_ns, ..Default::default() };
+    f64::from(plan.usual_blocks()) * plan.block_seconds() + diagnose::seconds(plan, &unfitted)
 }
 
 /// A name for a run that begins now.

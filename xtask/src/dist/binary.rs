@@ -20,6 +20,23 @@ const MAX_BYTES: u64 = 25 << 20;
 const WITH_LINES: [&str; 6] =
     ["whyslow", "straightline", "straightline-http1", "straightline-http2", "hyper", "tokio"];
 
+/// Packages that are made small and not fast: they read what people write, and write what people read.
+const SMALL: [&str; 13] = [
+    "clap_builder",
+    "clap_complete",
+    "cpp_demangle",
+    "indicatif",
+    "prost-reflect",
+    "protox-parse",
+    "ratatui-core",
+    "schemars",
+    "serde-value",
+    "toml",
+    "whyslow-analyse",
+    "whyslow-model",
+    "whyslow-report",
+];
+
 /// Builds it with its charts, sees that it is whole, and tries it in an empty root.
 pub(super) fn make(release: &Release) -> anyhow::Result<()> {
     shell::run(&["make", "web"])?;
@@ -37,12 +54,13 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
     has_charts(&text(&binary)?)
 }
 
-/// Builds the release profile, each crate in one piece, which is smaller, and with the line tables of a few.
+/// Builds the release profile, linked as one piece, which is smaller, and with the line tables of a few.
 fn build(names: &str) -> anyhow::Result<()> {
     let lines = |package: &str| format!("profile.release.package.{package}.debug=\"line-tables-only\"");
-    let kept: Vec<String> =
-        WITH_LINES.iter().flat_map(|package| ["--config".to_owned(), lines(package)]).collect();
-    let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
+    let small = |package: &str| format!("profile.release.package.{package}.opt-level=\"s\"");
+    let settings = WITH_LINES.map(lines).into_iter().chain(SMALL.map(small));
+    let settings: Vec<String> = settings.flat_map(|setting| ["--config".to_owned(), setting]).collect();
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let words = ["cargo", "rustc", "--release", "--locked", "--package", "whyslow", "--bin", "whyslow"];
     let names = format!("-Clink-arg={names}");
     // blazesym reads compressed sections; -O2 has the linker compress them well.
@@ -52,11 +70,12 @@ fn build(names: &str) -> anyhow::Result<()> {
         ("RUSTFLAGS", "-C target-feature=+crt-static"),
         ("CARGO_TARGET_DIR", BUILD),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+        ("CARGO_PROFILE_RELEASE_LTO", "fat"),
         ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
         // With symbols: without line tables cargo would strip them.
         ("CARGO_PROFILE_RELEASE_STRIP", "none"),
     ];
-    run_with(&[&words[..], &kept, &link].concat(), &environment)
+    run_with(&[&words[..], &settings, &link].concat(), &environment)
 }
 
 /// Where it lies.

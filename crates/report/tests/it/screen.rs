@@ -310,7 +310,7 @@ rate at capacity: no verdict (gate generator failed)
 latency at 35000 requests/s: no difference shown (p50, p99)
 
 Limits   each: its CPU (98 % of 1 busy)
-Trust    6 blocks in 48 s, interval ±1.3 %, of which ±1.1 % for other processes on these CPUs
+Trust    6 blocks in 48 s, interval ±1.3 %, of which ±1.1 % for other processes
          check generator of pr voids rate: more CPUs for it (--load-cpus), or a lower rate
 More     whyslow report whyslow-runs/20260102-030405-9f3c   the page
          whyslow analyse whyslow-runs/20260102-030405-9f3c --details

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use analyse::Standing;
+use analyse::warm_up::Course as WarmUp;
 use launch::Launcher;
-use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S};
+use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S, WarmupClass};
 use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally, WakerWatch};
 
@@ -43,7 +44,8 @@ const COUNTED: u32 = 5;
 const PLAIN_EVERY: u32 = 3;
 /// Turns without watching beside those of one kind, at most: more say nothing more of what watching costs.
 const MOST_PLAIN: u32 = 8;
-/// How long a server is warmed that is compared with nobody: no figure is scored.
+/// How long a native server is warmed: no figure is scored. One that compiles while it runs is warmed up as for its scored turns, or
+/// what is watched is how it becomes warm.
 const WARM: Duration = Duration::from_millis(600);
 
 /// What it takes to find the names of what was sampled in one arm. For estimates.
@@ -58,18 +60,21 @@ const LONGEST: Duration = Duration::from_secs(1);
 const NOT_STOPPED: &str =
     "no counts of system calls: tracing would stop the server at each, and it was not started here";
 
-/// Seconds that the diagnosis of all arms takes, where a slice is as long as `slice`.
-pub(super) fn seconds(plan: &Plan, slice: Duration) -> f64 {
+/// Seconds that the diagnosis of all arms takes, as they were fitted.
+pub(super) fn seconds(plan: &Plan, fitted: &Fitted) -> f64 {
     if !plan.design.why {
         return 0.0;
     }
-    let length = slice.clamp(WATCHED_TURN, LONGEST);
+    let length = turn(fitted).clamp(WATCHED_TURN, LONGEST);
     let with_plain = |turns| f64::from(turns + plain_turns(turns));
     // A server that waits has some turns more; an estimate need not know which do.
     let turns = f64::from(warm_turns(length) + 1)
         + with_plain(as_long(SAMPLED, length))
         + with_plain(as_long(COUNTED, length));
-    plan.arms.len() as f64 * (START_S + NAMES_S + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
+    let compiling = (0..plan.arms.len()).map(|arm| fitted.warming_of(plan, arm).class);
+    let compiling = compiling.filter(|class| *class == WarmupClass::Jit);
+    let warming: f64 = compiling.map(|class| plan.warming_s(class, plan.usual_slice())).sum();
+    warming + plan.arms.len() as f64 * (START_S + NAMES_S + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
 }
 
 /// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples, where
@@ -168,7 +173,7 @@ fn diagnose(
         let length = turn(fitted).max(WATCHED_TURN);
         (length, as_long(sampled, length))
     };
-    let mut course = Course { bench, together, watched, sampled, condition, length, log, turns: 0 };
+    let mut course = Course { bench, fitted, together, watched, sampled, condition, length, log, turns: 0 };
     let outcome = course.run(progress);
     let Course { together, watched, .. } = course;
     together.end();
@@ -205,6 +210,7 @@ impl Watched {
 /// The diagnosis of arms that are alive together.
 struct Course<'a> {
     bench: &'a Bench<'a>,
+    fitted: &'a Fitted,
     together: Together<'a>,
     watched: Vec<Watched>,
     sampled: u32,
@@ -216,9 +222,7 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn run(&mut self, progress: &mut Progress) -> Result<(), Early> {
-        for _ in 0..warm_turns(self.length) {
-            self.each(|course, index| course.turn(index, None, &mut Unwatched).map(drop))?;
-        }
+        self.warm_up(progress)?;
         self.each(|course, index| {
             let taken = course.plain_turn(index)?;
             let watched = &mut course.watched[index];
@@ -234,6 +238,35 @@ impl Course<'_> {
         self.pass(PassKind::Counting, as_long(COUNTED, self.length), |_| true, progress)?;
         self.pass(PassKind::Tracing, 1, is_uncounted, progress)?;
         self.each(Self::end_plain)
+    }
+
+    /// Loads the servers in turn until each is warm.
+    fn warm_up(&mut self, progress: &mut Progress) -> Result<(), Early> {
+        let plan = self.bench.plan;
+        let known = |watched: &Watched| self.fitted.warming_of(plan, watched.arm);
+        let mut courses: Vec<WarmUp> =
+            self.watched.iter().map(|watched| WarmUp::new(known(watched))).collect();
+        let native = warm_turns(self.length);
+        let mut turns = 0;
+        loop {
+            let is_over = |course: &WarmUp| match course.class() {
+                WarmupClass::Native => turns >= native,
+                WarmupClass::Jit => course.is_over(&plan.timing),
+            };
+            let over: Vec<bool> = courses.iter().map(is_over).collect();
+            if self.watched.iter().zip(&over).all(|(watched, over)| *over || !watched.works()) {
+                return Ok(());
+            }
+            self.each(|course, index| {
+                if !over[index] {
+                    let taken = course.turn(index, None, &mut Unwatched)?;
+                    courses[index].add(&taken.slice, &taken.observed.target);
+                }
+                Ok(())
+            })?;
+            turns += 1;
+            progress.tick();
+        }
     }
 
     /// Does the same for every server that works; what one fails by is written down, and the others go on.

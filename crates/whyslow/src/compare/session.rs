@@ -13,7 +13,6 @@ use model::record::{
 use model::units::format_ns;
 
 use super::Early;
-use super::block::turn;
 use super::diagnose;
 use super::pilot::Piloted;
 use super::progress::Progress;
@@ -179,7 +178,7 @@ impl<'a> Session<'a> {
 
     /// About how long the diagnosis takes as the plan was fitted.
     fn diagnosis_s(&self) -> f64 {
-        diagnose::seconds(self.plan(), turn(&self.manifest.fitted))
+        diagnose::seconds(self.plan(), &self.manifest.fitted)
     }
 
     /// The pilots of all arms; `briefly` of those up to the first for which connections are lowered without a doubt.
