@@ -18,23 +18,38 @@ const MAX_BYTES: u64 = 25 << 20;
 /// Packages whose line tables are kept: what runs in the built-in servers, so that profiles of them have inlined functions and
 /// lines. Those of all packages would be as large as the whole limit. Names of functions are kept everywhere.
 const WITH_LINES: [&str; 6] =
-    ["whyslow", "straightline", "straightline-http1", "straightline-http2", "hyper", "tokio"];
+    ["whyslow-serve", "straightline", "straightline-http1", "straightline-http2", "hyper", "tokio"];
 
-/// Packages that are made small and not fast: they read what people write, and write what people read.
-const SMALL: [&str; 13] = [
-    "clap_builder",
-    "clap_complete",
-    "cpp_demangle",
-    "indicatif",
-    "prost-reflect",
-    "protox-parse",
-    "ratatui-core",
-    "schemars",
-    "serde-value",
-    "toml",
-    "whyslow-analyse",
-    "whyslow-model",
-    "whyslow-report",
+/// Packages of ours that are made small and not fast: they read what people write, and write what people read. So are all packages of others
+/// but those that follow.
+const SMALL: [&str; 4] = ["whyslow", "whyslow-analyse", "whyslow-model", "whyslow-report"];
+/// Packages of others that serve, send load, or read symbols.
+const FAST: [&str; 25] = [
+    "blazesym",
+    "bytes",
+    "corosensei",
+    "gimli",
+    "hdrhistogram",
+    "http",
+    "http-body",
+    "httparse",
+    "hyper",
+    "hyper-util",
+    "itoa",
+    "memchr",
+    "mio",
+    "mlua",
+    "mlua-sys",
+    "quinn-proto",
+    "quinn-udp",
+    "ring",
+    "rustix",
+    "rustls",
+    "serde_json",
+    "slab",
+    "socket2",
+    "tokio",
+    "zlib-rs",
 ];
 
 /// Builds it with its charts, sees that it is whole, and tries it in an empty root.
@@ -58,7 +73,9 @@ pub(super) fn make(release: &Release) -> anyhow::Result<()> {
 fn build(names: &str) -> anyhow::Result<()> {
     let lines = |package: &str| format!("profile.release.package.{package}.debug=\"line-tables-only\"");
     let small = |package: &str| format!("profile.release.package.{package}.opt-level=\"s\"");
-    let settings = WITH_LINES.map(lines).into_iter().chain(SMALL.map(small));
+    let fast = |package: &str| format!("profile.release.package.{package}.opt-level=3");
+    let small = SMALL.map(small).into_iter().chain([small("\"*\"")]);
+    let settings = WITH_LINES.map(lines).into_iter().chain(small).chain(FAST.map(fast));
     let settings: Vec<String> = settings.flat_map(|setting| ["--config".to_owned(), setting]).collect();
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let words = ["cargo", "rustc", "--release", "--locked", "--package", "whyslow", "--bin", "whyslow"];

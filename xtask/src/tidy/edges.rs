@@ -9,7 +9,7 @@ use super::sources::Source;
 use crate::shell::root;
 
 /// The name, the folder, and what each crate may depend on within the workspace: the table of ARCHITECTURE.md.
-const ALLOWED: [(&str, &str, &[&str]); 13] = [
+const ALLOWED: [(&str, &str, &[&str]); 14] = [
     ("model", "crates/model", &[]),
     ("stats", "crates/stats", &[]),
     ("launch", "crates/launch", &["model", "http1"]),
@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &str, &[&str]); 13] = [
     ("analyse", "crates/analyse", &["model", "stats"]),
     ("report", "crates/report", &["model", "analyse"]),
     ("script", "crates/script", &["http1"]),
+    ("serve", "crates/serve", &["http1", "straightline"]),
     ("testkit", "crates/testkit", &["model"]),
     ("http1", "straightline/http1", &[]),
     ("http2", "straightline/http2", &[]),
@@ -35,6 +36,7 @@ const ALLOWED: [(&str, &str, &[&str]); 13] = [
             "report",
             "http1",
             "script",
+            "serve",
             "straightline",
         ],
     ),
