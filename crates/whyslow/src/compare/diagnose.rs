@@ -9,7 +9,7 @@ use std::time::Duration;
 use analyse::Standing;
 use analyse::warm_up::Course as WarmUp;
 use launch::Launcher;
-use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S, WarmupClass};
+use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S, Timing, WarmupClass};
 use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally, WakerWatch};
 
@@ -40,6 +40,14 @@ const MOST_SAMPLED: u32 = 120;
 const WATCHED: u32 = 3;
 /// Turns in which system calls are counted: of a busy server only in slices of each.
 const COUNTED: u32 = 5;
+/// Whether a server may be watched, where one that does not compile may.
+fn is_warm(course: &WarmUp, native_may: bool, timing: &Timing) -> bool {
+    match course.class() {
+        WarmupClass::Native => native_may,
+        WarmupClass::Jit => course.is_over(timing),
+    }
+}
+
 /// Watched turns from one turn without watching to the next, at least.
 const PLAIN_EVERY: u32 = 3;
 /// Turns without watching beside those of one kind, at most: more say nothing more of what watching costs.
@@ -249,11 +257,8 @@ impl Course<'_> {
         let native = warm_turns(self.length);
         let mut turns = 0;
         loop {
-            let is_over = |course: &WarmUp| match course.class() {
-                WarmupClass::Native => turns >= native,
-                WarmupClass::Jit => course.is_over(&plan.timing),
-            };
-            let over: Vec<bool> = courses.iter().map(is_over).collect();
+            let over: Vec<bool> =
+                courses.iter().map(|course| is_warm(course, turns >= native, &plan.timing)).collect();
             if self.watched.iter().zip(&over).all(|(watched, over)| *over || !watched.works()) {
                 return Ok(());
             }
@@ -580,6 +585,9 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use model::record::{Slice, Usage, Warming};
+    use model::units::Span;
+
     use super::*;
 
     fn standing(ratio: f64) -> Standing {
@@ -615,5 +623,34 @@ mod tests {
         for (watched, plain) in [(1, 1), (3, 1), (5, 2), (10, 4), (24, 8), (60, 8)] {
             assert_eq!(plain_turns(watched), plain, "{watched}");
         }
+    }
+
+    #[test]
+    fn what_compiles_is_watched_when_it_is_warm_and_what_does_not_after_some_turns() {
+        let timing = Timing {
+            window: Span::from_secs(1),
+            warmup: Span::from_secs(1),
+            warmup_jit: Span::from_secs(1),
+            warmup_cap: Span::from_secs(6),
+            warmup_cap_jit: None,
+            ready_limit: Span::from_secs(1),
+        };
+        let mut course = WarmUp::new(Warming { class: WarmupClass::Native, settled_ns: 0 });
+        assert!(!is_warm(&course, false, &timing) && is_warm(&course, true, &timing));
+        course = WarmUp::new(Warming { class: WarmupClass::Jit, settled_ns: 0 });
+        // Microseconds that a request takes in turns of half a second: cold, and then warm.
+        let warm = [48_u64, 27, 14, 13, 13, 13, 13, 13].map(|cost_us| {
+            let half_ns = 500_000_000;
+            let slice = Slice {
+                requests: 10_000,
+                cpu_ns: 10_000_000 * cost_us,
+                wall_ns: half_ns,
+                length_ns: half_ns,
+                ..Slice::default()
+            };
+            course.add(&slice, &Usage::default());
+            is_warm(&course, true, &timing)
+        });
+        assert!(!warm[..5].contains(&true) && warm[7], "{warm:?}");
     }
 }
