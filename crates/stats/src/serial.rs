@@ -1,5 +1,5 @@
-//! Values that follow each other and go together: where a machine changes slowly, neighbouring blocks see the same of it, and so many blocks
-//! say less than as many that have nothing in common.
+//! Values that depend on the ones before them: where a machine changes slowly, neighbouring blocks see the same of it, and say less than as many
+//! independent ones.
 
 use crate::descriptive::doubled_midranks;
 

@@ -20,10 +20,9 @@ const MAX_BYTES: u64 = 25 << 20;
 const WITH_LINES: [&str; 6] =
     ["whyslow-serve", "straightline", "straightline-http1", "straightline-http2", "hyper", "tokio"];
 
-/// Packages of ours that are made small and not fast: they read what people write, and write what people read. So are all packages of others
-/// but those that follow.
+/// Packages of ours that are made small, not fast: no request passes through them.
 const SMALL: [&str; 4] = ["whyslow", "whyslow-analyse", "whyslow-model", "whyslow-report"];
-/// Packages of others that serve, send load, or read symbols.
+/// Packages of others that are made fast, since they serve, send load or read symbols; all others are made small.
 const FAST: [&str; 25] = [
     "blazesym",
     "bytes",

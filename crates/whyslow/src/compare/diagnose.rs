@@ -40,14 +40,6 @@ const MOST_SAMPLED: u32 = 120;
 const WATCHED: u32 = 3;
 /// Turns in which system calls are counted: of a busy server only in slices of each.
 const COUNTED: u32 = 5;
-/// Whether a server may be watched, where one that does not compile may.
-fn is_warm(course: &WarmUp, native_may: bool, timing: &Timing) -> bool {
-    match course.class() {
-        WarmupClass::Native => native_may,
-        WarmupClass::Jit => course.is_over(timing),
-    }
-}
-
 /// Watched turns from one turn without watching to the next, at least.
 const PLAIN_EVERY: u32 = 3;
 /// Turns without watching beside those of one kind, at most: more say nothing more of what watching costs.
@@ -106,6 +98,14 @@ fn as_long(turns: u32, length: Duration) -> u32 {
 /// Turns of so long that warm a server.
 fn warm_turns(length: Duration) -> u32 {
     (WARM.as_secs_f64() / length.as_secs_f64()).ceil().max(1.0) as u32
+}
+
+/// Whether a server is warm enough to be watched; `native_may` says so for those that do not compile while they run.
+fn is_warm(course: &WarmUp, native_may: bool, timing: &Timing) -> bool {
+    match course.class() {
+        WarmupClass::Native => native_may,
+        WarmupClass::Jit => course.is_over(timing),
+    }
 }
 
 /// Watched turns from one turn without watching to the next, where there are so many of one kind.
