@@ -2,14 +2,15 @@
 //! and unwatched turns of the same process follow each other, so that what watching costs is a ratio of neighbours. None
 //! of it is scored.
 
+mod turns;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use analyse::Standing;
 use analyse::warm_up::Course as WarmUp;
 use launch::Launcher;
-use model::plan::{Condition, Plan, Round, START_S, SplitMix64, TURN_OVERHEAD_S, Timing, WarmupClass};
+use model::plan::{Condition, Round, SplitMix64};
 use model::record::{Counts, DiagnosticRecord, Fitted, Pass, PassKind, Window};
 use observe::{Counting, Group, ObserveError, OwnCpus, Profiler, Samples, Tally, WakerWatch};
 
@@ -21,102 +22,18 @@ use super::together::{Asking, Taken, Together, Unwatched, Watching};
 use super::tracing::Tracing;
 use crate::jvm::MachineLogs;
 
+use self::turns::{COUNTED, LONGEST, WATCHED, WATCHED_TURN, as_long, is_warm, plain_every, warm_turns};
+pub(super) use self::turns::{sampled_turns, seconds};
+
 /// Share of its CPUs' time that a server must leave unused for its waits to be worth a look.
 const IDLE: f64 = 0.05;
 /// Switches a second from which on counters of threads, changed at each, would be felt: some 0.2 µs for each.
 const MANY_SWITCHES_PER_S: f64 = 5_000.0;
 /// Samples per second of CPU time: as many as there may be, for turns are short.
 const SAMPLES_HZ: u32 = 997;
-/// Turns in which stacks are sampled: of a busy CPU 200 samples each.
-const SAMPLED: u32 = 10;
-/// The same of turns that are longer, at least; and of those in which calls are counted.
-const FEWEST_LONG: u32 = 4;
-/// The least difference, as a share of CPU per request, that so many samples divide well: a part of a tenth of it is then three standard
-/// errors.
-const DIVIDED: f64 = 0.3;
-/// Most turns in which stacks of all arms together are sampled where a difference is smaller.
-const MOST_SAMPLED: u32 = 120;
-/// Turns in which anything else is watched: counts per request hardly differ between two.
-const WATCHED: u32 = 3;
-/// Turns in which system calls are counted: of a busy server only in slices of each.
-const COUNTED: u32 = 5;
-/// Watched turns from one turn without watching to the next, at least.
-const PLAIN_EVERY: u32 = 3;
-/// Turns without watching beside those of one kind, at most: more say nothing more of what watching costs.
-const MOST_PLAIN: u32 = 8;
-/// How long a native server is warmed: no figure is scored. One that compiles while it runs is warmed up as for its scored turns, or
-/// what is watched is how it becomes warm.
-const WARM: Duration = Duration::from_millis(600);
-
-/// What it takes to find the names of what was sampled in one arm. For estimates.
-const NAMES_S: f64 = 1.5;
-
-/// Shortest turn of any: of a slice there would be too few samples.
-const WATCHED_TURN: Duration = Duration::from_millis(200);
-/// Longest turn of an arm alone: counts need no more, and stacks have several.
-const LONGEST: Duration = Duration::from_secs(1);
-
 /// Why calls of a server that ran already are not traced.
 const NOT_STOPPED: &str =
     "no counts of system calls: tracing would stop the server at each, and it was not started here";
-
-/// Seconds that the diagnosis of all arms takes, as they were fitted.
-pub(super) fn seconds(plan: &Plan, fitted: &Fitted) -> f64 {
-    if !plan.design.why {
-        return 0.0;
-    }
-    let length = turn(fitted).clamp(WATCHED_TURN, LONGEST);
-    let with_plain = |turns| f64::from(turns + plain_turns(turns));
-    // A server that waits has some turns more; an estimate need not know which do.
-    let turns = f64::from(warm_turns(length) + 1)
-        + with_plain(as_long(SAMPLED, length))
-        + with_plain(as_long(COUNTED, length));
-    let compiling = (0..plan.arms.len()).map(|arm| fitted.warming_of(plan, arm).class);
-    let compiling = compiling.filter(|class| *class == WarmupClass::Jit);
-    let warming: f64 = compiling.map(|class| plan.warming_s(class, plan.usual_slice())).sum();
-    warming + plan.arms.len() as f64 * (START_S + NAMES_S + turns * (length.as_secs_f64() + TURN_OVERHEAD_S))
-}
-
-/// Turns in which stacks are sampled: more for a small difference, since errors fall with the root of the number of samples, where
-/// there are `spare_s` seconds left for them beside those of the shortest diagnosis.
-pub(super) fn sampled_turns(standings: &[Standing], spare_s: f64) -> u32 {
-    let shown = standings.iter().filter(|arm| arm.low > 1.0 || arm.high < 1.0);
-    let smallest = shown.map(|arm| arm.ratio.ln().abs()).fold(DIVIDED, f64::min);
-    let arms = u32::try_from(standings.len() + 1).unwrap_or(u32::MAX);
-    let wanted = f64::from(SAMPLED) * (DIVIDED / smallest).powi(2);
-    let one_s = f64::from(arms) * (WATCHED_TURN.as_secs_f64() + TURN_OVERHEAD_S);
-    let in_time = f64::from(SAMPLED) + spare_s.max(0.0) / one_s;
-    (wanted.ceil().min(in_time) as u32).min(MOST_SAMPLED / arms).max(SAMPLED)
-}
-
-/// Turns of so long that take together as long as `turns` of the shortest, or a few.
-fn as_long(turns: u32, length: Duration) -> u32 {
-    let needed = f64::from(turns) * WATCHED_TURN.as_secs_f64() / length.as_secs_f64();
-    (needed.ceil() as u32).clamp(FEWEST_LONG.min(turns), turns)
-}
-
-/// Turns of so long that warm a server.
-fn warm_turns(length: Duration) -> u32 {
-    (WARM.as_secs_f64() / length.as_secs_f64()).ceil().max(1.0) as u32
-}
-
-/// Whether a server is warm enough to be watched; `native_may` says so for those that do not compile while they run.
-fn is_warm(course: &WarmUp, native_may: bool, timing: &Timing) -> bool {
-    match course.class() {
-        WarmupClass::Native => native_may,
-        WarmupClass::Jit => course.is_over(timing),
-    }
-}
-
-/// Watched turns from one turn without watching to the next, where there are so many of one kind.
-fn plain_every(turns: u32) -> u32 {
-    turns.div_ceil(MOST_PLAIN).max(PLAIN_EVERY)
-}
-
-/// Turns without watching beside so many of one kind.
-fn plain_turns(turns: u32) -> u32 {
-    turns.div_ceil(plain_every(turns))
-}
 
 /// Watches every arm in `arms`, sampling stacks in so many turns; a failed arm is in its record, not an error.
 pub(super) fn block(
@@ -580,77 +497,5 @@ impl Watch {
             }
             Self::Refused(why) => pass.missing.push(why),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::record::{Slice, Usage, Warming};
-    use model::units::Span;
-
-    use super::*;
-
-    fn standing(ratio: f64) -> Standing {
-        Standing { arm: "b".to_owned(), ratio, low: ratio - 0.01, high: ratio + 0.01 }
-    }
-
-    #[test]
-    fn a_small_difference_that_was_shown_is_sampled_longer() {
-        let in_time = |ratios: &[f64], spare_s| {
-            let standings: Vec<Standing> = ratios.iter().map(|ratio| standing(*ratio)).collect();
-            sampled_turns(&standings, spare_s)
-        };
-        let turns = |ratios: &[f64]| in_time(ratios, f64::INFINITY);
-        assert_eq!(turns(&[2.0]), SAMPLED);
-        // Not shown: one is inside the interval.
-        assert_eq!(turns(&[1.005]), SAMPLED);
-        assert_eq!((turns(&[1.3]), turns(&[1.2]), turns(&[1.05]), turns(&[0.95])), (14, 28, 60, 60));
-        // All arms together are not sampled for minutes.
-        assert_eq!(turns(&[2.0, 1.05, 3.0, 4.0]), 24);
-        // Nor longer than there is time: of two arms 0.44 s for each more.
-        assert_eq!((in_time(&[1.05], 8.9), in_time(&[1.05], -20.0)), (30, SAMPLED));
-    }
-
-    #[test]
-    fn longer_turns_are_fewer_and_bring_as_many_samples() {
-        for (ms, turns) in [(200, 10), (500, 4), (1000, 4), (250, 8)] {
-            assert_eq!(as_long(SAMPLED, Duration::from_millis(ms)), turns, "{ms} ms");
-        }
-    }
-
-    #[test]
-    fn turns_without_watching_stand_beside_all_that_are_watched_and_are_not_many() {
-        for (watched, plain) in [(1, 1), (3, 1), (5, 2), (10, 4), (24, 8), (60, 8)] {
-            assert_eq!(plain_turns(watched), plain, "{watched}");
-        }
-    }
-
-    #[test]
-    fn what_compiles_is_watched_when_it_is_warm_and_what_does_not_after_some_turns() {
-        let timing = Timing {
-            window: Span::from_secs(1),
-            warmup: Span::from_secs(1),
-            warmup_jit: Span::from_secs(1),
-            warmup_cap: Span::from_secs(6),
-            warmup_cap_jit: None,
-            ready_limit: Span::from_secs(1),
-        };
-        let mut course = WarmUp::new(Warming { class: WarmupClass::Native, settled_ns: 0 });
-        assert!(!is_warm(&course, false, &timing) && is_warm(&course, true, &timing));
-        course = WarmUp::new(Warming { class: WarmupClass::Jit, settled_ns: 0 });
-        // Microseconds that a request takes in turns of half a second: cold, and then warm.
-        let warm = [48_u64, 27, 14, 13, 13, 13, 13, 13].map(|cost_us| {
-            let half_ns = 500_000_000;
-            let slice = Slice {
-                requests: 10_000,
-                cpu_ns: 10_000_000 * cost_us,
-                wall_ns: half_ns,
-                length_ns: half_ns,
-                ..Slice::default()
-            };
-            course.add(&slice, &Usage::default());
-            is_warm(&course, true, &timing)
-        });
-        assert!(!warm[..5].contains(&true) && warm[7], "{warm:?}");
     }
 }
