@@ -16,7 +16,7 @@ use profile::ProfileDifference;
 use seen::Seen;
 use split::Split;
 use tree::AttributionRow;
-use tree::gap_nodes::{GapNode, gap_nodes};
+use tree::gap_nodes::{GapNode, Said, gap_nodes};
 use tree::new_function::NewFunction;
 use tree::place::Leaf;
 use waits::WaitRow;
@@ -37,6 +37,8 @@ pub(crate) struct Attribution {
     pub(crate) tree: Vec<(Leaf, AttributionRow)>,
     /// What is said of each gap in CPU time that was shown, from its tree.
     pub(crate) said: Vec<GapNode>,
+    /// What is left of each, as far as it has names.
+    pub(crate) smaller: Vec<GapNode>,
     /// Of each gap in CPU time that was shown, the function seen in one arm alone under which most of it is.
     pub(crate) new_functions: Vec<NewFunction>,
     /// What explains the difference, most important first.
@@ -71,8 +73,10 @@ impl Attribution {
         let split = split::causes(&splits, comparisons, &facts.arms, &why.residues);
         let by_rest = || why.rests.iter().map(|rest| (rest.arm.clone(), rest.unattributed_share)).collect();
         let left: Vec<(String, f64)> = if why.rests.is_empty() { left_by_split(&split) } else { by_rest() };
+        let said = all_gap_nodes(sheet, comparisons, &tree);
         Self {
-            said: all_gap_nodes(sheet, comparisons, &tree),
+            said: said.rows,
+            smaller: said.smaller,
             new_functions: of_shown(new_functions, comparisons),
             causes: most_important_first(sheet, [split, why.causes].concat(), &why.first),
             ledger: why.ledger,
@@ -99,10 +103,17 @@ fn of_shown(mut functions: Vec<NewFunction>, comparisons: &[Comparison]) -> Vec<
 }
 
 /// What is said of every gap in CPU time that was shown.
-fn all_gap_nodes(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Vec<GapNode> {
+fn all_gap_nodes(sheet: &Sheet, comparisons: &[Comparison], tree: &[(Leaf, AttributionRow)]) -> Said {
     let shown = |arm: &&str| split::is_decided(comparisons, arm);
     let of_arm = |arm: &str| tree.iter().map(|(_, row)| row).filter(|row| row.arm == arm).collect::<Vec<_>>();
-    sheet.others().filter(shown).flat_map(|arm| gap_nodes(arm, &of_arm(arm))).collect()
+    sheet.others().filter(shown).map(|arm| gap_nodes(arm, &of_arm(arm))).fold(
+        Said::default(),
+        |mut all, one| {
+            all.rows.extend(one.rows);
+            all.smaller.extend(one.smaller);
+            all
+        },
+    )
 }
 
 /// Causes arm by arm: what may be a cause by what it carries, then what is sure as a whole alone, then user and system time, which account for a gap but do

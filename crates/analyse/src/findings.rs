@@ -84,6 +84,9 @@ pub struct Findings {
     /// The nodes of that tree in which each gap in CPU per request lies; the report names these.
     #[serde(default)]
     pub said: Vec<GapNode>,
+    /// What is left of each gap, as far as it has names, largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub smaller: Vec<GapNode>,
     /// For each gap in CPU per request: the function that only one arm runs and under which most of the gap lies, if there is
     /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -313,6 +316,7 @@ pub fn analyse(run: &Run) -> Findings {
         causes: attribution.causes,
         attribution: attribution.tree.into_iter().map(|(_, row)| row).collect(),
         said: attribution.said,
+        smaller: attribution.smaller,
         new_functions: attribution.new_functions,
         waits: attribution.waited,
         ledger: attribution.ledger,

@@ -8,6 +8,7 @@
 mod python;
 mod spins;
 mod symbols;
+mod unwind;
 
 use python::{Python, Taken};
 pub(crate) use symbols::{kernel_symbols, named};
@@ -25,7 +26,7 @@ use model::units::CpuSet;
 use rustix::io::Errno;
 
 use crate::counting::descriptors_allowed;
-use crate::parse::{PerfRecord, perf_records};
+use crate::parse::{PerfRecord, UserStack, perf_records};
 use crate::sampler::own_cpu_ns;
 use crate::sys::perf::{self, Moment, Ring, Whose};
 use crate::{Group, ObserveError, OwnCpus};
@@ -48,6 +49,8 @@ const MAX_EVENTS: usize = 16_384;
 const MAX_LOOKS: usize = 10;
 /// Samples and waits whose times are kept, 16 bytes each; of more it is not known when they were.
 const MOST_DATED: usize = 2_000_000;
+/// Bytes of stacks that are kept until sampling has ended; of later samples only frame pointers tell the callers.
+const MOST_COPIED: usize = 128 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
 const MICROSECOND_NS: u64 = 1_000;
 
@@ -112,9 +115,21 @@ pub struct Samples {
     python: Option<Taken>,
 }
 
+/// A sample with a copy of its stack, from which its callers are found when sampling has ended.
+#[derive(Debug)]
+struct Copied {
+    pid: u32,
+    time_ns: u64,
+    chain: Vec<u64>,
+    stack: UserStack,
+}
+
 #[derive(Debug, Default)]
 struct Drained {
     chains: Chains,
+    copied: Vec<Copied>,
+    /// Bytes of stacks in `copied`.
+    copied_bytes: usize,
     /// Times in `chains`.
     dated: usize,
     forks: Forks,
@@ -134,6 +149,26 @@ impl Drained {
         }
     }
 
+    /// Keeps a sample with its stack; without, where there is no room.
+    fn keep(&mut self, pid: u32, time_ns: u64, chain: Vec<u64>, stack: Option<UserStack>) {
+        match stack.filter(|stack| self.copied_bytes + stack.bytes.len() <= MOST_COPIED) {
+            Some(stack) => {
+                self.copied_bytes += stack.bytes.len();
+                self.copied.push(Copied { pid, time_ns, chain, stack });
+            }
+            None => self.add((pid, chain, false), 1, [time_ns, time_ns]),
+        }
+    }
+
+    /// Finds the callers of what was copied, while the processes still live.
+    fn unwind(&mut self) {
+        let mut unwinder = unwind::Unwinder::default();
+        for Copied { pid, time_ns, chain, stack } in std::mem::take(&mut self.copied) {
+            let chain = unwinder.chain(pid, &chain, &stack);
+            self.add((pid, chain, false), 1, [time_ns, time_ns]);
+        }
+    }
+
     /// Leaves the samples of these processes, and of those that they began.
     fn keep_only(&mut self, mut members: BTreeSet<u32>) {
         self.forks.sort_unstable();
@@ -143,6 +178,7 @@ impl Drained {
             }
         }
         self.chains.retain(|(pid, ..), _| members.contains(pid));
+        self.copied.retain(|copied| members.contains(&copied.pid));
     }
 }
 
@@ -243,7 +279,7 @@ impl Profiler {
         if let Some((group, mut members)) = self.among {
             // Whoever ran, or nobody: together they are all of the time.
             let sampled: u64 = drained.chains.values().map(|stack| stack.weight).sum();
-            let all = sampled + drained.idle + drained.lost;
+            let all = sampled + drained.copied.len() as u64 + drained.idle + drained.lost;
             let cpus_ns = wall_ns.saturating_mul(self.events.cpus.len() as u64);
             period_ns = cpus_ns.checked_div(all).unwrap_or(period_ns);
             members.extend(group.pids().unwrap_or_default());
@@ -263,8 +299,9 @@ impl Samples {
     /// What was seen during `stalls` is kept apart: begin and end in nanoseconds of the monotonic clock, in the order of
     /// time, none overlapping another.
     #[must_use]
-    pub fn resolve(self, stalls: &[[u64; 2]]) -> Profile {
+    pub fn resolve(mut self, stalls: &[[u64; 2]]) -> Profile {
         let begin_ns = own_cpu_ns();
+        self.drained.unwind();
         let stalls = if self.drained.dated < MOST_DATED { stalls } else { &[] };
         let mut profile = symbols::resolve(&self.drained.chains, stalls);
         profile.stalls_ns = stalls.iter().map(|[begin, end]| end.saturating_sub(*begin)).collect();
@@ -369,8 +406,8 @@ impl Drainer {
         match record {
             // An idle CPU is nobody's.
             PerfRecord::Sample { pid: 0, .. } => self.drained.idle += 1,
-            PerfRecord::Sample { pid, tid, time_ns, chain } => match self.kind {
-                ProfileKind::Cpu => self.drained.add((pid, chain, false), 1, [time_ns, time_ns]),
+            PerfRecord::Sample { pid, tid, time_ns, chain, stack } => match self.kind {
+                ProfileKind::Cpu => self.drained.keep(pid, time_ns, chain, stack),
                 ProfileKind::OffCpu => {
                     let chain = (pid, chain, false);
                     self.away.insert(tid, Away { chain, since_ns: time_ns });

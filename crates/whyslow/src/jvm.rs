@@ -8,6 +8,8 @@ use model::record::{MachineLog, Pauses};
 use observe::Group;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::runtimes::Leavings;
+
 /// Longest wait for a JVM to do what it was asked to: a map of a large program takes a second or two.
 const JCMD_LIMIT: Duration = Duration::from_secs(10);
 
@@ -16,11 +18,15 @@ const NO_LOG: &str =
     "pauses of the JVM are not seen: jcmd of a JDK (17 or later) and the right to attach to it are needed";
 
 /// Has every JVM of `group` write `/tmp/perf-PID.map`; without a JDK (17 or later) its methods stay without names, which
-/// the profile says.
-pub(crate) fn write_maps(group: &Group, launcher: &Launcher) {
+/// the profile says. The maps go when what is given back is dropped.
+#[must_use]
+pub(crate) fn write_maps(group: &Group, launcher: &Launcher) -> Leavings {
+    let mut leavings = Leavings::default();
     for pid in group.java_pids().unwrap_or_default() {
+        leavings.expect_map(pid);
         ask(pid, &["Compiler.perfmap"], launcher);
     }
+    leavings
 }
 
 /// Whether a JVM carried out a command of `jcmd`, which comes with a JDK.

@@ -166,7 +166,7 @@ impl Watch<'_> {
         let (seen, _) = self.window()?;
         // It ends before names are looked for, which takes time.
         let samples = profiler.stop();
-        crate::jvm::write_maps(&self.group, &Launcher::this_program());
+        let _maps = crate::jvm::write_maps(&self.group, &Launcher::this_program());
         Ok((samples.resolve(&[]), seen))
     }
 }

@@ -71,6 +71,9 @@ fn without_address(name: &str) -> Cow<'_, str> {
 pub(crate) fn brief(name: &str) -> String {
     let name = as_called(name);
     let name = without_address(jvm(name).map_or(name, |(_, rest)| rest));
+    // A thunk is named by where it goes: `{virtual override thunk({offset(-56)}, NAME)}`.
+    let goes_to = name.split_once("thunk({").and_then(|(_, rest)| rest.split_once("}, "));
+    let name = goes_to.map_or(name.as_ref(), |(_, function)| function);
     let (mut brief, mut depth, mut last) = (String::new(), 0_usize, ' ');
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     for letter in name.chars() {
@@ -230,6 +233,10 @@ mod tests {
             ("java.util.HashMap$KeySet.iterator", "HashMap$KeySet.iterator"),
             ("a.b.Directives$$Lambda$274/0x00007f085424c968.apply", "Directives$$Lambda.apply"),
             ("main.Server.handle", "main.Server.handle"),
+            (
+                "{virtual override thunk({offset(-88)}, node::LibuvStreamWrap::DoTryWrite(uv_buf_t**, unsigned long*))}",
+                "node::LibuvStreamWrap::DoTryWrite",
+            ),
             (
                 "github.com/gin-gonic/gin.LoggerWithConfig.func1",
                 "github.com/gin-gonic/gin.LoggerWithConfig.func1",

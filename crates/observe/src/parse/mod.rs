@@ -21,7 +21,8 @@ pub(crate) use diag::{DiagSocket, diag_replies, diag_request};
 pub use machine::machine_log;
 pub(crate) use net::{datagram_takers, tcp_counters};
 pub(crate) use perf::{
-    JitSymbol, Mapping, PerfRecord, jit_symbol, mappings, perf_map, perf_records, split_chain,
+    JitSymbol, Mapping, PerfRecord, USER_REGISTERS, UserStack, chain_of, jit_symbol, mappings, perf_map,
+    perf_records, split_chain,
 };
 pub(crate) use process::{Schedstat, Stat, Status, schedstat, stat, status};
 pub(crate) use python::{line_at, line_by_ranges, line_by_steps, string_kind, string_of, version_of};

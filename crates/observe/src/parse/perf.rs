@@ -16,11 +16,27 @@ const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
+/// Registers of user mode that a sample of CPU time brings, by their numbers, lowest first: those from which callers are found, and none
+/// where only frame pointers tell them.
+///
+/// Source: Linux, arch/x86/include/uapi/asm/perf_regs.h: BX, BP, SP, IP, R10, R12 to R15.
+pub(crate) const USER_REGISTERS: &[u8] =
+    if cfg!(target_arch = "x86_64") { &[1, 6, 7, 8, 18, 20, 21, 22, 23] } else { &[] };
+
+/// Where a thread was in user mode, and what was on its stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserStack {
+    /// As [`USER_REGISTERS`] has them.
+    pub(crate) registers: Vec<u64>,
+    /// From the stack pointer upwards.
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// A record that is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PerfRecord {
     /// A stack, innermost address first, with marks between kernel and user mode.
-    Sample { pid: u32, tid: u32, time_ns: u64, chain: Vec<u64> },
+    Sample { pid: u32, tid: u32, time_ns: u64, chain: Vec<u64>, stack: Option<UserStack> },
     /// A thread left its CPU, and whether it would have gone on.
     Left { tid: u32, time_ns: u64, preempted: bool },
     /// A thread came back to a CPU.
@@ -69,17 +85,33 @@ pub(crate) fn perf_records(mut bytes: &[u8]) -> impl Iterator<Item = PerfRecord>
     })
 }
 
-/// `pid`, `tid`, the time, the number of addresses, the addresses.
+/// `pid`, `tid`, the time, the number of addresses, the addresses, and what [`user_stack`] takes where that was asked for.
 fn sample(body: &[u8]) -> Option<PerfRecord> {
     let count = usize::try_from(word64(body, 16)?).ok()?;
-    let chain = body.get(24..24_usize.checked_add(count.checked_mul(8)?)?)?;
+    let end = 24_usize.checked_add(count.checked_mul(8)?)?;
+    let chain = body.get(24..end)?;
     let chain = chain.chunks_exact(8).filter_map(|word| word64(word, 0)).collect();
     Some(PerfRecord::Sample {
         pid: word32(body, 0)?,
         tid: word32(body, 4)?,
         time_ns: word64(body, 8)?,
         chain,
+        stack: user_stack(body.get(end..)?),
     })
+}
+
+/// What kind of registers follow, 0 for none; they; the bytes of the copy, the copy, and how much of it there was. Threads of the kernel
+/// have neither.
+fn user_stack(rest: &[u8]) -> Option<UserStack> {
+    if word64(rest, 0)? == 0 {
+        return None;
+    }
+    let (registers, rest) = rest.get(8..)?.split_at_checked(8 * USER_REGISTERS.len())?;
+    let registers = registers.chunks_exact(8).filter_map(|word| word64(word, 0)).collect();
+    let size = usize::try_from(word64(rest, 0)?).ok()?;
+    let bytes = rest.get(8..size.checked_add(8)?)?;
+    let copied = usize::try_from(word64(rest, size + 8)?).ok()?;
+    Some(UserStack { registers, bytes: bytes.get(..copied)?.to_vec() })
 }
 
 /// Nothing of its own, but what every record has at its end: `pid`, `tid`, the time.
@@ -118,6 +150,15 @@ pub(crate) fn split_chain(chain: &[u64]) -> (Vec<u64>, Vec<u64>) {
         }
     }
     (kernel, user)
+}
+
+/// The reverse of [`split_chain`].
+pub(crate) fn chain_of(kernel: &[u64], user: &[u64]) -> Vec<u64> {
+    let marked = |mark: u64, addresses: &[u64]| {
+        let mark = Some(mark).filter(|_| !addresses.is_empty());
+        mark.into_iter().chain(addresses.iter().copied()).collect::<Vec<_>>()
+    };
+    [marked(CONTEXT_KERNEL, kernel), marked(CONTEXT_USER, user)].concat()
 }
 
 /// A line of `/proc/PID/maps`.

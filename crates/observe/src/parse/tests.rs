@@ -202,7 +202,7 @@ fn perf_records_are_read_until_one_is_cut() {
     let bytes =
         [sample.clone(), perf_record(3, 0, &[1, 2]), perf_record(2, 0, &[1, 41, 7 | 8 << 32, 99]), sample]
             .concat();
-    let whole = PerfRecord::Sample { pid: 7, tid: 8, time_ns: 99, chain: chain.to_vec() };
+    let whole = PerfRecord::Sample { pid: 7, tid: 8, time_ns: 99, chain: chain.to_vec(), stack: None };
     let found: Vec<PerfRecord> = perf_records(&bytes).collect();
     assert_eq!(found, [whole.clone(), PerfRecord::Lost(41), whole]);
     for end in 0..bytes.len() {
@@ -221,6 +221,27 @@ fn perf_records_are_read_until_one_is_cut() {
 }
 
 #[test]
+fn a_stack_goes_with_its_sample_and_nothing_is_read_of_one_that_is_cut() {
+    let registers: Vec<u64> = (0..USER_REGISTERS.len() as u64).collect();
+    // 24 bytes were asked for, and there were 16.
+    let stack = [&[2][..], &registers, &[24, 0x11, 0x22, 0x33, 16]].concat();
+    let record = |rest: &[u64]| perf_record(9, 0, &[&[7 | 8 << 32, 99, 1, 5][..], rest].concat());
+    let found = |rest: &[u64]| match perf_records(&record(rest)).next() {
+        Some(PerfRecord::Sample { stack, .. }) => stack,
+        other => panic!("{other:?}"),
+    };
+    let bytes = [0x11_u64, 0x22].map(u64::to_le_bytes).concat();
+    assert_eq!(found(&stack), Some(UserStack { registers: registers.clone(), bytes }));
+    for end in 0..stack.len() {
+        assert_eq!(found(&stack[..end]), None, "{end}");
+    }
+    // Threads of the kernel have none; sizes that cannot be are no reason to read on.
+    assert_eq!(found(&[0, 0]), None);
+    assert_eq!(found(&[&[2][..], &registers, &[u64::MAX - 4, 1, 16]].concat()), None);
+    assert_eq!(found(&[&[2][..], &registers, &[8, 1, 16]].concat()), None);
+}
+
+#[test]
 fn threads_leave_and_come() {
     let body = [7 | 8 << 32, 99];
     let bytes = [0x2000, 0x6000, 0].map(|flags| perf_record(14, flags, &body)).concat();
@@ -232,6 +253,8 @@ fn threads_leave_and_come() {
 #[test]
 fn chains_are_split_at_their_marks() {
     let guest = -2048_i64 as u64;
+    assert_eq!(chain_of(&[1, 2], &[3]), [KERNEL_MARK, 1, 2, USER_MARK, 3]);
+    assert_eq!(chain_of(&[], &[3]), [USER_MARK, 3]);
     assert_eq!(split_chain(&[KERNEL_MARK, 1, 2, USER_MARK, 3]), (vec![1, 2], vec![3]));
     assert_eq!(split_chain(&[USER_MARK, 3, 4, guest, 5]), (vec![], vec![3, 4]));
     assert_eq!(split_chain(&[]), (vec![], vec![]));

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::parse::USER_REGISTERS;
+
 /// `perf_event_attr` up to `sample_max_stack`, which every kernel since 4.8 knows.
 /// Source: Linux, include/uapi/linux/perf_event.h, PERF_ATTR_SIZE_VER5.
 #[repr(C)]
@@ -43,6 +45,8 @@ const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_RAW: u64 = 1 << 10;
+const SAMPLE_REGS_USER: u64 = 1 << 12;
+const SAMPLE_STACK_USER: u64 = 1 << 13;
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -58,6 +62,8 @@ const IOC_ENABLE: u32 = 0x2400;
 const IOC_DISABLE: u32 = 0x2401;
 const IOC_SET_OUTPUT: u32 = 0x2405;
 const IOC_PERIOD: u32 = 0x4008_2404;
+/// Bytes of a thread's stack that go with each sample, so that callers are found without frame pointers. Most stacks are shorter.
+const STACK_BYTES: u32 = 16 * 1024;
 /// Any thread, or any CPU.
 const ANY: libc::c_int = -1;
 /// Where `data_head` and `data_tail` stand in the first page of a ring.
@@ -96,6 +102,9 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         Moment::CpuTime(period_ns) => (CPU_CLOCK, period_ns, 0),
         Moment::Switch => (CONTEXT_SWITCHES, 1, RECORD_SWITCHES),
     };
+    // A copy at every switch would cost more than the switch.
+    let copies = matches!(moment, Moment::CpuTime(_)) && !USER_REGISTERS.is_empty();
+    let (copied, stack) = if copies { (SAMPLE_REGS_USER | SAMPLE_STACK_USER, STACK_BYTES) } else { (0, 0) };
     let mode = if kernel { 0 } else { EXCLUDE_KERNEL };
     let (tid, heirs) = match whose {
         Whose::Thread(tid) => (thread(tid)?, INHERIT),
@@ -105,7 +114,9 @@ pub(crate) fn open_sampling(whose: Whose, cpu: u32, moment: Moment, kernel: bool
         kind: TYPE_SOFTWARE,
         config,
         sample_period,
-        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | copied,
+        sample_regs_user: USER_REGISTERS.iter().filter(|_| copies).map(|register| 1 << register).sum(),
+        sample_stack_user: stack,
         flags: DISABLED | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK_ID | heirs | mode | more,
         // One clock for all CPUs, as threads move between them.
         clock_id: libc::CLOCK_MONOTONIC,

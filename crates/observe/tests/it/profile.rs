@@ -222,8 +222,33 @@ fn a_function_that_main_calls_is_not_taken_for_a_program_without_frame_pointers(
 }
 
 #[test]
-fn without_frame_pointers_the_profile_is_flat_and_says_so() {
-    let Some(profile) = sampled_program("flat", &["-O2", "-fomit-frame-pointer"]) else { return };
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "stacks are copied on x86-64 alone")]
+fn without_frame_pointers_callers_are_found_by_the_table_for_exceptions() {
+    for (name, flags) in
+        [("tables", &["-O1", "-fomit-frame-pointer"][..]), ("tables-stripped", &["-O1", "-s"])]
+    {
+        let Some(profile) = sampled_program(name, flags) else { return };
+        assert!(profile.callers, "{}", profile.folded());
+        if name == "tables" {
+            let under = |caller: &str| {
+                let stacks = profile.stacks.iter().filter(|stack| {
+                    let names: Vec<&str> = profile.frames_of(stack).map(|frame| &*frame.name).collect();
+                    let at = |name: &str| names.iter().position(|found| *found == name);
+                    at(caller).zip(at("inner_work")).is_some_and(|(caller, inner)| caller < inner)
+                });
+                stacks.map(|stack| stack.samples).sum::<u64>()
+            };
+            for caller in ["main", "outer_work"] {
+                assert!(under(caller) * 10 > profile.samples * 9, "{caller}: {}", profile.folded());
+            }
+        }
+    }
+}
+
+#[test]
+fn without_frame_pointers_and_tables_the_profile_is_flat_and_says_so() {
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"];
+    let Some(profile) = sampled_program("flat", &flags) else { return };
     let inner = samples_in(&profile, |frame| frame.name == "inner_work");
     assert!(inner * 10 > profile.samples * 9, "{}", profile.folded());
     assert!(!profile.callers, "{}", profile.folded());

@@ -24,9 +24,38 @@ pub(crate) fn short(name: &str) -> String {
     shortened(name, NAME)
 }
 
-/// The same of a function's name, which is longer and stands once.
+/// The same of a function's name, which is longer and stands once: without its arguments, what it gives back and the types that it was
+/// made for, and the end of its path.
 pub(crate) fn short_function(name: &str) -> String {
-    shortened(name, FUNCTION)
+    // What begins with a type has its name in there.
+    if name.chars().count() <= FUNCTION || name.starts_with('<') {
+        return shortened(name, FUNCTION);
+    }
+    let bare = without_types(name);
+    let last = bare.rsplit(' ').next().unwrap_or(&bare);
+    let starts = last.match_indices("::").map(|(at, colons)| at + colons.len());
+    let ends = std::iter::once(0).chain(starts).map(|at| &last[at..]);
+    let fits = ends.filter(|end| !end.is_empty()).find(|end| end.chars().count() <= FUNCTION);
+    shortened(fits.unwrap_or(last), FUNCTION)
+}
+
+/// A name of C++ or Rust without lists of arguments and types; any other as it is.
+fn without_types(name: &str) -> String {
+    let named = match name.find('(').filter(|_| name.ends_with(')') || name.ends_with(") const")) {
+        Some(0) | None => name,
+        Some(at) => &name[..at],
+    };
+    let (mut bare, mut depth) = (String::new(), 0_usize);
+    for c in named.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' if depth > 0 => depth -= 1,
+            c if depth == 0 => bare.push(c),
+            _ => {}
+        }
+    }
+    // An operator may be called like one end of a list.
+    if depth > 0 { named.to_owned() } else { bare }
 }
 
 fn shortened(name: &str, most: usize) -> String {
@@ -191,4 +220,34 @@ pub(crate) fn and<S: Borrow<str>>(names: &[S]) -> String {
 /// `1 block`, `6 blocks`.
 pub(crate) fn blocks(number: u64) -> String {
     if number == 1 { "1 block".to_owned() } else { format!("{number} blocks") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_function;
+
+    #[test]
+    fn a_long_name_of_a_function_keeps_what_names_it() {
+        for (name, short) in [
+            ("http.(*Server).Serve.gowrap3", "http.(*Server).Serve.gowrap3"),
+            (
+                "v8::internal::LookupIterator::LookupIterator(v8::internal::Isolate*, v8::internal::Handle<v8::internal::Object>)",
+                "LookupIterator::LookupIterator",
+            ),
+            (
+                "void OopOopIterateDispatch<DefNewYoungerGenClosure>::Table::oop_oop_iterate<InstanceKlass, narrowOop>(DefNewYoungerGenClosure*)",
+                "Table::oop_oop_iterate",
+            ),
+            ("<serde_json::value::Value as core::clone::Clone>::clone", "<serde_json::valu…e::Clone>::clone"),
+            (
+                "akka.io.SelectionHandler$ChannelRegistryImpl$$anon$2.tryRun",
+                "akka.io.Selection…l$$anon$2.tryRun",
+            ),
+            ("github.com/gin-gonic/gin.(*Context).Next.something.else()", "gin.(*Context).Next"),
+        ] {
+            let found = short_function(name);
+            assert!(found.chars().count() <= super::FUNCTION, "{found}");
+            assert_eq!(found, short, "{name}");
+        }
+    }
 }

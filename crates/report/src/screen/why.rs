@@ -8,7 +8,7 @@ use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
 use crate::words::names::{
-    PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_words,
+    PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_name, node_words,
 };
 
 /// Rows of causes: of one arm, and of each of several.
@@ -23,8 +23,11 @@ const SAME_GAP: f64 = 0.05;
 const SMALLER: &str = "smaller differences (--details)";
 const SMALLER_ONES: &str = "smaller differences";
 const UNKNOWN: &str = "not explained";
-/// Columns of words in a row, before the grade.
+/// Columns of words in a row, before the grade, and in one without a grade.
 const WORDS: usize = 72;
+const WIDE: usize = SCREEN_COLUMNS - 20;
+/// Share of what is left from which on its names stand for all of it.
+const ENOUGH: f64 = 0.9;
 
 /// The section of every arm that differs.
 pub(crate) fn lines(findings: &Findings) -> Vec<String> {
@@ -158,18 +161,44 @@ impl<'a> Gap<'a> {
     fn left(&self, rest: f64, beside: &[Part]) -> Option<String> {
         let least = SMALL * self.whole_ns();
         let left = if self.from_tree || self.is_small(rest) { SMALLER } else { UNKNOWN };
+        let named = || self.smaller(rest).unwrap_or_else(|| left.to_owned());
         if !beside.is_empty() {
             let mut words = names(beside);
             words.extend((rest.abs() >= least).then_some(left));
             let ns = rest + beside.iter().map(|part| self.figure(part)).sum::<f64>();
             Some(self.columns(ns, &and(&words), ""))
         } else if rest >= least || (rest <= -least && self.from_tree) {
-            Some(self.columns(rest, left, ""))
+            let words = named();
+            Some(self.row_of(rest, &words))
         } else if rest <= -least {
             Some("   these overlap: together they are more than the difference".to_owned())
         } else {
             None
         }
+    }
+
+    /// The names of what is left, with their shares, as many as have room.
+    fn smaller(&self, rest_ns: f64) -> Option<String> {
+        let of_arm = |node: &&GapNode| node.arm == self.arm && node.delta_ns * self.ns > 0.0;
+        let mut names: Vec<(&str, f64)> = Vec::new();
+        for node in self.findings.smaller.iter().filter(of_arm).filter(|_| self.from_tree && rest_ns > 0.0) {
+            let name = node_name(&node.path);
+            match names.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, ns)) => *ns += node.delta_ns.abs(),
+                None => names.push((name, node.delta_ns.abs())),
+            }
+        }
+        let words = |most: usize| {
+            let share = |ns: f64| ns / self.whole_ns() * 100.0;
+            let said: Vec<String> = names[..most]
+                .iter()
+                .map(|(name, ns)| format!("{} {:.0} %", short_function(name), share(*ns)))
+                .collect();
+            let held: f64 = names[..most].iter().map(|(_, ns)| ns).sum();
+            let more = if held < ENOUGH * rest_ns { ", …" } else { "" };
+            format!("smaller: {}{more}", said.join(", "))
+        };
+        (1..=names.len()).rev().map(words).find(|words| words.chars().count() <= WIDE)
     }
 
     /// Whether most of what is left was measured, in parts that are too small or unsure to be told.
@@ -261,9 +290,13 @@ impl<'a> Gap<'a> {
 
     /// A row; what goes the other way has no share.
     fn columns(&self, ns: f64, words: &str, grade: &str) -> String {
+        let row = self.row_of(ns, &format!("{:WORDS$}", cut(words, WORDS)));
+        format!("{row}  {grade}").trim_end().to_owned()
+    }
+
+    fn row_of(&self, ns: f64, words: &str) -> String {
         let share = if ns < 0.0 { String::new() } else { format!("{:.0} %", ns / self.whole_ns() * 100.0) };
-        let (ns, words) = (part_of(ns, self.ns), cut(words, WORDS));
-        format!("   {ns:>8}  {share:>5}  {words:WORDS$}  {grade}").trim_end().to_owned()
+        format!("   {:>8}  {share:>5}  {words}", part_of(ns, self.ns))
     }
 }
 
@@ -292,7 +325,12 @@ impl Part {
         let is_asked = !matches!(node.cause, Some(CauseId::Gc | CauseId::Compiling));
         let via = node.via.as_ref().filter(|via| is_asked && !node.path.contains(via));
         let preposition = if is_own_code(&node.path) { "in" } else { "for" };
-        let via = via.map_or_else(String::new, |via| format!(" {preposition} {}", short_function(via)));
+        let below: Vec<String> = node.below.iter().map(|name| short_function(name)).collect();
+        let via = match (&below[..], via) {
+            ([], None) => String::new(),
+            ([], Some(via)) => format!(" {preposition} {}", short_function(via)),
+            (below, _) => format!(" in {}", below.join(", ")),
+        };
         let changed = node.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
         let grade = node.cause.and_then(|id| {
             let mut causes = findings.causes.iter();

@@ -107,6 +107,7 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["kernel", call, _, "switch"] => format!("context switches in {call}"),
         ["kernel", call, on, "other"] => format!("{call} on {on}, the rest of it"),
         ["kernel", call, on, does] => format!("{does} in {call} on {on}"),
+        ["kernel", call, on] if call.starts_with(on) => call.to_owned(),
         ["kernel", call, on] => format!("{call} on {on}"),
         ["kernel", call] => call.to_owned(),
         ["user", OWN_CODE, BUILT_IN] => OWN_CODE.to_owned(),
@@ -121,6 +122,23 @@ pub(crate) fn node_words(path: &[String]) -> String {
         ["user", work, package] => format!("{work} in {package}"),
         ["user", work, _, function, ..] => format!("{function} ({work})"),
         _ => names.join(" > "),
+    }
+}
+
+/// The same in as few words as name it.
+pub(crate) fn node_name(path: &[String]) -> &str {
+    let at = |depth: usize| path.get(depth).map_or("", String::as_str);
+    match [at(0), at(1), at(2)] {
+        ["user", "", _] => "the program",
+        ["kernel", "", _] => "the kernel",
+        ["user", OWN_CODE, "" | BUILT_IN] => OWN_CODE,
+        ["user", OWN_CODE, package] => package,
+        ["user", "garbage collection", _] => "GC",
+        ["user", "compiling at run time", _] => "JIT compiler",
+        ["user", "runtime and server library", _] => "runtime",
+        ["kernel", "entry and exit", _] => "kernel entry",
+        ["kernel", same, call] if !call.is_empty() && analyse::DONE_ALIKE.contains(&same) => call,
+        [_, what, _] => what,
     }
 }
 

@@ -395,6 +395,7 @@ fn node(path: &[&str], delta_ns: f64, cause: &str, count: Option<[f64; 2]>) -> a
         more_ns: count.map(|_| delta_ns),
         dearer_ns: count.map(|_| 0.0),
         via: Some("flush".to_owned()),
+        below: Vec::new(),
         cause: cause.parse().ok(),
         changed: None,
     }
@@ -438,6 +439,23 @@ fn a_gap_is_said_by_the_nodes_of_its_tree_and_not_by_causes_beside_them() {
         let text = findings_text(&found, Style::Plain);
         assert!(text.contains(&format!(" {words} ")), "{text}");
     }
+    // What is left is named as far as it has names: what goes the way of the gap, each name once.
+    found.said[0].delta_ns = -2000.0;
+    found.said.pop();
+    found.smaller = vec![
+        node(&["kernel", "entry and exit", "switch"], -400.0, "kernel_entry", None),
+        node(&["user", "own code", "shop"], 300.0, "own_code", None),
+        node(&["kernel", "futex", "futex", "wake-up"], -300.0, "context_switches", None),
+        node(&["kernel", "futex", "futex", "switch"], -100.0, "context_switches", None),
+    ];
+    let text = findings_text(&found, Style::Plain);
+    let row = "     1.3 µs   39 %  smaller: kernel entry 12 %, futex 12 %, …\n";
+    assert!(text.contains(row), "{text}");
+    // Where no one function stands for a node, what is below it does.
+    let below = vec!["cart".to_owned(), "tax".to_owned()];
+    found.said = vec![analyse::GapNode { below, ..node(&["user", "own code"], -3300.0, "own_code", None) }];
+    let text = findings_text(&found, Style::Plain);
+    assert!(text.contains(" own code in cart, tax "), "{text}");
     // What was not sampled has no parts: counts tell.
     found.said =
         vec![analyse::GapNode { cause: None, ..node(&["kernel", "not sampled"], -3300.0, "", None) }];

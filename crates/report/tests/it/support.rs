@@ -98,6 +98,7 @@ pub(crate) fn about(baseline: &str, arm: &str) -> Findings {
         services: Vec::new(),
         limits: std::collections::BTreeMap::new(),
         said: Vec::new(),
+        smaller: Vec::new(),
         new_functions: Vec::new(),
         waits: Vec::new(),
         causes: vec![

@@ -477,7 +477,7 @@ impl Watch {
             }
             Self::Sampling { profiler, machines } => {
                 let samples: Samples = profiler.stop();
-                crate::jvm::write_maps(target, launcher);
+                let _maps = crate::jvm::write_maps(target, launcher);
                 pass.profile = Some(samples.resolve(stalls));
                 if let Some(machines) = machines {
                     pass.machine = machines.read();

@@ -16,6 +16,7 @@ use super::reach::{Place, Starting};
 use super::remote::{Command, Elsewhere, Event, Remote};
 use super::services::{Around, Services};
 use crate::interrupt::Interrupt;
+use crate::runtimes::{self, Leavings};
 
 /// Lines of the server's log that go with a crash.
 const LOG_LINES: usize = 10;
@@ -62,6 +63,8 @@ pub(super) struct Server {
     /// Index into the plan's arms.
     pub(super) arm: usize,
     held: Held,
+    /// Files that go after it has ended, which is why they stand below it.
+    leavings: Leavings,
     pub(super) address: SocketAddr,
     /// Nobody, where it is on another machine.
     pub(super) group: Group,
@@ -154,7 +157,7 @@ impl<'a> Bench<'a> {
             ..Spec::of_arm(arm, &place.values(), &log)
         };
         if purpose == Purpose::Diagnostic {
-            crate::runtimes::let_be_profiled(&mut spec.env);
+            runtimes::let_be_profiled(&mut spec.env);
         }
         let limit = self.plan.timing.ready_limit.0;
         let mut started = contained::start(self.launcher, arm, spec, self.run_id, limit).map_err(failed)?;
@@ -174,7 +177,11 @@ impl<'a> Bench<'a> {
             None => Held::Process(started.process),
         };
         let beside = beside.unwrap_or_default();
-        Ok(Server { arm: index, held, address: place.address, group, beside, images })
+        let mut server = Server { beside, images, ..Server::alone(index, held, place.address, group) };
+        if purpose == Purpose::Diagnostic {
+            server.leavings.note(&server.group);
+        }
+        Ok(server)
     }
 
     /// The server of `record`, which runs already, once it has answered as expected.
@@ -228,11 +235,14 @@ fn watched(running: &Running) -> Result<Group, ObserveError> {
 impl Server {
     /// One with which no services came up.
     fn alone(arm: usize, held: Held, address: SocketAddr, group: Group) -> Self {
-        Self { arm, held, address, group, beside: Vec::new(), images: Vec::new() }
+        let leavings = Leavings::default();
+        Self { arm, held, leavings, address, group, beside: Vec::new(), images: Vec::new() }
     }
 
     /// Ends what was started for it.
-    pub(super) fn stop(self) {
+    pub(super) fn stop(mut self) {
+        // It may have workers by now that were not there when it began.
+        self.leavings.note_more(&self.group);
         match self.held {
             Held::Process(process) | Held::Project(process) => drop(process.stop()),
             Held::Met => {}

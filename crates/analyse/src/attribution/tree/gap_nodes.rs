@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::error_ns;
 use super::table::{Does, does_the_same};
-use super::{AttributionRow, LeafCount, Place, parts};
+use super::{AttributionRow, LeafCount, Place, SMALL_ONES, parts};
 use crate::attribution::profile::Category;
 use crate::facts::changes::Change;
 use crate::facts::observed::SURE;
@@ -21,6 +21,15 @@ const ENOUGH: f64 = 0.8;
 const LEAST: f64 = 0.05;
 /// Nodes that are said of one gap.
 const MOST: usize = 3;
+/// The same of all that are named, smaller ones too: share of the gap, share below which a node is not, and number.
+const NAMED: f64 = 0.95;
+const LEAST_NAMED: f64 = 0.02;
+const MOST_NAMED: usize = 9;
+/// Share of a node's change from which on one function below it stands for it.
+const STANDS: f64 = 1.0 / 3.0;
+/// Nodes below that are named where no function stands for a node, each from this share of its change on.
+const MOST_BELOW: usize = 3;
+const LEAST_BELOW: f64 = 0.1;
 
 /// One node in which a part of a gap is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +52,9 @@ pub struct GapNode {
     pub dearer_ns: Option<f64>,
     /// The function of the program's own code from which most of it came.
     pub via: Option<String>,
+    /// Where no such function stands for it: what holds most of it of what is below, largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<String>,
     /// The cause to which most of it belongs.
     pub cause: Option<CauseId>,
     /// What happened to the place of most of it between both arms, where they are revisions of one repository.
@@ -167,38 +179,55 @@ struct Candidate<'a, 'b> {
     node: &'b Node<'a>,
 }
 
+/// What is said of one arm.
+#[derive(Default)]
+pub(crate) struct Said {
+    /// The nodes in which the gap is.
+    pub(crate) rows: Vec<GapNode>,
+    /// What is left of it, as far as that has names; largest first.
+    pub(crate) smaller: Vec<GapNode>,
+}
+
 /// What is said of one arm: from the root down as long as one node holds most of the change, then beside it the largest that
 /// brings the sum of what is said nearer to the gap, until enough of the gap is said: where what was saved was paid for in
-/// another place, both are said.
-pub(crate) fn gap_nodes(arm: &str, rows: &[&AttributionRow]) -> Vec<GapNode> {
+/// another place, both are said. Then what is left, in the same order but node by node.
+pub(crate) fn gap_nodes(arm: &str, rows: &[&AttributionRow]) -> Said {
     let root = root(rows);
     let gap = root.delta();
     let mut open: Vec<Candidate> = children(&[], &root);
-    let (mut found, mut sum) = (Vec::new(), 0.0);
-    while found.len() < MOST && (gap - sum).abs() > (1.0 - ENOUGH) * gap.abs() {
+    let (mut said, mut sum) = (Said::default(), 0.0);
+    while said.rows.len() + said.smaller.len() < MOST_NAMED {
         let left = gap - sum;
         let weight = |candidate: &Candidate| match candidate.node.delta() {
-            delta if found.is_empty() => delta.abs(),
+            delta if said.rows.is_empty() => delta.abs(),
             delta => delta * left.signum(),
         };
         let Some(largest) = (0..open.len()).max_by(|a, b| weight(&open[*a]).total_cmp(&weight(&open[*b])))
         else {
             break;
         };
-        if weight(&open[largest]) < LEAST * gap.abs() {
+        let is_within = |enough: f64, least: f64| {
+            left.abs() > (1.0 - enough) * gap.abs() && weight(&open[largest]) >= least * gap.abs()
+        };
+        let is_row = said.rows.len() < MOST && said.smaller.is_empty() && is_within(ENOUGH, LEAST);
+        if !is_row && !is_within(NAMED, LEAST_NAMED) {
             break;
         }
-        let candidate = open.swap_remove(largest);
-        let candidate = descend(candidate, &mut open);
-        let parts = worth_saying(&candidate, gap);
+        let largest = open.swap_remove(largest);
+        let (candidate, least) = match is_row {
+            true => (descend(largest, &mut open), LEAST),
+            false => (largest, LEAST_NAMED),
+        };
+        let parts = worth_saying(&candidate, least * gap);
         if !parts.is_empty() {
             open.extend(parts);
         } else if candidate.node.is_sure() {
             sum += candidate.node.delta();
-            found.push(gap_node(arm, &candidate, gap));
+            let of = if is_row { &mut said.rows } else { &mut said.smaller };
+            of.push(gap_node(arm, &candidate, gap));
         }
     }
-    found
+    said
 }
 
 fn root<'a>(rows: &[&'a AttributionRow]) -> Node<'a> {
@@ -230,13 +259,17 @@ fn children<'a, 'b>(path: &[&'a str], node: &'b Node<'a>) -> Vec<Candidate<'a, '
     node.children.iter().map(below).collect()
 }
 
-/// The deepest node that holds most of the change of all above it; what is passed on the way stays open.
+/// The deepest node that holds most of the change of all above it; what is passed on the way stays open. What has no name of its own
+/// says less than the node above it.
 fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>) -> Candidate<'a, 'b> {
     loop {
         let mut below = children(&at.path, at.node);
         // One that holds far more has others beside it that take it back, as where one call stands for another.
         let is_most = |part: f64| (HOLDS..=1.0 / HOLDS).contains(&part);
-        let holds = |one: &Candidate| is_most(one.node.delta() / at.node.delta()) && one.node.is_sure();
+        let is_named = |one: &Candidate| one.path.last() != Some(&Does::Other.word());
+        let holds = |one: &Candidate| {
+            is_named(one) && is_most(one.node.delta() / at.node.delta()) && one.node.is_sure()
+        };
         let Some(place) = below.iter().position(holds) else { return at };
         at = below.swap_remove(place);
         open.extend(below);
@@ -246,7 +279,7 @@ fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>)
 /// Of a node that says little, the nodes below it where they are worth saying: of a whole side, user or kernel, where any of them is; of
 /// kinds of work that tell whose code it is and not what it does, where few hold most of it. Code that is spread over many packages is
 /// said as a whole.
-fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidate<'a, 'b>> {
+fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, least_ns: f64) -> Vec<Candidate<'a, 'b>> {
     let whose = [Category::Handler, Category::Runtime].map(Category::word);
     let least_held = match candidate.path[..] {
         [_] => 0.0,
@@ -254,7 +287,7 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, gap: f64) -> Vec<Candidat
         _ => return Vec::new(),
     };
     let below = children(&candidate.path, candidate.node);
-    let worth = |one: &&Candidate| one.node.is_sure() && one.node.delta().abs() >= LEAST * gap.abs();
+    let worth = |one: &&Candidate| one.node.is_sure() && one.node.delta().abs() >= least_ns.abs();
     let mut held: Vec<f64> = below.iter().filter(worth).map(|one| one.node.delta()).collect();
     held.sort_by(|a, b| b.abs().total_cmp(&a.abs()));
     let most = held.iter().take(MOST).sum::<f64>() / candidate.node.delta();
@@ -265,6 +298,8 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
     let node = candidate.node;
     let (count, parts) = node.counted();
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
+    let stands = largest.is_some_and(|row| row.delta_ns / node.delta() >= STANDS);
+    let is_program = candidate.path.first() == Some(&"user");
     GapNode {
         arm: arm.to_owned(),
         path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
@@ -275,9 +310,19 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
         via: largest.and_then(|row| row.via.clone()),
+        below: if is_program && !stands { most_below(node) } else { Vec::new() },
         cause: largest.and_then(|row| row.cause),
         changed: largest.and_then(|row| row.changed),
     }
+}
+
+/// The nodes right below one that hold most of its change, largest first.
+fn most_below(node: &Node) -> Vec<String> {
+    let share = |below: &Node| below.delta() / node.delta();
+    let is_told = |(name, below): &(&&str, &Node)| **name != SMALL_ONES && share(below) >= LEAST_BELOW;
+    let mut below: Vec<_> = node.children.iter().filter(is_told).collect();
+    below.sort_by(|a, b| share(b.1).total_cmp(&share(a.1)));
+    below.iter().take(MOST_BELOW).map(|(name, _)| (**name).to_owned()).collect()
 }
 
 /// The count of a node: that which all its leaves share, where they are of one call those but its switches; of calls that do the

@@ -19,10 +19,14 @@ use crate::facts::observed::SURE;
 const LEAST: f64 = 0.25;
 /// Share of what the other arm runs of a function that has moved where no more is run elsewhere.
 const MOST: f64 = 0.5;
+/// How many times its time in the other arm what has moved must take for the function to be what asks for it so often.
+const MUCH_MORE: f64 = 3.0;
 /// Share of its time in one arm up to which it is not seen in the other one: stacks are cut, and names are shared.
 const HARDLY: f64 = 0.02;
 /// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
 const AS_GOOD: f64 = 0.95;
+/// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
+const PROGRAM: [f64; 2] = [1.5, 0.5];
 
 /// A function that is seen in one arm only and under which most of a gap in CPU time is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -64,15 +68,18 @@ struct Under<'a> {
 
 /// The function of one arm; `names` are those of the baseline and the arm.
 pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<NewFunction> {
-    let gap: f64 = arms[1].cpu_ns.iter().sum::<f64>() - arms[0].cpu_ns.iter().sum::<f64>();
+    let whole = arms.map(|arm| arm.cpu_ns.iter().sum::<f64>());
+    let gap = whole[1] - whole[0];
     let (fast, slow) = if gap < 0.0 { (1, 0) } else { (0, 1) };
     let mut under = BTreeMap::new();
     for (arm, samples) in arms.into_iter().enumerate() {
         add(&mut under, arm, samples)?;
     }
     let held = |one: &Under| one.ns[slow] - one.ns[fast] - moved(&under, one, [fast, slow]);
+    let is_program = |held: f64| held > PROGRAM[0] * gap.abs() && held > PROGRAM[1] * whole[slow];
     let tells = |(one, held): &(&Under, f64)| {
-        *held >= LEAST * gap.abs()
+        !is_program(*held)
+            && *held >= LEAST * gap.abs()
             && one.ns[fast] <= HARDLY * one.ns[slow]
             && *held > SURE * one.variance.sqrt()
     };
@@ -93,7 +100,8 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
     })
 }
 
-/// Time of what a function calls and the fast arm runs too, where the slow one runs most of that no more but under the function.
+/// Time of what a function calls and the fast arm runs too, where the slow one runs most of that no more but under the function; of what
+/// it runs many times over, the fast arm's.
 fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -> f64 {
     let has_moved = |(name, ns): &(&Name, &[f64; 2])| {
         under.get(*name).is_some_and(|all| {
@@ -101,7 +109,12 @@ fn moved(under: &BTreeMap<Name, Under>, one: &Under, [fast, slow]: [usize; 2]) -
             all.ns[fast] > HARDLY * ns[slow] && elsewhere < MOST * all.ns[fast]
         })
     };
-    one.calls.iter().filter(has_moved).map(|(_, ns)| ns[slow]).sum()
+    let is_asked_for = |ns: f64, before: f64| ns > MUCH_MORE * before;
+    let of_fast = |(name, ns): (&Name, &[f64; 2])| match under[name].ns[fast] {
+        before if is_asked_for(ns[slow], before) => before,
+        _ => ns[slow],
+    };
+    one.calls.iter().filter(has_moved).map(of_fast).sum()
 }
 
 /// Adds what is under each function of an arm; nothing where callers are not known, or nothing was sampled.
@@ -225,6 +238,13 @@ mod tests {
     }
 
     #[test]
+    fn what_most_of_another_program_is_under_is_not_told() {
+        let other = [("main;loop;render", 10), ("main;loop;parse", 90), ("main;loop|__x64_sys_write", 100)];
+        let found = found(&PLAIN, &other, 500.0, true);
+        assert!(found.is_none_or(|(function, ..)| function != "loop"), "all of a request is under it");
+    }
+
+    #[test]
     fn what_came_under_it_is_not_new() {
         // What the other arm runs as well: all that is new is a wrapper around it.
         let wrapped = [("main;serve;wrap;render", 200), ("main;serve|__x64_sys_write", 100)];
@@ -238,6 +258,14 @@ mod tests {
         let (function, _, share) = found(&PLAIN, &does, 3000.0, true).unwrap();
         assert_eq!(function, "wrap");
         assert!((share - 1.0).abs() < 0.01, "{share}");
+        // The other arm runs it, too, but a tenth of that.
+        let batched =
+            [("main;serve;render", 90), ("main;batch;export", 10), ("main;serve|__x64_sys_write", 100)];
+        let each =
+            [("main;serve;render", 90), ("main;serve;end;export", 100), ("main;serve|__x64_sys_write", 100)];
+        let (function, _, share) = found(&batched, &each, 900.0, true).unwrap();
+        assert_eq!(function, "end");
+        assert!((share - 1.0).abs() < 0.1, "{share}");
     }
 
     #[test]

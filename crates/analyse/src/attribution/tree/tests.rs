@@ -270,7 +270,7 @@ fn row(path: &str, from: f64, to: f64) -> AttributionRow {
 
 fn changes(rows: &[AttributionRow]) -> Vec<String> {
     let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
-    said.iter().map(|one| format!("{} {:+.0}", one.path.join("/"), one.delta_ns)).collect()
+    said.rows.iter().map(|one| format!("{} {:+.0}", one.path.join("/"), one.delta_ns)).collect()
 }
 
 #[test]
@@ -372,8 +372,8 @@ fn calls_that_do_the_same_by_other_names_are_one() {
     ];
     assert_eq!(changes(&rows), ["kernel/sending +1000"]);
     let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
-    assert_eq!(said[0].count, Some(LeafCount { baseline: 1.0, arm: 2.0 }));
-    assert_eq!((said[0].more_ns, said[0].dearer_ns), (Some(1000.0), Some(0.0)));
+    assert_eq!(said.rows[0].count, Some(LeafCount { baseline: 1.0, arm: 2.0 }));
+    assert_eq!((said.rows[0].more_ns, said.rows[0].dearer_ns), (Some(1000.0), Some(0.0)));
 }
 
 #[test]
@@ -397,8 +397,27 @@ fn work_of_many_kinds_that_one_function_asks_for_is_told_under_it() {
         let sum: f64 = rows.iter().map(|row| row.delta_ns).sum();
         assert!((sum - 2500.0).abs() < 1e-6, "{sum}");
         let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
-        assert_eq!(said[0].path[1], expected, "{said:#?}");
+        assert_eq!(said.rows[0].path[1], expected, "{:#?}", said.rows);
     }
+}
+
+#[test]
+fn what_is_left_is_named_and_what_has_no_name_is_not_said_in_place_of_its_call() {
+    let rows = [
+        row("kernel/epoll_ctl/epoll/other", 0.0, 900.0),
+        row("kernel/epoll_ctl/epoll/copy", 0.0, 100.0),
+        row("user/own code/a/f", 0.0, 800.0),
+        row("user/own code/b/g", 0.0, 600.0),
+        row("user/own code/c/h", 0.0, 40.0),
+        row("user/compiler/c/g", 0.0, 400.0),
+        row("user/allocation/c/g", 0.0, 300.0),
+        row("kernel/read/TCP/copy", 0.0, 200.0),
+        row("kernel/page faults/f", 0.0, 10.0),
+    ];
+    let said = gap_nodes::gap_nodes("pr", &rows.iter().collect::<Vec<_>>());
+    let names = |nodes: &[gap_nodes::GapNode]| nodes.iter().map(|one| one.path.join("/")).collect::<Vec<_>>();
+    assert_eq!(names(&said.rows), ["kernel/epoll_ctl/epoll", "user/own code/a/f", "user/own code/b/g"]);
+    assert_eq!(names(&said.smaller), ["user/compiler", "user/allocation", "kernel/read"]);
 }
 
 #[test]
@@ -409,6 +428,8 @@ fn code_that_is_spread_over_many_packages_is_told_as_a_whole() {
     };
     let many = of(&[("a", 200.0), ("b", 200.0), ("c", 200.0), ("d", 200.0), ("e", 200.0)]);
     assert_eq!(changes(&many), ["user/own code +1000"]);
+    let said = gap_nodes::gap_nodes("pr", &many.iter().collect::<Vec<_>>());
+    assert_eq!(said.rows[0].below.len(), 3, "{:?}", said.rows[0].below);
     let few = of(&[("a", 500.0), ("b", 400.0), ("c", 100.0)]);
     assert_eq!(changes(&few), ["user/own code/a/f +500", "user/own code/b/f +400"]);
 }

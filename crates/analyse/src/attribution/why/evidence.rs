@@ -133,7 +133,11 @@ impl Evidence {
             pieces: pieces(&windows),
             response_ns: median(&|window| Some(window.load.response_ns.mean)),
             unhurried_ns: sheet.latency.filter(|latency| *latency != index).and_then(|latency| {
-                sheet.median(arm, latency, |window| Some(window.load.response_ns.p50? as f64))
+                // Few answers have no median that could be believed; the mean of each window will do here.
+                sheet.median(arm, latency, |window| {
+                    let response = &window.load.response_ns;
+                    Some(response.p50.map_or(response.mean, |p50| p50 as f64))
+                })
             }),
             in_flight: median(&|window| Some(window.load.rate_per_s * window.load.response_ns.mean / 1e9)),
             threads_ns: threads(&windows),
