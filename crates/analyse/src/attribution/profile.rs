@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use category::Category;
-pub(crate) use category::{for_stack as work_of, is_lock, is_own, serves_anyone, without_width};
+pub(crate) use category::{
+    asks_for_work, for_stack as work_of, is_lock, is_own, serves_anyone, without_width,
+};
 
 use crate::facts::Facts;
 use crate::facts::functions::package;

@@ -236,6 +236,8 @@ pub enum LeafSeen {
         package: String,
         /// The functions that grew most.
         functions: Vec<String>,
+        /// Who asked for most of it, unless that is among these.
+        via: Vec<String>,
     },
     /// One leaf.
     Leaf {

@@ -48,6 +48,7 @@ const EXAMPLES_OF_UNSURE: usize = 2;
 const TWICE: f64 = 2.0;
 
 /// What a detector says.
+#[derive(Clone)]
 pub(crate) struct Suspect {
     /// Stable name of the cause.
     id: CauseId,

@@ -91,6 +91,10 @@ pub(crate) fn brief(name: &str) -> String {
         }
         last = letter;
     }
+    // Go's names begin with the path of their package.
+    if let Some((_, end)) = brief.rsplit_once('/').filter(|_| brief.chars().count() > LONGEST_NAME) {
+        brief = end.to_owned();
+    }
     if brief.chars().count() > LONGEST_NAME {
         brief = brief.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
     }
@@ -236,6 +240,10 @@ mod tests {
             (
                 "{virtual override thunk({offset(-88)}, node::LibuvStreamWrap::DoTryWrite(uv_buf_t**, unsigned long*))}",
                 "node::LibuvStreamWrap::DoTryWrite",
+            ),
+            (
+                "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.(*client).UploadTraces",
+                "otlptracehttp.(*client).UploadTraces",
             ),
             (
                 "github.com/gin-gonic/gin.LoggerWithConfig.func1",

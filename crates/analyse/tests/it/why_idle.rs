@@ -109,19 +109,24 @@ fn a_request_that_is_seldom_waited_for_carries_less_than_one_that_always_is() {
 
 #[test]
 fn who_answers_soon_when_there_are_few_requests_takes_few_at_a_time() {
-    let slow = |unhurried_ns| {
+    let slow = |count, p50, mean| {
         let mut run = planted(Plant { late_ns: 9_000_000, idle_rate: Some(0.1), ..Plant::NONE });
-        change(&mut run, "pr", 1, |window| window.load.response_ns.p50 = unhurried_ns);
+        change(&mut run, "pr", 1, |window| {
+            let response = &mut window.load.response_ns;
+            (response.count, response.p50, response.mean) = (count, p50, mean);
+        });
         analyse(&run)
     };
-    let pool = slow(Some(1_000_000));
+    let pool = slow(1000, Some(1_000_000), 9e9);
     let cause = named(&pool)[0];
     assert_eq!(cause.id.name(), "few_at_a_time", "{:?}", pool.causes);
     assert!(cause.text.contains("at the equal rate it answers in 1.00 ms, at capacity in"), "{}", cause.text);
-    let timer = slow(Some(9_500_000));
+    let seldom_asked = slow(75, None, 1e6);
+    assert_eq!(named(&seldom_asked)[0].text, cause.text);
+    let timer = slow(1000, Some(9_500_000), 1e6);
     assert_eq!(named(&timer)[0].id.name(), "timer_wait", "{:?}", timer.causes);
     assert!(!named(&timer)[0].text.contains("for a turn"), "{}", named(&timer)[0].text);
-    let unknown = slow(None);
+    let unknown = slow(0, None, 0.0);
     assert_eq!(named(&unknown)[0].id.name(), "timer_wait", "{:?}", unknown.causes);
     assert!(named(&unknown)[0].text.contains("or for a turn"), "{}", named(&unknown)[0].text);
 }

@@ -33,8 +33,9 @@ pub(crate) fn short_function(name: &str) -> String {
     }
     let bare = without_types(name);
     let last = bare.rsplit(' ').next().unwrap_or(&bare);
-    let starts = last.match_indices("::").map(|(at, colons)| at + colons.len());
-    let ends = std::iter::once(0).chain(starts).map(|at| &last[at..]);
+    // C++ and Rust have paths with colons, packages of Go with slashes.
+    let starts = last.match_indices(['/', ':']).map(|(at, mark)| at + mark.len());
+    let ends = std::iter::once(0).chain(starts).map(|at| &last[at..]).filter(|end| !end.starts_with(':'));
     let fits = ends.filter(|end| !end.is_empty()).find(|end| end.chars().count() <= FUNCTION);
     shortened(fits.unwrap_or(last), FUNCTION)
 }
@@ -243,7 +244,7 @@ mod tests {
                 "akka.io.SelectionHandler$ChannelRegistryImpl$$anon$2.tryRun",
                 "akka.io.Selection…l$$anon$2.tryRun",
             ),
-            ("github.com/gin-gonic/gin.(*Context).Next.something.else()", "gin.(*Context).Next"),
+            ("github.com/valyala/fasthttp.(*Server).serveConn", "fasthttp.(*Server).serveConn"),
         ] {
             let found = short_function(name);
             assert!(found.chars().count() <= super::FUNCTION, "{found}");

@@ -180,10 +180,11 @@ fn difference(ns: f64, error_ns: f64) -> String {
 fn leaf(leaf: &LeafSeen) -> String {
     match leaf {
         LeafSeen::Under { function, package } => format!("{function} ({package}) and what it calls"),
-        LeafSeen::Package { work, package, functions } => {
+        LeafSeen::Package { work, package, functions, via } => {
             let most =
                 if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };
-            format!("{work} > {package}{most}")
+            let via = if via.is_empty() { String::new() } else { format!(", under {}", via.join(" and ")) };
+            format!("{work} > {package}{most}{via}")
         }
         LeafSeen::Leaf { path, count, within, via, changed } => {
             let count = count

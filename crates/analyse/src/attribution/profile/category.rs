@@ -185,6 +185,12 @@ pub(crate) fn serves_anyone(frame: &Frame) -> bool {
         || frame.file.as_ref().is_some_and(|file| is_of_standard_library(file))
 }
 
+/// Whether a function may be why work is done: none of a standard library, a runtime or an allocator is, which do what they are asked for.
+pub(crate) fn asks_for_work(frame: &Frame) -> bool {
+    is_script(frame)
+        || known(frame).is_none() && (is_of_go(&frame.name) || is_own(frame) && !serves_anyone(frame))
+}
+
 /// Whether a function is of Go's own packages: the first part of their paths is no host's name, as it is in all others.
 fn is_of_go(name: &str) -> bool {
     const WITHOUT_PATH: [&str; 16] = [

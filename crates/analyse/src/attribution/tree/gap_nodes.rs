@@ -280,10 +280,9 @@ fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>)
 /// kinds of work that tell whose code it is and not what it does, where few hold most of it. Code that is spread over many packages is
 /// said as a whole.
 fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, least_ns: f64) -> Vec<Candidate<'a, 'b>> {
-    let whose = [Category::Handler, Category::Runtime].map(Category::word);
     let least_held = match candidate.path[..] {
         [_] => 0.0,
-        [_, kind] if whose.contains(&kind) => HOLDS,
+        [_, _] if is_whose(&candidate.path) => HOLDS,
         _ => return Vec::new(),
     };
     let below = children(&candidate.path, candidate.node);
@@ -294,12 +293,29 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, least_ns: f64) -> Vec<Can
     if !held.is_empty() && most >= least_held { below } else { Vec::new() }
 }
 
+/// Whether a node says whose code it is, and not what that does.
+fn is_whose(path: &[&str]) -> bool {
+    let kinds = [Category::Handler, Category::Runtime].map(Category::word);
+    matches!(path, ["user", kind, ..] if kinds.contains(kind))
+}
+
+/// The function of the program's own code that asked for most of a node's change.
+fn asked(node: &Node) -> Option<String> {
+    let mut by: BTreeMap<&str, f64> = BTreeMap::new();
+    for row in &node.rows {
+        if let Some(via) = row.via.as_deref() {
+            *by.entry(via).or_default() += row.delta_ns * node.delta().signum();
+        }
+    }
+    by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.to_owned())
+}
+
 fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
     let node = candidate.node;
     let (count, parts) = node.counted();
     let largest = node.rows.iter().max_by(|a, b| a.delta_ns.abs().total_cmp(&b.delta_ns.abs()));
     let stands = largest.is_some_and(|row| row.delta_ns / node.delta() >= STANDS);
-    let is_program = candidate.path.first() == Some(&"user");
+    let is_own = is_whose(&candidate.path);
     GapNode {
         arm: arm.to_owned(),
         path: candidate.path.iter().map(|name| (*name).to_owned()).collect(),
@@ -309,8 +325,8 @@ fn gap_node(arm: &str, candidate: &Candidate, gap: f64) -> GapNode {
         count,
         more_ns: parts.map(|parts| parts[0]),
         dearer_ns: parts.map(|parts| parts[1]),
-        via: largest.and_then(|row| row.via.clone()),
-        below: if is_program && !stands { most_below(node) } else { Vec::new() },
+        via: if is_own { largest.and_then(|row| row.via.clone()) } else { asked(node) },
+        below: if is_own && !stands { most_below(node) } else { Vec::new() },
         cause: largest.and_then(|row| row.cause),
         changed: largest.and_then(|row| row.changed),
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Samples;
 use super::place::leaf;
+use crate::attribution::profile::asks_for_work;
 use crate::facts::functions::{brief, package_of};
 use crate::facts::observed::SURE;
 
@@ -27,6 +28,9 @@ const HARDLY: f64 = 0.02;
 const AS_GOOD: f64 = 0.95;
 /// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
 const PROGRAM: [f64; 2] = [1.5, 0.5];
+
+/// What Python calls the code of a file outside of functions: all of a program is under that of its first.
+const MODULE: &str = "<module>";
 
 /// A function that is seen in one arm only and under which most of a gap in CPU time is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +87,9 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
             && one.ns[fast] <= HARDLY * one.ns[slow]
             && *held > SURE * one.variance.sqrt()
     };
-    let found: Vec<(&Under, f64)> = under.values().map(|one| (one, held(one))).filter(tells).collect();
+    let asks = |one: &&Under| one.frame.is_some_and(|frame| asks_for_work(frame) && frame.name != MODULE);
+    let found: Vec<(&Under, f64)> =
+        under.values().filter(asks).map(|one| (one, held(one))).filter(tells).collect();
     let best = found.iter().map(|(_, held)| *held).max_by(f64::total_cmp)?;
     let as_good = found.into_iter().filter(|(_, held)| *held >= AS_GOOD * best);
     let (told, held) = as_good.min_by(|a, b| a.0.depth.cmp(&b.0.depth).then_with(|| b.1.total_cmp(&a.1)))?;
@@ -133,7 +139,9 @@ fn add<'a>(under: &mut BTreeMap<Name<'a>, Under<'a>>, arm: usize, samples: &Samp
     }
     let each = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns / samples as f64 };
     let divided = samples.cpu_ns.map(|ns| ns * samples.divides);
-    for (profile, stack) in stacks().filter(|(profile, _)| profile.callers) {
+    // What an interpreter calls of its own says less than the functions that it is in, where those were read.
+    let native = |profile: &Profile| profile.callers && profile.interpreted.is_none();
+    for (profile, stack) in stacks().filter(|(profile, _)| native(profile)) {
         let side = side(profile, stack);
         put(under, arm, profile, stack, each(divided[side], of_side[side]));
     }

@@ -56,7 +56,7 @@ pub(crate) struct Evidence {
     pub(crate) run_wait_ns: f64,
     /// Time between request and answer of one connection.
     pub(crate) response_ns: f64,
-    /// The same, median, at the equal rate, where the main condition is another one: most servers have nothing to queue then.
+    /// The same, median or else mean, at the equal rate, where the main condition is another one: most servers have nothing to queue then.
     pub(crate) unhurried_ns: Option<f64>,
     /// Requests under way at a time.
     pub(crate) in_flight: f64,
@@ -136,7 +136,8 @@ impl Evidence {
                 // Few answers have no median that could be believed; the mean of each window will do here.
                 sheet.median(arm, latency, |window| {
                     let response = &window.load.response_ns;
-                    Some(response.p50.map_or(response.mean, |p50| p50 as f64))
+                    let mean = Some(response.mean).filter(|_| response.count > 0);
+                    response.p50.map(|p50| p50 as f64).or(mean)
                 })
             }),
             in_flight: median(&|window| Some(window.load.rate_per_s * window.load.response_ns.mean / 1e9)),

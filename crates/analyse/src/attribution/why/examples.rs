@@ -14,8 +14,9 @@ const MOST: usize = 3;
 const WORTH: f64 = 0.2;
 /// Share of what a package does from which on one function of it is named in its place.
 const HALF: f64 = 0.5;
-/// Functions of a package that are named where none holds so much.
+/// Functions of a package that are named where none holds so much, and of those that asked for it; each of these asked for this share.
 const FUNCTIONS: usize = 2;
+const ASKED: f64 = 0.2;
 
 /// A leaf with its row.
 type Grown<'a> = &'a (Leaf, AttributionRow);
@@ -75,8 +76,23 @@ fn of_package(pair: &Pair, work: &str, package: &str, leaves: &[Grown], whole_ns
         }
     }
     let named = functions.iter().filter(|(name, (ns, _))| *name != SMALL_ONES && *ns > 0.0);
-    let functions = named.take(FUNCTIONS).map(|(name, _)| (*name).to_owned()).collect();
-    LeafSeen::Package { work: work.to_owned(), package: package.to_owned(), functions }
+    let functions: Vec<String> = named.take(FUNCTIONS).map(|(name, _)| (*name).to_owned()).collect();
+    let mut via = asked(pair, leaves, whole_ns);
+    via.retain(|name| !functions.contains(name));
+    LeafSeen::Package { work: work.to_owned(), package: package.to_owned(), functions, via }
+}
+
+/// Who asked for most of what these leaves grew by.
+fn asked(pair: &Pair, leaves: &[Grown], whole_ns: f64) -> Vec<String> {
+    let mut by: BTreeMap<&str, f64> = BTreeMap::new();
+    for one in leaves {
+        if let Some(via) = one.1.via.as_deref() {
+            *by.entry(via).or_default() += grown(pair, one);
+        }
+    }
+    let mut by: Vec<(&str, f64)> = by.into_iter().filter(|(_, ns)| *ns >= ASKED * whole_ns).collect();
+    by.sort_by(|a, b| b.1.total_cmp(&a.1));
+    by.into_iter().take(FUNCTIONS).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// One leaf, with how often it was done and who asked for it; of a function with all that it calls, that function alone.

@@ -295,13 +295,18 @@ fn queues(slow: &Evidence) -> Option<bool> {
 }
 
 /// A server that leaves its CPUs idle and yet lets requests wait, each of which it would answer soon, takes few at a time: a
-/// pool of connections or threads, a semaphore. How many, is Little's law: its rate times the response without hurry.
+/// pool of connections or threads, a semaphore. How many, is Little's law: its rate times the response without a wait.
 pub(super) fn few_at_a_time(pair: &Pair) -> Vec<Suspect> {
     let waits_for_others = queues(pair.slow) == Some(true) && unhurried_late(pair).is_none();
     let Some(unhurried_ns) = pair.slow.unhurried_ns.filter(|_| waits_for_others) else { return Vec::new() };
     let (in_flight, response_ns) = (pair.slow.in_flight, pair.slow.response_ns);
+    // Under load an answer takes as long as in the other arm, if that has CPUs to spare and lets nobody wait for a turn.
+    let takes_ns = match queues(pair.fast) {
+        Some(false) if !pair.fast.full => pair.fast.response_ns.clamp(unhurried_ns, response_ns),
+        _ => unhurried_ns,
+    };
     let seen = Seen::FewAtATime {
-        served: in_flight * unhurried_ns / response_ns,
+        served: in_flight * takes_ns / response_ns,
         in_flight,
         functions: functions(pair),
         unhurried_ns,

@@ -8,7 +8,7 @@ use model::record::{EndedBy, Frame};
 use super::Suspect;
 use super::evidence::Evidence;
 use super::gap::Pair;
-use super::waits::{kernel_time_of_syncs, wait};
+use super::waits::{few_at_a_time, kernel_time_of_syncs, wait};
 use crate::attribution::seen::{Both, EndedWaits, Seen};
 use crate::facts::functions::brief;
 use crate::facts::waits::Waited;
@@ -70,7 +70,18 @@ pub(super) fn suspects(pair: &Pair) -> Vec<Suspect> {
         let seen = (idle_ns > 0.0).then(|| seen(pair, cause, waited))??;
         Some(Suspect { ns, ..wait(cause, idle_ns, seen) })
     };
-    grown.into_iter().filter_map(suspect).collect()
+    let suspects = grown.into_iter().filter_map(suspect);
+    match few_at_a_time(pair).pop() {
+        // The loop sleeps until the next timer of those who have their turn: what all others wait for is theirs.
+        Some(turn) => {
+            let whose = |one: Suspect| match one.id {
+                CauseId::TimerWait => Suspect { idle_ns: one.idle_ns, ..turn.clone() },
+                _ => one,
+            };
+            suspects.map(whose).collect()
+        }
+        None => suspects.collect(),
+    }
 }
 
 /// How much of the idle time waits of so long a request can be behind. They are behind all of it where the threads do hardly
