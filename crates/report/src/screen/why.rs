@@ -8,13 +8,16 @@ use super::verdict::deciding;
 use crate::compare::others;
 use crate::direction::Direction;
 use crate::words::names::{
-    PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, node_name, node_words,
+    PARTS, cause_words, change_words, counted_by, grade_word, is_own_code, is_with_callees, node_name,
+    node_words,
 };
 
 /// Rows of causes: of one arm, and of each of several.
 const ROWS: [usize; 2] = [3, 2];
 /// Below this share of the gap a rest is not said, nor that something else goes the other way.
 const SMALL: f64 = 0.005;
+/// From this share of the gap on, it is said that parts are more than all of it.
+const OVERLAP: f64 = 0.05;
 /// From this share of the gap on, a part that goes the other way is said.
 const OPPOSED: f64 = 0.05;
 /// How far the gap that causes explain may be from that in CPU time and still be the same.
@@ -170,7 +173,7 @@ impl<'a> Gap<'a> {
         } else if rest >= least || (rest <= -least && self.from_tree) {
             let words = named();
             Some(self.row_of(rest, &words))
-        } else if rest <= -least {
+        } else if rest <= -OVERLAP * self.whole_ns() {
             Some("   these overlap: together they are more than the difference".to_owned())
         } else {
             None
@@ -188,6 +191,14 @@ impl<'a> Gap<'a> {
                 None => names.push((name, node.delta_ns.abs())),
             }
         }
+        // Others go the other way, where names hold more than what is left.
+        let mut held = 0.0;
+        let fits = names.iter().take_while(|(_, ns)| {
+            held += ns;
+            held <= (1.0 + OVERLAP) * rest_ns
+        });
+        let most = fits.count();
+        names.truncate(most);
         let words = |most: usize| {
             let share = |ns: f64| ns / self.whole_ns() * 100.0;
             let said: Vec<String> = names[..most]
@@ -339,7 +350,10 @@ impl Part {
         Self {
             ns: node.delta_ns,
             name: node.cause.map_or("what is not known", cause_words),
-            words: format!("{}{via}{counts}{changed}", node_words(&node.path)),
+            words: match &below[..] {
+                [_, ..] if is_with_callees(&node.path) => format!("{} and what they call", below.join(", ")),
+                _ => format!("{}{via}{counts}{changed}", node_words(&node.path)),
+            },
             grade: grade_word(
                 grade.filter(|grade| *grade != Grade::RuledOut).unwrap_or(Grade::ConsistentWith),
             ),

@@ -87,6 +87,11 @@ pub(crate) fn is_own_code(path: &[String]) -> bool {
     matches!(path, [user, work, ..] if user == "user" && work == OWN_CODE)
 }
 
+/// Whether a node is of functions with all that they ask for, of one package and not of one function.
+pub(crate) fn is_with_callees(path: &[String]) -> bool {
+    matches!(path, [user, work] if user == "user" && work.ends_with(AND_BELOW))
+}
+
 /// A node of the tree in words: what is done there, and in what.
 pub(crate) fn node_words(path: &[String]) -> String {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();

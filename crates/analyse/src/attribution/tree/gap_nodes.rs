@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drawn::error_ns;
+use super::place::AND_BELOW;
 use super::table::{Does, does_the_same};
 use super::{AttributionRow, LeafCount, Place, SMALL_ONES, parts};
 use crate::attribution::profile::Category;
@@ -266,7 +267,8 @@ fn descend<'a, 'b>(mut at: Candidate<'a, 'b>, open: &mut Vec<Candidate<'a, 'b>>)
         let mut below = children(&at.path, at.node);
         // One that holds far more has others beside it that take it back, as where one call stands for another.
         let is_most = |part: f64| (HOLDS..=1.0 / HOLDS).contains(&part);
-        let is_named = |one: &Candidate| one.path.last() != Some(&Does::Other.word());
+        let nameless = [Does::Other.word(), SMALL_ONES];
+        let is_named = |one: &Candidate| one.path.last().is_some_and(|name| !nameless.contains(name));
         let holds = |one: &Candidate| {
             is_named(one) && is_most(one.node.delta() / at.node.delta()) && one.node.is_sure()
         };
@@ -296,7 +298,7 @@ fn worth_saying<'a, 'b>(candidate: &Candidate<'a, 'b>, least_ns: f64) -> Vec<Can
 /// Whether a node says whose code it is, and not what that does.
 fn is_whose(path: &[&str]) -> bool {
     let kinds = [Category::Handler, Category::Runtime].map(Category::word);
-    matches!(path, ["user", kind, ..] if kinds.contains(kind))
+    matches!(path, ["user", kind, ..] if kinds.contains(kind) || kind.ends_with(AND_BELOW))
 }
 
 /// The function of the program's own code that asked for most of a node's change.

@@ -22,15 +22,16 @@ const LEAST: f64 = 0.25;
 const MOST: f64 = 0.5;
 /// How many times its time in the other arm what has moved must take for the function to be what asks for it so often.
 const MUCH_MORE: f64 = 3.0;
-/// Share of its time in one arm up to which it is not seen in the other one: stacks are cut, and names are shared.
+/// Share of its time in one arm, and of all time of the other one, up to which it is not seen in the other one: stacks are cut, and names
+/// are shared.
 const HARDLY: f64 = 0.02;
 /// Share of what the best function holds from which on another is as good, so that the outermost of them is told.
 const AS_GOOD: f64 = 0.95;
 /// Share of the gap, and of all time of its arm, from which on a function is another program rather than what a change brought.
 const PROGRAM: [f64; 2] = [1.5, 0.5];
 
-/// What Python calls the code of a file outside of functions: all of a program is under that of its first.
-const MODULE: &str = "<module>";
+/// Where programs begin (C, Go, Python): all of them is under that.
+const BEGINNINGS: [&str; 3] = ["main", "main.main", "<module>"];
 
 /// A function that is seen in one arm only and under which most of a gap in CPU time is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,10 +85,12 @@ pub(super) fn new_function(names: [&str; 2], arms: [&Samples<'_>; 2]) -> Option<
     let tells = |(one, held): &(&Under, f64)| {
         !is_program(*held)
             && *held >= LEAST * gap.abs()
-            && one.ns[fast] <= HARDLY * one.ns[slow]
+            && one.ns[fast] <= HARDLY * one.ns[slow].min(whole[fast])
             && *held > SURE * one.variance.sqrt()
     };
-    let asks = |one: &&Under| one.frame.is_some_and(|frame| asks_for_work(frame) && frame.name != MODULE);
+    let asks = |one: &&Under| {
+        one.frame.is_some_and(|frame| asks_for_work(frame) && !BEGINNINGS.contains(&frame.name.as_str()))
+    };
     let found: Vec<(&Under, f64)> =
         under.values().filter(asks).map(|one| (one, held(one))).filter(tells).collect();
     let best = found.iter().map(|(_, held)| *held).max_by(f64::total_cmp)?;
@@ -266,6 +269,15 @@ mod tests {
         let (function, _, share) = found(&PLAIN, &does, 3000.0, true).unwrap();
         assert_eq!(function, "wrap");
         assert!((share - 1.0).abs() < 0.01, "{share}");
+        // A function that takes most of a request which costs a fiftieth is seen there, too.
+        let tiny = [("main;serve;render", 90), ("main;serve|__x64_sys_write", 10)];
+        let huge = [
+            ("main;serve;render;parse", 99_000),
+            ("main;serve;render", 900),
+            ("main;serve|__x64_sys_write", 10),
+        ];
+        let (function, ..) = found(&tiny, &huge, 99_000.0, true).unwrap();
+        assert_eq!(function, "parse");
         // The other arm runs it, too, but a tenth of that.
         let batched =
             [("main;serve;render", 90), ("main;batch;export", 10), ("main;serve|__x64_sys_write", 100)];

@@ -140,7 +140,7 @@ impl Leaf {
 const EVALUATES: &str = "_PyEval_EvalFrame";
 const NOT_READ: &str = "Python frames that were not read (3.9 to 3.13 are)";
 /// What is said of functions with all that they ask for.
-const AND_BELOW: &str = "and what it calls";
+pub(super) const AND_BELOW: &str = "and what it calls";
 /// The leaf of those that are small.
 pub const SMALL_ONES: &str = "small ones";
 /// The node of pages that were touched and not there.
@@ -182,9 +182,10 @@ pub(crate) fn leaf(profile: &Profile, stack: &Stack) -> Leaf {
     }
 }
 
-/// The function by which the program's own code asked for what a stack does: its innermost that is nobody else's.
+/// The function by which the program's own code asked for what a stack does: its innermost that is nobody else's. Closures that were
+/// inlined into it (`{closure#0}` in Rust's debug information) name nothing.
 pub(crate) fn via<'a>(profile: &'a Profile, stack: &'a Stack) -> Option<&'a Frame> {
-    profile.frames_of(stack).rev().find(|frame| is_own(frame))
+    profile.frames_of(stack).rev().find(|frame| is_own(frame) && !frame.name.starts_with('{'))
 }
 
 /// Whether a stack is of an interpreter at work on the program's functions, which were sampled by themselves.
