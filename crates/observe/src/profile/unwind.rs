@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 use framehop::x86_64::{CacheX86_64, Reg, UnwindRegsX86_64, UnwinderX86_64};
@@ -30,8 +30,9 @@ pub(super) struct Unwinder {
     /// What is known of a process's code.
     processes: HashMap<u32, UnwinderX86_64<Bytes>>,
     cache: CacheX86_64,
-    /// What files say of themselves, by path; processes share most of them.
-    files: HashMap<String, Option<Elf>>,
+    /// What files say of themselves, by device and number; processes share most of them, but containers need not have the same file
+    /// under one path.
+    files: HashMap<(u64, u64), Option<Elf>>,
 }
 
 impl Unwinder {
@@ -77,12 +78,10 @@ impl Unwinder {
         if !path.starts_with('/') {
             return None;
         }
-        let known = self.files.entry(path.to_owned());
-        let read = || {
-            let file = File::open(format!("/proc/{pid}/root{path}")).ok()?;
-            Elf::read(&ReadCache::new(file))
-        };
-        known.or_insert_with(read).clone()
+        let file = File::open(format!("/proc/{pid}/root{path}")).ok()?;
+        let about = file.metadata().ok()?;
+        let known = self.files.entry((about.dev(), about.ino()));
+        known.or_insert_with(|| Elf::read(&ReadCache::new(file))).clone()
     }
 }
 

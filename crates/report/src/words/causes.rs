@@ -18,10 +18,16 @@ pub(super) fn sentence(says: &CauseSays) -> String {
 /// Under which function most of a gap is.
 pub(super) fn under(found: &NewFunction) -> String {
     let NewFunction { only_in, function, package, delta_ns, delta_se_ns, share, .. } = found;
-    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {file}"));
+    let file = found.file.as_ref().map_or_else(String::new, |file| format!(", {}", end_of(file)));
     let (ns, error) = (format_ns(delta_ns.abs()), format_ns(*delta_se_ns));
     let part = format!("{ns} a request ({} of the gap, standard error {error})", percent(*share));
     format!("{part} is under {function} ({package}{file}), which was seen only in {only_in}")
+}
+
+/// The end of a path: enough of it to find the file by, and nothing of whose machine it is.
+fn end_of(path: &str) -> &str {
+    const PARTS: usize = 3;
+    path.rmatch_indices('/').nth(PARTS - 1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
 fn tested(test: &Tested) -> String {
