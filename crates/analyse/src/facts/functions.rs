@@ -91,6 +91,9 @@ pub(crate) fn brief(name: &str) -> String {
         }
         last = letter;
     }
+    if let Some(short) = of_trait(&brief).filter(|_| brief.chars().count() > LONGEST_NAME) {
+        brief = short;
+    }
     // Go's names begin with the path of their package.
     if let Some((_, end)) = brief.rsplit_once('/').filter(|_| brief.chars().count() > LONGEST_NAME) {
         brief = end.to_owned();
@@ -99,6 +102,13 @@ pub(crate) fn brief(name: &str) -> String {
         brief = brief.chars().take(LONGEST_NAME - 1).chain(['…']).collect();
     }
     brief
+}
+
+/// `<path::Type as path::Trait>::function` in short: `Type::function`.
+fn of_trait(name: &str) -> Option<String> {
+    let (of, rest) = name.strip_prefix('<')?.split_once(" as ")?;
+    let (_, function) = rest.rsplit_once(">::")?;
+    Some(format!("{}::{function}", of.rsplit("::").next().unwrap_or(of)))
 }
 
 /// The crate (Rust), package (Go, Java), namespace (C++) or library of a stack's innermost function. Inlined functions
@@ -237,6 +247,10 @@ mod tests {
             ("java.util.HashMap$KeySet.iterator", "HashMap$KeySet.iterator"),
             ("a.b.Directives$$Lambda$274/0x00007f085424c968.apply", "Directives$$Lambda.apply"),
             ("main.Server.handle", "main.Server.handle"),
+            (
+                "<hyper::proto::h1::role::Server as hyper::proto::h1::Http1Transaction>::parse",
+                "Server::parse",
+            ),
             (
                 "{virtual override thunk({offset(-88)}, node::LibuvStreamWrap::DoTryWrite(uv_buf_t**, unsigned long*))}",
                 "node::LibuvStreamWrap::DoTryWrite",

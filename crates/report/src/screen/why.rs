@@ -340,6 +340,10 @@ impl Part {
         let via = match (&below[..], via) {
             ([], None) => String::new(),
             ([], Some(via)) => format!(" {preposition} {}", short_function(via)),
+            // Of a library it was said already what it is in.
+            (below, _) if node.path.len() > 2 && !is_own_code(&node.path) => {
+                format!(": {}", below.join(", "))
+            }
             (below, _) => format!(" in {}", below.join(", ")),
         };
         let changed = node.changed.map_or_else(String::new, |change| format!("; {}", change_words(change)));
